@@ -1,11 +1,12 @@
-"""AED-RAG from documents to answers by its commands, on small models made here: the seconds of each step.
+"""Time AED-RAG from documents to answers through its commands, with small models trained on the spot.
 
 python -m benchmarks.aed_chain [--set 2wiki] [--learn 40] [--ask 20] [--steps 200] --dir DIR
 
-The documents of a question set are written as Markdown, its questions as JSON lines: `--learn` of the first half to train on,
-`--ask` of the second to answer. The reader is a Qwen3 of four layers that has read the documents for `--steps` steps, the
-predictor a BERT of two; both have 4,096 word pieces of these documents. They know next to nothing, so their answers are no
-result: what is measured is that the chain holds, and what it takes. Wants the extra `train`.
+The documents of a question set are written as Markdown and its questions as JSON lines: `--learn` questions of the first half for
+training, `--ask` questions of the second half for answering. The reader is a four-layer Qwen3, trained on the documents for
+`--steps` steps. The predictor is a two-layer BERT. Both use a vocabulary of 4,096 word pieces from these documents.
+The models know next to nothing, so their answers are not a result. The benchmark shows that the steps work together, and how long
+each one takes. Needs the extra `train`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.run import chosen_questions
 
 PIECES, WINDOW = 4096, 4096
-READ, TOGETHER = 192, 8  # tokens of a row, rows of a step, when the reader is made
+# Training of the reader: tokens per row, rows per step.
+READ, TOGETHER = 192, 8
 READER: dict[str, int] = {
     "hidden_size": 192, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 6,
     "num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": WINDOW,
@@ -44,7 +46,7 @@ MERGEWISE = ("-c", "import sys; from mergewise.cli.main import main; sys.argv[0]
 
 
 def write_inputs(task: QuestionSet, learn: int, ask: int, folder: Path) -> Sequence[Question]:
-    """`docs/*.md`, `learn.jsonl` and `ask.jsonl`. Returns the questions that are asked."""
+    """Write `docs/*.md`, `learn.jsonl` and `ask.jsonl`. Return the questions of `ask.jsonl`."""
     (folder / "docs").mkdir(parents=True, exist_ok=True)
     for number, document in enumerate(task.documents):
         begins = "" if document.text.lstrip().startswith("# ") else f"# {document.title}\n\n"
@@ -57,7 +59,7 @@ def write_inputs(task: QuestionSet, learn: int, ask: int, folder: Path) -> Seque
 
 
 def make_models(task: QuestionSet, steps: int, folder: Path) -> None:
-    """`reader` and `predictor`, folders as transformers saves them."""
+    """Write the models to the folders `reader` and `predictor`, in the format of transformers."""
     import torch
     import transformers
 
@@ -65,7 +67,7 @@ def make_models(task: QuestionSet, steps: int, folder: Path) -> None:
     texts = [document.text for document in task.documents]
     words = _tokenizer(texts)
     reader = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(vocab_size=len(words), **READER))
-    _read(reader, words, texts, steps)
+    _train_reader(reader, words, texts, steps)
     reader.generation_config.eos_token_id = words.eos_token_id
     predictor = transformers.BertForSequenceClassification(transformers.BertConfig(vocab_size=len(words), **PREDICTOR))
     for name, network in {"reader": reader, "predictor": predictor}.items():
@@ -94,8 +96,8 @@ def _tokenizer(texts: Sequence[str]) -> Any:
     return words
 
 
-def _read(network: Any, words: Any, texts: Sequence[str], steps: int) -> None:
-    """The reader learns to go on with stretches of the documents."""
+def _train_reader(network: Any, words: Any, texts: Sequence[str], steps: int) -> None:
+    """Train the reader to continue random stretches of the documents."""
     import torch
 
     draw = random.Random(0)
@@ -112,7 +114,7 @@ def _read(network: Any, words: Any, texts: Sequence[str], steps: int) -> None:
 
 
 def commands(question: str) -> Iterator[tuple[str, list[str]]]:
-    """What each step is called, and its arguments, in the folder of the chain."""
+    """Yield the name and the arguments of each step, to be run in the folder of the chain."""
     models = ["--chat", "hf:reader", "--reranker", "cross-encoder:trained"]
     few = ["--max-tokens", "16"]
     yield "index, with triplets", ["index", "docs", "--views", "leaf,triplet", "--index", "my.index"]
@@ -136,7 +138,7 @@ def commands(question: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def mergewise(arguments: Sequence[str], folder: Path) -> str:
-    """What a command says. Ends with it where the command fails."""
+    """Run a command and return its output. Exit with that output if the command fails."""
     environment = {**os.environ, "MERGEWISE_MAX_TOKENS": "16"}
     done = subprocess.run(
         [sys.executable, *MERGEWISE, *arguments], cwd=folder, env=environment, text=True, capture_output=True
@@ -147,10 +149,10 @@ def mergewise(arguments: Sequence[str], folder: Path) -> str:
 
 
 def chain(task: QuestionSet, learn: int, ask: int, steps: int, folder: Path) -> None:
-    """A Markdown table, a row a step; `output.txt` in the folder has what the commands say."""
+    """Print a Markdown table with one row per step. Write the output of the commands to `output.txt` in the folder."""
     folder = folder.resolve()
     if folder.exists() and any(folder.iterdir()):
-        sys.exit(f"{folder} is not empty: name a new folder")
+        sys.exit(f"folder not empty: {folder} (expected a new folder)")
     asked = write_inputs(task, learn, ask, folder)
     print("| step | seconds |\n| --- | --- |")
     began = perf_counter()
@@ -170,7 +172,7 @@ def main() -> None:
     parser.add_argument("--learn", type=int, default=40)
     parser.add_argument("--ask", type=int, default=20)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--dir", type=Path, required=True, help="a new folder, for everything")
+    parser.add_argument("--dir", type=Path, required=True, help="New folder for all files")
     given = parser.parse_args()
     chain(load_question_set(bench_folder() / given.set), given.learn, given.ask, given.steps, given.dir)
 

@@ -1,9 +1,9 @@
-"""Figure 1 of AED-RAG on real questions: which source makes the gold answer likeliest, as a real model reads it.
+"""Figure 1 of AED-RAG on real questions: the source that makes the gold answer likeliest for a real model.
 
 python -m benchmarks.aed_sources --chat hf:PATH [--limit 50]
 
-Questions are of the second halves of `--sets`. Every question is kept under `--keep`. The tables of the paper are made by
-`mergewise eval SETS... --table aed-1,aed-2,aed-beta --chat hf:PATH --out RUN`.
+Questions come from the second halves of `--sets`. The result of every question is cached under `--keep`. To reproduce the tables
+of the paper, run `mergewise eval SETS... --table aed-1,aed-2,aed-beta --chat hf:PATH --out RUN`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from mergewise.protocols import ChatModel
 
 SETS = "hotpotqa-long,2wiki,squad"
 SOURCES = ("passage", "triplets", "memory")
-PASSAGES = 5  # whose sources are compared
+PASSAGES = 5  # passages per question
 
 
 def sources(chat: ChatModel, options: argparse.Namespace) -> None:
-    """The share of questions whose gold answer is likeliest (least CPPL) from a passage, from triplets, from the model itself."""
+    """Print, for each source, the share of questions whose gold answer has its least CPPL with that source."""
     print("| set | questions | passage | triplets | memory |\n| --- | --- | --- | --- | --- |")
     for name in options.sets.split(","):
         task = load_question_set(bench_folder() / name)
@@ -57,7 +57,7 @@ def _range(bounds: tuple[float, float]) -> str:
 
 
 def least_of_each(index: Index, question: Question) -> dict[str, float]:
-    """The least CPPL of each source: of the passages, of their triplet sets, and of what the model writes itself."""
+    """Return the least CPPL of each source: passages, triplet sets, and the model's own background text."""
     assert index.causal is not None and index.chat is not None
     reader = replace(index, _models=replace(index.models, reranker=None)).state().reader(None)
     passages = retrieve(question.text, reader, PASSAGES)
@@ -82,13 +82,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chat", required=True, help="hf:PATH")
     parser.add_argument("--sets", default=SETS)
-    parser.add_argument("--limit", type=int, default=50, help="questions of a set")
-    parser.add_argument("--cache", type=Path, default=Path("answers.cache"), help="the indexes")
+    parser.add_argument("--limit", type=int, default=50, help="Questions per set")
+    parser.add_argument("--cache", type=Path, default=Path("answers.cache"), help="Folder of the indexes")
     parser.add_argument("--keep", type=Path, default=Path("answers.kept"))
     options = parser.parse_args()
     chat = load_chat(options.chat)
     if chat is None:
-        parser.error("--chat names a model: hf:PATH")
+        parser.error("invalid --chat: no causal model (expected hf:PATH)")
     sources(chat, options)
 
 

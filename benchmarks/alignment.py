@@ -1,4 +1,4 @@
-"""How long the sentences of an answer take to be aligned to the sentences of a large context.
+"""Time to align the sentences of an answer with the sentences of a large context.
 
 python -m benchmarks.alignment [--sources 1000] [--sentences 100]
 """

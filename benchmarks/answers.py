@@ -1,12 +1,12 @@
-"""Answers without a model: weights of `generate.extractive` and `generate.confidence`, and how often they are right and sure.
+"""Answers without a model: weights of `generate.extractive` and `generate.confidence`, and how often answers are right.
 
-python -m benchmarks.answers fit       the weights, from first halves, with and without vectors
-python -m benchmarks.answers errors    right and wrong answers by how sure they are, on --split
-python -m benchmarks.answers show      each question of the manuals with its answer, to be judged by eye
+python -m benchmarks.answers fit       fit the weights on the first halves, with and without vectors
+python -m benchmarks.answers errors    right and wrong answers by level of confidence, on --split
+python -m benchmarks.answers show      print each question over the manuals with its answer, for reading
 
-An answer counts as right where what it quotes holds a gold answer from the gold's place, or nine tenths of a gold's spans.
-Questions that the manuals do not answer say how often an answer is invented. Questions of several hops (2wiki) are there so that
-a sentence over which an answer is found is not taken for the answer.
+An answer is right if its quotations contain a gold answer from the gold's place, or nine tenths of a gold's spans.
+Unanswerable questions over the manuals measure how often an answer is invented. Multi-hop questions (2wiki) keep the ranking from
+preferring a sentence that only leads to the answer.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Span
 
 SETS = ("manuals", "squad", "covidqa", "2wiki")
-RANKED = SETS[:3]  # whose sentences the ranking is fitted on
+RANKED = SETS[:3]  # sets for fitting the ranking of sentences
 RIDGE = 1e-2
 
 Rows: TypeAlias = tuple[Array, Array, float]
 
 
-def asked_of(name: str, cache: Path, embedder: str, split: str, limit: int) -> tuple[Index, list[Asked]]:
-    """An index, and questions to it."""
+def load_asked(name: str, cache: Path, embedder: str, split: str, limit: int) -> tuple[Index, list[Asked]]:
+    """Open the index of a set and load its questions."""
     if name == "manuals":
         return manuals.opened(cache, embedder), manuals.load("questions", split)
     task = load_question_set(bench_folder() / name)
@@ -57,29 +57,29 @@ def asked_of(name: str, cache: Path, embedder: str, split: str, limit: int) -> t
 
 
 def rows_of(index: Index, asked: Sequence[Asked], names: Sequence[str]) -> tuple[Array, Array]:
-    """Features of the sentences of each context, and which of them answer."""
+    """Return the features of the sentences of each context, and a label for each: 1 if the sentence answers."""
     features, answers = [], []
     for one in asked:
         text = one.question.text
         for evidence in index.context(text).evidence or ():
             known = extractive.features(evidence, content_terms(text))
             features.append([known[name] for name in names])
-            answers.append(any(_held([evidence.span], gold) >= 0.5 for gold in one.golds))
+            answers.append(any(_share_held([evidence.span], gold) >= 0.5 for gold in one.golds))
     return np.array(features), np.array(answers, float)
 
 
 def fit(cache: Path, limit: int) -> None:
     for embedder, standing in (("minilm", extractive.WITH_VECTORS), ("none", extractive.WITHOUT_VECTORS)):
         names = [name for name in standing if name != "bias"]
-        sets = [asked_of(name, cache, embedder, "dev", limit) for name in SETS]
+        sets = [load_asked(name, cache, embedder, "dev", limit) for name in SETS]
         rows = [(*rows_of(index, asked, names), len(asked)) for index, asked in sets[: len(RANKED)]]
-        _say(f"{embedder}, ranking", names, logistic(rows))
+        _print_weights(f"{embedder}, ranking", names, logistic(rows))
         found, sure = fit_confidence([list(judged(index, asked)) for index, asked in sets])
-        _say(f"{embedder}, found", _names(FOUND, embedder != "none"), found)
-        _say(f"{embedder}, sure", _names(SURE, embedder != "none"), sure)
+        _print_weights(f"{embedder}, found", _names(FOUND, embedder != "none"), found)
+        _print_weights(f"{embedder}, sure", _names(SURE, embedder != "none"), sure)
 
 
-def _say(what: str, names: Sequence[str], weights: Array) -> None:
+def _print_weights(what: str, names: Sequence[str], weights: Array) -> None:
     print(
         what,
         {name: round(float(weight), 2) for name, weight in zip(("bias", *names), weights, strict=True)},
@@ -92,7 +92,7 @@ def _say(what: str, names: Sequence[str], weights: Array) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An answer with its signals; whether its quotations hold the gold, and whether the first one alone does."""
+    """An answer with its signals. `right`: its quotations hold the gold. `first_right`: the first quotation alone does."""
 
     asked: Asked
     answer: Answer
@@ -116,10 +116,10 @@ def judged(index: Index, asked: Sequence[Asked]) -> Iterator[Judged]:
 
 
 def fit_confidence(sets: Sequence[Sequence[Judged]]) -> tuple[Array, Array]:
-    """The weights of `confidence.FOUND` and `confidence.SURE`, each with the bias in front.
+    """Fit the weights of `confidence.FOUND` and `confidence.SURE`, each with the bias in front.
 
-    Found are right answers, not found those to questions without an answer; others teach nothing there. Sure are right first
-    quotations. Every set counts the same, and the unanswerable questions twice as much as a set's answers.
+    FOUND: positives are the right answers, negatives the answers to unanswerable questions; wrong answers are left out.
+    SURE: positives are right first quotations. Every set has the same weight; the unanswerable questions weigh twice as much.
     """
     vectors = sets[0][0].signals.cosine is not None
     answered = [_rows([one for one in judged if one.right], _names(FOUND, vectors), 1.0) for judged in sets]
@@ -134,7 +134,7 @@ def _names(weights: Mapping[str, float], vectors: bool) -> list[str]:
 
 
 def _rows(judged: Sequence[Judged], names: Sequence[str], label: float | None = None, weight: int = 1) -> Rows:
-    """Signals, labels (whether the first quotation is right, if none is given), and how many questions count as one."""
+    """Return signals, labels (default: the first quotation is right), and the number of questions divided by `weight`."""
     x = np.array([[getattr(one.signals, name) for name in names] for one in judged], float)
     y = np.array([one.first_right if label is None else label for one in judged], float)
     return x, y, len(judged) / weight
@@ -144,7 +144,7 @@ def is_right(answer: Answer, asked: Asked) -> bool:
     quoted = [citation.span for citation in answer.citations]
     said = normalise(" ".join(citation.text for citation in answer.citations))
     for gold in asked.golds:
-        held = _held(quoted, gold)
+        held = _share_held(quoted, gold)
         if held >= 0.9 or (asked.parts and held > 0 and all(normalise(part) in said for part in asked.parts)):
             return True
         if held > 0 and any(normalise(text) in said for text in asked.question.answers):
@@ -152,8 +152,8 @@ def is_right(answer: Answer, asked: Asked) -> bool:
     return False
 
 
-def _held(spans: Sequence[Span], gold: Sequence[tuple[Span, str]]) -> float:
-    """The share of the gold's characters in these spans, which do not overlap."""
+def _share_held(spans: Sequence[Span], gold: Sequence[tuple[Span, str]]) -> float:
+    """Return the share of the gold's characters in these spans, which must not overlap."""
     shared = sum(
         max(0, min(span.end, piece.end) - max(span.start, piece.start))
         for piece, _ in gold
@@ -164,11 +164,11 @@ def _held(spans: Sequence[Span], gold: Sequence[tuple[Span, str]]) -> float:
 
 
 def errors(cache: Path, split: str, limit: int, embedder: str) -> None:
-    """Shares of the answerable questions, and numbers of the others, by how sure the answer is."""
+    """Print shares of the answerable questions and counts of the unanswerable ones, by level of confidence."""
     print("| | right, sure | wrong, sure | right, likely | wrong, likely | nothing (would be right) | ", end="")
     print("first right of sure | first right | right | characters | unanswerable: sure / likely / nothing |")
     for name in SETS:
-        results = list(judged(*asked_of(name, cache, embedder, split, limit)))
+        results = list(judged(*load_asked(name, cache, embedder, split, limit)))
         answerable = [result for result in results if result.asked.answerable]
         absent = Counter(result.level for result in results if not result.asked.answerable)
         counts = Counter((result.level, result.right) for result in answerable)
@@ -188,7 +188,7 @@ def errors(cache: Path, split: str, limit: int, embedder: str) -> None:
 
 
 def show(cache: Path, split: str) -> None:
-    for result in judged(*asked_of("manuals", cache, "minilm", split, 0)):
+    for result in judged(*load_asked("manuals", cache, "minilm", split, 0)):
         verdict = "right" if result.right else "WRONG" if result.asked.answerable else "absent"
         found, sure = result.signals.found(), result.signals.sure()
         print(
@@ -203,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("fit", "errors", "show"))
     parser.add_argument("--split", default="dev", choices=("dev", "test", "all"))
-    parser.add_argument("--limit", type=int, default=150, help="questions of a bench set")
+    parser.add_argument("--limit", type=int, default=150, help="Questions per question set")
     parser.add_argument("--embedder", default="minilm", choices=("minilm", "none"))
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     options = parser.parse_args()

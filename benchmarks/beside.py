@@ -1,13 +1,13 @@
-"""The table of the README: how often a context holds all that its question needs, beside the auto-merging of LlamaIndex.
+"""The table of the README: how often a context holds all evidence of its question, against LlamaIndex auto-merging.
 
     python -m benchmarks.beside SETS [--names hotpotqa-long,musique-long,2wiki,manuals] [--budgets 128,384,640] [--cache DIR]
 
-SETS is a folder of question sets (archive/evaluation.md); `manuals` are those of benchmarks/manuals. The questions are those of
-the second halves. All get the same documents and the vectors of the same MiniLM, and are scored by the same code. LlamaIndex
-needs the environment of benchmarks/peers.py; where it is not installed, its cells stay empty. It runs as in its documentation:
-`HierarchicalNodeParser` 2048/512/128 and `AutoMergingRetriever` over 24 hits. A document's title is metadata of its nodes, so
-that it is searched with each. Nodes are shown in the order of their scores, without the title, until the budget is full; the last
-one is cut.
+SETS is a folder of question sets (archive/evaluation.md). The name `manuals` means the questions of benchmarks/manuals.
+Questions come from the second halves. All methods get the same documents and the same MiniLM vectors, and share the scoring code.
+LlamaIndex needs the environment of benchmarks/peers.py. Without it, the cells of LlamaIndex stay empty. It runs as its
+documentation shows: `HierarchicalNodeParser` 2048/512/128 and `AutoMergingRetriever` over 24 hits. The title of a document is
+metadata of its nodes, so it is searched with each node. Nodes are shown in the order of their scores, without the title, until
+the budget is full. The last node is cut.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STRATEGIES = ("weave", "topk")
 
 @dataclass(frozen=True)
 class Examination:
-    """An index, and questions, each with a function that says whether a context holds all that the question needs."""
+    """An index and its questions, each with a function that scores a context: 1 if it holds all evidence."""
 
     index: mw.Index
     questions: Sequence[tuple[str, Callable[[mw.Context], float]]]
@@ -60,7 +60,7 @@ def _all_of(asked: Question, context: mw.Context) -> float:
 
 
 def rows(exam: Examination, budgets: Sequence[int]) -> Iterator[tuple[str, list[float]]]:
-    """A method, and for each budget the share of questions whose context holds all."""
+    """Yield each method with the share of questions answered in full at each budget."""
     for strategy in STRATEGIES:
         yield (
             strategy,
@@ -83,7 +83,7 @@ def rows(exam: Examination, budgets: Sequence[int]) -> Iterator[tuple[str, list[
 
 
 def llamaindex(exam: Examination) -> Callable[[str], str] | None:
-    """From a question to the texts of the nodes that LlamaIndex retrieves, best first; None where it is not installed."""
+    """Return a function from a question to the texts of LlamaIndex's nodes, best first, or None if it is not installed."""
     try:
         from llama_index.core import Document, StorageContext, VectorStoreIndex
         from llama_index.core.embeddings import MockEmbedding
@@ -106,7 +106,7 @@ def llamaindex(exam: Examination) -> Callable[[str], str] | None:
     docstore = SimpleDocumentStore()
     docstore.add_documents(nodes)
     storage = StorageContext.from_defaults(docstore=docstore)
-    # Nodes and questions bring their vectors, so that this model is never called.
+    # Nodes and questions already carry vectors, so this model is never called.
     index = VectorStoreIndex(leaves, storage_context=storage, embed_model=MockEmbedding(embedder.dimension))
     retriever = AutoMergingRetriever(index.as_retriever(similarity_top_k=HITS), storage)
 
@@ -119,7 +119,7 @@ def llamaindex(exam: Examination) -> Callable[[str], str] | None:
 
 
 def first_tokens(question: str, text: str, budget: int) -> mw.Context:
-    """The first tokens of a text, as many as the budget holds, as a context."""
+    """Return the first `budget` tokens of a text as a context."""
     offsets = token_offsets(text)
     if len(offsets) > budget:
         text = text[: int(offsets[budget - 1][1])]

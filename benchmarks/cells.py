@@ -1,4 +1,4 @@
-"""Cells of tables: judged as `evaluate` does, and kept in a file, so that a command that was stopped goes on where it was."""
+"""Table cells: judged like `evaluate` and cached in a file, so that an interrupted command can resume."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from mergewise.types import Context
 Cell: TypeAlias = Mapping[str, float]
 
 More: TypeAlias = Callable[[Question, Context], Cell]
-"""What else is to be averaged over the questions."""
+"""Returns further values to average over the questions."""
 
 
-def nothing(question: Question, context: Context) -> Cell:
+def no_values(question: Question, context: Context) -> Cell:
     return {}
 
 
-def judged(index: Index, questions: Sequence[Question], spec: str, budget: int, more: More = nothing) -> Cell:
-    """Means over the questions: answer, evidence, all and tokens as `evaluate` gives them, and what `more` tells of each."""
+def mean_scores(index: Index, questions: Sequence[Question], spec: str, budget: int, more: More = no_values) -> Cell:
+    """Return means over the questions: answer, evidence, all and tokens as in `evaluate`, and the values of `more`."""
     rows: list[dict[str, float | None]] = []
     for question in questions:
         context = index.context(question.text, strategy=spec, budget=budget)
         score = score_context(question, context.text, context.tokens, count_tokens)
         held = {"answer": score.answer, "evidence": score.evidence, "all": score.all, "tokens": float(context.tokens)}
         rows.append({**held, **more(question, context)})
-    return averaged(rows)
+    return average_rows(rows)
 
 
-def averaged(rows: Sequence[Mapping[str, float | None]]) -> Cell:
-    """The mean of each entry over the rows that know it."""
+def average_rows(rows: Sequence[Mapping[str, float | None]]) -> Cell:
+    """Return the mean of each entry, over the rows with a value for it."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: mean_of_known([row.get(name) for row in rows]) or 0.0 for name in names}
 
 
 class Cells:
-    """Each cell is worked out once for its key, which names all that it depends on. A line that was cut off counts as none."""
+    """A file cache of cells. A key names everything that its cell depends on. Incomplete lines are ignored."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class Cells:
             self._known[key] = dict(work())
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:
-                # a line of its own, also behind one that was cut off
+                # Start a new line: the last one may be incomplete.
                 file.write(f"\n{json.dumps({'key': key, 'cell': self._known[key]})}\n")
         return self._known[key]
 
@@ -69,6 +69,6 @@ def _rows(path: Path) -> list[tuple[str, Cell]]:
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
+    """Return a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

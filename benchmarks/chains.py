@@ -1,11 +1,11 @@
-"""weave's chains: what each part adds, how much of the evidence is among the candidates, and weights fitted without a set.
+"""weave's chains: the effect of each part, the evidence among the candidates, and weights fitted without a set.
 
 python -m benchmarks.chains parts      every part alone and together, all evidence held [--split test] [--limit N]
-python -m benchmarks.chains ceiling    questions whose gold is among the candidates, and what a perfect scorer would hold
-python -m benchmarks.chains left-out   weights fitted on four sets' first halves, tried on the second half of the fifth
+python -m benchmarks.chains ceiling    questions whose gold is among the candidates, and the share a perfect scorer would hold
+python -m benchmarks.chains left-out   weights fitted on four sets' first halves, tested on the second half of the fifth
 
-Indexes of the question sets are kept in --cache DIR (those of `benchmarks.weave`). Parts and ceiling count as `eval` does, by
-the text of the context; what is fitted counts by the sentences selected.
+Indexes of the question sets are cached in --cache DIR, shared with `benchmarks.weave`. `parts` and `ceiling` score the text of
+the context, like `eval`. Fitting scores the selected sentences.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from mergewise.models.tokens import count_tokens
 
 
 def no_trust_in_named() -> AbstractContextManager[object]:
-    """What says what is asked in a named section is trusted as it stands."""
+    """Turn off the trust in sentences of a section that the question names."""
     return patch.object(hops.Follower, "_as_named", lambda self, candidate, strength: float(strength[candidate]))
 
 
 def no_words_of_relations() -> AbstractContextManager[object]:
-    """A father is not told by "daughter of"."""
+    """Turn off the words that express a relation, such as "daughter of" for a father."""
     return patch.object(evidence, "telling_words", lambda words: [])
 
 
@@ -50,7 +50,7 @@ SECOND = "the second search"
 
 @contextmanager
 def without(parts: Sequence[str]) -> Iterator[str]:
-    """The strategy that does without these parts."""
+    """Yield the strategy without these parts."""
     with ExitStack() as stack:
         for part in parts:
             stack.enter_context(PARTS.get(part, nullcontext)())
@@ -79,7 +79,7 @@ def parts(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
 
 
 def ceiling(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
-    """A perfect scorer gives gold sentences 1 and all others 0; the rest is weave's selection."""
+    """Print the share held by a perfect scorer: gold sentences score 1, others 0, and weave selects as usual."""
     print("| set | gold among the candidates | a perfect scorer at " + " | ".join(map(str, BUDGETS)) + " |")
     print("| --- |" + " --- |" * (1 + len(BUDGETS)))
     for name in sets:
@@ -110,21 +110,21 @@ def _holds(case: Case, chosen: Sequence[int]) -> bool:
 
 
 def left_out(sets: Sequence[str], cache: Path, limit: int) -> None:
-    """For each set: the standing weights, and weights climbed to on the other sets, on its second half."""
+    """Print, for the second half of each set, the current weights and weights fitted on the other sets."""
     first = {name: list(cases_of(*opened(name, cache), limit, "dev")) for name in sets}
     standing = np.array([WEIGHTS[name] for name in ("bias", *FEATURES)])
     print(
         "| left out | standing weights | fitted on the others | fitted on all |\n| --- | --- | --- | --- |", flush=True
     )
-    of_all = _fitted(list(first.values()))
+    of_all = _fit_weights(list(first.values()))
     for name in sets:
-        others = _fitted([cases for other, cases in first.items() if other != name])
+        others = _fit_weights([cases for other, cases in first.items() if other != name])
         second = [list(cases_of(*opened(name, cache), limit, "test"))]
         figures = [held(second, weights) for weights in (standing, others, of_all)]
         print(f"| {name} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |", flush=True)
 
 
-def _fitted(sets: Sequence[Sequence[Case]]) -> Array:
+def _fit_weights(sets: Sequence[Sequence[Case]]) -> Array:
     return climb(sets, logistic([rows_of(cases) for cases in sets]))
 
 

@@ -2,10 +2,11 @@
 
 python -m benchmarks.chunkers search [--chunks 10000,100000] [--questions 200] [--vectors words|minilm] [--keep DIR]
 
-Search alone is measured, over tables of one index: the keys of the marker view, keys of the paper's shape (20 tokens, one
-to a segment of 128 tokens: a stand-in), and chunks of 128 and of 512 tokens. All are asked the same questions in turn. The
-vectors are made up unless `--vectors minilm` is given: a mean of fixed random vectors, one a word, which costs a scan the same.
-Embedding the question is left out, since it is the same for all. Memory is measured in a process of its own for each table.
+Only the search is measured, over four tables of one index: the keys of the marker view, keys of the paper's shape (20 tokens for
+each segment of 128 tokens, a stand-in), and chunks of 128 and of 512 tokens. Each question goes to all tables in turn.
+By default the vectors are artificial: the mean of fixed random vectors, one per word. A scan of them costs the same as a scan of
+real vectors (`--vectors minilm`). Embedding the question is excluded, since it costs the same for all tables. Memory is
+measured in a separate process for each table.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ from mergewise.types import DocumentRows, RowId, Rows
 
 COARSE = replace(FIXED, name="coarse")
 KEY_TOKENS, SMALL, LARGE = 20, 128, 512
-K = 100  # rows that a search returns, as a strategy asks for
-READ = 10  # of which so many are read
+K = 100  # rows per search, as in a strategy
+READ = 10  # rows read from them
 
 
 @dataclass(frozen=True, slots=True)
 class ShapedKey:
-    """A key of the length that M-RAG's Figure 5 gives: the beginning of a segment."""
+    """A key of the length in M-RAG's Figure 5: the beginning of a segment."""
 
     id: RowId
     doc_id: str
@@ -71,7 +72,7 @@ def build_coarse(rows: Sequence[DocumentRows], settings: FixedSettings, models: 
 
 
 def build_shaped(rows: Sequence[DocumentRows], settings: FixedSettings, models: Models) -> list[ViewRows]:
-    """A key for each chunk of the view `fixed`, which comes before."""
+    """Build a key for each chunk of the view `fixed`, which must come first."""
     texts = [[_beginning(chunk.text, settings.size) for chunk in row["fixed"]] for row in rows]
     vectors = models.embedder.embed_documents([t for own in texts for t in own])  # type: ignore[union-attr]
     ends = accumulate(map(len, texts), initial=0)
@@ -87,7 +88,7 @@ def _beginning(text: str, tokens: int) -> str:
 
 
 def add_views() -> list[str]:
-    """The views of this benchmark beside those that there are; returns the names of those that are measured."""
+    """Register the views of this benchmark. Return the names of the views to measure."""
     fixed = VIEWS["fixed"]
     VIEWS["coarse"] = replace(fixed, name="coarse", tables=lambda _: (COARSE,), build=build_coarse, problems=_none)
     VIEWS["shaped"] = replace(fixed, name="shaped", tables=lambda _: (SHAPED,), build=build_shaped, problems=_none)
@@ -112,7 +113,7 @@ def search(options: argparse.Namespace) -> None:
             index = built(directory, chunks, options.vectors, names)
             print(f"\nabout {chunks} chunks of {SMALL} tokens, vectors: {options.vectors}, ", end="")
             print(f"{len(index)} documents, built or opened in {perf_counter() - started:.0f} s", flush=True)
-            times = timed(index, names, options.questions)
+            times = time_searches(index, names, options.questions)
             held = {name: memory_apart(directory, name, options) for name in names}
             print(report(index, directory, names, times, held), flush=True)
             index.close()
@@ -130,18 +131,19 @@ def _index_of(directory: Path, vectors: str, names: Sequence[str]) -> Index:
 
 
 def built(directory: Path, chunks: int, vectors: str, names: Sequence[str]) -> Index:
-    """The index, made if it is not whole: documents that stand are skipped, so that a kill costs a batch."""
+    """Build or complete the index. Existing documents are skipped, so an interrupted run loses one batch at most."""
     sample = [document for _, document in zip(range(40), documents(10**6), strict=False)]
     cut = sum(len(fixed_bounds(document.text, SMALL, count_tokens)) for document in sample)
     leaves = chunks * sum(len(document.text) for document in sample) // cut // CHARACTERS_PER_LEAF
-    with patch.object(lance_change, "KEPT", timedelta(0)):  # what old versions hold is no part of a table's size
+    # Old versions do not count for a table's size.
+    with patch.object(lance_change, "KEPT", timedelta(0)):
         index = _index_of(directory, vectors, names)
         index.add(documents(leaves))
     return index
 
 
 def modes(index: Index, name: str) -> dict[str, Callable[[str], object]]:
-    """The searches of one table that are timed. The question's vector is there before."""
+    """Return the searches to time on one table. The vector of the question is computed before."""
     store = index.store.reader()
     reader = HybridReader(store, index.embedder, VIEWS, None, index.search_settings)
     record = next(table.record for table in VIEWS[name].tables(VIEWS[name].settings()) if table.name == name)
@@ -163,8 +165,8 @@ def modes(index: Index, name: str) -> dict[str, Callable[[str], object]]:
     }
 
 
-def timed(index: Index, names: Sequence[str], count: int, warm_up: int = 30) -> dict[str, dict[str, float]]:
-    """Medians in milliseconds by table and search, each question asked of all tables in turn."""
+def time_searches(index: Index, names: Sequence[str], count: int, warm_up: int = 30) -> dict[str, dict[str, float]]:
+    """Return median milliseconds by table and search. Each question goes to all tables in turn."""
     searches = {name: modes(index, name) for name in names}
     taken: dict[tuple[str, str], list[float]] = {}
     for number, question in enumerate(questions(count + warm_up)):
@@ -181,18 +183,19 @@ def timed(index: Index, names: Sequence[str], count: int, warm_up: int = 30) -> 
 
 
 def memory(index: Index, name: str, count: int) -> dict[str, float]:
-    """What searching a table adds to this process, in MB: its own memory, and pages of files."""
+    """Return the memory in MB that searching a table adds to this process: its own memory, and pages of files."""
     with tempfile.TemporaryDirectory() as folder, mergewise.open(folder, embedder=index.embedder) as other:
         other.add(mergewise.Document("warm", "A document to warm up with."))
-        other.context("What is it for?")  # what is loaded once is no part of what is measured
+        # Warm up, so that one-time loading is not measured.
+        other.context("What is it for?")
     searches = modes(index, name)
     asked = questions(count)
     for question in asked:
         searches[""](question)
-    before = resident()
+    before = resident_mb()
     for question in asked:
         searches["both, rows read"](question)
-    after = resident()
+    after = resident_mb()
     return {kind: after[kind] - before[kind] for kind in after}
 
 
@@ -204,16 +207,16 @@ def memory_apart(directory: Path, name: str, options: argparse.Namespace) -> dic
     return measured
 
 
-def resident() -> dict[str, float]:
-    """MB of this process in memory: `own`, and `files` that are mapped (Linux only; zero elsewhere)."""
+def resident_mb() -> dict[str, float]:
+    """Return the resident memory of this process in MB: `own`, and mapped `files` (Linux only; zero elsewhere)."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     found = {line.split(":")[0]: float(line.split()[1]) / 1024 for line in lines if line.startswith("Rss")}
     return {"own": found.get("RssAnon", 0.0), "files": found.get("RssFile", 0.0)}
 
 
-def disk(directory: Path, name: str) -> dict[str, float]:
-    """MB of a table's data, of its search indexes, and of its mapped files."""
+def disk_mb(directory: Path, name: str) -> dict[str, float]:
+    """Return the size in MB of a table's data, search indexes and mapped files."""
     table = directory / f"{name}.lance"
     files = {"data": table.glob("data/**/*"), "indexes": table.glob("_indices/**/*")}
     files["mapped"] = (directory / "mapped").glob(f"{name}-*")
@@ -227,9 +230,9 @@ def report(
     times: Mapping[str, Mapping[str, float]],
     held: Mapping[str, Mapping[str, float]],
 ) -> str:
-    """Times and sizes; in brackets how many times those of the 128-token chunks are these."""
+    """Return a table of times and sizes. In brackets: the figure of the 128-token chunks divided by this figure."""
     counts = index.store.reader().row_counts()
-    sizes = {name: disk(directory, name) for name in names}
+    sizes = {name: disk_mb(directory, name) for name in names}
     parts, kinds = list(next(iter(sizes.values()))), list(next(iter(times.values())))
     head = [
         "searched",
@@ -265,8 +268,9 @@ def main() -> None:
     second.add_argument("--chunks", default="10000,100000")
     second.add_argument("--questions", type=int, default=200)
     second.add_argument("--vectors", choices=EMBEDDERS, default="words")
-    second.add_argument("--keep", type=Path, help="use and keep the indexes in this folder")
-    second.add_argument("--table", help=argparse.SUPPRESS)  # measure the memory of this one, of the index in --keep
+    second.add_argument("--keep", type=Path, help="Folder in which to keep and reuse the indexes")
+    # Internal: measure the memory of this table, of the index in --keep.
+    second.add_argument("--table", help=argparse.SUPPRESS)
     second.set_defaults(run=search)
     options = parser.parse_args()
     options.run(options)

@@ -1,15 +1,15 @@
-"""weave with embedders whose cosines lie otherwise than those that its weights were fitted with.
+"""weave with embedders whose cosines are distributed differently from those of the fitted embedder.
 
 python -m benchmarks.cones [--sets 2wiki,squad] [--split test] [--limit 100] [--cache DIR]
 
-The vectors of the shipped embedder are moved, and the search is left as it is:
+The vectors of the shipped embedder are transformed. The search keeps the original vectors:
 
-    squeezed     all in a narrow cone, as many embedders have them: each cosine is a fifth of what it was, above four fifths
+    squeezed     all in a narrow cone, as with many embedders: cosine c becomes 0.8 + 0.2 c
     projected    onto 96 random directions, which adds noise
 
-`rescaled` rows have the cosines brought to the spread of the fitted embedder, as weave does for every embedder but the shipped
-one; the others take them as they are. Cells: all evidence held at 128, 384 and 640 tokens, and the share of contexts that are
-those of the shipped embedder.
+In `rescaled` rows, the cosines are scaled to the spread of the fitted embedder, as weave does for every embedder but the shipped
+one. The other rows use the cosines unchanged. Cells: all evidence held at 128, 384 and 640 tokens, and the share of contexts
+equal to those of the shipped embedder.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Move = Callable[[FloatArray], FloatArray]
 
 
 class Another:
-    """The place of an embedder whose weights were not fitted; it is never asked."""
+    """A placeholder for an embedder without fitted weights. It is never called."""
 
     spec, dimension = "another", 1
 
@@ -66,7 +66,7 @@ class MovedReader(HybridReader):
         return None if vector is None else self.move(vector[None])[0]
 
 
-def as_they_are(vectors: FloatArray) -> FloatArray:
+def unchanged(vectors: FloatArray) -> FloatArray:
     return vectors
 
 
@@ -82,8 +82,8 @@ def projected(vectors: FloatArray) -> FloatArray:
 
 
 ROWS: dict[str, tuple[Move, bool]] = {
-    "shipped": (as_they_are, False),
-    "shipped, rescaled": (as_they_are, True),
+    "shipped": (unchanged, False),
+    "shipped, rescaled": (unchanged, True),
     "squeezed": (squeezed, False),
     "squeezed, rescaled": (squeezed, True),
     "projected, rescaled": (projected, True),
@@ -121,7 +121,7 @@ def main() -> None:
 
 
 def _holds(context: Context, gold: Evidence) -> bool:
-    """Whether each of the gold spans lies within spans of the context, which may touch."""
+    """Check that every gold span lies within spans of the context, which may touch each other."""
     spans = sorted(span for passage in context.passages for span in passage.spans)
 
     def is_covered(wanted: Span) -> bool:

@@ -1,7 +1,7 @@
-"""A large corpus out of the small ones: paragraphs of the question sets, recombined into Markdown documents.
+"""A large corpus from small ones: paragraphs of the question sets, recombined into Markdown documents.
 
-Deterministic: the same number of leaves gives the same documents. Real paragraphs keep the lengths, the vocabulary
-and the sentence structure of real text; the recombination makes any number of documents of them.
+The corpus is deterministic: the same number of leaves gives the same documents. Real paragraphs keep the lengths, the vocabulary
+and the sentence structure of real text. Recombining them gives any number of documents.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SECTIONS, PARAGRAPHS = (4, 12), (1, 5)
 
 def bench_folder() -> Path:
     if not BENCH.is_dir():
-        sys.exit(f"the question sets are not at {BENCH}: nothing to measure with")
+        sys.exit(f"question sets not found: {BENCH}")
     return BENCH
 
 
 def paragraphs() -> list[tuple[str, str]]:
-    """(title, paragraph) of all question sets, headings left out."""
+    """Return (title, paragraph) pairs of all question sets, without headings."""
     titled = []
     for name in ("hotpotqa", "musique", "2wiki", "squad", "covidqa"):
         with gzip.open(bench_folder() / name / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -39,7 +39,7 @@ def paragraphs() -> list[tuple[str, str]]:
 
 
 def documents(leaves: int, seed: int = 0) -> Iterator[Document]:
-    """Markdown documents of a few sections each, about `leaves` leaves in all."""
+    """Yield Markdown documents of a few sections each, about `leaves` leaves in total."""
     titled = paragraphs()
     draw = random.Random(seed)
     left = leaves * CHARACTERS_PER_LEAF
@@ -58,7 +58,7 @@ def documents(leaves: int, seed: int = 0) -> Iterator[Document]:
 
 
 def questions(limit: int) -> list[str]:
-    """Real questions, from all sets in turn."""
+    """Return real questions, alternating between the sets."""
     asked: list[str] = []
     for name in ("hotpotqa-long", "musique-long", "2wiki", "squad", "covidqa"):
         with gzip.open(bench_folder() / name / "questions.jsonl.gz", "rt", encoding="utf-8") as lines:

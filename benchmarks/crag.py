@@ -1,8 +1,8 @@
 """CRAG's evaluator without a model: cosine and coverage against the evidence, on the first halves of the question sets.
 
-python -m benchmarks.crag fit --cache DIR [--limit N]   the weights of `designs/crag/evaluator.py`, and best scores
+python -m benchmarks.crag fit --cache DIR [--limit N]   weights of `designs/crag/evaluator.py`, and quantiles of the best scores
 
-`DIR` holds an index for each set, under its name.
+`DIR` holds one index per set, named after the set.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ K = 10
 
 
 def features(index: Index, task: QuestionSet, limit: int) -> tuple[Array, Array, int]:
-    """Cosine and coverage of each passage, (passages, 2); whether it shares text with the evidence; and questions."""
+    """Return (passages, 2) cosine and coverage, (passages,) labels (overlap with the evidence), and the number of questions."""
     state = index.state()
     reader = state.reader(None)
     assert state.models.embedder is not None
@@ -58,7 +58,7 @@ def fit(cache: Path, limit: int) -> None:
         for name in (*SETS, OUT):
             x, held, count = known[name]
             shares = 1 / (1 + np.exp(-(weights[0] + x[:, columns] @ weights[1:])))
-            # every question has as many passages, but where the index is small
+            # Every question has the same number of passages, unless the index is small.
             best = np.array([part.max() for part in np.array_split(2 * shares - 1, count)])
             quantiles = np.quantile(best, [0.1, 0.25, 0.5, 0.75, 0.9]).round(2).tolist()
             loss = -(held * np.log(shares) + (1 - held) * np.log(1 - shares)).mean()

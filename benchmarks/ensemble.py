@@ -1,12 +1,12 @@
-"""What three streams cost: decoding an answer by three prompts in one batch, against one prompt of as many tokens.
+"""Cost of three streams: decoding with three prompts in one batch, against one prompt with the same number of tokens.
 
 python -m benchmarks.ensemble [--shape small|qwen3-8b] [--device cpu|cuda] [--tokens 768] [--new 32] [--questions 1,4,16]
                               [--repeats 3]
 
-The model has random weights (they do not change the speed; bfloat16 on a GPU, float32 on a processor) and the prompts random
-tokens: for each question one of `--tokens`, or three that have as many together. Both go through the same decoder, which writes
-`--new` tokens and never meets an end. Time a token is that of a step, so without the reading of the prompts; the best of the
-repeats counts. JSON lines: a row for each number of questions at once.
+The model has random weights, which do not change the speed (bfloat16 on a GPU, float32 on a CPU). The prompts are random tokens:
+each question has one prompt of `--tokens`, or three prompts with `--tokens` in total. Both go through the same decoder, which
+writes `--new` tokens and never meets an end token. The time per token is that of a decoding step, without reading the prompts.
+The best of the repeats counts. The output is JSON lines, a row for each number of concurrent questions.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     "qwen3-8b": {"hidden_size": 4096, "intermediate_size": 12_288, "num_hidden_layers": 36, "num_attention_heads": 32,
                  "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151_936},
 }  # fmt: skip
-UNEVEN = (0.5, 0.3, 0.2)  # how the tokens are shared among the streams: passages, triplets, background
+# Shares of the streams: passages, triplets, background.
+UNEVEN = (0.5, 0.3, 0.2)
 
 
 class NoWords:
-    """A tokenizer of no text."""
+    """A tokenizer that decodes to empty text."""
 
     bos_token_id = eos_token_id = None
 
@@ -75,9 +76,10 @@ def seconds(model: HFCausalModel, asked: Sequence[StreamPrompts], new: int) -> f
     return taken
 
 
-def measured(model: HFCausalModel, asked: Sequence[StreamPrompts], new: int, repeats: int) -> tuple[float, float]:
-    """Seconds until the first tokens, and seconds of a step after that."""
-    seconds(model, asked, 2)  # what is compiled or allocated the first time
+def measure(model: HFCausalModel, asked: Sequence[StreamPrompts], new: int, repeats: int) -> tuple[float, float]:
+    """Return the seconds until the first tokens, and the seconds of each later step."""
+    # Warm up compilation and allocation.
+    seconds(model, asked, 2)
     first = min(seconds(model, asked, 1) for _ in range(repeats))
     whole = min(seconds(model, asked, new) for _ in range(repeats))
     return first, (whole - first) / (new - 1)
@@ -98,7 +100,7 @@ def main() -> None:
         row: dict[str, Any] = {"shape": given.shape, "device": given.device, "questions": questions}
         for name, shares in {"one": (1.0,), "three": UNEVEN}.items():
             asked = prompts(vocabulary, questions, given.tokens, shares)
-            first, step = measured(model, asked, given.new, given.repeats)
+            first, step = measure(model, asked, given.new, given.repeats)
             row[name] = {
                 "tokens_read": sum(len(prompt) for prompt in asked[0].prompts),
                 "first_ms": round(1000 * first, 2),

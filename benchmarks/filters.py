@@ -2,9 +2,9 @@
 
 python -m benchmarks.filters --keep DIR [--documents 200000] [--questions 30]
 
-The index is made: a document is one leaf of drawn words, and its vector is drawn around one of some centres. In `DIR/plain` no
-document says the same as another; in `DIR/copies` so many more do. A search's milliseconds are medians over questions, of
-all threads; the condition has been asked before. What older versions cost is measured by the path of their sources.
+The index is artificial: a document is one leaf of random words, and its vector lies near one of a few centres. In `DIR/plain`
+all documents differ. `DIR/copies` adds duplicates. The milliseconds of a search are medians over questions, summed over all
+threads. The filter is already cached. To measure an older version, put its sources on the path.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ DEPTH = 100
 
 
 class Drawing:
-    """Texts and vectors: the same number of documents gives the same ones."""
+    """Random texts and vectors. The same number of documents gives the same ones."""
 
     def __init__(self, seed: int = 0) -> None:
         self._draw = np.random.default_rng(seed)
         self._centres = np.random.default_rng(1).normal(size=(CENTRES, DIMENSION))
-        # Zipf's law: a few words are in most texts
+        # Zipf's law: a few words are in most texts.
         shares = 1 / np.arange(10, VOCABULARY + 10)
         self._ends = np.cumsum(shares / shares.sum())
 
@@ -57,14 +57,14 @@ class Drawing:
         return unit
 
     def documents(self, first: int, count: int) -> Iterator[DocumentRows]:
-        """Their numbers are in the metadata in a drawn order, so that `place < n` is met by n scattered ones."""
+        """Yield documents whose field `place` is a random permutation, so that `place < n` matches n scattered documents."""
         places = self._draw.permutation(np.arange(first, first + count)).tolist()
         for at, vector in enumerate(self.vectors(count)):
             yield rows_of(first + at, self.text(WORDS), vector, places[at])
 
 
 def rows_of(number: int, text: str, vector: FloatArray | None, place: int, title: str = "") -> DocumentRows:
-    """A document with one leaf. Without a title it is called by its id."""
+    """Return a document with one leaf. The title defaults to the id."""
     doc_id, sentence = f"d{number:07}", Sentence(0, len(text), WORDS)
     title = title or doc_id
     leaf = Leaf(0, doc_id, title, (1,), 0, 0, len(text), 0, (), text, WORDS, (sentence,))
@@ -83,7 +83,7 @@ def write(store: LanceStore, rows: Iterator[DocumentRows]) -> None:
     store.optimize()
 
 
-def made_index(directory: Path, documents: int) -> LanceStore:
+def make_index(directory: Path, documents: int) -> LanceStore:
     views = {"leaf": ViewState(VIEWS["leaf"].dump(TreeSettings()))}
     store = LanceStore.create(directory, Manifest("made", DIMENSION, views), VIEWS)
     if not store.reader().numbers():
@@ -92,7 +92,7 @@ def made_index(directory: Path, documents: int) -> LanceStore:
 
 
 def with_copies(directory: Path, plain: LanceStore, documents: int) -> LanceStore:
-    """The same index with copies of scattered documents, and as many others between them."""
+    """Build the same index with copies of scattered documents, and an equal number of other documents between them."""
     if not directory.exists():
         shutil.copytree(plain.directory, directory)
         originals = {rows.document.id: rows for rows in Drawing().documents(0, documents)}
@@ -102,7 +102,7 @@ def with_copies(directory: Path, plain: LanceStore, documents: int) -> LanceStor
             rows_of(2 * documents + at, rows.document.text, rows.column("leaf", "vector")[0], 2 * documents + at)
             for at, rows in enumerate(map(originals.__getitem__, drawn))
         )
-        # their numbers do not follow each other
+        # Copies must not have consecutive numbers.
         write(LanceStore(directory, VIEWS), chain.from_iterable(zip(copies, others, strict=True)))
     return LanceStore(directory, VIEWS)
 
@@ -117,7 +117,7 @@ def milliseconds(asked: Callable[[int], object], times: int) -> float:
 
 
 def search_costs(store: LanceStore, where: str | None, questions: int) -> tuple[float, float]:
-    """Of a search by text and one by vectors, after a few that warm up."""
+    """Return the milliseconds of a search by text and of a search by vectors, after a warm-up."""
     reader, drawing = store.reader(), Drawing(3)
     texts, vectors = [drawing.text(ASKED) for _ in range(questions)], drawing.vectors(questions)
     costs = []
@@ -131,7 +131,7 @@ def search_costs(store: LanceStore, where: str | None, questions: int) -> tuple[
 
 
 def first_question_cost(store: LanceStore, times: int) -> float:
-    """Of the first question after a document came, beside that of the second one: what a state costs."""
+    """Return the extra milliseconds of the first question after a change: the cost of a new state."""
     drawing = Drawing(4)
     first = 10_000_000 + store.manifest.next_number
 
@@ -157,9 +157,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=200_000)
     parser.add_argument("--questions", type=int, default=30)
-    parser.add_argument("--keep", type=Path, required=True, help="where the indexes are, or are made")
+    parser.add_argument("--keep", type=Path, required=True, help="Folder of the indexes, built if missing")
     options = parser.parse_args()
-    plain = made_index(options.keep / "plain", options.documents)
+    plain = make_index(options.keep / "plain", options.documents)
     copies = with_copies(options.keep / "copies", plain, options.documents)
     conditions = {f"{size:,} documents": f"place < {size}" for size in SIZES if size <= options.documents}
     cases = [("no filter", plain, None), *((name, plain, where) for name, where in conditions.items())]
@@ -174,7 +174,7 @@ def main() -> None:
     shutil.rmtree(with_one_more, ignore_errors=True)
     shutil.copytree(plain.directory, with_one_more)
     cost = first_question_cost(LanceStore(with_one_more, VIEWS), min(10, options.questions))
-    print(f"first question after a document came: {cost:.1f} ms of CPU more than the second")
+    print(f"first question after a new document: {cost:.1f} ms of CPU more than the second")
     shutil.rmtree(with_one_more)
 
 

@@ -1,12 +1,12 @@
-"""MergeRAG without a model: its curve over k beside more baselines, and its two schedules.
+"""MergeRAG without a model: its curve over k against more baselines, and its two schedules.
 
 python -m benchmarks.fusing curve       k = 1 to 5 chunks' worth of context (the paper's Figure 4), by evidence instead of F1
 python -m benchmarks.fusing schedules   sequential against hierarchical (Figure 5): evidence, fusions, batches, depth
 
-Baselines of the paper's three kinds: selection (BM25, vectors and both, over leaves, and BM25 over larger leaves, of up to 200
-tokens), compression (`sentence`, the best sentences of what was found), a hierarchy that knows no question (`auto-merge`).
-They stand for kinds and are not the systems that the paper names. A cell of `curve` is evidence / all.
-Indexes and finished cells are kept in --cache DIR: a command that was stopped goes on.
+The baselines cover the paper's three kinds: selection (BM25, vectors and both over leaves, and BM25 over leaves of up to 200
+tokens), compression (`sentence`, the best sentences of the search results), and a hierarchy independent of the question
+(`auto-merge`). They represent these kinds; they are not the systems that the paper names. A cell of `curve` is evidence / all.
+Indexes and finished cells are cached in --cache DIR, so an interrupted command can resume.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import mergewise
-from benchmarks.cells import Cell, Cells, judged, markdown
+from benchmarks.cells import Cell, Cells, markdown, mean_scores
 from benchmarks.corpus import bench_folder
 from mergewise.designs.mergerag.notes import MergeNote
 from mergewise.evaluate.loaders import load_question_set
@@ -44,7 +44,7 @@ METHODS: dict[str, tuple[str, float | None, bool]] = {
     "`mergerag-asym`": ("mergerag-asym", None, False),
     "`weave`": ("weave", None, False),
 }
-"""A strategy, the weight of the vectors where it is not the default, and whether the leaves are large ones."""
+"""The strategy, the weight of the vectors (None: the default), and True for large leaves."""
 SCHEDULED = (128, 320, 640)
 PARTS = ("fusions", "batches", "depth")
 
@@ -62,7 +62,7 @@ def curve(task: QuestionSet, cache: Path, cells: Cells, split: Split, limit: int
         index.search_settings = SearchSettings() if weight is None else SearchSettings(weight=weight)
         row = [label]
         for budget in BUDGETS:
-            cell = cells(f"{asked} {label} {budget}", partial(judged, index, questions, spec, budget))
+            cell = cells(f"{asked} {label} {budget}", partial(mean_scores, index, questions, spec, budget))
             row.append(f"{cell['evidence']:.2f}/{cell['all']:.2f}")
         rows.append(row)
     leaves.close()
@@ -84,7 +84,7 @@ def schedules(task: QuestionSet, cache: Path, cells: Cells, split: Split, limit:
             spec = f"{name}(schedule={schedule})"
             row = [f"`{name}`, {schedule}"]
             for budget in SCHEDULED:
-                cell = cells(f"{asked} {spec} {budget}", partial(judged, index, questions, spec, budget, counted))
+                cell = cells(f"{asked} {spec} {budget}", partial(mean_scores, index, questions, spec, budget, counted))
                 row.append(f"{cell['evidence']:.3f}/{cell['all']:.2f}; " + ", ".join(f"{cell[p]:.1f}" for p in PARTS))
             rows.append(row)
     index.close()
@@ -96,7 +96,7 @@ def counted(question: Question, context: Context) -> Cell:
 
 
 def tree(notes: Sequence[MergeNote], at_once: int = 8) -> Cell:
-    """Fusions; batches of at most so many at a time, no batch over two rounds; merges above the chunk that has the most."""
+    """Count fusions, batches (up to `at_once` fusions of one round), and depth (merges above the chunk with the most)."""
     depth: dict[int, int] = {}
     for note in notes:
         depth[note.result.number] = 1 + max(depth.get(note.source.number, 0), depth.get(note.host.number, 0))

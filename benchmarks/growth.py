@@ -1,14 +1,14 @@
-"""How an index grows: seconds, memory, bytes, latency and recall at 10^4, 10^5 and 10^6 leaves, on made-up documents.
+"""Growth of an index: seconds, memory, bytes, latency and recall at 10^4, 10^5 and 10^6 leaves, on artificial documents.
 
 python -m benchmarks.growth --keep DIR [--sizes 10000,100000,1000000] [--questions 200] [--draw FILE.svg] [--profile]
 
-One index grows from size to size. What is finished stands in DIR/growth.jsonl, a line a size, and is not measured again; a run
-that was killed while it indexed goes on, and its row says so. Each part is a process of its own: indexing, so that its peak of
-memory is its own; questions, so that what a reader holds is seen; and the exact scan, which needs much memory.
+One index grows from size to size. Finished results are stored in DIR/growth.jsonl, one line per size, and are not measured again.
+A run that was killed during indexing resumes, and its row says so. Each part runs in a separate process: indexing, for its own
+peak of memory; questions, for the memory of a reader; and the exact scan, which needs much memory.
 
-Words are drawn by Zipf's law from a million, so that the vocabulary grows; a third of a document's are of its topic. A vector is
-the sum of those of a text's words, rare ones first: texts of a topic are a cluster, and a question lies near what it asks for.
-The time that making such vectors takes is taken off. Latencies are of one thread.
+Words follow Zipf's law over a million words, so the vocabulary grows. A third of a document's words belong to its topic. A vector
+is the sum of the vectors of a text's words, rare words first: texts on one topic form a cluster, and a question lies near the
+documents it asks about. The time to compute these vectors is subtracted. Latencies are single-threaded.
 """
 
 from __future__ import annotations
@@ -45,39 +45,39 @@ SIZES = "10000,100000,1000000"
 DIMENSION = 384
 VOCABULARY, TOPICS, TOPIC_WORDS = 1_000_000, 2_000, 300
 TOPIC_SHARE = 0.3
-# of a document: so that it has about 65 leaves of 218 characters
+# Size of a document, for about 65 leaves of 218 characters.
 LEAVES, SECTIONS, PARAGRAPHS, SENTENCES = 65, 11, 4, 3
 SENTENCE_WORDS = (8, 22)
 FILTERS = (100, 1_000, 10_000, 100_000)
 STRATEGIES = ("topk", "weave")
-# of the vector index that are searched
+# Partitions of the vector index to search.
 PARTITIONS = (20, 40, 80, 160)
 BUDGET = 640
 _WORD = re.compile(r"\w+")
 
 
-# -- made-up documents
+# -- artificial documents
 
 
 class Drawing:
-    """Documents by their numbers: the same number gives the same document."""
+    """Documents by number. The same number gives the same document."""
 
     def __init__(self) -> None:
         shares = 1 / np.arange(3, VOCABULARY + 3) ** 1.05
         self._ends = np.cumsum(shares / shares.sum())
         shares = 1 / np.arange(3, TOPIC_WORDS + 3)
         self._topic_ends = np.cumsum(shares / shares.sum())
-        # frequent ones first, so that texts have as many tokens as English ones of their length
+        # Frequent words first, so that texts have about as many tokens as English texts of their length.
         vocabulary = json.loads(SHIPPED_TOKENS.read_text())["model"]["vocab"]
         known = [word for word in vocabulary if word.isascii() and word.isalpha() and len(word) > 1]
-        self._words = known + [made_word(rank) for rank in range(len(known), VOCABULARY)]
+        self._words = known + [word_of_rank(rank) for rank in range(len(known), VOCABULARY)]
 
     def title(self, number: int) -> str:
         draw = np.random.default_rng([number, 1])
-        return " ".join(made_word(rank).capitalize() for rank in draw.integers(20_000, VOCABULARY, 2).tolist())
+        return " ".join(word_of_rank(rank).capitalize() for rank in draw.integers(20_000, VOCABULARY, 2).tolist())
 
     def topic_words(self, number: int) -> list[int]:
-        """The ranks of the words of a document's topic."""
+        """Return the ranks of the words of a document's topic."""
         topic = int(TOPICS * np.random.default_rng([number, 2]).random() ** 2)
         return np.random.default_rng([topic, 3]).integers(100, 30_000, TOPIC_WORDS).tolist()  # type: ignore[no-any-return]
 
@@ -89,7 +89,7 @@ class Drawing:
         return [words[topic[b] if c else a] for a, b, c in zip(ranks, own, is_own, strict=True)]
 
     def document(self, number: int) -> str:
-        """As Markdown. Some sentences name another document."""
+        """Return a document as Markdown. Some sentences name another document."""
         draw, topic = np.random.default_rng([number, 0]), self.topic_words(number)
         lengths = draw.integers(*SENTENCE_WORDS, SECTIONS * PARAGRAPHS * SENTENCES).tolist()
         words = iter(self.words(draw, sum(lengths) + 2 * SECTIONS, topic))
@@ -113,7 +113,7 @@ class Drawing:
         return "\n".join(lines)
 
     def question(self, number: int, documents: int) -> str:
-        """About one of so many documents: by its name, or by words of its topic alone."""
+        """Ask about one of the documents, by its title or by words of its topic."""
         draw = np.random.default_rng([number, 5])
         asked = int(draw.integers(documents))
         words = " ".join(self.words(draw, 5, self.topic_words(asked)))
@@ -123,8 +123,8 @@ class Drawing:
 _SYLLABLES = [first + vowel for first in "b d f g k l m n p r s t v z".split() for vowel in "aeiou"]
 
 
-def made_word(rank: int) -> str:
-    """The rarer, the longer."""
+def word_of_rank(rank: int) -> str:
+    """Return a word for a rank. Rare words are longer."""
     syllables = []
     rank += len(_SYLLABLES)
     while rank:
@@ -134,7 +134,7 @@ def made_word(rank: int) -> str:
 
 
 class WordEmbedder:
-    """Sums of vectors of words. It counts the processor time and the seconds that it takes."""
+    """An embedder that sums vectors of words. It counts the processor time and the seconds it takes."""
 
     spec, dimension = "made-up", DIMENSION
 
@@ -148,7 +148,7 @@ class WordEmbedder:
             words = [word.encode() for word in _WORD.findall(text.lower())]
             if words:
                 rows = np.array([zlib.crc32(word) for word in words]) % len(self._rows)
-                # rare words are long
+                # Rare words weigh more.
                 sums[at] = np.array([len(word) ** 2 for word in words], np.float32) @ self._rows[rows]
         return sums
 
@@ -181,7 +181,7 @@ def _unit(rows: FloatArray) -> FloatArray:
 
 
 def write_documents(folder: Path, first: int, end: int) -> None:
-    """Files of 1,000 documents a folder. Those that stand are left alone."""
+    """Write the documents in folders of 1,000 files. Existing files are left unchanged."""
     missing = [number for number in range(first, end) if not _file(folder, number).exists()]
     drawing = Drawing() if missing else None
     for number in missing:
@@ -197,11 +197,11 @@ def _file(folder: Path, number: int) -> Path:
     return folder / f"{number // 1000:05}" / f"{number:08}.md"
 
 
-# -- the parts, each in a process of its own
+# -- the parts, each in a separate process
 
 
 def index_documents(keep: Path, size: int, count: int, profile: bool) -> dict[str, Any]:
-    """Add what is missing of the first documents. Peak memory is that of this process."""
+    """Add the missing documents of the first `count`. The peak memory is that of this process."""
     embedder = WordEmbedder()
     index = mergewise.open(keep / "index", embedder=embedder)
     files = [_file(keep / "documents", number) for number in range(-(-size // LEAVES))]
@@ -210,13 +210,13 @@ def index_documents(keep: Path, size: int, count: int, profile: bool) -> dict[st
     if profile:
         profiler.enable()
     began, used = perf_counter(), process_time()
-    with watched_memory() as most:
+    with watch_memory() as most:
         report = index.add(files)
     seconds, cpu = perf_counter() - began, process_time() - used
     if profile:
         profiler.disable()
         profiler.dump_stats(keep / f"indexing-{size}.prof")
-    # old versions, which stay for readers for ten minutes
+    # Old versions, which are kept ten minutes for readers.
     index.store.place.clean(index.manifest, all_of_it=True)
     return {
         "documents": len(index),
@@ -233,7 +233,7 @@ def index_documents(keep: Path, size: int, count: int, profile: bool) -> dict[st
 
 
 def folder_bytes(folder: Path) -> dict[str, int]:
-    """By table: `mapped` are the files that are read for rows, `_indices` search indexes."""
+    """Return bytes by table. `mapped`: files mapped for rows; `_indices`: search indexes."""
     sizes: dict[str, int] = {}
     for file in folder.rglob("*"):
         if file.is_file():
@@ -244,14 +244,14 @@ def folder_bytes(folder: Path) -> dict[str, int]:
 
 
 def resident_bytes() -> int:
-    """What a process holds for itself, without the pages of files."""
+    """Return the memory of this process in bytes, without pages of files."""
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.split("RssAnon:")[1].split()[0])
 
 
 @contextmanager
-def watched_memory() -> Iterator[list[int]]:
-    """What the process holds for itself, looked at every half second."""
+def watch_memory() -> Iterator[list[int]]:
+    """Sample the memory of this process, without pages of files, every half second."""
     seen, over = [resident_bytes()], Event()
 
     def watch() -> None:
@@ -267,8 +267,8 @@ def watched_memory() -> Iterator[list[int]]:
         thread.join()
 
 
-def used(call: Callable[[], object]) -> tuple[float, float]:
-    """Milliseconds by the clock and of the processor, of all threads."""
+def timed_call(call: Callable[[], object]) -> tuple[float, float]:
+    """Return the wall-clock milliseconds of a call, and its processor milliseconds over all threads."""
     cpu, began = process_time(), perf_counter()
     call()
     return 1000 * (perf_counter() - began), 1000 * (process_time() - cpu)
@@ -284,7 +284,7 @@ def ask_questions(keep: Path, size: int, count: int, profile: bool) -> dict[str,
     documents = -(-size // LEAVES)
     asked = [drawing.question(number, documents) for number in range(count)]
     with tempfile.TemporaryDirectory() as folder:
-        # so that what is imported and made once counts in neither time nor memory
+        # Warm up, so that imports and one-time work count neither for time nor for memory.
         small = mergewise.open(folder, embedder=embedder)
         small.add([mergewise.Document(id="d", title="d", text=drawing.document(0))])
         for strategy in STRATEGIES:
@@ -292,15 +292,17 @@ def ask_questions(keep: Path, size: int, count: int, profile: bool) -> dict[str,
         small.close()
     before = resident_bytes()
     index = mergewise.open(keep / "index", embedder=embedder, create=False)
-    row: dict[str, Any] = {"first_question_ms": used(partial(index.context, asked[0], strategy="weave", budget=BUDGET))}
+    row: dict[str, Any] = {
+        "first_question_ms": timed_call(partial(index.context, asked[0], strategy="weave", budget=BUDGET))
+    }
     for strategy in STRATEGIES:
-        # the first ones warm up what is read again and again
+        # The first questions warm up the caches.
         for question in asked[:20]:
             index.context(question, strategy=strategy, budget=BUDGET)
         profiler = Profile(process_time)
         if profile:
             profiler.enable()
-        times = [used(partial(index.context, question, strategy=strategy, budget=BUDGET)) for question in asked]
+        times = [timed_call(partial(index.context, question, strategy=strategy, budget=BUDGET)) for question in asked]
         if profile:
             profiler.disable()
             profiler.dump_stats(keep / f"{strategy}-{size}.prof")
@@ -311,20 +313,20 @@ def ask_questions(keep: Path, size: int, count: int, profile: bool) -> dict[str,
     ask = partial(index.context, asked[1], strategy="weave", budget=BUDGET)
     for number in range(3):
         one = mergewise.Document(id=f"one-{number}", title="One", text=drawing.document(10**9 + number))
-        adds.append(used(partial(index.add, [one])))
-        firsts.append(used(ask))
-        seconds.append(used(ask))
+        adds.append(timed_call(partial(index.add, [one])))
+        firsts.append(timed_call(ask))
+        seconds.append(timed_call(ask))
     row["small_add"] = {"ms": median(ms for ms, _ in adds), "cpu_ms": median(cpu for _, cpu in adds)}
     row["question_after_add"] = {
         "first_cpu_ms": median(cpu for _, cpu in firsts),
         "next_cpu_ms": median(c for _, c in seconds),
     }
-    row["small_remove_cpu_ms"] = used(lambda: index.store.remove([f"one-{number}" for number in range(3)]))[1]
+    row["small_remove_cpu_ms"] = timed_call(lambda: index.store.remove([f"one-{number}" for number in range(3)]))[1]
     return row
 
 
 def filtered_searches(reader: Any, questions: Sequence[str], vectors: FloatArray) -> dict[str, float]:
-    """Milliseconds of the processor of a search of all documents, and of so many scattered ones. Conditions were asked before."""
+    """Return processor milliseconds of searches over all documents and over scattered subsets. The filters are cached."""
     places = sorted(info.metadata["place"] for info in reader.documents())
     conditions = {str(size): f"place < {places[size - 1] + 1}" for size in FILTERS if size <= len(places)}
     costs = {}
@@ -333,13 +335,15 @@ def filtered_searches(reader: Any, questions: Sequence[str], vectors: FloatArray
         near = [partial(reader.vector_search, vector, 100, where) for vector in vectors]
         for kind, searches in (("text", text), ("vectors", near)):
             searches[0]().result()
-            costs[f"{kind} {name}"] = median(used(lambda s=search: s().result())[1] for search in searches)
+            costs[f"{kind} {name}"] = median(timed_call(lambda s=search: s().result())[1] for search in searches)
     return costs
 
 
 def measure_recall(keep: Path, size: int, count: int, profile: bool) -> dict[str, Any]:
-    """Shares of the 10 and 100 nearest rows by an exact scan that a search of 100 finds; also where it searches more partitions,
-    with milliseconds of the processor."""
+    """Return the share of the 10 and 100 exact nearest rows in a search for 100.
+
+    Also repeat it with more partitions searched, with processor milliseconds.
+    """
     drawing, embedder = Drawing(), WordEmbedder()
     reader = mergewise.open(keep / "index", embedder=embedder, create=False).store.reader()
     vectors = embedder.embed_queries([drawing.question(number, -(-size // LEAVES)) for number in range(count)])
@@ -353,7 +357,7 @@ def measure_recall(keep: Path, size: int, count: int, profile: bool) -> dict[str
             )[:100]
     standing = lance_search.NPROBES, lance_search.PROBED_ROWS
     by_partitions = {}
-    # as questions search, then so many whatever the size
+    # The default of questions first, then fixed numbers of partitions at every size.
     for partitions in ("standing", *PARTITIONS):
         if isinstance(partitions, int):
             lance_search.NPROBES, lance_search.PROBED_ROWS = partitions, size
@@ -382,7 +386,7 @@ def all_vectors(reader: LanceReader) -> Iterator[tuple[Any, FloatArray]]:
         yield some, rows
 
 
-# -- one size after the other
+# -- one size after another
 
 
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -406,7 +410,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def part_of(options: argparse.Namespace, part: str, size: int) -> Any:
-    """What a process of its own measures; kept, so that it is not measured again after a kill."""
+    """Return the result of one part, measured in a separate process. Results are stored, so a resumed run skips them."""
     kept = options.keep / f"{part}-{size}.json"
     if not kept.exists():
         command = [sys.executable, "-m", "benchmarks.growth", *sys.argv[1:], "--part", part, "--sizes", str(size)]
@@ -416,7 +420,7 @@ def part_of(options: argparse.Namespace, part: str, size: int) -> Any:
     return json.loads(kept.read_text())
 
 
-# -- what comes of it
+# -- the report
 
 FIGURES: Mapping[str, Callable[[dict[str, Any]], float]] = {
     "indexing, s": lambda row: row["cumulated"]["seconds"],
@@ -450,7 +454,7 @@ DRAWN = (
 
 
 def report(rows: list[dict[str, Any]]) -> str:
-    """A table, a column a size; the last one is the slope of the logarithms: 1 is growth with the leaves, 0 is none."""
+    """Return a table with one column per size. The last column is the slope of the logarithms: 1 is linear, 0 constant."""
     cumulated = dict.fromkeys(("seconds", "cpu"), 0.0)
     for row in rows:
         cumulated = {name: total + row["indexing"][name] for name, total in cumulated.items()}
@@ -476,7 +480,7 @@ def slope_of(leaves: Sequence[float] | FloatArray, values: Sequence[float]) -> s
 
 
 def drawing_of(rows: Sequence[dict[str, Any]]) -> str:
-    """Panels with logarithmic axes: points, the line through them, and its slope."""
+    """Draw panels with logarithmic axes: points, the fitted line, and its slope."""
     leaves = np.array([row["indexing"]["leaves"] for row in rows], float)
     panels = [panel(name, leaves, [FIGURES[name](row) for row in rows], at) for at, name in enumerate(DRAWN)]
     style = "text{font:11px sans-serif;fill:#444}.l{fill:none;stroke:#1f5f9e;stroke-width:1.5}.d{fill:#1f5f9e}.g{stroke:#ddd}"
@@ -526,7 +530,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--draw", type=Path)
     parser.add_argument(
-        "--profile", action="store_true", help="profiles by processor time, in DIR: they cost some of it"
+        "--profile", action="store_true", help="Write profiles by processor time to DIR, which costs some time"
     )
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     options = parser.parse_args()

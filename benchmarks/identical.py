@@ -1,8 +1,8 @@
-"""Do two versions give the same contexts and answers? Every strategy on the first questions of six sets, at two budgets.
+"""Compare the contexts and answers of two versions: every strategy on the first questions of six sets, at two budgets.
 
-python -m benchmarks.identical record --cache indexes --out before.jsonl   # with the one version
+python -m benchmarks.identical record --cache indexes --out before.jsonl   # with one version
 python -m benchmarks.identical record --cache indexes --out after.jsonl    # with the other, on the same indexes
-python -m benchmarks.identical compare before.jsonl after.jsonl            # what differs, by strategy
+python -m benchmarks.identical compare before.jsonl after.jsonl            # differences by strategy
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     record = commands.add_parser("record")
-    record.add_argument("--cache", type=Path, required=True, help="where the indexes stand, or are made")
+    record.add_argument("--cache", type=Path, required=True, help="Folder of the indexes, built if missing")
     record.add_argument("--out", type=Path, required=True)
     record.add_argument("--sets", default=",".join(SETS))
     record.add_argument("--questions", type=int, default=60)
@@ -46,11 +46,11 @@ def main() -> None:
                 out.flush()
                 print(name, flush=True)
     else:
-        tell(*(read(path) for path in arguments.files))
+        print_differences(*(read(path) for path in arguments.files))
 
 
 def rows(name: str, cache: Path, count: int) -> Iterator[dict[str, Any]]:
-    index, questions = opened(name, cache)
+    index, questions = open_index(name, cache)
     for strategy in STRATEGIES:
         for budget in BUDGETS:
             for question in questions[:count]:
@@ -65,9 +65,9 @@ def rows(name: str, cache: Path, count: int) -> Iterator[dict[str, Any]]:
                 }
 
 
-def opened(name: str, cache: Path) -> tuple[mergewise.Index, list[str]]:
+def open_index(name: str, cache: Path) -> tuple[mergewise.Index, list[str]]:
     if name == "manuals":
-        index = manuals.opened(cache)
+        index = manuals.open_index(cache)
         questions = [one.question.text for one in manuals.load("questions", "all")]
     else:
         from mergewise.evaluate.loaders import load_question_set
@@ -85,16 +85,16 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
     return {json.dumps(row["key"]): row for row in map(json.loads, lines)}
 
 
-def tell(one: dict[str, dict[str, Any]], other: dict[str, dict[str, Any]]) -> None:
+def print_differences(one: dict[str, dict[str, Any]], other: dict[str, dict[str, Any]]) -> None:
     keys = [key for key in one if key in other]
     counts: dict[str, Counter[str]] = {"context": Counter(), "answer": Counter()}
     for key in keys:
         strategy = json.loads(key)[1]
         for part, differing in counts.items():
             differing[strategy] += one[key][part] != other[key][part]
-    print(f"{len(keys)} in both, {len(one.keys() ^ other.keys())} in one alone")
+    print(f"{len(keys)} in both files, {len(one.keys() ^ other.keys())} in only one")
     for part, differing in counts.items():
-        print(f"{part}s that differ: {sum(differing.values())}", {name: n for name, n in differing.items() if n})
+        print(f"different {part}s: {sum(differing.values())}", {name: n for name, n in differing.items() if n})
 
 
 if __name__ == "__main__":

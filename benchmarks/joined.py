@@ -1,9 +1,9 @@
-"""Question sets of long documents: the documents of a set laid end to end, with the evidence of its questions moved along.
+"""Question sets of long documents: the documents of a set concatenated, with the evidence of its questions moved along.
 
 python -m benchmarks.joined --set hotpotqa-long --to DIR [--tokens 10000]
 
-Deterministic: documents in the order of the set, each joined one the first to reach so many tokens; what is left over at the
-end goes to the last of them. The result is a set in the format of `mergewise eval`.
+The result is deterministic. Documents are joined in the order of the set. A joined document is complete when it reaches
+`--tokens`. The last one also gets the remaining documents. The output is a question set in the format of `mergewise eval`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BETWEEN = "\n\n"
 
 
 def joined(task: QuestionSet, tokens: int) -> QuestionSet:
-    """The task over joined documents of at least so many tokens each. Every piece of evidence is checked in its new place."""
+    """Return the question set over joined documents of at least `tokens` tokens. Every piece of evidence is verified."""
     documents, places = [], dict[str, tuple[str, int]]()
     for number, members in enumerate(_batches(task.documents, tokens)):
         name, start = f"{task.name}-{number:03}", 0
@@ -34,7 +34,7 @@ def joined(task: QuestionSet, tokens: int) -> QuestionSet:
             start += len(member.text) + len(BETWEEN)
         documents.append(Document(id=name, text=BETWEEN.join(member.text for member in members)))
     texts = {document.id: document.text for document in documents}
-    questions = [replace(question, evidence=_moved(question, places, texts)) for question in task.questions]
+    questions = [replace(question, evidence=_move_evidence(question, places, texts)) for question in task.questions]
     return QuestionSet(f"{task.name}-{tokens}", tuple(documents), tuple(questions))
 
 
@@ -51,7 +51,7 @@ def _batches(documents: Sequence[Document], tokens: int) -> list[list[Document]]
     return batches or [gathered]
 
 
-def _moved(question: Question, places: dict[str, tuple[str, int]], texts: dict[str, str]) -> Evidence | None:
+def _move_evidence(question: Question, places: dict[str, tuple[str, int]], texts: dict[str, str]) -> Evidence | None:
     if question.evidence is None:
         return None
     pieces = []
@@ -59,13 +59,13 @@ def _moved(question: Question, places: dict[str, tuple[str, int]], texts: dict[s
         name, start = places[span.doc_id]
         moved = Span(name, start + span.start, start + span.end)
         if texts[name][moved.start : moved.end] != text:
-            raise ValueError(f"{question.id}: the evidence of {span.doc_id} at {span.start} does not read {text!r}")
+            raise ValueError(f"{question.id}: evidence mismatch in {span.doc_id} at {span.start} (expected {text!r})")
         pieces.append((moved, text))
     return tuple(pieces)
 
 
 def write(task: QuestionSet, folder: Path) -> None:
-    """The task as `corpus.jsonl.gz` and `questions.jsonl.gz`, the same bytes each time."""
+    """Write `corpus.jsonl.gz` and `questions.jsonl.gz`, with the same bytes on each run."""
     folder.mkdir(parents=True, exist_ok=True)
     _lines(folder / "corpus.jsonl.gz", ({"id": d.id, "title": d.title, "text": d.text} for d in task.documents))
     _lines(folder / "questions.jsonl.gz", map(_row, task.questions))

@@ -1,12 +1,13 @@
-"""What labels of `mergewise train utility` say: which source helps the reader most, and whether rankings foresee it.
+"""Labels of `mergewise train utility`: which source helps the reader most, and whether rankings predict it.
 
 python -m benchmarks.labels LABELS [--reranker cross-encoder:PATH,...]
 
-LABELS is the folder that `--labels` named, or `labels` in that of `--out`. For each set: of how many questions a passage, a set
-of triplets or the model's own background makes the gold answer likeliest (AED-RAG, Figure 1, of all candidates); and the use of
-candidates in which the gold answer stands, and of the others. The use of a candidate is log(C_0 + 1) - log(C + 1), with C its
-CPPL and C_0 that of no context. Then how the search, the cosines of the shipped embedder and each `--reranker` order the
-candidates, beside an order by whether the gold answer stands there. Intervals are of 95 %.
+LABELS is the folder given to `--labels`, or `labels` in the folder given to `--out`. The first table gives for each set the
+share of questions whose gold answer is likeliest with a passage, with a set of triplets, or with the model's own background
+(AED-RAG, Figure 1, over all candidates). It also compares the use of candidates that contain the gold answer with the use of
+the others. The use of a candidate is log(C_0 + 1) - log(C + 1), with C its CPPL and C_0 the CPPL without a context. The second
+table compares the orders of the search, the cosines of the shipped embedder and each `--reranker` with an order that knows
+which candidates contain the gold answer. Intervals are 95 %.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ def by_set(questions: Iterable[LabelledQuestion]) -> dict[str, list[LabelledQues
 
 
 def holds(question: LabelledQuestion, candidate: Label) -> bool:
-    """Whether a gold answer stands in the candidate, as whole words."""
+    """Return True if a gold answer appears in the candidate, as whole words."""
     text = normalise(candidate.candidate.predictor_text)
     return any(normalise(answer) in text for answer in question.example.answers)
 
 
 def best_sources(questions: Sequence[LabelledQuestion]) -> dict[str, int]:
-    """Of how many questions the least CPPL is that of a candidate of this kind; ties go to the kind named first."""
+    """Count, by kind of candidate, the questions with the least CPPL. Ties go to the first kind."""
     wins = dict.fromkeys(SOURCES, 0)
     for question in questions:
         first = min(question.candidates, key=lambda one: (one.cppl, KINDS.index(one.candidate.kind)))
@@ -55,7 +56,7 @@ def best_sources(questions: Sequence[LabelledQuestion]) -> dict[str, int]:
 
 
 def uses(questions: Sequence[LabelledQuestion]) -> dict[bool, list[float]]:
-    """The uses of the candidates in which the gold answer stands, and of the others."""
+    """Return the uses of the candidates that contain the gold answer (True) and of the others (False)."""
     found: dict[bool, list[float]] = {True: [], False: []}
     for question in questions:
         use = gains([one.cppl for one in question.candidates], question.alone)
@@ -65,7 +66,7 @@ def uses(questions: Sequence[LabelledQuestion]) -> dict[bool, list[float]]:
 
 
 def rankings(rerankers: Sequence[str]) -> dict[str, Ranking]:
-    """The search, the cosines, each reranker, and an order that knows the answer."""
+    """Return the rankings to compare: the search, the cosines, each reranker, and an order that knows the answer."""
     judges = {"cosine": utilities_of(None, load_embedder("minilm"))}
     judges |= {spec: utilities_of(load_reranker(spec), None) for spec in rerankers}
 
@@ -83,8 +84,8 @@ def rankings(rerankers: Sequence[str]) -> dict[str, Ranking]:
     }
 
 
-def told(sets: Mapping[str, Sequence[LabelledQuestion]]) -> Iterable[str]:
-    """The table of sources and uses."""
+def source_table(sets: Mapping[str, Sequence[LabelledQuestion]]) -> Iterable[str]:
+    """Yield the table of sources and uses."""
     yield f"| set | questions | {' | '.join(SOURCES.values())} | use with the answer | helps | use without | helps |"
     yield "| --- " * (len(SOURCES) + 6) + "|"
     for name, questions in sets.items():
@@ -98,8 +99,8 @@ def told(sets: Mapping[str, Sequence[LabelledQuestion]]) -> Iterable[str]:
         yield f"| {name} | {len(questions)} | {' | '.join(shares + cells)} |"
 
 
-def ranked(questions: Sequence[LabelledQuestion], orders: Mapping[str, Ranking]) -> Iterable[str]:
-    """The table of rankings."""
+def ranking_table(questions: Sequence[LabelledQuestion], orders: Mapping[str, Ranking]) -> Iterable[str]:
+    """Yield the table of rankings."""
     yield "| order | rank correlation | use of the first |"
     yield "| --- | --- | --- |"
     best = 0.0
@@ -119,15 +120,15 @@ def _share(count: int, of: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("labels", type=Path)
-    parser.add_argument("--reranker", default="", help="rerankers, with commas between")
+    parser.add_argument("--reranker", default="", help="Rerankers, separated by commas")
     options = parser.parse_args()
     store = LabelStore(options.labels)
     kinds = [kind for kind in KINDS if (options.labels / kind).is_dir()]
     questions = store.read(kinds)
     if not questions:
-        parser.error(f"{options.labels} has no labels")
-    print("\n".join(told(by_set(questions))), end="\n\n")
-    print("\n".join(ranked(questions, rankings([spec for spec in options.reranker.split(",") if spec]))))
+        parser.error(f"labels not found: {options.labels}")
+    print("\n".join(source_table(by_set(questions))), end="\n\n")
+    print("\n".join(ranking_table(questions, rankings([spec for spec in options.reranker.split(",") if spec]))))
 
 
 if __name__ == "__main__":

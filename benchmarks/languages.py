@@ -2,9 +2,10 @@
 
 python -m benchmarks.languages DATA [--languages ru,ar] [--embedder minilm] [--questions 150:250] [--cells FILE]
 
-DATA holds a question set a language, `xquad-ru` and so on (XQuAD, CC BY-SA 4.0). Evidence is held where the context has the
-gold sentence whole, by its place in the document: texts of scripts without spaces cannot be compared by words. Budgets: 384
-tokens of the shipped counter, of which other languages than English take more, and the default one, which is a length of text.
+DATA holds one question set per language, such as `xquad-ru` (XQuAD, CC BY-SA 4.0). Evidence counts as held if the context
+contains the whole gold sentence, by its position in the document: texts in scripts without spaces cannot be compared word by
+word. Budgets: 384 tokens of the shipped counter, which counts more tokens for other languages than for English, and the default
+budget, which is a length of text.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ BUDGETS: tuple[Budget, ...] = (384, "default")
 
 
 def holds(context: Context, gold: Span, text: str) -> bool:
-    """Whether passages of the context hold every character of a span, white space at its ends and between passages aside."""
+    """Check that the passages hold every character of a span, except white space at its ends and between passages."""
     at, end = strip_span(text, gold.start, gold.end)
     spans = sorted((s.start, s.end) for passage in context.passages for s in passage.spans if s.doc_id == gold.doc_id)
     for start, stop in spans:
@@ -44,7 +45,7 @@ def held(index: mergewise.Index, question: Question, texts: Mapping[str, str], s
     return {"evidence": float(whole), "characters": float(len(context.text)), "budget": float(context.budget)}
 
 
-def measured(
+def measure(
     index: mergewise.Index, questions: Sequence[Question], texts: Mapping[str, str], spec: str, budget: Budget
 ) -> Cell:
     cells = [held(index, question, texts, spec, budget) for question in questions]
@@ -72,7 +73,7 @@ def main() -> None:
             for budget in BUDGETS:
                 for spec in STRATEGIES:
                     key = f"{language} {options.embedder} {options.questions} {spec} {budget}"
-                    cell = cells(key, partial(measured, index, task.questions[first:end], texts, spec, budget))
+                    cell = cells(key, partial(measure, index, task.questions[first:end], texts, spec, budget))
                     row.append(f"{100 * cell['evidence']:.1f}")
                 row.append(f"{cell['budget']:.0f}, {cell['characters']:.0f} characters")
         rows.append(row)

@@ -1,10 +1,10 @@
-"""Processor time and clock of a question, at one and two threads: of one version, or of several side by side in one run.
+"""Processor time and wall-clock time per question, with one and two threads: of one version, or several in one run.
 
 python -m benchmarks.latency --index DIR --questions FILE... [--trees DIR...] [--rounds 5] [--limit 200]
 
-A question set is JSON lines with `question`, gzipped or not. Each tree of sources (a folder with `src/mergewise`; by
-default the one that runs) answers in a process of its own, and the trees take turns, strategy by strategy, so that a busy
-machine slows all of them down alike. Medians are of single questions, questions a second of the fastest round.
+A question set is JSON lines with `question`, gzipped or not. Each source tree (a folder with `src/mergewise`; default: the
+running one) answers in a separate process. The trees take turns, strategy by strategy, so that a busy machine slows all of them
+down equally. Medians are over single questions. Questions per second are those of the fastest round.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def main() -> None:
     parser.add_argument("--index", type=Path, required=True)
     parser.add_argument("--questions", type=Path, nargs="+", required=True)
     parser.add_argument("--trees", type=Path, nargs="+", default=[Path(__file__).parents[1]])
-    parser.add_argument("--strategies", default=";".join(STRATEGIES), help="separated by semicolons")
+    parser.add_argument("--strategies", default=";".join(STRATEGIES), help="Strategies, separated by semicolons")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--limit", type=int, default=200, help="questions of a round, of all files in turn")
+    parser.add_argument("--limit", type=int, default=200, help="Questions per round, alternating between the files")
     parser.add_argument("--answering", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.answering:
@@ -53,25 +53,25 @@ def questions_of(files: Sequence[Path], limit: int) -> list[str]:
     return [question for one in sets for question in one[:each]][:limit]
 
 
-# -- one version, in a process of its own
+# -- one version, in a separate process
 
 
 def answer_rounds(index: Path, questions: Sequence[str]) -> None:
-    """For each line with a strategy and a number of threads: the round's times as a line of JSON."""
+    """Read lines with a strategy and a number of threads. Print the times of a round for each, as a line of JSON."""
     import mergewise
     from mergewise.models.embedders import QUESTIONS
 
     opened = mergewise.open(index, create=False)
 
     def times(strategy: str, question: str) -> tuple[float, float]:
-        """Milliseconds of the processor (those of all threads) and by the clock."""
+        """Return processor milliseconds of all threads, and wall-clock milliseconds."""
         used, began = process_time(), perf_counter()
         opened.context(question, strategy=strategy, budget=640)
         return 1000 * (process_time() - used), 1000 * (perf_counter() - began)
 
     for line in sys.stdin:
         strategy, threads = json.loads(line)
-        # as if nobody had asked them before, in older trees too
+        # Clear the cache of questions, also in older trees.
         QUESTIONS.__init__()  # type: ignore[misc]
         used, began = process_time(), perf_counter()
         if threads == 1:
@@ -88,7 +88,7 @@ def answer_rounds(index: Path, questions: Sequence[str]) -> None:
         print(json.dumps(row), flush=True)
 
 
-# -- all of them in turn
+# -- all versions in turn
 
 
 def measure(trees: Sequence[Path], strategies: Sequence[str], rounds: int) -> None:
@@ -97,10 +97,10 @@ def measure(trees: Sequence[Path], strategies: Sequence[str], rounds: int) -> No
     for number in range(rounds + 1):
         for strategy in strategies:
             for threads in THREADS:
-                # in the other order every other time
+                # Alternate the order of the trees.
                 for at in range(len(trees))[:: -1 if number % 2 else 1]:
                     row = ask(running[at], strategy, threads)
-                    # the first round warms up
+                    # The first round is a warm-up.
                     if number:
                         cells[at, strategy, threads].append(row)
     for process in running:
@@ -122,7 +122,7 @@ def ask(process: subprocess.Popen[str], strategy: str, threads: int) -> dict[str
     process.stdin.flush()
     line = process.stdout.readline()
     if not line:
-        sys.exit("a version ended: its error stands above")
+        sys.exit("a version stopped with the error above")
     row: dict[str, Any] = json.loads(line)
     return row
 
@@ -130,7 +130,7 @@ def ask(process: subprocess.Popen[str], strategy: str, threads: int) -> dict[str
 def report(
     trees: Sequence[Path], strategies: Sequence[str], cells: dict[tuple[int, str, int], list[dict[str, Any]]]
 ) -> None:
-    """Of one thread: medians over questions; of several: questions a second beside one thread. Ratios are to the first tree."""
+    """Print medians for one thread, and questions per second for one and several threads. Ratios are to the first tree."""
     print("| strategy | tree | CPU ms | clock ms | p95 | a second | two threads | ratio of CPU | of clock |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for strategy in strategies:

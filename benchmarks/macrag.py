@@ -1,13 +1,14 @@
-"""MacRAG where its merged chunks fit whole, beside LongRAG: evidence, the scale factor, and what each mode reads.
+"""MacRAG with budgets that fit its merged chunks, against LongRAG: evidence, the scale factor, and tokens read per mode.
 
-python -m benchmarks.macrag budgets    answer, evidence and tokens at 4k, 8k and 16k, and how often C_final is given whole
-python -m benchmarks.macrag alpha      k2 and alpha (the paper's Figure 3), everything given
+python -m benchmarks.macrag budgets    answer, evidence and tokens at 4k, 8k and 16k, and how often C_final fits in full
+python -m benchmarks.macrag alpha      k2 and alpha (the paper's Figure 3), without a budget
 python -m benchmarks.macrag lengths    tokens that a model reads in each mode (the paper's Figure 4)
 
-Sets are named as `hotpotqa-long`, or `hotpotqa-long-10000` for documents of at least 10,000 tokens (`benchmarks.joined`).
-Indexes and finished cells are kept in --cache DIR: a command that was stopped goes on.
+A set name is `hotpotqa-long`, or `hotpotqa-long-10000` for documents of at least 10,000 tokens (`benchmarks.joined`).
+Indexes and finished cells are cached in --cache DIR, so an interrupted command can resume.
 
-In `lengths` no model answers: a script extracts the gold evidence that it is shown and lets a passage pass that holds some.
+`lengths` uses a script instead of a model: it extracts the gold evidence from its prompt and accepts every passage with some of
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import mergewise
-from benchmarks.cells import Cell, Cells, averaged, judged, markdown, nothing
+from benchmarks.cells import Cell, Cells, average_rows, markdown, mean_scores, no_values
 from benchmarks.corpus import bench_folder
 from benchmarks.joined import joined
 from mergewise.designs import MODES
@@ -37,7 +38,7 @@ from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Message
 
-EVERYTHING = 10_000_000  # a budget that holds all that a strategy gives
+EVERYTHING = 10_000_000  # a budget larger than any context
 BUDGETS = (4096, 8192, 16_384)
 KEPT, ALPHAS = (7, 12), (1, 2, 3, 4)
 BUDGETED = (
@@ -54,15 +55,15 @@ MODES_READ = ("r&b", "r&l", "full-ext", "fil", "full-e&f", "r&b-ext", "r&b-e&f")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An index with slices and the questions to it; `name` says which."""
+    """An index with slices, and its questions. `name` identifies both."""
 
     name: str
     index: Index
     questions: Sequence[Question]
 
 
-def opened(name: str, cache: Path, embedder: str, split: Split, limit: int) -> Asked:
-    """The set of this name; `musique-long-10000` is `musique-long`, joined to documents of at least 10,000 tokens."""
+def open_set(name: str, cache: Path, embedder: str, split: Split, limit: int) -> Asked:
+    """Open a question set. `musique-long-10000` is `musique-long`, joined to documents of at least 10,000 tokens."""
     task = task_of(name)
     folder = cache / (name if embedder == "minilm" else f"{name}-{embedder}")
     index = mergewise.open(folder, embedder=embedder, views=("leaf", "slice"))
@@ -79,7 +80,7 @@ def task_of(name: str) -> QuestionSet:
 
 
 def given_whole(index: Index, spec: str, question: Question, context: Context) -> Cell:
-    """Whether the context is the one that a budget for everything gives."""
+    """Return 1 if the context equals the context of an unlimited budget, else 0."""
     everything = index.context(question.text, strategy=spec, budget=EVERYTHING)
     return {"whole": float(everything.text == context.text)}
 
@@ -89,9 +90,9 @@ def budgets(asked: Asked, cells: Cells) -> str:
     for spec in BUDGETED:
         row = [spec]
         for budget in BUDGETS:
-            more = partial(given_whole, asked.index, spec) if spec.startswith("macrag") else nothing
-            work = partial(judged, asked.index, asked.questions, spec, budget, more)
-            row.append(_shown(cells(f"{asked.name} {spec} {budget}", work)))
+            more = partial(given_whole, asked.index, spec) if spec.startswith("macrag") else no_values
+            work = partial(mean_scores, asked.index, asked.questions, spec, budget, more)
+            row.append(_cell_text(cells(f"{asked.name} {spec} {budget}", work)))
         rows.append(row)
     return markdown([asked.name, *(f"B = {budget}" for budget in BUDGETS)], rows)
 
@@ -105,7 +106,8 @@ def alpha(asked: Asked, cells: Cells) -> str:
             *(f"macrag(k2={k2}, alpha={factor})" for factor in ALPHAS),
         ):
             cell = cells(
-                f"{asked.name} {spec} {EVERYTHING}", partial(judged, asked.index, asked.questions, spec, EVERYTHING)
+                f"{asked.name} {spec} {EVERYTHING}",
+                partial(mean_scores, asked.index, asked.questions, spec, EVERYTHING),
             )
             rows.append(
                 [spec, *(f"{cell[part]:.2f}" for part in ("answer", "evidence", "all")), f"{cell['tokens']:,.0f}"]
@@ -113,7 +115,7 @@ def alpha(asked: Asked, cells: Cells) -> str:
     return markdown([asked.name, "answer", "evidence", "all", "tokens"], rows)
 
 
-def _shown(cell: Cell) -> str:
+def _cell_text(cell: Cell) -> str:
     held = "/".join(f"{cell[part]:.2f}" for part in ("answer", "evidence", "all"))
     return f"{held} ({cell['tokens']:,.0f})" + (f", {cell['whole']:.2f} whole" if "whole" in cell else "")
 
@@ -122,7 +124,7 @@ def _shown(cell: Cell) -> str:
 
 
 def script(question: Question) -> Callable[[Sequence[Message]], str]:
-    """A model that notes the gold evidence it is shown, and lets pass what holds some of it."""
+    """Return a scripted model that notes the gold evidence of its prompt and accepts passages with some of it."""
     gold = [piece for _, piece in question.evidence or ()]
 
     def says(messages: Sequence[Message]) -> str:
@@ -141,14 +143,14 @@ def script(question: Question) -> Callable[[Sequence[Message]], str]:
 
 
 def read_tokens(asked: Asked, context: Callable[[Question], Context], mode: str) -> Cell:
-    """Mean input tokens of all calls for a question, and their number, in a window that holds everything."""
+    """Return the mean input tokens of all calls for a question, and the mean number of calls, with an unlimited window."""
     rows = []
     for question in asked.questions:
         chat = ScriptedChat(script(question), window=EVERYTHING)
         request = Request(context(question), asked.index.store.reader().document, Models(count_tokens, chat=chat))
         usage = answer(mode, request).usage
         rows.append({"tokens": float(usage.input_tokens), "calls": float(usage.calls)})
-    return averaged(rows)
+    return average_rows(rows)
 
 
 def lengths(asked: Asked, cells: Cells) -> str:
@@ -182,7 +184,7 @@ def main() -> None:
     table = {"budgets": budgets, "alpha": alpha, "lengths": lengths}[options.what]
     cells = Cells(options.cache / "macrag.jsonl")
     for name in options.sets.split(","):
-        asked = opened(name, options.cache, options.embedder, options.split, options.limit)
+        asked = open_set(name, options.cache, options.embedder, options.split, options.limit)
         print(table(asked, cells), end="\n\n", flush=True)
         asked.index.close()
 

@@ -1,11 +1,11 @@
-"""Whether made questions rank strategies as real ones do: Kendall's tau between both rankings of 20 points, a set a row.
+"""Do generated questions rank strategies like real ones? Kendall's tau between both rankings of 20 points, one row per set.
 
 python -m benchmarks.made --cache DIR [--sets ...] [--questions 100] [--budget 384] [--chat SPEC]
 
-Made questions are made of the sets' documents, as `mergewise questions` makes them. Beside tau stands that of two halves of the
-real questions, which is about what tau can be at most; and both for the points of `weave` alone, which are what `tune` compares.
-Indexes are kept in --cache DIR, with all views that the points need; so are finished questions: a command that was stopped goes
-on.
+Questions are generated from the sets' documents, as in `mergewise questions`. For comparison, the table gives tau between two
+halves of the real questions, a rough upper limit, and both figures for the points of `weave` alone, which `tune` compares.
+Indexes with all views of the points are cached in --cache DIR. Finished questions are cached too, so an interrupted command can
+resume.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ POINTS: Mapping[str, Point] = {
 
 
 def kendall(first: Sequence[float], second: Sequence[float]) -> float:
-    """Tau-b (Kendall 1945): concordant less discordant pairs, over the pairs that tie in neither ranking, by geometric mean."""
+    """Return Kendall's tau-b (1945): concordant minus discordant pairs, over the geometric mean of the untied pairs."""
     concordance = ties_first = ties_second = 0
     pairs = [(i, j) for i in range(len(first)) for j in range(i)]
     for i, j in pairs:
@@ -63,7 +63,7 @@ def means(cells: Sequence[Cell]) -> list[float]:
 
 
 def spread(questions: Sequence[Question], count: int) -> list[Question]:
-    """So many of them, from the whole set alike."""
+    """Return `count` questions, spread evenly over the list."""
     return [questions[i * len(questions) // count] for i in range(min(count, len(questions)))]
 
 
@@ -78,7 +78,7 @@ def compare(name: str, index: Index, cells: Cells, count: int, budget: int) -> l
         return [cells(f"{name} {source} {budget} {q.id} {q.text}", work(q)) for q in questions]
 
     asked = [question.as_question(number) for number, question in enumerate(made, 1)]
-    # made ones first, so that a command that is stopped has something to show
+    # Generated questions first, so that an interrupted command has a partial result.
     of_made, of_real = known(index.chat.spec if index.chat else "made", asked), known("real", real)
     truth = means(of_real)
     by_kind = []
@@ -99,24 +99,15 @@ def compare(name: str, index: Index, cells: Cells, count: int, budget: int) -> l
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=SETS)
-    parser.add_argument("--cache", type=Path, required=True, help="where the indexes are")
-    parser.add_argument("--cells", type=Path, help="where finished questions are kept; by default in --cache")
+    parser.add_argument("--cache", type=Path, required=True, help="Folder of the indexes")
+    parser.add_argument("--cells", type=Path, help="File of finished questions (default: in --cache)")
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--budget", type=int, default=384)
     parser.add_argument("--chat", default="extractive")
     options = parser.parse_args()
     cells = Cells(options.cells or options.cache / "made.jsonl")
-    of_weave = ["tau of weave's points", "of two halves"]
-    head = [
-        "set",
-        "made",
-        "real",
-        "tau",
-        "of two halves",
-        *of_weave,
-        "best by made questions: what it loses",
-        "by kind",
-    ]
+    of_weave = ["tau of weave", "halves of weave"]
+    head = ["set", "made", "real", "tau", "tau of two halves", *of_weave, "best by made questions: its loss", "by kind"]
     rows = []
     for name in options.sets.split(","):
         index = mergewise.open(options.cache / name, views=VIEWS, chat=options.chat)

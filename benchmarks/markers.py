@@ -1,12 +1,12 @@
-"""Markers by a real chat model over a real server: what it writes, what is taken of it, what it costs, and what it finds.
+"""Markers written by a real chat model over a real server: output, acceptance, cost, and retrieval results.
 
-python -m benchmarks.markers documents                                    the documents and questions, with their sizes
-python -m benchmarks.markers real --model NAME=URL [--model NAME=URL]     write the markers, then the report
-python -m benchmarks.markers report --model NAME=URL                      the report of what there is so far
+python -m benchmarks.markers documents                                    list the documents and questions, with their sizes
+python -m benchmarks.markers real --model NAME=URL [--model NAME=URL]     write the markers, then print the report
+python -m benchmarks.markers report --model NAME=URL                      print the report on the markers written so far
 
-The documents are short ones, or stretches of long ones, of the question sets' first halves and of the manuals, with the questions
-that they answer; all stand in one index, so that each is found among the others. `real` takes one document after the other and
-goes on where it was stopped: what a model answered is kept in --cache, and no call is made twice.
+The documents are short, or stretches of long ones. They come from the question sets' first halves and from the manuals, with the
+questions they answer. All are in one index, so each must be found among the others. `real` takes the documents one by one and
+resumes after an interruption: replies of a model are cached in --cache, and no call is made twice.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ from mergewise.readers import read_file
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.text.sections import paragraphs
 
-LEAST, MOST = 400, 1400  # tokens of a document, but for the paragraphs of 2wiki
-STRETCH = 700  # tokens of a stretch of a longer one
+# Tokens of a document, except for the paragraphs of 2wiki.
+LEAST, MOST = 400, 1400
+STRETCH = 700  # tokens of a stretch of a long document
 BUDGETS = (128, 384, 640)
 BASELINES = ("topk", "fixed")
 ORDERS = ("position", "similarity")
-WINDOW = 8192  # tokens that the models take
-PATIENCE = 7200.0  # seconds for one answer: they may run on a busy processor
+WINDOW = 8192  # context window of the models in tokens
+PATIENCE = 7200.0  # timeout of an answer in seconds, for models on a busy CPU
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Documents with the questions that they answer."""
+    """Documents with the questions they answer."""
 
     documents: tuple[Document, ...]
     questions: tuple[Question, ...]
@@ -60,7 +61,7 @@ class Chosen:
 
 
 def chosen() -> Chosen:
-    """Three documents of each set, and what four questions of 2wiki are about."""
+    """Return three documents of each set, and the documents for four questions of 2wiki."""
     parts = [
         _pool("2wiki", 4),
         _whole("hotpotqa-long", 3),
@@ -89,7 +90,7 @@ def _named(name: str, document: Document) -> Document:
 
 
 def _placed(question: Question, name: str, start: int = 0) -> Question:
-    """The question with its evidence in a document of ours, which begins at `start` of the one it was."""
+    """Return the question with its evidence moved to our document, which begins at `start` of the original one."""
     moved = tuple(
         (Span(f"{name}/{span.doc_id}", span.start - start, span.end - start), text)
         for span, text in question.evidence or ()
@@ -98,7 +99,7 @@ def _placed(question: Question, name: str, start: int = 0) -> Question:
 
 
 def _pool(name: str, count: int) -> Chosen:
-    """The paragraphs that the first questions need."""
+    """Return the paragraphs needed by the first questions."""
     documents, questions = _task(name)
     asked = [question for question in questions if len(_of(question)) > 1][:count]
     needed = dict.fromkeys(doc_id for question in asked for doc_id in sorted(_of(question)))
@@ -109,7 +110,7 @@ def _pool(name: str, count: int) -> Chosen:
 
 
 def _whole(name: str, count: int) -> Chosen:
-    """The shortest documents that are no shorter than `LEAST`."""
+    """Return the shortest documents with at least `LEAST` tokens."""
     documents, questions = _task(name)
     of_document = {min(_of(question)): question for question in questions if len(_of(question)) == 1}
     sized = sorted((count_tokens([documents[doc_id].text])[0], doc_id) for doc_id in of_document)
@@ -121,7 +122,7 @@ def _whole(name: str, count: int) -> Chosen:
 
 
 def _stretches(name: str, count: int) -> Chosen:
-    """Of the first documents with questions, the whole paragraphs that hold the evidence of most of them."""
+    """Return, from the first documents with questions, the whole paragraphs with the evidence of most questions."""
     documents, questions = _task(name)
     found: list[Chosen] = []
     for doc_id, document in documents.items():
@@ -153,7 +154,7 @@ def _stretch(name: str, document: Document, asked: Sequence[Question]) -> Chosen
 
 
 def _manuals(count: int) -> Chosen:
-    """Manuals of a middle size that questions are about."""
+    """Return manuals of medium size with questions about them."""
     asked = [one.question for one in manuals.load("questions", "dev") if one.answerable]
     found: list[tuple[int, int, str]] = []
     for doc_id in sorted({min(_of(question)) for question in asked if len(_of(question)) == 1}):
@@ -180,7 +181,7 @@ def directory(options: argparse.Namespace, model: str) -> Path:
 
 
 def write(name: str, url: str, given: Chosen, options: argparse.Namespace) -> None:
-    """One document after the other, with the seconds that each took."""
+    """Write the markers of one document after another. Record the seconds of each."""
     chat = OpenAIChat(name, base_url=url, api_key="none", window=WINDOW, timeout=PATIENCE, concurrency=1)
     folder = directory(options, name)
     index = mergewise.open(folder, embedder="minilm", settings={"marker": settings(options)}, chat=chat)
@@ -201,7 +202,7 @@ def write(name: str, url: str, given: Chosen, options: argparse.Namespace) -> No
 
 
 def seconds_of(options: argparse.Namespace, model: str) -> dict[str, float]:
-    """What each document took, all tries together."""
+    """Return the seconds of each document, over all attempts."""
     folder = directory(options, model)
     total: Counter[str] = Counter()
     path = folder.parent / f"{folder.name}.seconds.jsonl"
@@ -215,10 +216,10 @@ def seconds_of(options: argparse.Namespace, model: str) -> dict[str, float]:
 
 
 def report(options: argparse.Namespace, given: Chosen) -> dict[str, Any]:
-    """What came of each model, and of what its markers find beside rules and chunks, over the documents that all of them have."""
+    """Return the results of each model, compared with rules and chunks over the documents that all models have finished."""
     built = {name: index for name, _ in options.model if (index := _standing(options, name)) is not None}
     if not built:
-        sys.exit("no markers yet: run `real` first")
+        sys.exit("markers not found. Run `real` first")
     done = set.intersection(*({info.id for info in index.documents()} for index in built.values()))
     rules = mergewise.open(Path(options.cache) / "rules", embedder="minilm", views=_views())
     rules.add([document for document in given.documents if document.id in done])
@@ -242,7 +243,7 @@ def _views() -> tuple[str, ...]:
 
 
 def written(index: Index, seconds: dict[str, float]) -> dict[str, Any]:
-    """What `info --markers` says, coverage by attempt, and the mean cost of a document."""
+    """Return the figures of `info --markers`, coverage by attempt, and the mean cost of a document."""
     view = HybridReader(index.store.reader(), None, VIEWS).view("marker")
     extractions: list[MarkerExtraction] = view.extractions()
     tried = [one for one in extractions if one.coverages]
@@ -263,7 +264,7 @@ def written(index: Index, seconds: dict[str, float]) -> dict[str, Any]:
 
 
 def _found(indexes: dict[str, Index], done: set[str], asked: Sequence[Question]) -> Iterator[dict[str, Any]]:
-    """Evidence and answer of each index at each budget; chunks from the index that rules made."""
+    """Yield evidence and answer of each index at each budget. Chunks come from the rule-based index."""
     for name, index in indexes.items():
         where = " or ".join(f"id = '{doc_id.replace(chr(39), 2 * chr(39))}'" for doc_id in sorted(done))
         specs = [f"mrag(order={order})" for order in ORDERS]
@@ -286,7 +287,7 @@ def _score(index: Index, asked: Sequence[Question], spec: str, budget: int, wher
 def show(said: dict[str, Any]) -> None:
     print(f"{said['documents']} documents, {said['questions']} questions\n")
     print(
-        "| markers by | coverage by attempt | fallback | not taken | unsupported, then left | k tokens | v tokens "
+        "| markers by | coverage by attempt | fallback | rejected | unsupported, then left | k tokens | v tokens "
         "| calls, read, written, s a document |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -322,11 +323,11 @@ def main() -> None:
         "--model", action="append", default=[], type=lambda text: tuple(text.split("=", 1)), metavar="NAME=URL"
     )
     parser.add_argument("--cache", type=Path, default=Path("markers.cache"))
-    parser.add_argument("--window", type=int, default=1024, help="tokens of text in one call")
+    parser.add_argument("--window", type=int, default=1024, help="Tokens of text per call")
     parser.add_argument("--policy", default="rest", choices=("rest", "again"))
     parser.add_argument("--examples", default="none", choices=("none", "built-in"))
-    parser.add_argument("--documents", type=int, help="only the first so many")
-    parser.add_argument("--json", type=Path, help="write the report to this file too")
+    parser.add_argument("--documents", type=int, help="Number of documents (default: all)")
+    parser.add_argument("--json", type=Path, help="File for the report as JSON")
     options = parser.parse_args()
     given = chosen()
     if options.documents:

@@ -1,9 +1,9 @@
-"""What merging with a model costs: numbers against copied text, a hierarchy against one merge after another.
+"""Cost of merging with a model: sentence numbers against copied text, and a hierarchy against sequential merges.
 
 python -m benchmarks.mergerag [--chunks 16] [--left 2] [--at-once 8] [--pause 0.02] [--pairs asymmetric]
 
-The model is a scripted endpoint over HTTP that bills tokens and sleeps for each output token. Chunks are about 200 tokens of a
-question set. The model keeps the same half of a pair's sentences whether it points at them or copies them, so that all forms
+The model is a scripted HTTP endpoint that reports token usage and sleeps for each output token. Chunks are about 200 tokens of a
+question set. The model keeps the same half of a pair's sentences whether it points at them or copies them, so all forms
 make the same merges.
 """
 
@@ -30,7 +30,7 @@ CHUNK_TOKENS = 200
 
 
 def chunks(name: str, count: int) -> list[Passage]:
-    """Stretches of whole sentences, one a document, without line breaks; the first is the most relevant."""
+    """Return stretches of whole sentences, one per document, without line breaks. The first is the most relevant."""
     passages = []
     for document in load_question_set(bench_folder() / name).documents:
         paragraph = max(document.text.split("\n\n"), key=len)
@@ -43,11 +43,11 @@ def chunks(name: str, count: int) -> list[Passage]:
             passages.append(Passage(paragraph[:end], 1 - len(passages) / count, (span,), title=document.title))
         if len(passages) == count:
             return passages
-    raise SystemExit(f"{name} has only {len(passages)} such chunks")
+    raise SystemExit(f"not enough chunks: {name} has {len(passages)}")
 
 
 class Half:
-    """Of each pair the model keeps half of the sentences, always the same for the same pair."""
+    """A scripted model that keeps half of the sentences of each pair. The same pair always gets the same half."""
 
     def __init__(self, passages: Sequence[Passage], pause: float) -> None:
         texts = [p.text for p in passages]
@@ -71,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", default="squad")
     parser.add_argument("--chunks", type=int, default=16)
-    parser.add_argument("--left", type=int, default=2, help="chunks' worth of tokens that are left in the end")
+    parser.add_argument("--left", type=int, default=2, help="Size of the final context, in chunks")
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--pause", type=float, default=0.02)
     parser.add_argument("--pairs", choices=["symmetric", "asymmetric"], default="asymmetric")

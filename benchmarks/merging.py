@@ -2,8 +2,8 @@
 
 python -m benchmarks.merging [--set hotpotqa-long] [--questions 40] [--budgets 128,320]
 
-"merge" is Algorithm 3 or 4 with scoring and fusion. "before" is what it needs: sentences, their tokens, terms and relevance;
-"after" is the selection and the rendering, which every strategy pays. Medians. The last line is `lm` alone.
+"merge" is Algorithm 3 or 4 with scoring and fusion. "before" is the preparation: sentences, their tokens, terms and relevance.
+"after" is selection and rendering, which every strategy needs. Figures are medians. The last line is `lm` alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What shared caches save: the rows of NLL that one round of asymmetric merging needs, against all pairs one by one.
+"""Savings of shared caches: the rows of NLL for one round of asymmetric merging, against all pairs one by one.
 
 python -m benchmarks.nll [--chunks 32] [--tokens 200] [--shape small|qwen3-1.7b] [--device cpu|cuda] [--naive-share 1]
 
-The model has random weights (they do not change the speed) and the chunks random tokens. "Full matrix" runs every ordered
-pair whole, in batches of the same size. `--naive-share 0.25` runs a quarter of its pairs and multiplies the time.
+The model has random weights, which do not change the speed, and the chunks are random tokens. "Full matrix" runs every ordered
+pair in full, in batches of the same size. `--naive-share 0.25` runs a quarter of its pairs and multiplies the time by four.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 class Numbers:
-    """A tokenizer of texts that are numbers; a blank line is token 1."""
+    """A tokenizer of texts made of numbers. A blank line is token 1."""
 
     bos_token_id = None
     eos_token_id = None
@@ -49,7 +49,7 @@ def build(shape: str, device: str) -> Any:
 
 
 def first_round(scorer: CausalScorer, texts: Sequence[str]) -> int:
-    """The pairs of the first round of Algorithm 4: every second chunk becomes a source. How many there are."""
+    """Score the pairs of the first round of Algorithm 4: every second chunk is a source. Return the number of pairs."""
 
     def rows(source: MergeChunk[str], anchors: Sequence[MergeChunk[str]]) -> list[float]:
         return list(scorer.nll([source.content], [anchor.content for anchor in anchors])[0])
@@ -59,7 +59,7 @@ def first_round(scorer: CausalScorer, texts: Sequence[str]) -> int:
 
 
 def full_matrix(scorer: CausalScorer, texts: Sequence[str], share: float) -> int:
-    """Every ordered pair (or the first ones), anchor and source as one sequence, in batches. How many there were."""
+    """Score every ordered pair (or the first ones) as one sequence, in batches. Return the number of pairs."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -106,7 +106,8 @@ def main() -> None:
     def scorer() -> CausalScorer:
         return CausalScorer(HFCausalModel(options.shape, model=model, tokenizer=Numbers(), device=options.device))
 
-    scorer().nll(texts[:2], texts[:BATCH_PAIRS])  # so that nobody pays for the first call
+    # Warm up.
+    scorer().nll(texts[:2], texts[:BATCH_PAIRS])
     full_matrix(scorer(), texts[:4], 1.0)
     ours, naive = scorer(), scorer()
     pairs = options.chunks * (options.chunks - 1)

@@ -1,8 +1,8 @@
-"""The same documents with the same embedder in mergewise and in the auto-merging of LlamaIndex and Haystack.
+"""mergewise against the auto-merging of LlamaIndex and Haystack, with the same documents and the same embedder.
 
     python -m benchmarks.peers [--leaves 20000] [--questions 60] [--vectors minilm|words] [--json]
 
-The peers want a virtual environment of their own, made in the root of this repository (Python 3.11 or later):
+The peers need a separate virtual environment in the root of this repository (Python 3.11 or later):
 
     python -m venv peers-venv
     peers-venv/bin/pip install . -r benchmarks/peers_requirements.txt
@@ -10,23 +10,23 @@ The peers want a virtual environment of their own, made in the root of this repo
 
 `peers_requirements.txt` pins llama-index-core==0.14.25 and haystack-ai==3.4.0.
 
-What is measured, each system in a process of its own, one after the other:
+Each system runs in a separate process, one after another:
 
 - mergewise: `Index.add` into an empty directory: trees, rows on disk, full text, id and vector indexes. A query is
   `Index.context` with `auto-merge(k=24)` and 640 tokens: BM25 and vectors, fusion, merging, budget and rendering.
 - LlamaIndex: `HierarchicalNodeParser` 2048/512/128, all nodes into a `SimpleDocumentStore`, the leaves into a
   `VectorStoreIndex` with a `SimpleVectorStore`. A query is `AutoMergingRetriever.retrieve` over 24 hits.
 - Haystack: `HierarchicalDocumentSplitter` 1500/380/95 words, the leaves into one `InMemoryDocumentStore`, the nodes
-  above them into another one, as its documentation does. A query is `InMemoryEmbeddingRetriever` with 24 hits, then
+  above them into another one, as in its documentation. A query is `InMemoryEmbeddingRetriever` with 24 hits, then
   `AutoMergingRetriever` with the threshold 0.5.
 
-Embedding is left out of every figure: the peers are handed leaves and questions that carry their vectors already, and
-what mergewise spends in its embedder is subtracted. The peers search vectors alone and keep everything in memory;
-nothing is saved to disk. The leaves are those of each system's own splitter, so that their numbers differ. Ratios are
-of wall-clock time; beside it stands the processor time of all threads, which other programs disturb less.
+Embedding is excluded from every figure: the peers get leaves and questions with vectors, and the time of the embedder
+in mergewise is subtracted. The peers search only vectors and keep everything in memory; nothing is saved to disk.
+Each system uses the leaves of its own splitter, so their numbers differ. Ratios are of wall-clock time. The table also
+gives the processor time of all threads, which other programs disturb less.
 
-`--vectors words` puts the mean of fixed random vectors, one a word, in the place of the model's: minutes of embedding
-become seconds, for large corpora. A scan of all vectors costs the same whatever their values are.
+`--vectors words` replaces the model's vectors by the mean of fixed random vectors, one per word: embedding a large
+corpus takes seconds instead of minutes. A scan of all vectors costs the same for any values.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Words:
-    """A stand-in for an embedder: texts that share words are alike."""
+    """A fake embedder: texts with common words get similar vectors."""
 
     spec = "words"
     dimension = MiniLM.dimension
@@ -94,7 +94,7 @@ EMBEDDERS: dict[str, Callable[[], Embedder]] = {"minilm": MiniLM, "words": Words
 
 @dataclass
 class Watch:
-    """Seconds by what was done, by the clock and of the processor."""
+    """Wall-clock and processor seconds by label."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Watch:
 
 @dataclass
 class Prepared:
-    """An embedder for mergewise that keeps the watch on documents and knows the questions beforehand."""
+    """An embedder for mergewise that times the documents and has precomputed vectors of the questions."""
 
     embedder: Embedder
     known: dict[str, FloatArray]
@@ -130,7 +130,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Built:
-    """A system that holds the corpus. `merged` says whether an answer of `ask` holds anything larger than its leaves."""
+    """A system with the corpus. `merged` checks an answer of `ask` for nodes larger than leaves."""
 
     leaves: int
     seconds: dict[str, float]
@@ -141,7 +141,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Result:
-    """`merged` counts the questions to which merged parents came back."""
+    """The figures of one system. `merged` counts the questions with merged parents in the answer."""
 
     system: str
     documents: int
@@ -165,7 +165,7 @@ def build_mergewise(corpus: Sequence[Document], embedder: Embedder, known: dict[
         index.add(corpus)
 
     def ask(question: str) -> Any:
-        assert directory  # lives as long as the index
+        assert directory  # keep the directory as long as the index
         return index.context(question, strategy=f"auto-merge(k={HITS})", budget=BUDGET)
 
     return Built(
@@ -200,7 +200,7 @@ def build_llamaindex(corpus: Sequence[Document], embedder: Embedder, known: dict
         docstore = SimpleDocumentStore()
         docstore.add_documents(nodes)
         storage = StorageContext.from_defaults(docstore=docstore, vector_store=SimpleVectorStore())
-        # Nodes and questions bring their vectors, so that this model is never called.
+        # Nodes and questions already carry vectors, so this model is never called.
         index = VectorStoreIndex(leaves, storage_context=storage, embed_model=MockEmbedding(embedder.dimension))
     retriever = AutoMergingRetriever(index.as_retriever(similarity_top_k=HITS), storage)
     bundles = {text: QueryBundle(text, embedding=vector.tolist()) for text, vector in known.items()}
@@ -238,7 +238,7 @@ def build_haystack(corpus: Sequence[Document], embedder: Embedder, known: dict[s
 
     def ask(question: str) -> list[Node]:
         hits = retriever.run(query_embedding=lists[question])["documents"]
-        # It refuses a document that was too short to be split: such a hit stays as it is.
+        # Haystack refuses a document that was too short to split. Such a hit stays unmerged.
         alone = [hit for hit in hits if not hit.meta["__parent_id"]]
         merged: list[Node] = merger.run([hit for hit in hits if hit.meta["__parent_id"]])["documents"]
         return merged + alone
@@ -256,7 +256,7 @@ SYSTEMS = {"mergewise": build_mergewise, "llamaindex": build_llamaindex, "haysta
 
 
 def measure(system: str, leaves: int, count: int, vectors: str) -> Result:
-    """One system, in this process."""
+    """Measure one system in this process."""
     corpus = list(documents(leaves))
     asked = questions(count + WARM_UP)
     embedder = EMBEDDERS[vectors]()
@@ -287,26 +287,26 @@ def measure(system: str, leaves: int, count: int, vectors: str) -> Result:
 
 
 def measure_apart(system: str, leaves: int, count: int, vectors: str) -> Result:
-    """One system, in a process of its own: none grows on the heap of another."""
+    """Measure one system in a separate process, with a fresh heap."""
     words = ["--system", system, "--leaves", str(leaves), "--questions", str(count), "--vectors", vectors]
     quiet = os.environ | {"HF_HUB_OFFLINE": "1", "HAYSTACK_TELEMETRY_ENABLED": "False"}
     command = [sys.executable, "-m", "benchmarks.peers", *words]
     done = subprocess.run(command, cwd=ROOT, env=quiet, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        sys.exit(f"{system} failed, see above")
+        sys.exit(f"{system} failed with the error above")
     return Result(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def installed() -> dict[str, str]:
-    """The peers' versions; ends the program where one is missing."""
+def peer_versions() -> dict[str, str]:
+    """Return the peers' versions. Exit if a package is missing."""
     versions = {}
     for package, pinned in PINNED.items():
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
-            sys.exit(f"{package} is not installed here: see `python -m benchmarks.peers --help` for the environment")
+            sys.exit(f"package not installed: {package}. See `python -m benchmarks.peers --help` for the environment")
         if versions[package] != pinned:
-            print(f"{package} is {versions[package]}, the published figures are of {pinned}", file=sys.stderr)
+            print(f"version of {package}: {versions[package]} (published figures: {pinned})", file=sys.stderr)
     return versions
 
 
@@ -331,7 +331,7 @@ def table(results: Sequence[Result], count: int) -> str:
 
 
 def verdicts(results: Sequence[Result]) -> list[str]:
-    """Where the goal, ten times as fast as each peer, is reached and where not."""
+    """Return, for each peer, the speed of mergewise relative to it and to the goal (ten times as fast)."""
     ours, *peers = results
     lines = []
     for peer in peers:
@@ -346,17 +346,17 @@ def verdicts(results: Sequence[Result]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--leaves", type=int, default=20_000, help="mergewise's leaves, about")
+    parser.add_argument("--leaves", type=int, default=20_000, help="Approximate number of leaves in mergewise")
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--vectors", choices=EMBEDDERS, default="minilm")
-    parser.add_argument("--system", choices=SYSTEMS, help="this one alone, as one line of JSON")
+    parser.add_argument("--system", choices=SYSTEMS, help="Measure one system and print a line of JSON")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     chosen = (options.leaves, options.questions, options.vectors)
     if options.system:
         print(json.dumps(asdict(measure(options.system, *chosen))))
         return
-    versions = installed()
+    versions = peer_versions()
     results = [measure_apart(system, *chosen) for system in SYSTEMS]
     if options.json:
         print(json.dumps({"versions": versions, "systems": [asdict(result) for result in results]}, indent=2))

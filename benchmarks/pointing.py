@@ -1,11 +1,11 @@
-"""What a chat model's pointing (`weave(select=point)`) brings beside weave's own scores, and what it costs.
+"""A chat model that points at evidence (`weave(select=point)`) against weave's own scores: evidence held, and cost.
 
-A model is asked once or twice a question, whatever the budgets: its prompt does not depend on them, and its answers are kept.
-So a run that was stopped goes on where it was, and what failed is asked again.
+The model is called once or twice per question for all budgets: its prompt does not depend on them, and its answers are cached.
+An interrupted run resumes, and failed calls are repeated.
 
-An oracle stands in the model's place to say what the interface could reach. It knows the gold and points at it among what
-it is shown. `oracle` never asks for more; `oracle+search` names the section of the first gold that it was not shown. `random`
-knows nothing, and points at five sentences drawn by lot: what the worst of models would cost. None of the three is a result.
+An oracle in place of the model shows the upper limit. It knows the gold and points at the gold sentences in its prompt. `oracle`
+never asks for more; `oracle+search` also names the section of the first gold sentence missing from its prompt. `random` points at
+five random sentences and shows the cost of the worst model. The figures of these three are not results.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from mergewise.text.sentences import split_sentences
 from mergewise.types import Context, Message, Reply, Usage
 
 ORACLES = {
-    "oracle": "told the gold, it shows what the interface could reach",
-    "oracle+search": "told the gold and where it stands, it shows what the interface could reach",
-    "random": "told nothing, it draws lots",
+    "oracle": "it knows the gold and shows the upper limit",
+    "oracle+search": "it knows the gold and its section, and shows the upper limit",
+    "random": "it points at random sentences",
 }
-DRAWN = 5  # sentences that `random` points at
+DRAWN = 5  # sentences chosen by `random`
 BUDGETS = (128, 384, 640)
-FEW = 8  # characters of a gold sentence that tell nothing
+FEW = 8  # characters up to which a gold sentence is ignored
 
 
 class Oracle:
-    """A `ChatModel` that knows the gold of the question `asked`, and nothing else; as `random` not even that."""
+    """A `ChatModel` that knows the gold of the question `asked`. As `random` it ignores the gold."""
 
     window = 1_000_000
 
@@ -73,7 +73,7 @@ class Oracle:
         return Reply(json.dumps(answer), Usage(1))
 
     def _heading(self, doc_id: str, at: int) -> str:
-        """The heading that stands before this place, else the title."""
+        """Return the last heading before this place, or the title."""
         document = self._texts[doc_id]
         headings = [line for line in document.text[:at].splitlines() if line.startswith("#")]
         return headings[-1].strip("# ") if headings else document.title
@@ -83,7 +83,7 @@ class Oracle:
 
 
 class Counting:
-    """A `ChatModel` that counts calls and tokens by the vocabulary that ships, whether the answer was kept or not."""
+    """A `ChatModel` that counts calls and tokens with the shipped vocabulary, also for cached answers."""
 
     def __init__(self, chat: ChatModel) -> None:
         self.chat = chat
@@ -104,7 +104,7 @@ class Counting:
 
 
 def model_of(spec: str, task: QuestionSet, cache: Path, timeout: float) -> ChatModel | Oracle:
-    """An oracle, or the model of a spec with its answers kept; an endpoint gets `timeout` seconds, and one request at a time."""
+    """Return an oracle, or a model with cached answers. An endpoint gets `timeout` seconds and one request at a time."""
     if spec in ORACLES:
         return Oracle(spec, task)
     if spec.startswith("openai:"):
@@ -114,13 +114,13 @@ def model_of(spec: str, task: QuestionSet, cache: Path, timeout: float) -> ChatM
     else:
         own = load_chat(spec)
     if own is None:
-        sys.exit(f"{spec} is no chat model: name one, or one of {', '.join(ORACLES)}")
+        sys.exit(f"invalid chat model: {spec} (expected a model or one of {', '.join(ORACLES)})")
     return CachedChat(own, cache / "answers")
 
 
 @dataclass(slots=True)
 class Held:
-    """What the contexts of one strategy held, by budget, and what its model did, by question."""
+    """Evidence in the contexts of one strategy by budget, and the work of its model by question."""
 
     all: dict[int, list[float]] = field(default_factory=lambda: {budget: [] for budget in BUDGETS})
     evidence: dict[int, list[float]] = field(default_factory=lambda: {budget: [] for budget in BUDGETS})
@@ -136,8 +136,8 @@ class Held:
         self.all[context.budget].append(score.all or 0.0)
         self.evidence[context.budget].append(score.evidence or 0.0)
 
-    def tell(self, context: Context) -> None:
-        """What the trace says of the model."""
+    def record_notes(self, context: Context) -> None:
+        """Record the notes of the trace on the model."""
         notes = [step.note.as_dict() for step in context.trace if step.note is not None and step.note.kind == "point"]
         self.pointed.append(max((int(str(note["pointed"])) for note in notes), default=0))
         problems = [str(note["problem"]) for note in notes]
@@ -147,7 +147,8 @@ class Held:
 
     def row(self, name: str) -> str:
         cells = [f"{mean(self.evidence[b]):.3f}/{mean(self.all[b]):.3f}" for b in BUDGETS]
-        if self.usage:  # of the first strategy that asks: the others ask the same, and are answered from what was kept
+        # The first strategy makes the calls. The others get the same answers from the cache.
+        if self.usage:
             total = sum(self.usage, Usage())
             count = len(self.usage)
             cells += [f"{total.calls / count:.2f}", f"{total.input_tokens / count:.0f}"]
@@ -161,7 +162,7 @@ class Held:
 def point(
     tasks: Iterable[tuple[QuestionSet, Index]], spec: str, cache: Path, split: Split, limit: int, options: str
 ) -> None:
-    """A Markdown table, a row a set and strategy; figures so far on standard error after every tenth question."""
+    """Print a Markdown table with a row per set and strategy. Report progress on standard error every ten questions."""
     timeout = 600.0
     odds, first = spec, f"{spec}, first"
     strategies = {
@@ -171,7 +172,7 @@ def point(
     }
     print(f"evidence/all at {', '.join(map(str, BUDGETS))} tokens, split {split}, at most {limit} questions a set")
     if spec in ORACLES:
-        print(f"{spec} is no model and no result: {ORACLES[spec]}")
+        print(f"{spec} is an oracle, not a model: {ORACLES[spec]}")
     print(
         "| | "
         + " | ".join(map(str, BUDGETS))
@@ -194,7 +195,7 @@ def point(
                     if budget == BUDGETS[0] and name == odds:
                         held[name].usage.append(counting.usage)
                         held[name].seconds.append(perf_counter() - began)
-                        held[name].tell(context)
+                        held[name].record_notes(context)
             if number % 10 == 0:
                 print(f"{task.name}, {number}: {held[odds].row(odds)}", file=sys.stderr, flush=True)
         for name in strategies:

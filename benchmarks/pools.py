@@ -1,11 +1,11 @@
-"""Pools of passages: how well strategies rank documents, and the weights of `ranking.SECTION_WEIGHTS`.
+"""Pools of passages: document ranking of the strategies, and the weights of `ranking.SECTION_WEIGHTS`.
 
 python -m benchmarks.pools rank DIR...      recall of gold documents by strategy [--split test] [--limit N]
-python -m benchmarks.pools fit DIR...       the weights, from the first halves, and without each set
-python -m benchmarks.pools others DIR...    the second half of the first DIR, by weights fitted on the first halves of the others
+python -m benchmarks.pools fit DIR...       the weights, fitted on the first halves, and without each set
+python -m benchmarks.pools others DIR...    second half of the first DIR, with weights fitted on the first halves of the others
 
-A document's rank is that of its best passage in a context of 4,000 tokens. Each set has an index of its own in --cache DIR, named
-by the last two parts of its path.
+A document has the rank of its best passage in a context of 4,000 tokens. Each set has its own index in --cache DIR, named
+after the last two parts of its path.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mergewise.evaluate.tuning.weights import Array, logistic, rows_of
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 
 BUDGET = 4000
-MOST_FITTED = 80  # questions of a set by which sentences are weighed
+MOST_FITTED = 80  # questions of a set for fitting the weights of sentences
 METRICS = ("recall@1", "recall@2", "recall@5", "recall@10", "all@5")
 ROWS: dict[str, tuple[str, float | None]] = {
     "weave": ("weave", None),
@@ -51,7 +51,7 @@ ROWS: dict[str, tuple[str, float | None]] = {
 }
 
 
-def opened(folder: Path, cache: Path) -> tuple[QuestionSet, Index]:
+def open_set(folder: Path, cache: Path) -> tuple[QuestionSet, Index]:
     task = load_question_set(folder)
     index = mergewise.open(cache / "-".join(folder.resolve().parts[-2:]))
     index.add(task.documents)
@@ -62,7 +62,7 @@ def opened(folder: Path, cache: Path) -> tuple[QuestionSet, Index]:
 
 
 def recalls(index: Index, questions: Sequence[Question], spec: str) -> Array:
-    """Shape (questions, METRICS)."""
+    """Return the recall by question and metric, shape (questions, METRICS)."""
     rows = []
     for question in questions:
         ranked = [
@@ -73,14 +73,14 @@ def recalls(index: Index, questions: Sequence[Question], spec: str) -> Array:
 
 
 def most_possible(questions: Sequence[Question]) -> Array:
-    """What a perfect ranking reaches: more gold documents than k cannot be among the first k."""
+    """Return the recall of a perfect ranking: with more gold documents than k, it stays below 1."""
     gold = [list(question.gains) for question in questions]
     return np.array([[ranking_score(name, one, dict.fromkeys(one, 1)) for name in METRICS] for one in gold], float)
 
 
 def rank(folders: Sequence[Path], cache: Path, split: Split, limit: int | None) -> None:
     for folder in folders:
-        task, index = opened(folder, cache)
+        task, index = open_set(folder, cache)
         questions = chosen_questions(task, split, limit)
         print(f"\n{folder}: {len(questions)} questions, {len(task.documents)} documents\n")
         print("| | " + " | ".join(METRICS) + " |\n| --- |" + " --- |" * len(METRICS))
@@ -99,7 +99,7 @@ def _print_row(label: str, scores: Array) -> None:
 
 @contextmanager
 def by_best_sentence() -> Iterator[None]:
-    """A passage's score is the relevance of its best sentence."""
+    """Score a passage by the relevance of its best sentence."""
     with section_weights(np.array([0.0, *(name == "evidence" for name in SECTION_FEATURES)])):
         yield
 
@@ -120,7 +120,7 @@ def section_weights(weights: Array) -> Iterator[None]:
 def section_rows(
     task: QuestionSet, index: Index, limit: int | None, weights: Mapping[str, float] = WEIGHTS
 ) -> tuple[Array, Array, int]:
-    """Features of the sections shown, which of them are gold, and the number of questions; of the first half."""
+    """Return features of the sections shown, (sections,) gold labels, and the number of questions, for the first half."""
     features, gold = [], []
     questions = chosen_questions(task, "dev", limit)
     for question in questions:
@@ -143,7 +143,7 @@ def section_rows(
 
 
 def fit(folders: Sequence[Path], cache: Path, limit: int | None) -> None:
-    rows = {folder: section_rows(*opened(folder, cache), limit) for folder in folders}
+    rows = {folder: section_rows(*open_set(folder, cache), limit) for folder in folders}
     print("standing", " ".join(f"{name} {weight:.2f}" for name, weight in SECTION_WEIGHTS.items()))
     for left in (None, *folders):
         weights = logistic([row for folder, row in rows.items() if folder != left])
@@ -153,15 +153,15 @@ def fit(folders: Sequence[Path], cache: Path, limit: int | None) -> None:
 
 
 def others(folder: Path, fitted: Sequence[Path], cache: Path, limit: int | None) -> None:
-    """Sentences are weighed by logistic regression and climbing, sections by logistic regression."""
-    tasks = [opened(one, cache) for one in fitted]
+    """Fit sentences by logistic regression and hill climbing, and sections by logistic regression."""
+    tasks = [open_set(one, cache) for one in fitted]
     cases = [list(cases_of(task, index, limit or MOST_FITTED)) for task, index in tasks]
     sentences = dict(zip(("bias", *FEATURES), climb(cases, logistic([rows_of(one) for one in cases])), strict=True))
     print("sentences", " ".join(f"{name} {weight:.2f}" for name, weight in sentences.items()), flush=True)
     with sentence_weights(sentences):
         sections = logistic([section_rows(task, index, limit or MOST_FITTED, sentences) for task, index in tasks])
         print("sections", " ".join(f"{weight:.2f}" for weight in sections), flush=True)
-        task, index = opened(folder, cache)
+        task, index = open_set(folder, cache)
         questions = chosen_questions(task, "test", limit)
         with section_weights(sections):
             _print_row("weave, fitted on the others", recalls(index, questions, "weave"))

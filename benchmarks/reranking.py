@@ -1,13 +1,13 @@
-"""What a reranker adds to weave, topk and auto-merge: made-up ones from useless to all-knowing, or a real one.
+"""Effect of a reranker on weave, topk and auto-merge: simulated rerankers from useless to perfect, or a real one.
 
-python -m benchmarks.reranking                 a curve over the gain of a made-up reranker, a table a set
-python -m benchmarks.reranking --reranker SPEC the same three strategies with a real one, and without
+python -m benchmarks.reranking                 a curve over the gain of a simulated reranker, one table per set
+python -m benchmarks.reranking --reranker SPEC the same three strategies with and without a real reranker
 
-A made-up reranker knows the gold: its logit is `gain` for a text with gold evidence, 0 for others, plus `--noise` times a normal
-variate that question and text determine. It is no result; it shows what the strategies make of a reranker that is as good. With
-`--calibrate N` a calibration is fitted on N questions of the first half, where otherwise a question's own scores have to do.
+A simulated reranker knows the gold: its logit is `gain` for a text with gold evidence and 0 for others, plus `--noise` times a
+normal variate that depends on question and text. It is not a result; it shows how the strategies use a reranker of that quality.
+`--calibrate N` fits a calibration on N questions of the first half. By default, the scores of each question are calibrated alone.
 
-Cells: the share of questions all of whose evidence is held at each budget. Indexes of the sets are kept in --cache DIR.
+Cells: the share of questions with all evidence held at each budget. Indexes of the sets are cached in --cache DIR.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ GAINS = (0.0, 1.0, 2.0, 4.0, 8.0, -4.0)
 
 
 class KnowsGold:
-    """A `Reranker` whose logit is gain x gold + noise."""
+    """A `Reranker` with logits gain x gold + noise."""
 
     def __init__(self, questions: Sequence[Question], gain: float, noise: float) -> None:
         self.spec = f"gain {gain:g}, noise {noise:g}"
@@ -58,7 +58,7 @@ class KnowsGold:
         return np.asarray(1 / (1 + np.exp(-self.logits(question, texts))), np.float32)
 
     def _is_gold(self, question: str, text: str) -> bool:
-        """Whether it holds a gold text, or its last line, a sentence, is most of one."""
+        """Check that the text holds a gold text, or that its last line is most of a gold sentence."""
         last = text.rpartition("\n")[2]
         return any(
             gold in text or (last in gold and 2 * len(last) > len(gold)) for gold in self._gold.get(question, ())
@@ -70,8 +70,8 @@ def _variate(question: str, text: str) -> float:
     return float(np.random.default_rng(seed).standard_normal())
 
 
-def fitted_calibration(task: QuestionSet, index: Index, limit: int) -> Calibration:
-    """Fitted on the first questions of the first half."""
+def fit_calibration(task: QuestionSet, index: Index, limit: int) -> Calibration:
+    """Fit a calibration on the first questions of the first half."""
     scored = []
     for question in chosen_questions(task, "dev", limit):
         state = index.state().for_question()
@@ -89,7 +89,7 @@ def row(label: str, index: Index, task: QuestionSet, strategies: Sequence[str], 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=SETS)
-    parser.add_argument("--strategies", default=STRATEGIES, help="separated by semicolons where they have parameters")
+    parser.add_argument("--strategies", default=STRATEGIES, help="Strategies, separated by commas or semicolons")
     parser.add_argument("--split", default="test")
     parser.add_argument("--limit", type=int, default=100)
     parser.add_argument("--gains", default=",".join(f"{gain:g}" for gain in GAINS))
@@ -106,7 +106,7 @@ def main() -> None:
         def show(label: str, reranker: Reranker | None, task: QuestionSet = task, name: str = name) -> None:
             index = mergewise.open(options.cache / name, create=False, reranker=reranker or "none")
             if options.calibrate and reranker is not None:
-                fitted = fitted_calibration(task, index, options.calibrate)
+                fitted = fit_calibration(task, index, options.calibrate)
                 index = mergewise.open(options.cache / name, create=False, reranker=Calibrated(reranker, fitted))
                 label = f"{label}, {fitted.slope:.2f} x {fitted.bias:+.2f}"
             print(row(label, index, task, strategies, options.split, options.limit), flush=True)
@@ -114,7 +114,7 @@ def main() -> None:
         show("none", None)
         if options.reranker:
             loaded = load_reranker(options.reranker)
-            # no pair is scored again at the next budget
+            # Do not score a pair again at the next budget.
             show(options.reranker, loaded and RememberingReranker(loaded))
         else:
             for gain in map(float, options.gains.split(",")):

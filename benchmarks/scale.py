@@ -1,4 +1,4 @@
-"""Speed and memory at 100,000 leaves: indexing, queries, cold starts, and where the time goes.
+"""Speed and memory at 100,000 leaves: indexing, queries, cold starts, and the time of each stage.
 
 python -m benchmarks.scale [--embedder none|minilm] [--leaves N] [--keep DIR] [--json]
 """
@@ -32,7 +32,7 @@ seconds: dict[str, float] = defaultdict(float)
 
 @contextmanager
 def timed(owner: Any, name: str, label: str) -> Iterator[None]:
-    """Add up the time spent in `owner.name` under `label`."""
+    """Add up the time in `owner.name` under `label`."""
     original = getattr(owner, name)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -86,7 +86,7 @@ def measure_queries(directory: Path, strategy: str, count: int = 300, warm_up: i
     times = []
     with (
         timed(HybridReader, "_both_searches", "both searches, embedding the question"),
-        timed(HybridReader, "question_vector", "of these: embedding the question"),
+        timed(HybridReader, "question_vector", "embedding the question (part of both)"),
         timed(HybridReader, "_fuse", "fusing"),
         timed(LanceReader, "rows", "rows by id"),
     ):
@@ -133,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--embedder", default="none")
     parser.add_argument("--leaves", type=int, default=100_000)
-    parser.add_argument("--keep", type=Path, help="use and keep the index in this directory")
+    parser.add_argument("--keep", type=Path, help="Directory in which to keep and reuse the index")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     directory = options.keep or Path(tempfile.mkdtemp(prefix="mergewise-bench-")) / "index"

@@ -1,20 +1,20 @@
-"""Cosine against NLL over pairs of chunks that a question found: what MergeRAG's Figure 2 shows for one example, in numbers.
+"""Cosine against NLL over pairs of chunks from a search: MergeRAG's Figure 2 shows one example, this gives the numbers.
 
 python -m benchmarks.similarity [--sets musique-long] [--chunks 20] [--limit 30] [--scorer lm|hf:PATH] [--gguf FILE]
 
 The chunks of a question are the best of its search, best first, as `mergerag-asym` reads them. cos(i, j) is the cosine of their
-vectors, L(i|j) the scorer's nats a token of chunk i after chunk j. `--gguf` loads a causal model from such a file by
-transformers (which wants the packages gguf and accelerate for it). Indexes and finished questions are kept in --cache DIR: a
-command that was stopped goes on.
+vectors, L(i|j) the scorer's nats per token of chunk i after chunk j. `--gguf` loads a causal model from a GGUF file through
+transformers, which needs the packages gguf and accelerate. Indexes and finished questions are cached in --cache DIR, so an
+interrupted command can resume.
 
     rho          rank correlation of cos(i, j) with -L(i|j) over all ordered pairs
-    rho, source  the same among the anchors of one source, mean over sources: what choosing an anchor depends on
-    by source    the share of the variance of L that is the source's own, whatever the anchor
+    rho, source  the same over the anchors of one source, mean over sources: this decides the choice of an anchor
+    by source    share of the variance of L due to the source alone, for any anchor
     same anchor  how often the anchor of least L is the chunk of largest cosine
-    upper, L     of the sources in the weaker half, how many have their anchor of least L in the better half
+    upper, L     share of the sources in the weaker half whose anchor of least L is in the better half
     upper, cos   the same for the chunk of largest cosine
 
-`chance` is what an anchor drawn at random gives.
+`chance` gives the values of a random anchor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 import mergewise
-from benchmarks.cells import Cell, Cells, averaged, markdown
+from benchmarks.cells import Cell, Cells, average_rows, markdown
 from benchmarks.corpus import bench_folder
 from mergewise.designs import VIEWS
 from mergewise.designs.mergerag.lm import WordModel, corpus_words
@@ -45,21 +45,21 @@ MEASURES = ("rho", "rho, source", "by source", "same anchor", "upper, L", "upper
 
 
 def ranks(values: Array) -> Array:
-    """From 0 for the smallest; equal values share the mean of their ranks."""
+    """Return ranks from 0 for the smallest value. Equal values share the mean of their ranks."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(count)
     return np.asarray((ends - (count + 1) / 2)[place], float)
 
 
 def rank_correlation(first: Array, second: Array) -> float | None:
-    """Spearman's rho; None where one of the two is constant."""
+    """Return Spearman's rho, or None if one argument is constant."""
     a, b = (ranks(values) - ranks(values).mean() for values in (first, second))
     size = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / size if size else None
 
 
 def compared(cosines: Array, nll: Array) -> dict[str, float | None]:
-    """The measures over two square matrices, rows the sources and columns the anchors, both in the order of relevance."""
+    """Compute the measures of two square matrices (rows: sources, columns: anchors), both in the order of relevance."""
     count = len(nll)
     off = ~np.eye(count, dtype=bool)
     near, said = cosines[off].reshape(count, -1), nll[off].reshape(count, -1)
@@ -88,13 +88,13 @@ def chance(count: int) -> dict[str, float]:
 
 
 def texts_of(index: Index, question: str, count: int) -> list[str]:
-    """The chunks as `mergerag-asym` gives them to its scorer, the best first."""
+    """Return the chunks that `mergerag-asym` gives to its scorer, best first."""
     reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
     sources = sources_of(reader.search(question, 50), 0)
     return [text_of(sentences) for sentences in sentences_of(sources, count_tokens) if sentences][:count]
 
 
-def measured(index: Index, question: str, count: int, scorer: NLLScorer | None) -> Cell:
+def measure_question(index: Index, question: str, count: int, scorer: NLLScorer | None) -> Cell:
     assert index.embedder is not None
     texts = texts_of(index, question, count)
     vectors = np.asarray(index.embedder.embed_documents(texts), float)
@@ -104,7 +104,7 @@ def measured(index: Index, question: str, count: int, scorer: NLLScorer | None) 
     return {name: value for name, value in known.items() if value is not None}
 
 
-def from_gguf(file: Path) -> NLLScorer:
+def load_gguf(file: Path) -> NLLScorer:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from mergewise.models.causal import HFCausalModel
@@ -124,9 +124,9 @@ def row(
     rows = []
     for question in chosen_questions(task, split, limit):
         key = f"{name} {label} {count} chunks {question.id}"
-        rows.append(cells(key, partial(measured, index, question.text, count, scorer)))
+        rows.append(cells(key, partial(measure_question, index, question.text, count, scorer)))
     index.close()
-    known = averaged(rows)
+    known = average_rows(rows)
     pairs = len(rows) * count * (count - 1)
     return [f"{name}, {label}", f"{len(rows)} x {count}, {pairs:,} pairs", *(f"{known[part]:.2f}" for part in MEASURES)]
 
@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--gguf", type=Path)
     parser.add_argument("--cache", type=Path, default=Path("similarity.cache"))
     options = parser.parse_args()
-    scorer = from_gguf(options.gguf) if options.gguf else load_scorer(options.scorer)
+    scorer = load_gguf(options.gguf) if options.gguf else load_scorer(options.scorer)
     label = f"`hf:{options.gguf.stem}`" if options.gguf else f"`{options.scorer}`"
     cells = Cells(options.cache / "similarity.jsonl")
     rows = [

@@ -1,4 +1,4 @@
-"""The slice view's cost: its share of indexing, and `macrag` and `longrag` against `topk`, question by question in turn.
+"""Cost of the slice view: its share of indexing, and `macrag` and `longrag` against `topk`, alternating by question.
 
 python -m benchmarks.slices [--embedder minilm|none] [--leaves N] [--budget B] [--keep DIR]
 """
@@ -22,7 +22,7 @@ STRATEGIES = ("topk", "macrag", "longrag")
 
 
 def measure_indexing(directory: Path, leaves: int, embedder: str) -> dict[str, Any]:
-    """The leaf view first, then the slice view added to it: what each takes."""
+    """Build the leaf view, then add the slice view, and measure both."""
     corpus = list(documents(leaves))
     started = perf_counter()
     mergewise.open(directory, embedder=embedder).add(corpus)
@@ -36,7 +36,7 @@ def measure_indexing(directory: Path, leaves: int, embedder: str) -> dict[str, A
 
 
 def measure_queries(directory: Path, budget: int, count: int = 200, warm_up: int = 30) -> dict[str, Any]:
-    """An index of its own for each strategy, so that none finds in memory what another has read."""
+    """Time the strategies, each with its own index, so that they do not share caches."""
     indexes = {strategy: mergewise.open(directory) for strategy in STRATEGIES}
     times: dict[str, list[float]] = {strategy: [] for strategy in STRATEGIES}
     for number, question in enumerate(questions(count + warm_up)):
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--embedder", default="minilm")
     parser.add_argument("--leaves", type=int, default=20_000)
     parser.add_argument("--budget", type=int, default=640)
-    parser.add_argument("--keep", type=Path, help="use and keep the index in this directory")
+    parser.add_argument("--keep", type=Path, help="Directory in which to keep and reuse the index")
     options = parser.parse_args()
     directory = options.keep or Path(tempfile.mkdtemp(prefix="mergewise-bench-")) / "index"
     report: dict[str, Any] = {"embedder": options.embedder}

@@ -1,10 +1,10 @@
-"""How long a command takes from a cold start, as a ratio to `python -c "import numpy"` run in turn with it.
+"""Time of a command from a cold start, as a ratio to `python -c "import numpy"` run in turn with it.
 
 python -m benchmarks.startup [--index DIR] [--runs 9] [--json]
 
-Each round runs numpy and then every command in a fresh process, so that whatever else the machine does falls on all of them;
-the medians of the rounds are given. Without `--index`, a small index of the manual is made first. Byte code is kept in a
-folder of its own, as an installed package has it. Measured on a machine at rest, 1.0 is about 0.13 s.
+Each round runs numpy and then every command in a fresh process, so that other load on the machine affects all of them equally.
+Figures are medians over rounds. Without `--index`, a small index of the manual is built first. Byte code is cached in a
+separate folder, as in an installed package. On an idle machine, 1.0 is about 0.13 s.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def seconds(words: Sequence[str], environment: dict[str, str]) -> float:
     done = subprocess.run(
         [sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
     )
-    if done.returncode not in (0, 1):  # 1: nothing was found
+    if done.returncode not in (0, 1):  # 1: no results
         raise SystemExit(f"{' '.join(words)} exited with {done.returncode}")
     return perf_counter() - started
 
 
 def medians(index: str, runs: int, environment: dict[str, str]) -> dict[str, float]:
     timed = commands(index)
-    for words in timed.values():  # reads what is read from the disk and compiles
+    for words in timed.values():  # warm up the disk cache and the compiled files
         seconds(words, environment)
     rounds = [{name: seconds(words, environment) for name, words in timed.items()} for _ in range(runs)]
     return {name: median(taken[name] / taken["import numpy"] for taken in rounds) for name in timed} | {
@@ -62,7 +62,7 @@ def medians(index: str, runs: int, environment: dict[str, str]) -> dict[str, flo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", help="An index that stands; else one of the manual is made.")
+    parser.add_argument("--index", help="Existing index (default: an index of the manual)")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

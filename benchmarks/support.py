@@ -1,13 +1,13 @@
-"""How well support is judged: true and false sentences made of real text, and what the judges say of them.
+"""Accuracy of the support judges on true and false sentences made from real text.
 
 python -m benchmarks.support [--half development|held-out] [--sentences 40] [--seed 0] [--wrong KIND]
 
-Texts are those of the question sets, of six languages and of the manuals; a document belongs to one half by the hash of its id.
-A sentence is judged by a few sentences around it (`cited`), and by the same among four passages of other documents
-(`context`), as an answer is that names no source. True sentences are copies and small rewritings that leave the meaning.
-False ones have one thing changed, in a copy or in a rewriting: a figure, a name, a no, a unit, a word, its opposite; or they
-bring something of another document. `--wrong` prints the sentences of a kind that are judged wrongly. The cases of the tests
-are judged as well.
+Texts come from the question sets, from six languages and from the manuals. The hash of a document's id decides its half.
+Each sentence is judged against a few sentences around it (`cited`), and against these plus four passages of other documents
+(`context`), like an answer that names no source. True sentences are copies and small rewritings with the same meaning.
+False sentences are copies or rewritings with one change (a figure, a name, a negation, a unit, a word or its opposite), or they
+bring in something from another document. `--wrong` prints the wrongly judged sentences of one kind. The test cases are judged
+as well.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ SETS = ("hotpotqa", "2wiki", "squad", "covidqa")
 LANGUAGES = ("de", "es", "ru", "tr", "zh", "hi")
 HALVES = ("development", "held-out")
 LEAST, MOST = 40, 320  # characters of a sentence
-AROUND = 3  # sentences on either side
+AROUND = 3  # sentences on each side
 OTHERS = 4  # passages of other documents
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Some sentences of a document, and its title."""
+    """Sentences of a document, and its title."""
 
     title: str
     text: str
@@ -52,12 +52,12 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A sentence, what it was made by, whether it is true, and the passages that it is judged by."""
+    """A sentence, how it was made, whether it is true, and the passages to judge it against."""
 
     text: str
     kind: str
     true: bool
-    group: str  # of texts
+    group: str  # question set, language or manuals
     passages: tuple[Passage, ...]
 
 
@@ -75,7 +75,7 @@ def is_supported(stated: Stated) -> bool:
 
 
 def documents(group: str) -> Iterator[tuple[str, str, str]]:
-    """(id, title, text) of a set, of a language, or of the manuals."""
+    """Yield (id, title, text) of the documents of a question set, of a language, or of the manuals."""
     if group == "manuals":
         for path in sorted(p for p in manuals.FOLDER.rglob("*") if p.suffix in (".md", ".rst")):
             document = read_file(path).document
@@ -102,7 +102,7 @@ class Drawn:
 
 
 def drawn(group: str, half: str, count: int, draw: random.Random) -> list[Drawn]:
-    """Sentences of so many documents of the half, one of each."""
+    """Draw one sentence each from `count` documents of the half."""
     chosen = [row for row in documents(group) if half_of(row[0]) == half]
     draw.shuffle(chosen)
     found: list[Drawn] = []
@@ -239,7 +239,7 @@ _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{3,}(?: [A-Z][a-z]{3,})*")
 
 
 def _one(pattern: str, sentence: str, change: Callable[[re.Match[str]], str], draw: random.Random) -> str:
-    """The sentence with one place changed that the pattern finds."""
+    """Change one random match of the pattern in the sentence."""
     found = list(re.finditer(pattern, sentence))
     if not found:
         return ""
@@ -368,7 +368,7 @@ def report(stated: Sequence[Stated], wrong: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=HALVES, default="development")
-    parser.add_argument("--sentences", type=int, default=40, help="sentences of each set, language and of the manuals")
+    parser.add_argument("--sentences", type=int, default=40, help="Sentences per set, per language and of the manuals")
     parser.add_argument("--seed", type=int, default=0, help="random seed")
     parser.add_argument("--wrong", default="", metavar="KIND")
     options = parser.parse_args()

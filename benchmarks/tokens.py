@@ -1,9 +1,9 @@
-"""MB/s of token counting against the plain tokenizer, of many texts at once and one by one, and of building trees.
+"""MB/s of token counting against the plain tokenizer, for many texts at once and one by one, and of building trees.
 
 python -m benchmarks.tokens [--leaves 10000] [--json]
 
-The seconds are the processor's, the best of several runs: on a busy machine they say more than the clock's. "cold" is
-with nothing remembered, for single texts before each of them; "warm" is what has been counted before.
+Figures are processor seconds, the best of several runs, since a busy machine disturbs wall-clock time more. "cold" clears the
+cache before each run, and for single texts before each text. "warm" counts texts that are in the cache.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def one_by_one(texts: Sequence[str], count: Callable[[Sequence[str]], object], b
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--leaves", type=int, default=10_000, help="size of the corpus")
+    parser.add_argument("--leaves", type=int, default=10_000, help="Leaves of the corpus")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     corpus = list(documents(options.leaves))
@@ -58,7 +58,7 @@ def main() -> None:
     single = random.Random(0).sample(texts, min(SINGLE, len(texts)))
     size, single_size = (sum(len(text.encode()) for text in some) for some in (texts, single))
     if plain(texts) != count_tokens(texts):
-        raise SystemExit("the counts differ from the tokenizer's")
+        raise SystemExit("token counts differ from the tokenizer's")
 
     rows = {
         "plain tokenizer": megabytes_per_second(size, lambda: plain(texts)),

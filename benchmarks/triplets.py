@@ -1,24 +1,26 @@
 """Triplets against the facts behind 2Wiki's questions: recall and precision of an extractor, passage by passage.
 
-python -m benchmarks.triplets rules                       the rule-based extractor
-python -m benchmarks.triplets index --index DIR           the triplets that an index of the set's corpus has, whoever made them
-python -m benchmarks.triplets show [--wrong] [--count N]  what was missed, or what answers a gold fact's question otherwise
-python -m benchmarks.triplets sample [--count N]          triplets drawn at random with their sentences, to be judged by hand
+python -m benchmarks.triplets rules                       evaluate the rule-based extractor
+python -m benchmarks.triplets index --index DIR           evaluate the triplets in an index of the set's corpus
+python -m benchmarks.triplets show [--wrong] [--count N]  print missed facts, or wrong answers to a fact's question
+python -m benchmarks.triplets sample [--count N]          print random triplets with their sentences, for judging by hand
 
-The set here has no triplets of its own: 2Wiki's `evidences` are not part of its rows. But its questions were made from them by
-templates, so the facts can be read back: "When was the director of film X born?" with the answer A and evidence in the documents
-X and P says (X, director, P) and (P, date of birth, A). Of comparisons between films the directors are known, of others nothing
-is: the question does not tell the two values that it compares. A fact counts where its tail stands in the document of its head;
-others no extractor can find. Some are wrong, as the set is: it was made from a knowledge base, not from the texts.
+Our copy of the set has no gold triplets: 2Wiki's `evidences` are not part of its rows. But its questions were made from gold
+triplets by templates, so the facts can be recovered: "When was the director of film X born?" with the answer A and evidence in
+the documents X and P gives (X, director, P) and (P, date of birth, A). Comparisons between films give only the directors.
+Other comparisons give nothing, since the question does not contain the two compared values. A fact counts if its tail appears
+in the document of its head, since an extractor cannot find others. Some facts are wrong, because the set was made from a
+knowledge base and not from the texts.
 
-Three ways to match a triplet of the head's document with a fact, from loose to strict:
-  loose    the triplet holds the tail, in its tail or, said the other way round ("father of"), in its head
-  match    and its relation is one that says this fact (`RELATIONS`), and its head refers to the document
-  strict   and head and tail are those of the fact, word by word (articles, case, punctuation and the order of dates aside)
-Recall is over facts. Precision is over the answers that triplets give to what the fact is about: those of the head's document
-that match its head and relation, with any tail. A fact names one director where a film has two: it is the least that it can be.
-Rules are made on the questions of the first half; the second half is reported. (It was not held out perfectly: its totals were
-seen while rules were still edited, and one rule was changed after a look at a sample of it; its figures did not move.)
+A triplet of the head's document can match a fact in three ways, from loose to strict:
+  loose    the triplet has the tail of the fact in its tail, or, for an inverse relation ("father of"), in its head
+  match    and its relation expresses this fact (`RELATIONS`), and its head refers to the document
+  strict   and head and tail equal those of the fact, word by word (ignoring articles, case, punctuation and the order of dates)
+Recall is over facts. Precision is over the triplets that answer the fact's question: triplets of the head's document that match
+its head and relation, with any tail. A fact names one director even if a film has two, so the precision is a lower bound.
+The rules were developed on the questions of the first half, and the second half is reported. (It was not held out perfectly: its
+totals were seen while rules were still edited, and one rule was changed after a look at a sample of it.
+The figures did not move.)
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ Found: TypeAlias = Mapping[str, Sequence[Triplet]]
 
 LEVELS = ("loose", "match", "strict")
 
-# What relations say these facts, as patterns of a whole relation in lower case. `~` before one turns head and tail around.
+# Patterns of whole relations, in lower case, that express these facts. A pattern with `~` swaps head and tail.
 RELATIONS: Mapping[str, tuple[str, ...]] = {
     "director": (r"(co-|re-)?directed by", r"(film )?directors?( is| was)?", r"film by", "~directed", "~director of"),
     "performer": (
@@ -156,7 +158,7 @@ _CHAINS = {
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact behind a question: what its head's document should say."""
+    """A fact behind a question, which its head's document should state."""
 
     doc: str
     head: str
@@ -167,7 +169,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Facts, those that were found, and triplets that answer what they are about, right ones and all."""
+    """Counts of facts, facts found, right answers and all answers."""
 
     facts: int = 0
     found: int = 0
@@ -191,7 +193,7 @@ def rows(name: str) -> Iterator[dict[str, Any]]:
 
 
 def facts(corpus: Mapping[str, Document], reachable: bool = True) -> list[Fact]:
-    """The facts behind the questions, each once; where `reachable`, those whose tail stands in the head's document."""
+    """Return the distinct facts behind the questions. If `reachable`, only facts whose tail appears in the head's document."""
     asked = list(rows("questions"))
     listed: dict[tuple[str, str, str], Fact] = {}
     for number, row in enumerate(asked):
@@ -244,7 +246,7 @@ _ARTICLES = frozenset("a an the".split())
 
 
 def folded(text: str) -> tuple[str, ...]:
-    """The words, without case, accents, articles and punctuation; of a date day, month and year in one order."""
+    """Return the words without case, accents, articles and punctuation. Dates become day, month, year."""
     plain = unicodedata.normalize("NFKD", text)
     said = re.findall(r"[^\W_]+", "".join(c for c in plain if not unicodedata.combining(c)).casefold())
     said = [word for word in said if word not in _ARTICLES]
@@ -262,12 +264,12 @@ _FULL_MONTHS = "january february march april may june july august september octo
 
 
 def _in(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Whether words stand side by side in others."""
+    """Check that words appear side by side in other words."""
     return bool(part) and any(tuple(whole[i : i + len(part)]) == tuple(part) for i in range(len(whole) - len(part) + 1))
 
 
 def _holds(text: str, tail: str) -> bool:
-    """Whether a text says the tail somewhere; a date in any order."""
+    """Check that a text contains the tail. A date may have any order."""
     if _in(folded(tail), folded(text)):
         return True
     date = folded(tail)
@@ -277,7 +279,7 @@ def _holds(text: str, tail: str) -> bool:
 
 
 def says(relation: str, said: str) -> tuple[bool, bool]:
-    """Whether a relation says a fact of this kind, and whether it says it with head and tail turned around."""
+    """Return two flags: the relation expresses a fact of this kind, and it does so with head and tail swapped."""
     said = " ".join(said.lower().split())
     straight = any(re.fullmatch(pattern, said) for pattern in RELATIONS[relation] if pattern[0] != "~")
     turned = any(re.fullmatch(pattern[1:], said) for pattern in RELATIONS[relation] if pattern[0] == "~")
@@ -285,7 +287,7 @@ def says(relation: str, said: str) -> tuple[bool, bool]:
 
 
 def answering(fact: Fact, triplets: Sequence[Triplet]) -> list[tuple[Triplet, str]]:
-    """The triplets that answer what the fact is about, each with its answer."""
+    """Return the triplets that answer the fact's question, each with its answer."""
     head = set(folded(fact.head))
     listed = []
     for triplet in triplets:
@@ -302,7 +304,7 @@ def answering(fact: Fact, triplets: Sequence[Triplet]) -> list[tuple[Triplet, st
 
 
 def _of_kind(fact: Fact, answer: str) -> bool:
-    """Whether an answer is a date where one is asked for, and none where not; "born in" tells both."""
+    """Check the kind of answer to a fact about a date or a place: "born in" comes before both."""
     is_date = re.search(r"\d{3,4}", answer) is not None and len(folded(answer)) <= 4
     return is_date == fact.relation.startswith("date") or not fact.relation.startswith(("date", "place"))
 
@@ -355,7 +357,7 @@ def of_index(directory: str) -> Found:
 
 
 def report(known: Sequence[Fact], found: Found, half: int) -> str:
-    """A line a relation and one for all, of the facts of one half."""
+    """Return a table of the facts of one half, with a line per relation and a line for all."""
     own = [fact for fact in known if fact.half == half and fact.doc in found]
     table: dict[str, dict[str, Counts]] = defaultdict(lambda: dict.fromkeys(LEVELS, Counts()))
     for fact in own:
@@ -383,11 +385,11 @@ def _share(some: int, every: int) -> str:
     return f"{some / every:.2f}" if every else "-"
 
 
-def say_found(documents: Mapping[str, Document], found: Found) -> None:
+def print_counts(documents: Mapping[str, Document], found: Found) -> None:
     total = sum(map(len, found.values()))
     empty = sum(not found[doc] for doc in found)
     print(
-        f"{total} triplets in {len(found)} documents, {total / max(1, len(found)):.1f} a document, {empty} without any"
+        f"{total} triplets in {len(found)} documents, {total / max(1, len(found)):.1f} per document, {empty} without triplets"
     )
 
 
@@ -413,7 +415,7 @@ def show(
 
 
 def sample(found: Found, documents: Mapping[str, Document], known: Sequence[Fact], count: int, seed: int) -> None:
-    """Triplets of documents that the second half's questions are about, drawn at random."""
+    """Print random triplets of documents in the second half's evidence."""
     docs = sorted({fact.doc for fact in known if fact.half == 2})
     drawn = random.Random(seed).sample([(doc, t) for doc in docs for t in found.get(doc, ())], count)
     for number, (doc, triplet) in enumerate(drawn, 1):
@@ -441,7 +443,7 @@ def main() -> None:
     else:
         every = len(facts(documents, reachable=False))
         print(f"{every} facts behind the questions, {len(known)} with their tail in the document of the head")
-        say_found(documents, {doc: found.get(doc, ()) for doc in needed})
+        print_counts(documents, {doc: found.get(doc, ()) for doc in needed})
         print(report(known, found, given.half))
 
 

@@ -1,8 +1,8 @@
-"""Where a vector index pays: exact scans against IVF_RQ at growing sizes, with recall, on real vectors.
+"""Exact scans against the vector index IVF_RQ at growing sizes, with recall, on real vectors.
 
-The candidates of the index are compared exactly afterwards, as the store does it.
+The candidates of the index are compared exactly afterwards, as in the store.
 
-python -m benchmarks.scale --embedder minilm --keep DIR     # makes an index
+python -m benchmarks.scale --embedder minilm --keep DIR     # builds an index
 python -m benchmarks.vectors DIR [--sizes 5000,10000,20000,50000,100000]
 """
 
@@ -30,7 +30,7 @@ K = 100
 
 
 def median_ms(search: Callable[[FloatArray], list[int]], queries: FloatArray) -> tuple[float, list[set[int]]]:
-    """The median over the queries, after a warm-up, and what each found."""
+    """Return the median over the queries, after a warm-up, and the rows of each."""
     for query in queries[:10]:
         search(query)
     taken, nearest = [], []
@@ -43,7 +43,7 @@ def median_ms(search: Callable[[FloatArray], list[int]], queries: FloatArray) ->
 
 
 def searcher(folder: str, vectors: FloatArray, candidates: int) -> Callable[[FloatArray], list[int]]:
-    """Row numbers of the K nearest of so many candidates."""
+    """Return a search for the row numbers of the K nearest among `candidates` rows of the index."""
 
     async def opened() -> Any:
         return await (await lancedb.connect_async(folder)).open_table("v")

@@ -1,13 +1,13 @@
 """weave: its weights, its ablations, the tokens it saves, its speed.
 
 python -m benchmarks.weave fit        the weights of `evidence.WEIGHTS`, from the first halves
-python -m benchmarks.weave ablate     what each part adds [--split dev] [--limit N]
-python -m benchmarks.weave budget     the budget at which weave holds the evidence that topk holds at 640
-python -m benchmarks.weave auto       the budget auto on the curve of evidence over tokens, a table a set
+python -m benchmarks.weave ablate     the effect of each part [--split dev] [--limit N]
+python -m benchmarks.weave budget     the budget at which weave holds as much evidence as topk at 640
+python -m benchmarks.weave auto       the budget auto on the curve of evidence over tokens, one table per set
 python -m benchmarks.weave point      a chat model points at the evidence: --chat SPEC, oracle or oracle+search
 python -m benchmarks.weave speed      milliseconds on an index of 100,000 leaves [--index DIR of benchmarks.scale --keep]
 
-Indexes of the question sets are kept in --cache DIR.
+Indexes of the question sets are cached in --cache DIR.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def cases_of(task: QuestionSet, index: Index, limit: int, split: Split = "dev") 
 
 
 def held(sets: Sequence[Sequence[Case]], weights: Array) -> float:
-    """Mean of evidence and all over sets, questions and budgets, by spans: what is tuned for."""
+    """Return the mean of evidence and all over sets, questions and budgets, by spans. This is the tuning target."""
     means = []
     for cases in sets:
         scores = []
@@ -90,10 +90,10 @@ def _covered(candidates: Candidates, chosen: Sequence[int], gold: mergewise.Span
 
 
 def fit(sets: Sequence[str], cache: Path, limit: int) -> None:
-    """Logistic regression, then each weight up and down while more evidence is held; links as the last fit made them."""
+    """Fit by logistic regression, then by hill climbing on the evidence held. Links use the previous weights."""
     cases_of_sets = [list(cases_of(*opened(name, cache), limit)) for name in sets]
     standing = np.array([WEIGHTS[name] for name in ("bias", *FEATURES)])
-    print(f"the weights as they stand: {held(cases_of_sets, standing):.4f}", flush=True)
+    print(f"current weights: {held(cases_of_sets, standing):.4f}", flush=True)
     weights = logistic([rows_of(cases) for cases in cases_of_sets])
     print(f"logistic regression: {held(cases_of_sets, weights):.4f}", flush=True)
     weights = climb(cases_of_sets, weights)
@@ -102,7 +102,7 @@ def fit(sets: Sequence[str], cache: Path, limit: int) -> None:
 
 
 def climb(sets: Sequence[Sequence[Case]], weights: Array) -> Array:
-    """Each weight up and down once, as long as more evidence is held."""
+    """Change each weight up and down once, as long as more evidence is held."""
     best = held(sets, weights)
     for i, name in enumerate(FEATURES, 1):
         for factor in (1.35, 0.7, 1.15, 0.87):
@@ -121,7 +121,7 @@ def climb(sets: Sequence[Sequence[Case]], weights: Array) -> Array:
 
 @contextmanager
 def without(*features: str) -> Iterator[None]:
-    """weave with the features that are named here counting nothing."""
+    """Run weave with these features set to zero."""
     original = STRATEGIES["weave"]
     weights = {name: 0.0 if name in features else weight for name, weight in WEIGHTS.items()}
     STRATEGIES["weave"] = replace(original, assemble=partial(weave.assemble, weights=weights))
@@ -133,7 +133,7 @@ def without(*features: str) -> Iterator[None]:
 
 @contextmanager
 def sentences_encoded_alone() -> Iterator[None]:
-    """Each sentence with its title and headings, but without its neighbours."""
+    """Embed each sentence with its title and headings, but without its neighbours."""
     original = HybridReader.sentences
 
     def alone(self: HybridReader, ids: Sequence[int]) -> dict[int, LeafSentences]:
@@ -192,7 +192,7 @@ def ablate(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
 
 
 def budget(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
-    """Bisection: evidence grows with the budget, up to single questions."""
+    """Find the budget by bisection, assuming that evidence grows with the budget."""
     for name in sets:
         task, index = opened(name, cache)
 
@@ -216,9 +216,9 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     parser.add_argument("--index", type=Path)
     parser.add_argument(
-        "--chat", default="oracle", help="the model of `point`: openai:MODEL at OPENAI_BASE_URL, or an oracle"
+        "--chat", default="oracle", help="Chat model of `point`: openai:MODEL at OPENAI_BASE_URL, or an oracle"
     )
-    parser.add_argument("--shown", type=int, default=Weave().shown, help="sentences that the model of `point` is shown")
+    parser.add_argument("--shown", type=int, default=Weave().shown, help="Sentences in the prompt of `point`")
     options = parser.parse_args()
     sets = options.sets.split(",")
     if options.what == "fit":

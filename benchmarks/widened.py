@@ -2,8 +2,8 @@
 
 python -m benchmarks.widened --to DIR SET OTHER...      e.g. bench/musique bench/hotpotqa bench/2wiki pools/2wiki
 
-A document of another set is left out where the pool has it already, or where it bears the title of a document of the first set:
-both may be about the same thing, of which one alone counts as gold. The result is a set in the format of `mergewise eval`.
+A document of another set is left out if the pool already has it, or if its title is the title of a document of the first set:
+both may cover the same subject, but only one counts as gold. The result is a set in the format of `mergewise eval`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mergewise.evaluate.question_sets import QuestionSet
 
 
 def widened(task: QuestionSet, others: Sequence[QuestionSet]) -> QuestionSet:
-    """The task over the documents of all; those of others get the name of their set before their id."""
+    """Return the question set over the documents of all sets. Ids from other sets get the name of their set as a prefix."""
     titles = {_letters(document.title) for document in task.documents} - {""}
     texts = {_letters(document.text) for document in task.documents}
     documents = list(task.documents)

@@ -1,9 +1,9 @@
-"""How long the default scorer of MergeRAG takes for the NLL of all pairs of 50 chunks of some 400 tokens.
+"""Time of MergeRAG's default scorer for the NLL of all pairs of 50 chunks of about 400 tokens.
 
 python -m benchmarks.words [--chunks 50] [--words 320]
 
-The seconds are this thread's own, the best of several runs, with nothing remembered before each: whatever else the machine
-is doing, they say much the same. The aim is 50 ms.
+The figure is the CPU time of this thread, the best of several runs, with the cache cleared before each. It changes little on
+a busy machine. The aim is 50 ms.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RUNS = 5
 
 
 def chunks(count: int, words: int) -> list[str]:
-    """Chunks with the word frequencies of prose."""
+    """Return chunks with the word frequencies of prose."""
     rng = np.random.default_rng(0)
     vocabulary = np.array([f"w{i}" for i in range(20_000)])
     ranks = np.minimum(rng.zipf(1.3, (count, words)), len(vocabulary)) - 1

@@ -1,10 +1,10 @@
-"""Indexing by one process and by workers beside it: seconds, and CPU seconds of the writing process and of the workers.
+"""Indexing with one process and with extra workers: seconds, and CPU seconds of the writing process and of the workers.
 
 python -m benchmarks.workers [--embedder none|minilm] [--leaves N] [--files DIR] [--copies N] [--workers 1,2] [--rounds N]
 
-Without `--files`, documents are those of `benchmarks.corpus`. Every run is a process of its own, so that none profits from what
-another one remembers. What the writing process does is done by one core: where it is the larger part, more workers help no
-more. Files are read without limits, so that what their parsers take is counted.
+Without `--files`, documents come from `benchmarks.corpus`. Every run is a separate process, so that runs do not share caches.
+The writing process uses one core: once it dominates, more workers do not help. Files are read without the sandbox's limits, so
+that the time of their parsers is counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.corpus import documents
 
 
 def index_once(arguments: argparse.Namespace, workers: int) -> str:
-    """One row of the table."""
+    """Return one row of the table."""
     found = [path for path in arguments.files.rglob("*") if path.is_file()] if arguments.files else []
     with tempfile.TemporaryDirectory() as folder:
         for copy in range(arguments.copies):

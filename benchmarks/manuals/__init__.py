@@ -1,4 +1,4 @@
-"""Questions over manuals: the sets of this folder, with the manuals that they are asked of."""
+"""Questions over manuals: the question sets of this folder, with the manuals they ask about."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ HALVES = {"dev": "tune", "test": "report"}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with its gold: any one of `golds` will do, each a list of spans with their texts; none where there is no answer.
+    """A question with its gold: any item of `golds` suffices, each a list of spans with their texts. Empty if unanswerable.
 
-    `parts` are the pieces of a full answer, where it is a whole list.
+    `parts` are the pieces of a full answer, if the answer is a whole list.
     """
 
     question: Question
@@ -40,7 +40,7 @@ class Asked:
         return bool(self.golds)
 
     def score(self, context: Context) -> Score:
-        """The score with the gold that the context holds best."""
+        """Return the best score over the golds."""
         scores = (
             score_context(replace(self.question, evidence=gold), context.text, context.tokens, count_tokens)
             for gold in self.golds
@@ -49,16 +49,16 @@ class Asked:
 
 
 def load(name: str, split: Split) -> list[Asked]:
-    """The questions of `questions` or `hops`, of the split `dev`, `test` or `all`."""
+    """Load the questions of `questions` or `hops` for the split `dev`, `test` or `all`."""
     lines = Path(__file__).with_name(f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     asked = [_asked(json.loads(line)) for line in lines]
     return [one for one in asked if split == "all" or one.half == HALVES[split]]
 
 
 def opened(cache: Path, embedder: str = "minilm") -> Index:
-    """An index of the manuals, made in `cache` if it is not there."""
+    """Open the index of the manuals in `cache`, building it if missing."""
     if not FOLDER.is_dir():
-        sys.exit(f"the manuals are not at {FOLDER}: nothing to ask")
+        sys.exit(f"manuals not found: {FOLDER}")
     index = mergewise.open(cache / f"manuals-{embedder}", embedder=embedder)
     documents = []
     for path in sorted(FOLDER.rglob("*")):

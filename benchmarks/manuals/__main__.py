@@ -1,4 +1,4 @@
-"""What contexts hold of the answers to questions over manuals.
+"""Evaluate contexts for questions over manuals.
 
 python -m benchmarks.manuals [--split test] [--budgets 128,300,384,640] [--strategies "weave;topk"] [--sets questions,hops]
 """
@@ -18,7 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", default="test", choices=("dev", "test", "all"))
     parser.add_argument("--budgets", default="128,300,384,640")
-    parser.add_argument("--strategies", default=STRATEGIES, help="separated by semicolons")
+    parser.add_argument("--strategies", default=STRATEGIES, help="Strategies, separated by semicolons")
     parser.add_argument("--sets", default="questions,hops")
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     options = parser.parse_args()

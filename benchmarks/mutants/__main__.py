@@ -1,4 +1,4 @@
-"""The campaign: draw, collect the map, run, and say what came out; goes on where an earlier run stopped."""
+"""The mutation run: draw the sample, collect the map, run the tests, print the report. Resumes an interrupted run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from benchmarks.mutants.trial import Plan, Slot, Verdict, guessed, planned
 
 ROOT = Path(__file__).parents[2]
 Plans = Callable[[Mutant], Plan]
-PATIENCE = 4.0  # how much longer a mutant may take that was out of wall-clock time and runs again, alone
+# Factor on the time limit of a mutant that ran out of wall-clock time and runs again, alone.
+PATIENCE = 4.0
 
 
 def main() -> int:
@@ -27,37 +28,37 @@ def main() -> int:
     every = mutants(ROOT)
     sample = chosen(every, options.count, options.seed)
     for path in sorted(absent()):
-        print(f"left out, its package is not installed: {path}")
+        print(f"skipped, package not installed: {path}")
     slots = [Slot(forks.copy_tree(ROOT, options.work / f"copy-{n}" / "tree")) for n in range(options.workers)]
     if not options.guess:
         collect_map(slots, options, until)
     plans = planner(slots[0].tree, options)
     kept = options.work / f"seed-{options.seed}{'-guessed' if options.guess else ''}.jsonl"
-    judge(slots, due(sample, kept, options), plans, kept, until)
+    judge(slots, unjudged(sample, kept, options), plans, kept, until)
     false = control(slots[0], sample, plans, options.controls)
-    return say(sample, every, kept, false)
+    return print_report(sample, every, kept, false)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.mutants", description=__doc__)
-    parser.add_argument("--count", type=int, default=220, help="mutants of the sample")
+    parser.add_argument("--count", type=int, default=220, help="Mutants in the sample")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=2, help="processes at a time, each with a copy of the sources")
-    parser.add_argument("--minutes", type=float, default=80, help="when to stop; the next run goes on from there")
-    parser.add_argument("--allowance", type=float, default=40, help="seconds of tests that a mutant is worth")
-    parser.add_argument("--file-seconds", type=float, default=60, help="CPU seconds of a test file in the map")
-    parser.add_argument("--test-seconds", type=float, default=20, help="CPU seconds of a test in the map")
-    parser.add_argument("--again", action="store_true", help="judge survivors that have no reason yet again")
-    parser.add_argument("--room", action="append", help="only these rooms")
-    parser.add_argument("--tests", action="append", default=[], help="only tests below these paths enter the map")
-    parser.add_argument("--guess", type=int, help="no map: all tests of so many files, chosen by names and imports")
-    parser.add_argument("--controls", type=int, default=5, help="runs without a change, none of which may fail")
+    parser.add_argument("--workers", type=int, default=2, help="Parallel processes, each with a copy of the sources")
+    parser.add_argument("--minutes", type=float, default=80, help="Time limit; the next run resumes")
+    parser.add_argument("--allowance", type=float, default=40, help="Seconds of tests per mutant")
+    parser.add_argument("--file-seconds", type=float, default=60, help="CPU seconds per test file in the map")
+    parser.add_argument("--test-seconds", type=float, default=20, help="CPU seconds per test in the map")
+    parser.add_argument("--again", action="store_true", help="Run survivors without a reason again")
+    parser.add_argument("--room", action="append", help="Room to test (repeatable)")
+    parser.add_argument("--tests", action="append", default=[], help="Path of tests for the map (repeatable)")
+    parser.add_argument("--guess", type=int, help="Number of test files chosen by name and import, without a map")
+    parser.add_argument("--controls", type=int, default=5, help="Runs without a change, which must pass")
     parser.add_argument("--work", type=Path, default=ROOT / ".mutants")
     return parser.parse_args()
 
 
 def collect_map(slots: list[Slot], options: argparse.Namespace, until: float) -> None:
-    """Bring the map up to date, a test file a process; what is not reached in time is collected by the next run."""
+    """Update the map, one process per test file. Files not reached in time are left to the next run."""
     tree, folder = slots[0].tree, options.work / "reached"
     files = reached.stale(tree, folder, reached.test_files(tree, options.tests))
     running: dict[str, forks.Fork] = {}
@@ -75,8 +76,8 @@ def collect_map(slots: list[Slot], options: argparse.Namespace, until: float) ->
         time.sleep(0.05)
 
 
-def due(sample: list[Mutant], kept: Path, options: argparse.Namespace) -> list[Mutant]:
-    """The mutants of the sample without a verdict, or survivors that nobody has given a reason for."""
+def unjudged(sample: list[Mutant], kept: Path, options: argparse.Namespace) -> list[Mutant]:
+    """Return the mutants of the sample without a verdict, or with `--again` the survivors without a reason."""
     done = report.results(kept)
     judged = report.reasons()
     rooms = options.room or [mutant.room for mutant in sample]
@@ -85,12 +86,13 @@ def due(sample: list[Mutant], kept: Path, options: argparse.Namespace) -> list[M
     else:
         left = [m for m in sample if done.get(m.name, {}).get("verdict") not in ("caught", "survived")]
     left = [mutant for mutant in left if mutant.room in rooms]
-    random.Random(options.seed).shuffle(left)  # a run that is cut short has seen something of every room
+    # Shuffle, so that an interrupted run covers all rooms.
+    random.Random(options.seed).shuffle(left)
     return left
 
 
 def judge(slots: list[Slot], waiting: list[Mutant], plans: Plans, kept: Path, until: float) -> None:
-    """Run the mutants on all slots; those out of wall-clock time once more at the end, one at a time."""
+    """Run the mutants on all slots. Mutants out of wall-clock time run again at the end, one at a time."""
     waiting, alone = list(waiting), []
     while waiting or any(slot.mutant for slot in slots):
         for slot in slots:
@@ -108,11 +110,11 @@ def judge(slots: list[Slot], waiting: list[Mutant], plans: Plans, kept: Path, un
     for mutant in alone:
         if time.monotonic() < until:
             slots[0].start(mutant, plans(mutant), PATIENCE)
-            record(kept, mutant, waited(slots[0]))
+            record(kept, mutant, wait_for_verdict(slots[0]))
 
 
 def start(slot: Slot, mutant: Mutant, plans: Plans, kept: Path) -> None:
-    """Fork the run of a mutant; one that no test reaches has survived without one."""
+    """Fork the run of a mutant. A mutant without tests has survived."""
     plan = plans(mutant)
     if plan.batches:
         slot.start(mutant, plan)
@@ -121,7 +123,7 @@ def start(slot: Slot, mutant: Mutant, plans: Plans, kept: Path) -> None:
 
 
 def planner(tree: Path, options: argparse.Namespace) -> Plans:
-    """From a mutant to its tests: by the map, or by names and imports where a quick run is asked for."""
+    """Return a function from a mutant to its tests: by the map, or by names and imports with `--guess`."""
     if options.guess:
         files = reached.test_files(tree, options.tests)
 
@@ -134,7 +136,7 @@ def planner(tree: Path, options: argparse.Namespace) -> Plans:
     return lambda mutant: planned(known.concerned(mutant.path, mutant.change.function), options.allowance)
 
 
-def waited(slot: Slot) -> Verdict:
+def wait_for_verdict(slot: Slot) -> Verdict:
     while (verdict := slot.verdict()) is None:
         time.sleep(0.05)
     return verdict
@@ -147,25 +149,25 @@ def record(kept: Path, mutant: Mutant, verdict: Verdict) -> None:
 
 
 def control(slot: Slot, sample: list[Mutant], plans: Plans, runs: int) -> list[str]:
-    """The tests of some mutants on the sources as they are: what fails there would be no catch."""
+    """Run the tests of some mutants without the change, and return the failures."""
     false = []
     for mutant in sample[:: max(1, len(sample) // max(1, runs))][:runs]:
         if (plan := plans(mutant)).batches:
             slot.start(mutant, plan, changed=False)
-            if (verdict := waited(slot)).verdict == "caught":
+            if (verdict := wait_for_verdict(slot)).verdict == "caught":
                 false.append(f"{verdict.by} fails without a change")
     return false
 
 
-def say(sample: list[Mutant], every: list[Mutant], kept: Path, false: list[str]) -> int:
-    """The tables, and whether the sample is judged, enough of it caught, and every survivor explained or new."""
+def print_report(sample: list[Mutant], every: list[Mutant], kept: Path, false: list[str]) -> int:
+    """Print the tables. Return 0 if the sample is finished, enough mutants are caught, and no control failed."""
     done = report.results(kept)
     found = [done[mutant.name] for mutant in sample if mutant.name in done]
     for column in ("room", "kind"):
         print("\n".join(["", *report.table(found, column)]))
     print("\nSurvivors:", *report.survivors(found), sep="\n")
     for name in report.gone(every):
-        print(f"on the list of survivors, but not in the sources any more: {name}")
+        print(f"survivor no longer in the sources: {name}")
     for line in false:
         print(line)
     caught = report.share(found)

@@ -1,4 +1,4 @@
-"""A copy of the repository, and pytest run on it in a forked process: nothing is written beside the copy."""
+"""A copy of the repository, and pytest runs on it in a forked process. All files are written inside or next to the copy."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-MEMORY = 12 << 30  # bytes of address space: a mutant may not take the machine along
-TOO_SLOW = "too slow to be run for every mutant"
-# what takes longest to import and starts no threads; lancedb itself starts one, but most of its time is lance_namespace
+MEMORY = 12 << 30  # bytes of address space per mutant
+TOO_SLOW = "too slow to run for every mutant"
+# Modules that take longest to import and start no threads. lancedb itself starts one, but most of its time is lance_namespace.
 PRELOADED = (
     "pytest", "hypothesis", "coverage", "numpy", "pyarrow.dataset", "lance_namespace", "onnxruntime", "tokenizers",
     "openai", "httpx2", "openpyxl", "docx", "pptx", "docutils.core", "lxml.html", "markdown_it", "typer", "rich.markdown",
@@ -37,21 +37,23 @@ OPTIONS = [
     "--no-header",
     "--tb=line",
 ]
-OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported before the fork
+# Plugins are imported before the fork.
+OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
 
 
 def preload() -> None:
-    """Import what most tests need, once, before processes are forked: threads are started by none of these."""
+    """Import the modules most tests need, before processes are forked. The modules must not start threads."""
     os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # other plugins cost seconds a run
+    # Other plugins cost seconds per run.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    gc.freeze()  # the collector need not walk all this in every fork
+    gc.freeze()  # the collector can skip these objects in every fork
 
 
 def copy_tree(root: Path, target: Path) -> Path:
-    """The files that git knows or would add, as they are in the working tree; what was compiled of them stays."""
+    """Copy the files that git tracks or would add, as they are in the working tree. Keep compiled files of the copy."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=root,
@@ -70,12 +72,12 @@ def copy_tree(root: Path, target: Path) -> Path:
 
 
 def _same(one: Path, other: Path) -> bool:
-    return other.is_file() and filecmp.cmp(one, other)  # by size and time, where these agree
+    return other.is_file() and filecmp.cmp(one, other)  # compares size and time first
 
 
 @dataclass
 class Fork:
-    """A forked run: a process group of its own, which a limit on wall-clock time or on CPU seconds ends."""
+    """A forked run in its own process group, ended by a limit on wall-clock time or CPU seconds."""
 
     pid: int
     tree: Path
@@ -90,7 +92,7 @@ class Fork:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             if pid:
                 self.status, self.cpu = status, usage.ru_utime + usage.ru_stime
-                self._kill()  # what its tests left running
+                self._kill()  # end processes left by its tests
             elif time.monotonic() - self.started > self.wall:
                 self.out_of_time = True
                 self._kill()
@@ -110,7 +112,7 @@ class Fork:
 
 
 def fork(tree: Path, work: Callable[[], None], wall: float, cpu: float) -> Fork:
-    """Run `work` in a new process, in the copy at `tree`, within limits; what it prints goes beside the copy."""
+    """Run `work` in a new process in the copy at `tree`, within limits. Its output is written next to the copy."""
     sys.stdout.flush()
     pid = os.fork()
     if pid:
@@ -147,7 +149,7 @@ def _enter(tree: Path, cpu: float) -> None:
 
 
 def pytest_run(files: list[str], plugin: object, tree: Path, *options: str) -> int:
-    """pytest on some files of the copy, with nothing kept of an earlier run."""
+    """Run pytest on some files of the copy, without state from an earlier run."""
     import pytest
 
     for leftover in (tree / ".hypothesis", tree.parent / "tmp"):
@@ -156,13 +158,13 @@ def pytest_run(files: list[str], plugin: object, tree: Path, *options: str) -> i
 
 
 def limit_test(seconds: float) -> None:
-    """Give up the test that runs now after so many CPU seconds, as skipped; 0 takes the limit away."""
+    """Skip the running test after `seconds` of CPU time; 0 removes the limit."""
     signal.signal(signal.SIGVTALRM, _give_up)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
 
 
 def _give_up(*_: object) -> None:
-    """Hypothesis does not search on when a test skips itself."""
+    """Skip the running test. Hypothesis stops searching when a test skips itself."""
     import pytest
 
     raise pytest.skip.Exception(TOO_SLOW)

@@ -1,4 +1,4 @@
-"""Which test files concern a file of the sources, from their names and imports: for a quick run that needs no map."""
+"""Guess the test files for a source file from names and imports, for a quick run without a map."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def likeliest(tree: Path, path: str, function: str, files: Iterable[str], most: int) -> list[str]:
-    """The test files that look nearest to a source file: they import it, mirror its place, or name its function."""
+    """Return the test files closest to a source file: they import it, mirror its path, or name its function."""
     parts = path.removesuffix(".py").removesuffix("__init__").strip("/").split("/")
     scores = {file: _nearness((tree / file).read_text(encoding="utf-8"), file, parts, function) for file in files}
     nearest = sorted(

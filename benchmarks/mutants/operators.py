@@ -1,4 +1,4 @@
-"""The changes: each operator looks at one node of the syntax tree and says what could stand in its place."""
+"""Mutation operators. Each takes a node of the syntax tree and returns possible replacements."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ OTHER_SIGN: dict[type[ast.operator], type[ast.operator]] = {
 }  # fmt: skip
 EXTREMA = {"min": "max", "max": "min", "any": "all", "all": "any"}
 UNWRAPPED = {"sorted", "reversed", "abs", "set", "list", "tuple", "dict", "str", "int", "float", "round", "frozenset"}
-SYMMETRIC = {"min", "max", "isinstance", "issubclass"}  # two arguments changed over say the same, or nothing at all
+# Swapping their two arguments changes nothing, or breaks every call.
+SYMMETRIC = {"min", "max", "isinstance", "issubclass"}
 TRIMMED = {"strip", "lstrip", "rstrip", "lower", "casefold", "copy", "resolve", "absolute"}
 TEXTS = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp)
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change of one file: what stands at some offsets, and what is put there instead."""
+    """One change of one file: the text at some offsets, and its replacement."""
 
     kind: str
-    function: str  # qualified name of the function or class around it, "" for a module's own lines
+    function: str  # qualified name of the enclosing function or class, "" at module level
     line: int
     start: int
     end: int
@@ -45,7 +46,7 @@ class Change:
 
 
 def changes(source: str) -> list[Change]:
-    """Every change that some operator can make, in the order of the text."""
+    """Return every change by some operator, in the order of the text."""
     tree = ast.parse(source)
     offsets = _line_offsets(source)
     found = []
@@ -61,7 +62,7 @@ def changes(source: str) -> list[Change]:
 
 
 def _line_offsets(source: str) -> Callable[[int, int], int]:
-    """From a line and a column in bytes, as the parser gives them, to an offset in characters."""
+    """Return a function from the parser's line and byte column to an offset in characters."""
     lines = source.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -70,7 +71,7 @@ def _line_offsets(source: str) -> Callable[[int, int], int]:
 
 
 def _nodes(node: ast.AST, inside: tuple[str, ...]) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """Statements and expressions that run: no annotations, no docstrings, no f-strings, no messages of errors."""
+    """Yield statements and expressions that run: no annotations, docstrings, f-strings or error messages."""
     for child in _children(node):
         if isinstance(child, ast.JoinedStr) or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)):
             continue
@@ -124,7 +125,7 @@ def _boolean(node: ast.BoolOp) -> Iterator[tuple[str, ast.expr]]:
     new = copy.deepcopy(node)
     new.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
     yield "boolean", new
-    for at in range(len(node.values)):  # one side left out
+    for at in range(len(node.values)):  # leave out one operand
         rest = copy.deepcopy(node.values[:at] + node.values[at + 1 :])
         yield "boolean", rest[0] if len(rest) == 1 else ast.BoolOp(copy.deepcopy(node.op), rest)
 
@@ -148,7 +149,7 @@ def _constant(node: ast.Constant) -> Iterator[tuple[str, ast.expr]]:
 
 def _statement(node: ast.stmt) -> Iterator[tuple[str, ast.stmt]]:
     if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Call | ast.Await | ast.Yield | ast.YieldFrom):
-        return  # a docstring, the dots of a protocol
+        return  # a docstring, or the dots of a protocol
     yield "statement", ast.Pass()
 
 

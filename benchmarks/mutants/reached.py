@@ -1,7 +1,7 @@
-"""Which tests call which function of the sources: collected once, a test file a process, and kept on disk.
+"""The map of functions to the tests that call them. It is collected once, one process per test file, and stored on disk.
 
-A piece of the map is collected again when its test file changes. Tests that do not pass are left out, and so are those
-that take longer than a test may, and what a file has not done when its time is used up.
+The part of a test file is collected again when the file changes. Failing tests, tests over the time limit, and tests after the
+time limit of their file are left out.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from typing import Any
 from benchmarks.mutants import forks
 from benchmarks.mutants.sample import SOURCE
 
-LEFT_OUT = {"tests/test_kill.py", "tests/page/test_browser.py", "tests/test_mutants.py"}  # kills, browsers, this
+# Tests of kills, of browsers, and of this package.
+LEFT_OUT = {"tests/test_kill.py", "tests/page/test_browser.py", "tests/test_mutants.py"}
 SHARED = "shared fixtures"
-LEAST_CPU = 0.005  # seconds of a test too quick to be measured
+LEAST_CPU = 0.005  # seconds counted for a test too quick to measure
 
 
 @dataclass(frozen=True)
 class Test:
-    """A test as it went without any change."""
+    """A test and its results without any change."""
 
     name: str
     cpu: float
@@ -38,7 +39,7 @@ class Test:
 
 
 class Observer:
-    """A pytest plugin: the context of the coverage is the test that runs, and each test's time is noted."""
+    """A pytest plugin that sets the coverage context to the running test and records the time of each test."""
 
     def __init__(self, coverage: Any, seconds: float, test_seconds: float) -> None:
         self.coverage, self.until, self.test_seconds = coverage, time.process_time() + seconds, test_seconds
@@ -51,7 +52,7 @@ class Observer:
         forks.limit_test(self.test_seconds)
 
     def pytest_runtest_setup(self, item: Any) -> None:
-        """What a fixture of a whole module does is done once: it counts for every test that uses such a fixture."""
+        """Set the context of module fixtures: they run once, so they count for every test that uses them."""
         used = [one for several in item._fixtureinfo.name2fixturedefs.values() for one in several]
         if any(one.scope != "function" and one.baseid.startswith("tests") for one in used):
             self.sharing.add(item.nodeid)
@@ -72,11 +73,11 @@ class Observer:
 
     def pytest_runtest_protocol(self, item: Any) -> None:
         if time.process_time() > self.until:
-            item.session.shouldstop = "the time of this file is used up"
+            item.session.shouldstop = "time limit of this file reached"
 
 
 class Reached:
-    """The map from functions to tests, read from the pieces in a folder."""
+    """The map from functions to tests, read from the parts in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -89,9 +90,9 @@ class Reached:
                     self.by_function[function].add(name)
 
     def concerned(self, path: str, function: str) -> list[Test]:
-        """The tests that call a function, the quickest first; for a module's own lines, those that call any of it."""
+        """Return the tests that call a function, the quickest first; at module level, the tests that call anything of it."""
         names = self.by_function.get(f"{path}:{function}", set()) if function else set()
-        if not names:  # a class's or a module's own lines run at the import: all that call something of it
+        if not names:  # the lines of a class or module run at import: take all tests that call something of it
             inside = f"{path}:{function}." if function else f"{path}:"
             within = [tests for name, tests in self.by_function.items() if name.startswith(inside)]
             within = within or [tests for name, tests in self.by_function.items() if name.startswith(f"{path}:")]
@@ -105,11 +106,11 @@ def test_files(tree: Path, wanted: Iterable[str] = ()) -> list[str]:
 
 
 def stale(tree: Path, folder: Path, files: Iterable[str]) -> list[str]:
-    """The test files that have no piece of the map yet, or an older one."""
-    return [file for file in files if _kept(_piece(folder, file)) != _digest(tree / file)]
+    """Return the test files with a missing or outdated part of the map."""
+    return [file for file in files if _stored_digest(_piece(folder, file)) != _digest(tree / file)]
 
 
-def _kept(piece: Path) -> str | None:
+def _stored_digest(piece: Path) -> str | None:
     return json.loads(piece.read_text(encoding="utf-8"))["digest"] if piece.exists() else None
 
 
@@ -122,7 +123,7 @@ def _digest(file: Path) -> str:
 
 
 def collect(tree: Path, folder: Path, file: str, seconds: float, test_seconds: float) -> None:
-    """Run one test file under coverage, in the forked process, and write its piece of the map."""
+    """Run one test file under coverage, in the forked process, and write its part of the map."""
     import coverage
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -155,7 +156,7 @@ def _functions_by_test(data: Any, tree: Path) -> dict[str, set[str]]:
 
 
 def function_lines(source: str) -> dict[int, str]:
-    """The lines of functions' bodies, each with the qualified name of the innermost function."""
+    """Map the lines of function bodies to the qualified name of the innermost function."""
     owners: dict[int, str] = {}
 
     def walk(node: ast.AST, inside: tuple[str, ...]) -> None:
@@ -166,7 +167,7 @@ def function_lines(source: str) -> dict[int, str]:
                 walk(child, (*inside, child.name))
             elif isinstance(child, ast.ClassDef):
                 for line in range(child.lineno, (child.end_lineno or 0) + 1):
-                    owners.pop(line, None)  # a class in a function: its own lines run with the function
+                    owners.pop(line, None)  # lines of a class inside a function run with the function
                 walk(child, (*inside, child.name))
             else:
                 walk(child, inside)

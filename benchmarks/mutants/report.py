@@ -1,4 +1,4 @@
-"""What came out: the share caught by room and by kind, and the survivors, each with the reason why it may live."""
+"""The report: the share caught by room and by kind, and the survivors with their reasons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = dict[str, Any]
 
 
 def results(path: Path) -> dict[str, Result]:
-    """The verdicts kept so far by the mutant's name; a later line replaces an earlier one."""
+    """Return the recorded verdicts by the mutant's name. A later line replaces an earlier one."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return {result["name"]: result for result in map(json.loads, lines)}
 
@@ -30,29 +30,29 @@ def keep(path: Path, result: Result) -> None:
 
 
 def reasons(path: Path = SURVIVORS) -> dict[str, tuple[str, str]]:
-    """The survivors that somebody has judged: `equivalent` or `left`, and why."""
+    """Return the judged survivors: `equivalent` or `left`, and the reason."""
     known = {}
     for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("survivor", []):
         why = [kind for kind in WHY if kind in entry]
         if len(why) != 1:
-            raise ValueError(f"{entry['name']}: one of {', '.join(WHY)} says why it may live")
+            raise ValueError(f"{entry['name']}: invalid kind of survivor (expected {' or '.join(WHY)})")
         known[entry["name"]] = (why[0], entry[why[0]])
     return known
 
 
 def share(found: Iterable[Result]) -> float:
-    """Caught mutants among those judged."""
+    """Return the share of caught mutants among the judged ones."""
     verdicts = [result["verdict"] for result in found if result["verdict"] != "unclear"]
     return verdicts.count("caught") / len(verdicts) if verdicts else 0.0
 
 
 def table(found: list[Result], column: str) -> Iterator[str]:
-    """Rows of a Markdown table: mutants, how many were caught, equivalent survivors, the share."""
+    """Yield the rows of a Markdown table: mutants, caught, survivors, equivalent survivors, share."""
     groups: dict[str, list[Result]] = defaultdict(list)
     for result in found:
         groups[result[column]].append(result)
     known = reasons()
-    yield f"| {column} | mutants | caught | survived | of these equivalent | share caught |"
+    yield f"| {column} | mutants | caught | survived | equivalent survivors | share caught |"
     yield "| --- | --: | --: | --: | --: | --: |"
     for name, inside in [*sorted(groups.items()), ("all", found)]:
         survived = [result["name"] for result in inside if result["verdict"] == "survived"]
@@ -62,7 +62,7 @@ def table(found: list[Result], column: str) -> Iterator[str]:
 
 
 def survivors(found: list[Result]) -> Iterator[str]:
-    """The survivors with their reasons; those without one first."""
+    """Yield the survivors with their reasons, the unexplained ones first."""
     known = reasons()
     alive = sorted(result["name"] for result in found if result["verdict"] == "survived")
     for name in sorted(alive, key=lambda name: name in known):
@@ -70,5 +70,5 @@ def survivors(found: list[Result]) -> Iterator[str]:
 
 
 def gone(every: Iterable[Mutant]) -> list[str]:
-    """Names on the list of survivors that no mutant of today's sources has."""
+    """Return the names on the list of survivors that the sources no longer give."""
     return sorted(reasons().keys() - {mutant.name for mutant in every})

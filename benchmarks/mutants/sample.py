@@ -1,4 +1,4 @@
-"""Which mutants: drawn from every room, from every kind of change in it, by nothing but a seed and the sources."""
+"""The sample of mutants: from every room and every kind of change, determined by a seed and the sources."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from benchmarks.mutants.operators import Change, changes
 
 SOURCE = Path("src/mergewise")
-LEAST = 4  # mutants of a room, however small it is
+LEAST = 4  # minimum number of mutants per room
 LONGEST = 60  # characters of a change in its name
 
-# files whose tests run only where a package is installed
+# Files with tests that need a package.
 NEEDS = {
     "integrations/langchain.py": "langchain_core",
     "integrations/llama_index.py": "llama_index",
@@ -31,7 +31,7 @@ NEEDS = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change with its place: `name` holds no line number, so that it stays the same when lines move."""
+    """A change with its place. `name` has no line number, so it stays the same when lines move."""
 
     path: str
     room: str
@@ -44,7 +44,7 @@ class Mutant:
 
 
 def mutants(root: Path) -> list[Mutant]:
-    """Every mutant of the sources below `root` whose tests can run here."""
+    """Return every mutant of the sources below `root` whose tests can run here."""
     found = []
     for path in sources(root):
         found += mutants_of(path, (root / SOURCE / path).read_text(encoding="utf-8"))
@@ -52,7 +52,7 @@ def mutants(root: Path) -> list[Mutant]:
 
 
 def sources(root: Path) -> list[str]:
-    """The sources below `root` whose tests can run here, as paths from the package's folder."""
+    """Return the paths of sources whose tests can run here, relative to the package's folder."""
     every = (file.relative_to(root / SOURCE).as_posix() for file in sorted((root / SOURCE).rglob("*.py")))
     lacking = tuple(absent())
     return [path for path in every if not path.startswith(lacking)]
@@ -82,7 +82,7 @@ def room_of(path: str) -> str:
 
 
 def chosen(found: list[Mutant], count: int, seed: int) -> list[Mutant]:
-    """`count` mutants: rooms by the square root of what can be changed in them, kinds in turn within a room."""
+    """Draw `count` mutants: rooms by the square root of their number of mutants, kinds alternating within a room."""
     rooms: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in found:
         rooms[mutant.room].append(mutant)
@@ -91,7 +91,7 @@ def chosen(found: list[Mutant], count: int, seed: int) -> list[Mutant]:
 
 
 def quotas(sizes: dict[str, int], count: int) -> dict[str, int]:
-    """How many mutants each room gives: at least `LEAST` where it has them, the rest by the root of its size."""
+    """Return the number of mutants per room: at least `LEAST` if it has them, the rest by the square root of its size."""
     shares = {room: min(LEAST, size) for room, size in sizes.items()}
     while sum(shares.values()) < min(count, sum(sizes.values())):
         open_rooms = [room for room in sorted(sizes) if shares[room] < sizes[room]]
@@ -101,7 +101,7 @@ def quotas(sizes: dict[str, int], count: int) -> dict[str, int]:
 
 
 def _drawn(members: list[Mutant], count: int, seed: int) -> list[Mutant]:
-    """The first of each kind by the digest of seed and name, then the second of each, and so on."""
+    """Order mutants by the digest of seed and name: the first of each kind, then the second of each, and so on."""
     kinds: dict[str, list[tuple[str, Mutant]]] = defaultdict(list)
     for mutant in members:
         kinds[mutant.change.kind].append((_digest(f"{seed} {mutant.name}"), mutant))

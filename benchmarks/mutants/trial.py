@@ -1,7 +1,7 @@
-"""One mutant against the tests that call the changed function: the quickest first, until one fails.
+"""The trial of one mutant against the tests that call the changed function, the quickest first, until one fails.
 
-A test that fails, an import that fails, and CPU seconds far beyond what the tests take without the change (an endless
-loop) are a catch. A limit on wall-clock time is none: such a mutant runs again, alone.
+A failing test, a failing import, and CPU time far beyond that of the unchanged tests (an endless loop) count as caught.
+Running out of wall-clock time does not: such a mutant runs again, alone.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from benchmarks.mutants import forks
 from benchmarks.mutants.reached import Test
 from benchmarks.mutants.sample import SOURCE, Mutant
 
-FIRST = 1.5  # seconds of tests in the first batch; each batch collects its files anew
-CPU = (30.0, 6.0)  # limit: seconds, and so many times what the tests take
+FIRST = 1.5  # seconds of tests in the first batch; each batch collects its files again
+CPU = (30.0, 6.0)  # limit: seconds, plus a multiple of the tests' own time
 WALL = (300.0, 30.0)
-CAUGHT_CODES = {1: "test", 2: "import", 4: "import"}  # pytest's exit codes: failed, interrupted, usage (a conftest)
+# pytest's exit codes: failed, interrupted, usage error (a conftest).
+CAUGHT_CODES = {1: "test", 2: "import", 4: "import"}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`caught`, `survived`, or `unclear` (no time was left, or pytest itself failed); and by what."""
+    """`caught`, `survived`, or `unclear` (out of time, or pytest itself failed), and the test or reason."""
 
     verdict: str
     by: str
@@ -37,25 +38,25 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Plan:
-    """Test files in batches; which of their tests (all, where no name is given); the time they take together."""
+    """Batches of test files, the tests to run in them (all if empty), and their total time."""
 
     batches: list[list[str]]
     names: frozenset[str] = frozenset()
     cpu: float = 0.0
     wall: float = 0.0
-    allowance: float = math.inf  # CPU seconds after which no further test begins
-    test_seconds: float = 0.0  # CPU seconds after which a test is given up, if any
+    allowance: float = math.inf  # CPU seconds after which no further test starts
+    test_seconds: float = 0.0  # CPU seconds after which a test is skipped (0: no limit)
 
 
 def planned(tests: list[Test], allowance: float) -> Plan:
-    """The quickest tests that fit the allowance together, in two batches."""
+    """Plan the quickest tests that fit the allowance together, in two batches."""
     chosen = affordable(tests, allowance)
     names = frozenset(test.name for test in chosen)
     return Plan(batches(chosen), names, sum(test.cpu for test in chosen), sum(test.wall for test in chosen))
 
 
 def guessed(files: list[str], allowance: float, test_seconds: float) -> Plan:
-    """All tests of some files, as far as the allowance goes; the two nearest files first."""
+    """Plan all tests of some files, within the allowance. The two nearest files come first."""
     found = [batch for batch in (files[:2], files[2:]) if batch]
     return Plan(found, cpu=allowance, wall=allowance, allowance=allowance, test_seconds=test_seconds)
 
@@ -72,7 +73,7 @@ def affordable(tests: list[Test], allowance: float) -> list[Test]:
 
 
 def batches(tests: list[Test]) -> list[list[str]]:
-    """The files in which the chosen tests take little, and then the rest: a batch collects its files only once."""
+    """Split the files into a quick batch and the rest. A batch collects its files only once."""
     costs: dict[str, float] = defaultdict(float)
     for test in tests:
         costs[test.file] += test.cpu
@@ -84,7 +85,7 @@ def batches(tests: list[Test]) -> list[list[str]]:
 
 @dataclass(eq=False)
 class Chosen:
-    """A pytest plugin: the tests of a plan run, and the first that fails is noted."""
+    """A pytest plugin that runs the tests of a plan and records the first failure."""
 
     plan: Plan
     failed: list[str] = field(default_factory=list)
@@ -93,7 +94,7 @@ class Chosen:
     until: float = math.inf
 
     def pytest_collection(self) -> None:
-        """A failure is enough: Hypothesis need not look for a smaller one, nor remember it."""
+        """Turn off shrinking and the example database of Hypothesis: any failure is enough."""
         from hypothesis import Phase, settings
 
         phases = (Phase.explicit, Phase.generate)
@@ -102,13 +103,13 @@ class Chosen:
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         chosen = [item for item in items if not self.plan.names or item.nodeid in self.plan.names]
-        items[:] = chosen if self.plan.names else sorted(chosen, key=_searches)
+        items[:] = chosen if self.plan.names else sorted(chosen, key=_is_generated)
 
     def pytest_runtest_protocol(self, item: Any) -> None:
         if math.isinf(self.until):
-            self.until = time.process_time() + self.plan.allowance  # collecting is not counted
+            self.until = time.process_time() + self.plan.allowance  # after collection, which does not count
         if time.process_time() > self.until:
-            item.session.shouldstop = "the mutant's time is used up"
+            item.session.shouldstop = "time limit of the mutant reached"
         forks.limit_test(self.plan.test_seconds)
 
     def pytest_runtest_logfinish(self) -> None:
@@ -122,34 +123,34 @@ class Chosen:
             self.given_up.append(report.nodeid)
 
 
-def _searches(item: Any) -> bool:
-    """Whether Hypothesis looks for examples, which takes longer than what is written down."""
+def _is_generated(item: Any) -> bool:
+    """Check that Hypothesis generates the test's examples, which takes longer than fixed examples."""
     return hasattr(getattr(item, "obj", None), "hypothesis")
 
 
 class Slot:
-    """A copy of the tree in which one mutant at a time stands."""
+    """A copy of the tree for one mutant at a time."""
 
     def __init__(self, tree: Path) -> None:
         self.tree = tree
         self.mutant: Mutant | None = None
 
     def start(self, mutant: Mutant, plan: Plan, patience: float = 1.0, changed: bool = True) -> None:
-        """Put the change in place and fork the run; without `changed` the same tests meet the sources as they are."""
+        """Apply the change and fork the run. With `changed=False` the tests run on the unchanged sources."""
         self.mutant, self.plan = mutant, plan
         self._outcome.unlink(missing_ok=True)
         self.file = self.tree / SOURCE / mutant.path
         self.source = self.file.read_bytes()
         if changed:
-            self._put(mutant.change.applied(self.source.decode()).encode())
+            self._write_source(mutant.change.applied(self.source.decode()).encode())
         limits = {"cpu": CPU[0] + CPU[1] * plan.cpu, "wall": (WALL[0] + WALL[1] * plan.wall) * patience}
         self.run = forks.fork(self.tree, self._work, **limits)
 
     def verdict(self) -> Verdict | None:
-        """What came out, once the run has ended; the source is put back."""
+        """Return the verdict if the run has ended, and restore the source."""
         if not self.run.ended():
             return None
-        self._put(self.source)
+        self._write_source(self.source)
         self.mutant = None
         if self.run.out_of_time:
             return Verdict("unclear", "wall-clock time", len(self.plan.names), self.run.cpu)
@@ -165,8 +166,8 @@ class Slot:
     def _outcome(self) -> Path:
         return self.tree.parent / "outcome.json"
 
-    def _put(self, source: bytes) -> None:
-        """Write the source, and drop what was compiled of it: two versions may share size and time."""
+    def _write_source(self, source: bytes) -> None:
+        """Write the source and delete its compiled file: two versions may have the same size and time."""
         self.file.write_bytes(source)
         for compiled in (self.file.parent / "__pycache__").glob(f"{self.file.stem}.*.pyc"):
             compiled.unlink()

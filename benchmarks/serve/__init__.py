@@ -1,1 +1,1 @@
-"""Campaigns against a whole server: what it withstands, and how quick it is."""
+"""Tests of a whole server: robustness and speed."""

@@ -1,11 +1,11 @@
-"""Kills at random while documents are uploaded: workers, the writer, and the supervisor of a whole server.
+"""Random kills during uploads: workers, the writer, and the supervisor of a whole server.
 
     python -m benchmarks.serve.kills --kills 200
 
-Two clients upload documents, and newer versions of them, and insist until each is accepted (202). A chat model on loopback
-writes rows for a view. At the end all accepted jobs must have ended, once; the index must hold its invariants and the last
-version of each document; and no call may have been asked again whose answer was on the disk. A call that was under way when the
-writer was killed is asked again: these are counted.
+Two clients upload documents and newer versions of them, and retry until each is accepted (202). A chat model on loopback
+writes rows for a view. At the end, every accepted job must have ended exactly once, the index must keep its invariants and
+contain the last version of each document, and a call with an answer on disk must not be repeated. A call in progress when the
+writer was killed is repeated; these are counted.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from mergewise.types import Message
 COLLECTION = "kills"
 KINDS = ("worker", "writer", "supervisor")
 PAUSE = 0.3
-"""Seconds that the chat model takes."""
+"""Response time of the chat model in seconds."""
 STARTING, ENDING = 120.0, 300.0
 
 
 @dataclass
 class Campaign:
-    """A server, what was sent to it, and what was done to it."""
+    """A server, the uploads to it, and the kills."""
 
     data: Path
     kills: int
@@ -85,13 +85,13 @@ class Campaign:
                 env={**os.environ, "KILLS_KEY": "sk-kills"},
             )
         assert self._process.stdout is not None
-        # the port that was free stays the same after each start
+        # Each start uses the same port.
         line = self._process.stdout.readline().decode()
         assert line.startswith("http://"), (self.data / "log").read_text()[-3000:]
         self._port = int(line.removeprefix("http://").partition("/")[0].partition(":")[2])
 
     def end(self) -> float:
-        """The seconds that SIGTERM takes."""
+        """Stop the server with SIGTERM and return the seconds it took."""
         assert self._process is not None
         began = time.monotonic()
         self._process.terminate()
@@ -100,7 +100,7 @@ class Campaign:
         return time.monotonic() - began
 
     def kill(self, kind: str) -> None:
-        """End a process at once; a supervisor that was killed is started again, as systemd would."""
+        """Kill a process. Start a killed supervisor again, as systemd would."""
         assert self._process is not None
         pid = {"supervisor": lambda: self._process.pid, "writer": self._writer, "worker": self._worker}[kind]()  # type: ignore[union-attr]
         if pid is None:
@@ -129,7 +129,7 @@ class Campaign:
     # -- clients
 
     def upload(self, number: int, version: int) -> None:
-        """Insist until the document is accepted."""
+        """Retry the upload until the document is accepted."""
         doc_id, content = f"manual/{number}.md", text(number, version)
         path = f"/api/v1/collections/{COLLECTION}/documents/{urlsafe_b64encode(doc_id.encode()).decode().rstrip('=')}"
         headers = {
@@ -177,13 +177,17 @@ class Campaign:
     def run(
         self, tell: Callable[[str], None] = lambda line: None, pause: float = 0.5, gap: float = 6.0
     ) -> dict[str, Any]:
-        """The figures; AssertionError where the server broke a promise."""
+        """Run the campaign and return its figures.
+
+        Raises:
+            AssertionError: if the server broke a promise.
+        """
         draw = random.Random(self.seed)
         failures: list[BaseException] = []
         with ChatServer(self.answer) as endpoint:
             self.start(endpoint.base_url)
             clients = [
-                threading.Thread(target=_keep, args=(failures, self.client, range(start, 24, 2), pause))
+                threading.Thread(target=_collect_failure, args=(failures, self.client, range(start, 24, 2), pause))
                 for start in (0, 1)
             ]
             for client in clients:
@@ -191,7 +195,7 @@ class Campaign:
             try:
                 while len(self.killed) < self.kills and not failures:
                     time.sleep(draw.uniform(0.05, gap))
-                    # each kind in turn where there are few
+                    # Take each kind in turn for a small number of kills.
                     self.kill(
                         self.kinds[len(self.killed) % len(self.kinds)] if self.kills < 10 else draw.choice(self.kinds)
                     )
@@ -225,7 +229,7 @@ class Campaign:
                 assert len(told) == 1, f"{job_id} ended {len(told)} times"
                 if job.state == "done" and job.number > last.get(doc_id, (0, ""))[0]:
                     last[doc_id] = job.number, content
-            # one that was accepted by a worker that then died, and asked for again, is the same job
+            # A worker may accept a job and die before it replies. The retry then finds the same job.
             assert state.jobs(limit=10**6)[-1].number == 1
             assert len(state.jobs(limit=10**6)) - len(self.accepted) <= 2, "a request made two jobs"
             record = state.collection(COLLECTION)
@@ -239,8 +243,8 @@ class Campaign:
         wrong = [doc_id for doc_id, (_, content) in last.items() if found.get(doc_id) != content]
         assert not wrong, f"not the last version: {wrong}"
         lost = [blob for blob in needed if not (Path(record.blobs) / blob[:2] / blob).exists()]
-        assert not lost, f"originals are gone: {lost}"
-        assert not self.paid_twice, f"{self.paid_twice} calls were paid for twice"
+        assert not lost, f"lost originals: {lost}"
+        assert not self.paid_twice, f"{self.paid_twice} calls were repeated and paid twice"
         return {
             "kills": {kind: self.killed.count(kind) for kind in self.kinds},
             "accepted": len(self.accepted),
@@ -255,17 +259,17 @@ class Campaign:
 
 
 def is_kept(index: Path, reply: str) -> bool:
-    """Whether the index keeps this reply of its chat model."""
+    """Check that the index has cached this reply of its chat model."""
     try:
         with closing(sqlite3.connect(f"file:{index / '.summaries' / FILE}?mode=ro", uri=True, timeout=30)) as replies:
             return bool(replies.execute("SELECT 1 FROM replies WHERE text = ?", [reply]).fetchone())
     except sqlite3.OperationalError:
-        # there is none yet
+        # The file does not exist yet.
         return False
 
 
 def text(number: int, version: int) -> str:
-    """Two sections of some 300 words, which no other document and no other version has."""
+    """Return two sections of about 300 words, unique to this document and version."""
     body = [
         f"Bridge {i} of town {number} was rebuilt in the year {1500 + version * 7 + i} by a mason." for i in range(40)
     ]
@@ -276,7 +280,7 @@ def _is_spawned(pid: int) -> bool:
     return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def _keep(failures: list[BaseException], function: Callable[..., None], *values: object) -> None:
+def _collect_failure(failures: list[BaseException], function: Callable[..., None], *values: object) -> None:
     try:
         function(*values)
     except BaseException as failure:
@@ -287,7 +291,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data", type=Path, help="where the server's data stand; default: a temporary folder")
+    parser.add_argument("--data", type=Path, help="Data folder of the server (default: a temporary folder)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mergewise-kills-") as folder:
         campaign = Campaign(given.data or Path(folder) / "data", given.kills, given.seed)

@@ -1,18 +1,18 @@
-"""How much a whole server answers, how evenly, and what it does with more: on loopback, bounded in time and in number.
+"""Throughput, fairness and overload of a whole server on loopback, bounded in time and number of requests.
 
     python -m benchmarks.serve.load                          # a few minutes on a small collection
     python -m benchmarks.serve.load --index my.index --seconds 600 --workers 2
 
 Five parts, each with a line of JSON at the end:
 
-- `cpu`: processor seconds of a question, asked by one client after the other
-- `throughput`: contexts a second from twice as many clients as cores, held against cores / seconds of a question of this run
-- `readers`: so many readers that pause between questions and heed Retry-After, beside one writer that sends a document a second
-- `overload`: five times as many clients as can be answered, and how soon all is as before
-- `streams`: contexts beside many answers that wait for a slow model
+- `cpu`: processor seconds per question, with one client
+- `throughput`: contexts per second with twice as many clients as cores, compared with cores / (seconds per question)
+- `readers`: readers that pause between questions and respect Retry-After, with a writer that sends a document per second
+- `overload`: five times the clients that can be served, and the time to recover
+- `streams`: contexts during many answers that wait for a slow model
 
-Questions differ, so that nothing is answered from what is kept. Figures are for a machine with nothing else to do. With `--apart`
-the server has as many cores as workers to itself, and the clients and the chat model have all others.
+All questions differ, so that caches do not answer them. The figures need an otherwise idle machine. With `--apart`,
+the server has its own cores, one per worker, and the clients and the chat model have the rest.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from mergewise.models.scripted import Turn
 COLLECTION = "load"
 CONTEXT, ASK = f"/api/v1/collections/{COLLECTION}/context", f"/api/v1/collections/{COLLECTION}/ask"
 HOLDING = 60.0
-"""Seconds in which all streams are to be under way."""
+"""Seconds until all streams must have started."""
 LOOK_SECONDS = 2.0
 LOOKS = 10
 RETRIES = 2
-"""Of a reader, as OpenAI's client has them; a question that is refused once more is an error."""
+"""Retries of a reader, as in OpenAI's client. A question refused after that is an error."""
 SLOW = Turn("It is told in the first source [1]. " * 20, pause_per_token=0.25)
 WORDS = (
     "harbour winter copper engine river valley letter garden signal market bridge window forest captain ledger station "
@@ -59,7 +59,7 @@ WORDS = (
 
 @dataclass
 class Tally:
-    """What was answered, and how long it took."""
+    """Status codes and response times."""
 
     seconds: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
@@ -74,7 +74,7 @@ class Tally:
             if status == 200:
                 self.seconds.append(seconds)
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         seconds = sorted(self.seconds)
         shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99} if seconds else {}
         latencies = {name: round(1000 * seconds[int(share * (len(seconds) - 1))], 1) for name, share in shares.items()}
@@ -82,7 +82,7 @@ class Tally:
 
 
 class Load:
-    """Clients of a server, each with questions that nobody has asked before."""
+    """Clients of a server. All their questions are new."""
 
     def __init__(self, server: RunningServer, seed: int) -> None:
         self.server = server
@@ -92,7 +92,7 @@ class Load:
         return f"What is told of the {' and the '.join(self._random.sample(WORDS, 3))} in {next(self._numbers)}?"
 
     def ask(self, client: httpx.Client, tally: Tally, retries: int = 0) -> int:
-        """The status of the answer. A refusal is asked again so often, after the time that it names, as SDKs do."""
+        """Ask and return the status. Retry a refusal up to `retries` times, after its Retry-After, like the SDKs."""
         began = time.perf_counter()
         body = {"question": self.question()}
         answer = client.post(CONTEXT, json=body)
@@ -112,7 +112,7 @@ class Load:
     def by_clients(
         self, clients: int, seconds: float, pause: Callable[[], float] = lambda: 0.0, retries: int = 0
     ) -> Tally:
-        """So many clients ask for so long, each one question after the other."""
+        """Run parallel clients for a time. Each asks one question after another."""
         tally, until = Tally(), time.monotonic() + seconds
 
         def go_on(_: int) -> None:
@@ -136,21 +136,21 @@ class Load:
                 self.ask(client, tally)
             own = (time.process_time() - began) / questions
             spent = (self.server.cpu_seconds() - before) / questions
-        return {"cpu_ms": round(1000 * spent, 2), "client_ms": round(1000 * own, 2), **tally.told()}
+        return {"cpu_ms": round(1000 * spent, 2), "client_ms": round(1000 * own, 2), **tally.summary()}
 
     def throughput(self, seconds: float, cpu: Mapping[str, Any], cores: int) -> dict[str, Any]:
-        """`share` is that of what the cores could answer; `with_client` where they also do the client's own work."""
+        """Return `share`, relative to the cores' capacity, and `with_client`, if the cores also do the client's work."""
         tally = self.by_clients(2 * cores, seconds)
         rate = len(tally.seconds) / seconds
         return {
             "per_second": round(rate, 1),
             "share": round(rate * cpu["cpu_ms"] / 1000 / cores, 3),
             "with_client": round(rate * (cpu["cpu_ms"] + cpu["client_ms"]) / 1000 / cores, 3),
-            **tally.told(),
+            **tally.summary(),
         }
 
     def readers(self, readers: int, seconds: float) -> dict[str, Any]:
-        """Memory grows while models are loaded and caches fill: a third of the time passes before it is looked at."""
+        """Measure memory after the first third: it grows while models are loaded and caches fill."""
         sent, ended = count(), threading.Event()
 
         def write() -> None:
@@ -181,12 +181,12 @@ class Load:
             "megabytes": {name: [before[name] // 1_000_000, after[name] // 1_000_000] for name in after},
             "most_megabytes": max(sum(one.values()) for one in memory) // 1_000_000,
             "cores": {name: round(used / seconds, 2) for name, used in spent.items()},
-            **tally.told(),
+            **tally.summary(),
         }
 
     @contextmanager
     def _memory_over_time(self) -> Iterator[list[dict[str, int]]]:
-        """Resident bytes of each process of the server, looked at every few seconds."""
+        """Sample the resident bytes of each process of the server every few seconds."""
         seen, ended = [self.server.memory()], threading.Event()
 
         def look() -> None:
@@ -208,7 +208,7 @@ class Load:
             while self.ask(client, Tally()) != 200 and time.monotonic() < began + 30:
                 time.sleep(0.05)
         after = round(time.monotonic() - began, 2)
-        return {"strange": sorted({*tally.statuses} - {200, 429}), "normal_after": after, **tally.told()}
+        return {"strange": sorted({*tally.statuses} - {200, 429}), "normal_after": after, **tally.summary()}
 
     def streams(self, streams: int, questions: int) -> dict[str, Any]:
         alone = self._contexts(questions)
@@ -240,17 +240,17 @@ class Load:
         with self.server.client() as client:
             for _ in range(questions):
                 self.ask(client, tally)
-        return tally.told()
+        return tally.summary()
 
 
 def _typical(memory: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The medians of the last looks: a change that is being made takes memory for a moment."""
+    """Return the medians of the last samples, since a running change needs memory for a moment."""
     last = memory[-LOOKS:]
     return {name: int(median(one[name] for one in last if name in one)) for name in last[-1]}
 
 
 def make_index(directory: Path, documents: int) -> None:
-    """A collection of made-up documents."""
+    """Build an index of artificial documents."""
     made = random.Random(0)
 
     def text(number: int) -> str:
@@ -261,24 +261,24 @@ def make_index(directory: Path, documents: int) -> None:
         index.add([mw.Document(f"made/{number}", text(number)) for number in range(documents)])
 
 
-def _move_to(cores: Sequence[int]) -> None:
-    """This process with all of its threads, but none of those that it started."""
+def _pin_to(cores: Sequence[int]) -> None:
+    """Move this process and all its threads to `cores`, but not the processes it started."""
     for thread in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(thread.name), cores)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--index", type=Path, help="an index to be copied; else one is made up")
-    parser.add_argument("--documents", type=int, default=200, help="of the index that is made up")
+    parser.add_argument("--index", type=Path, help="Index to copy (default: artificial documents)")
+    parser.add_argument("--documents", type=int, default=200, help="Number of artificial documents")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each part")
-    parser.add_argument("--questions", type=int, default=100, help="of the parts that count them")
+    parser.add_argument("--seconds", type=float, default=20.0, help="Seconds per part")
+    parser.add_argument("--questions", type=int, default=100, help="Questions in the parts that count them")
     parser.add_argument("--readers", type=int, default=50)
     parser.add_argument("--streams", type=int, default=120)
-    parser.add_argument("--apart", action="store_true", help="the server on cores of its own, as many as workers")
+    parser.add_argument("--apart", action="store_true", help="Give the server its own cores, one per worker")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="some of the parts, with commas")
+    parser.add_argument("--only", default="", help="Parts to run, separated by commas")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="mergewise-load-") as directory:
         data = Path(directory)
@@ -289,9 +289,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             shutil.copytree(asked.index, index)
         cores = sorted(os.sched_getaffinity(0))
         own, others = (cores[: asked.workers], cores[asked.workers :]) if asked.apart else (cores, cores)
-        os.sched_setaffinity(0, own)  # what is started from here on stays there
+        os.sched_setaffinity(0, own)  # child processes inherit the affinity
         with running_server(data, [SLOW], workers=asked.workers, collections=[COLLECTION]) as server:
-            _move_to(others)
+            _pin_to(others)
             load = Load(server, asked.seed)
             cpu = load.cpu(asked.questions)
             parts: dict[str, Callable[[], dict[str, Any]]] = {

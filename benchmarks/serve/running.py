@@ -1,4 +1,4 @@
-"""A whole server under way on loopback, for the campaigns: supervisor, workers and writer as processes of their own."""
+"""A running server on loopback for the campaigns, with supervisor, workers and writer as separate processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
 
 @dataclass(frozen=True)
 class RunningServer:
-    """Where a server listens, its process, and a token of every scope that may ask as often as it likes."""
+    """The address of a server, its process, and a token with every scope and no rate limit."""
 
     url: str
     token: str
@@ -40,11 +40,11 @@ class RunningServer:
         return httpx.Client(base_url=self.url, headers=self.headers, timeout=60, verify=False)
 
     def memory(self) -> dict[str, int]:
-        """Resident bytes of the processes of the server, in the order in which they were started."""
+        """Return the resident bytes of the server's processes, in the order of their start."""
         return {name: _resident(pid) for name, pid in self._processes().items()}
 
     def cpu_seconds(self) -> float:
-        """Processor time of all processes of the server."""
+        """Return the processor seconds of all processes of the server."""
         return sum(self.cpu_seconds_by_process().values())
 
     def cpu_seconds_by_process(self) -> dict[str, float]:
@@ -59,7 +59,7 @@ class RunningServer:
 def running_server(
     data: Path, script: Script, *, workers: int = 1, collections: Sequence[str] = (), limits: Mapping[str, object] = {}
 ) -> Iterator[RunningServer]:
-    """A server whose state is in `data`, with a chat model that follows the script; all of it ends with the block."""
+    """Run a server with its state in `data` and a scripted chat model. All processes end with the block."""
     data.mkdir(parents=True, exist_ok=True)
     with ChatServer(script) as chat:
         lines = [
@@ -94,7 +94,7 @@ def _wait_until_ready(server: RunningServer) -> None:
     until = time.monotonic() + STARTING
     with server.client() as client:
         while client.get("/readyz").status_code != 200:
-            assert time.monotonic() < until, "the server did not become ready"
+            assert time.monotonic() < until, "server not ready"
             time.sleep(0.2)
 
 

@@ -1,9 +1,9 @@
-"""Requests of every form that the OpenAPI document allows, and of many that it does not, against a whole server.
+"""Valid and invalid requests for every operation of the OpenAPI document, against a whole server.
 
     python -m benchmarks.serve.schema --seconds 300
 
-Schemathesis makes them, in all its phases. Nothing may be answered by a 5xx or in another form than the document says.
-The exit status is that of Schemathesis. `pip install schemathesis`.
+Schemathesis generates the requests, in all its phases. No response may be a 5xx or differ from the documented form.
+The exit status is that of Schemathesis. Run `pip install schemathesis` first.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ CHECKS = (
     "negative_data_rejection",
     "ignored_auth",
 )
-# names that are there; and operations that would take the collection away, or the token
-# a body above the limit is refused before it is read; and in a form (multipart) all values are texts
+# Existing names for path parameters. Operations that would delete the collection or the token are excluded.
+# A body over the limit is refused unread, and all values of a multipart form are texts.
 KNOWN = """[checks]
 negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
 
@@ -50,9 +50,9 @@ TEXTS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--examples", type=int, default=100, help="of each operation")
+    parser.add_argument("--examples", type=int, default=100, help="Examples per operation")
     parser.add_argument("--phases", default="examples,coverage,fuzzing,stateful")
-    parser.add_argument("--only", default="", help="operations whose path matches this expression")
+    parser.add_argument("--only", default="", help="Regular expression for the paths of operations")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mergewise-schema-") as directory:
         with running_server(Path(directory), [ANSWER], collections=["ships"]) as server:

@@ -1,5 +1,5 @@
-"""Attacks on mergewise: what must hold whatever stands in files, on disks, at endpoints and in documents.
+"""Attacks on mergewise: invariants that must hold with hostile files, disks, endpoints and documents.
 
-`make attack` runs the long form (MERGEWISE_ATTACK=1, twenty minutes at most), `make test` the short one. docs/trust.md says what
-was tried, what held and what was mended.
+`make attack` runs the long form (MERGEWISE_ATTACK=1, up to twenty minutes), `make test` the short one. archive/trust.md lists the
+attacks, the results and the fixes.
 """

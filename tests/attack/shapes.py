@@ -1,4 +1,4 @@
-"""Files in nasty shapes, of about as many bytes as are asked for: what a parser that is not linear takes too long with."""
+"""Generators of hostile files of about a given size, on which a non-linear parser takes too long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Shape = Callable[[int], bytes]
 
 
 def repeated(piece: str, before: str = "", after: str = "") -> Shape:
-    """`piece` over and over; `{i}` in it is its number."""
+    """Repeat `piece`. `{i}` in it becomes its number."""
 
     def shape(size: int) -> bytes:
         if "{i}" in piece:
@@ -33,7 +33,7 @@ def archive(parts: dict[str, bytes], packing: int = zipfile.ZIP_STORED) -> bytes
     return held.getvalue()
 
 
-# --- office files, made by hand ----------------------------------------------------------------------------------
+# --- office files, built by hand ---------------------------------------------------------------------------------
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 _RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -79,7 +79,7 @@ def paragraph(text: str, properties: str = "") -> str:
 
 
 def chained_styles(size: int) -> bytes:
-    """Each style is based on the one before it."""
+    """Base each style on the previous one."""
     count = size // 80
     styles = "".join(
         f'<w:style w:type="paragraph" w:styleId="s{i}"><w:name w:val="s{i}"/><w:basedOn w:val="s{i - 1}"/></w:style>'
@@ -89,7 +89,7 @@ def chained_styles(size: int) -> bytes:
 
 
 def circular_styles(size: int) -> bytes:
-    """Styles that are based on each other, in one circle."""
+    """Base styles on each other in one circle."""
     count = size // 60
     styles = "".join(
         f'<w:style w:styleId="s{i}"><w:basedOn w:val="s{(i + 1) % count}"/></w:style>' for i in range(count)
@@ -98,7 +98,7 @@ def circular_styles(size: int) -> bytes:
 
 
 def deep_numbers(size: int) -> bytes:
-    """A list of as many levels as paragraphs, the deepest of which is a million deep."""
+    """Build a list with a level per paragraph, the deepest at a million."""
     count = size // 150
     levels = "".join(
         f'<w:lvl w:ilvl="{i * 1000}"><w:start w:val="1"/><w:lvlText w:val="%1."/></w:lvl>' for i in range(count)
@@ -114,7 +114,7 @@ def deep_numbers(size: int) -> bytes:
 
 
 def long_labels(size: int) -> bytes:
-    """Every paragraph has a label that is as long as all paragraphs."""
+    """Give every paragraph a label as long as the whole text."""
     numbering = (
         f'<w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:lvlText w:val="{"%1." * (size // 6)}"/></w:lvl>'
         '</w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>'
@@ -124,7 +124,7 @@ def long_labels(size: int) -> bytes:
 
 
 def footnotes(size: int) -> bytes:
-    """One long footnote, and as many references to it."""
+    """Build one long footnote with an equal amount of references to it."""
     reference = '<w:p><w:r><w:footnoteReference w:id="7"/></w:r></w:p>'
     return docx(
         reference * (size // 2 // len(reference)),
@@ -133,7 +133,7 @@ def footnotes(size: int) -> bytes:
 
 
 def circular_footnotes(size: int) -> bytes:
-    """Ten references in each footnote to the next one, round and round."""
+    """Put ten references in each footnote to the next one, in a circle."""
     count = max(2, size // 600)
     notes = "".join(
         f'<w:footnote w:id="{i}"><w:p><w:r><w:t>note {i}</w:t>'
@@ -145,7 +145,7 @@ def circular_footnotes(size: int) -> bytes:
 
 
 def wide_rows(size: int) -> bytes:
-    """Rows of two cells that span a million columns."""
+    """Build rows of two cells that span a million columns."""
     cell = '<w:tc><w:tcPr><w:gridSpan w:val="1000000"/></w:tcPr><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc>'
     row = f"<w:tr>{cell * 2}</w:tr>"
     return docx(f"<w:tbl>{row * (size // len(row))}</w:tbl>")
@@ -178,7 +178,7 @@ S = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 
 
 def xlsx(rows: str, strings: str = "", sheets: int = 1, same: bool = False, styles: str = "") -> bytes:
-    """A workbook of so many sheets of these rows; `same`: all of them are one part."""
+    """Build a workbook of `sheets` sheets with these rows. With `same`, all sheets are one part."""
     names = "".join(f'<sheet name="s{i}" sheetId="{i}" r:id="rId{1 if same else i}"/>' for i in range(1, sheets + 1))
     files = ["worksheets/sheet1.xml"] if same else [f"worksheets/sheet{i}.xml" for i in range(1, sheets + 1)]
     workbook = f'<workbook {S} xmlns:r="{_RELATIONS}"><sheets>{names}</sheets></workbook>'
@@ -214,7 +214,7 @@ P = (
 
 
 def pptx(shapes: str, repeats: int = 1) -> bytes:
-    """A presentation of one slide, which its list names so many times."""
+    """Build a presentation of one slide, listed `repeats` times."""
     tree = f'<p:nvGrpSpPr><p:cNvPr id="1" name=""/><p:cNvGrpSpPr/><p:nvPr/></p:nvGrpSpPr><p:grpSpPr/>{shapes}'
     ids = "".join(f'<p:sldId id="{256 + i}" r:id="rId1"/>' for i in range(repeats))
     layout = "<p:cSld><p:spTree><p:nvGrpSpPr/><p:grpSpPr/></p:spTree></p:cSld>"
@@ -288,7 +288,7 @@ def epub(chapters: dict[str, str], spine: str, manifest: str = "", more: dict[st
 
 
 def pdf(*objects: bytes) -> bytes:
-    """Objects, the first of which is the catalogue."""
+    """Build a PDF file from objects. The first one is the catalogue."""
     body = b"%PDF-1.4\n"
     offsets = []
     for number, content in enumerate(objects, start=1):
@@ -313,7 +313,7 @@ PDF_FONT = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
 
 
 def pdf_of(line: bytes, before: bytes = b"", after: bytes = b"", packed: bool = False) -> Shape:
-    """One page that holds a line over and over."""
+    """Build one page that repeats a line."""
 
     def shape(size: int) -> bytes:
         content = before + line * max(1, size // len(line)) + after
@@ -324,7 +324,7 @@ def pdf_of(line: bytes, before: bytes = b"", after: bytes = b"", packed: bool = 
 
 
 def pdf_bookmarks(size: int) -> bytes:
-    """As many bookmarks as lines on the one page, none of which stands there."""
+    """Build as many bookmarks as lines on the one page. The bookmarks' titles do not appear there."""
     count = max(2, size // 120)
     lines = b"".join(b"BT /F1 9 Tf 10 %d Td (line %d of owls) Tj ET\n" % (800 - i % 800, i) for i in range(count))
     marks = [
@@ -339,7 +339,7 @@ def pdf_bookmarks(size: int) -> bytes:
 
 
 def pdf_pages(size: int) -> bytes:
-    """Pages that all show one stream, which is as long as all of them."""
+    """Build pages that all show one stream, which is as long as all pages together."""
     count = max(1, size // 2 // len(PDF_PAGE))
     kids = b" ".join(b"%d 0 R" % (5 + i) for i in range(count))
     line = b"BT /F1 9 Tf 10 700 Td (owls eat mice) Tj ET\n"
@@ -362,7 +362,7 @@ def many_parts(size: int) -> bytes:
 
 
 def heads_of_parts(size: int) -> bytes:
-    """Parts with a head of a thousand quotation marks each."""
+    """Build parts with a thousand quotation marks in each head."""
     marks = '"' * 700
     part = f"--b\nContent-Type: text/plain; name={marks}\nContent-Disposition: attachment; filename={marks}\n\nx\n"
     head = "Subject: parts\nContent-Type: multipart/mixed; boundary=b\n\n"
@@ -370,7 +370,7 @@ def heads_of_parts(size: int) -> bytes:
 
 
 def open_bounds(size: int) -> bytes:
-    """A third of parts in parts, two thirds of lines that may be the bound of each."""
+    """Nest parts in the first third, then add lines that could be the boundary of each part."""
     count = max(1, size // 3 // 60)
     heads = "".join(f"Content-Type: multipart/mixed; BOUNDARY*0=b{i}\n\n--b{i}\n" for i in range(min(count, 400)))
     return f"Subject: deep\n{heads}\n{'--x' + chr(10)}".encode() + b"--y\n" * (size // 6)

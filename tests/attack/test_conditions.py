@@ -1,4 +1,4 @@
-"""Parameters of every strategy, caches of others, models with data elsewhere, writers that are killed or lose permissions."""
+"""Random parameters of strategies, foreign caches, models with external data, and writers that are killed or lose permissions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WORDS = "owls mice barn dusk Ada Brix 1902 ate wrote Delft".split()
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mw.Index]:
-    """With every view that needs no model, over a few documents of sentences with names, figures and headings."""
+    """An index with every view that needs no model, over a few documents with names, figures and headings."""
     rng = random.Random(5)
     texts = [
         "\n\n".join(
@@ -58,7 +58,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mw.Index]:
 
 
 def values_around(hint: Any) -> st.SearchStrategy[Any]:
-    """Within the range of an annotated type, at its bounds, outside of it, and of other types."""
+    """Draw values inside the range of an annotated type, at its bounds, outside of it, and of other types."""
     kind = get_args(hint)[0] if get_origin(hint) is not None and hasattr(hint, "__metadata__") else hint
     strange: st.SearchStrategy[Any] = st.sampled_from(
         [None, "", "nan", "inf", "-1", "1e999", math.nan, math.inf, -1, 0, 2**70, [], {}, b"x", "\x00", "a=b)"]
@@ -114,7 +114,7 @@ def test_any_parameters_give_a_context_or_a_usage_error(name: str, index: mw.Ind
 
 
 @pytest.mark.parametrize("name", sorted(mw.VIEWS))
-def test_any_settings_of_a_view_are_whole_or_a_usage_error(name: str) -> None:
+def test_any_view_settings_round_trip_or_raise_a_usage_error(name: str) -> None:
     view = mw.VIEWS[name]
     hints = get_type_hints(view.settings, include_extras=True)
 
@@ -132,14 +132,14 @@ def test_any_settings_of_a_view_are_whole_or_a_usage_error(name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["", "r&b(", "x" * 9999, "r&b(k=1)", "\x00", "closed book", "ful\u202el"])
-def test_modes_that_there_are_not(mode: str, index: mw.Index) -> None:
+def test_unknown_modes(mode: str, index: mw.Index) -> None:
     for call in (index.ask, lambda question, mode: index.ask_many([question], mode=mode)):
         with pytest.raises(UsageError) as caught:
             call("What did Ada write?", mode=mode)
         assert caught.value.hint
 
 
-def test_a_file_for_rows_that_cannot_be_written_is_named_at_once(tmp_path: Path) -> None:
+def test_unwritable_file_for_rows_is_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "questions.csv").write_text("question,answer\nWhat do owls eat?,mice\n")
     (tmp_path / "folder").mkdir()
     for place in ("folder", "nowhere/rows.json"):
@@ -147,14 +147,14 @@ def test_a_file_for_rows_that_cannot_be_written_is_named_at_once(tmp_path: Path)
         assert done.code == 2 and f"cannot write {place}" in done.err
 
 
-# -- caches that others wrote into
+# -- caches written by others
 
 
 QUESTION = [Message("user", "What do owls eat?")]
 
 
-def poisoned(folder: Path, *statements: tuple[str, tuple[Any, ...]]) -> CachedChat:
-    """A cache with the answer to QUESTION, after these statements on its file."""
+def poison_cache(folder: Path, *statements: tuple[str, tuple[Any, ...]]) -> CachedChat:
+    """Cache the answer to QUESTION, then run these statements on the cache file."""
     chat = CachedChat(ScriptedChat(["mice", "moths"]), folder)
     assert run(chat.complete(QUESTION)).text == "mice"
     with sqlite3.connect(folder / FILE) as database:
@@ -164,17 +164,17 @@ def poisoned(folder: Path, *statements: tuple[str, tuple[Any, ...]]) -> CachedCh
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe", 5, 1.5, "", "  \n", b""])
-def test_a_kept_answer_that_is_none_is_asked_for_again(text: Any, tmp_path: Path) -> None:
+def test_invalid_cached_answer_is_requested_again(text: Any, tmp_path: Path) -> None:
     value = "CAST(? AS BLOB)" if isinstance(text, bytes) else "?"
-    chat = poisoned(tmp_path, (f"UPDATE replies SET text = {value}", (text,)))
+    chat = poison_cache(tmp_path, (f"UPDATE replies SET text = {value}", (text,)))
     asked = run(chat.complete(QUESTION)).text
-    # SQLite turns numbers into texts: these are answers like others
+    # SQLite turns numbers into texts, which are valid answers.
     assert asked in ("moths", str(text))
     assert run(chat.complete(QUESTION)).text == asked
 
 
-def test_a_state_that_is_none(tmp_path: Path) -> None:
-    chat = poisoned(tmp_path, ("UPDATE replies SET complete = ?", ("maybe",)))
+def test_invalid_state_in_the_cache(tmp_path: Path) -> None:
+    chat = poison_cache(tmp_path, ("UPDATE replies SET complete = ?", ("maybe",)))
     assert run(chat.complete(QUESTION)).text == "moths"
 
 
@@ -193,8 +193,8 @@ def test_a_state_that_is_none(tmp_path: Path) -> None:
     ],
     ids=["huge", "view", "trigger", "column", "table"],
 )
-def test_a_cache_of_another_shape_is_refused(statements: list[str], tmp_path: Path) -> None:
-    chat = poisoned(tmp_path, *((statement, ()) for statement in statements))
+def test_cache_with_a_foreign_schema_is_refused(statements: list[str], tmp_path: Path) -> None:
+    chat = poison_cache(tmp_path, *((statement, ()) for statement in statements))
     with pytest.raises(UsageError, match="cache") as caught:
         run(chat.complete(QUESTION))
     assert "delete it" in caught.value.hint
@@ -202,7 +202,7 @@ def test_a_cache_of_another_shape_is_refused(statements: list[str], tmp_path: Pa
 
 @pytest.mark.parametrize("name", [FILE, f"{FILE}-journal"])
 @pytest.mark.parametrize("kind", ["link", "nowhere", "pipe", "folder"])
-def test_a_cache_is_no_way_elsewhere(name: str, kind: str, tmp_path: Path) -> None:
+def test_cache_files_do_not_lead_elsewhere(name: str, kind: str, tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "victim").write_bytes(b"untouched")
     place = tmp_path / "cache" / name
@@ -217,9 +217,9 @@ def test_a_cache_is_no_way_elsewhere(name: str, kind: str, tmp_path: Path) -> No
     assert (tmp_path / "victim").read_bytes() == b"untouched" and not (tmp_path / "nothing").exists()
 
 
-def test_nothing_in_the_house_reads_pickles() -> None:
+def test_sources_do_not_read_pickles() -> None:
     source = Path(mw.__file__).parent
-    # the two ends of a pipe between processes that we started, and actors that we started
+    # Allowed: pipes between our own processes, and our own actors.
     own = {source / "index/executors.py", source / "index/worker.py", source / "index/cluster.py"}
     for path in set(source.rglob("*.py")) - own:
         text = path.read_text(encoding="utf-8")
@@ -227,14 +227,14 @@ def test_nothing_in_the_house_reads_pickles() -> None:
         assert "allow_pickle=True" not in text, path
 
 
-# -- models with data elsewhere
+# -- models with external data
 
 
 @linux_only
 @pytest.mark.parametrize(
     "place", ["../secret.bin", "absolute", "link.bin", "sub/../../secret.bin", "/dev/zero", "pipe"]
 )
-def test_a_model_names_no_data_outside_of_its_folder(place: str, tmp_path: Path) -> None:
+def test_model_with_data_outside_its_folder_is_refused(place: str, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     folder = tmp_path / "model"
     folder.mkdir()
@@ -285,14 +285,14 @@ with mw.open(place / "index", embedder="none") as index:
 
 
 def start_writer(place: Path, name: str, seed: int) -> subprocess.Popen[bytes]:
-    """A process that writes until it is killed, and notes what it does in NAME.log."""
+    """Start a process that writes until it is killed. It logs its calls to NAME.log."""
     words = [sys.executable, "-c", WRITER, str(place), name, str(seed)]
     with (place / f"{name}.log").open("w") as log, (place / f"{name}.err").open("w") as errors:
         return subprocess.Popen(words, stdout=log, stderr=errors, env=environment())
 
 
 @linux_only
-def test_two_writers_and_kills_leave_what_the_calls_reported(tmp_path: Path) -> None:
+def test_index_matches_reported_calls_after_killed_writers(tmp_path: Path) -> None:
     mw.open(tmp_path / "index", embedder="none").close()
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -302,12 +302,12 @@ def test_two_writers_and_kills_leave_what_the_calls_reported(tmp_path: Path) -> 
     for round_ in range(20 if LONG else 2):
         writers = {name: start_writer(tmp_path, name, round_) for name in ("a", "b")}
         try:
-            # both have begun to write, and go on for a while
+            # Wait until both have started to write, then continue for a while.
             until = time.monotonic() + SECONDS
             logs = [tmp_path / f"{name}.log" for name in writers]
             while time.monotonic() < until and any("\nend" not in log.read_text() for log in logs):
                 time.sleep(0.05)
-            assert all("\nend" in log.read_text() for log in logs), "both come to write"
+            assert all("\nend" in log.read_text() for log in logs), "both writers finish a call"
             time.sleep(rng.random() * (5 if LONG else 1))
         finally:
             for writer in writers.values():
@@ -367,8 +367,8 @@ print("refused", refused)
 
 
 @linux_only
-def test_permissions_that_go_while_a_writer_works(tmp_path: Path) -> None:
-    """Each call says so, and what stood stays. Root is held to permissions too, without the capability to pass them over."""
+def test_lost_permissions_during_writes(tmp_path: Path) -> None:
+    """A call without permission reports it, and the index stays intact. Root runs without the override capability."""
     held: list[str] = []
     if os.geteuid() == 0:
         held = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]

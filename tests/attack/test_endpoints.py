@@ -1,4 +1,4 @@
-"""Endpoints that hang, drip, send without end, unpack to gigabytes, answer with nonsense or ask for a pause of a year."""
+"""Endpoints that hang, drip, flood, decompress to gigabytes, answer nonsense or ask for a pause of a year."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Sends = Callable[[socket.socket, Event], None]
 
 
 class Endpoint:
-    """Hands every connection, once a request has come, to a function that sends what it likes."""
+    """A server that reads a request on each connection and passes the connection to a function."""
 
     def __init__(self, sends: Sends) -> None:
         self.requests = 0
@@ -71,7 +71,7 @@ class Endpoint:
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sends], Endpoint]]:
-    """Endpoints whose clients have little patience: so long for a byte, twice that for an answer, unless it is said."""
+    """Endpoints with short client timeouts: PATIENCE per byte and twice that per answer, unless a test sets them."""
     endpoints: list[Endpoint] = []
     monkeypatch.setattr("mergewise.models.endpoint.TIMEOUT", PATIENCE)
     monkeypatch.setattr("mergewise.models.clients.LONGEST", 2 * PATIENCE)
@@ -89,7 +89,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sends], Endpoin
 
 
 def timeout_of(retries: int | None) -> float | None:
-    """Little patience, or that of the environment if it sets the number of tries."""
+    """Return a short timeout, or None to use the environment if it also sets the retries."""
     return None if retries is None else PATIENCE
 
 
@@ -98,7 +98,7 @@ def complete(url: str, retries: int | None = 0) -> Any:
     return run(chat.complete(QUESTION))
 
 
-def collected(url: str, retries: int | None = 0, timeout: float | None = 30) -> list[Any]:
+def collect_stream(url: str, retries: int | None = 0, timeout: float | None = 30) -> list[Any]:
     async def collect() -> list[Any]:
         chat = OpenAIChat("m", base_url=url, retries=retries, timeout=timeout)
         return [piece async for piece in chat.stream(QUESTION)]
@@ -107,7 +107,7 @@ def collected(url: str, retries: int | None = 0, timeout: float | None = 30) -> 
 
 
 def stream(url: str, retries: int | None = 0) -> object:
-    return collected(url, retries, timeout_of(retries))
+    return collect_stream(url, retries, timeout_of(retries))
 
 
 def embed(url: str, retries: int | None = 0) -> object:
@@ -135,7 +135,7 @@ def head_of(name: str) -> bytes:
 
 
 def fails(name: str, endpoint: Endpoint, retries: int = 0) -> ModelError:
-    """What the call raises: always an error of ours, with a hint, in one line."""
+    """Check that the call raises a mergewise error with a hint, in one line. Return the error."""
     with pytest.raises(ModelError) as caught:
         CALLS[name](endpoint.url, retries)
     assert caught.value.hint
@@ -146,15 +146,15 @@ def fails(name: str, endpoint: Endpoint, retries: int = 0) -> ModelError:
 
 @every_call
 def test_an_endpoint_that_hangs(name: str, serve: Callable[[Sends], Endpoint]) -> None:
-    fails(name, serve(lambda connection, over: void(over.wait())))
+    fails(name, serve(lambda connection, over: ignore(over.wait())))
 
 
-def void(_: object) -> None:
-    """Nothing, whatever it is given."""
+def ignore(_: object) -> None:
+    """Ignore the argument."""
 
 
 def drips(first: bytes, piece: bytes) -> Sends:
-    """A piece every tenth of a second, without end."""
+    """Send a piece every tenth of a second, without end."""
 
     def send(connection: socket.socket, over: Event) -> None:
         connection.sendall(first)
@@ -176,7 +176,7 @@ def test_an_endpoint_that_drips(name: str, part: str, serve: Callable[[Sends], E
 
 
 def floods(first: bytes, piece: bytes) -> Sends:
-    """As fast as the client takes it."""
+    """Send pieces as fast as the client reads them."""
 
     def send(connection: socket.socket, over: Event) -> None:
         connection.sendall(first)
@@ -194,7 +194,7 @@ def chunk(content: bytes) -> bytes:
 
 @pytest.fixture
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The size of answers in megabytes: what it is in the long form, little in the short one."""
+    """The size limit of answers in megabytes, lowered in the short form."""
     monkeypatch.setattr("mergewise.models.clients.LONGEST", 120.0)
     monkeypatch.setattr("mergewise.models.endpoint.TIMEOUT", 30.0)
     if LONG:
@@ -229,7 +229,7 @@ def test_an_endpoint_that_sends_too_much(
 
 
 @linux_only
-def test_a_stream_without_end(serve: Callable[[Sends], Endpoint], small_answers: int) -> None:
+def test_endless_stream(serve: Callable[[Sends], Endpoint], small_answers: int) -> None:
     before = memory_mb()
     error = fails("stream", serve(floods(EVENTS + CHUNKED, chunk(EVENT * 20))))
     assert "too large" in error.message
@@ -296,7 +296,7 @@ def test_an_endpoint_that_answers_with_nonsense(name: str, nonsense: str, serve:
 
 
 @every_call
-def test_an_error_of_a_megabyte_is_told_in_short(name: str, serve: Callable[[Sends], Endpoint]) -> None:
+def test_huge_error_is_shortened(name: str, serve: Callable[[Sends], Endpoint]) -> None:
     body = json.dumps({"error": {"message": "no\n" * 300_000}}).encode()
     fails(name, serve(answers("400 Bad Request", body, JSON_TYPE)))
 
@@ -321,11 +321,11 @@ def test_an_endpoint_that_asks_for_a_long_pause(
 
 
 @every_call
-def test_a_head_without_end(name: str, serve: Callable[[Sends], Endpoint]) -> None:
+def test_endless_header(name: str, serve: Callable[[Sends], Endpoint]) -> None:
     fails(name, serve(floods(b"HTTP/1.1 200 OK\r\nX-Long: ", b"a" * 65536)))
 
 
-def test_a_packed_answer_is_read(serve: Callable[[Sends], Endpoint]) -> None:
+def test_compressed_answer_is_read(serve: Callable[[Sends], Endpoint]) -> None:
     body = gzip.compress(json.dumps({"data": [{"index": 0, "embedding": [3.0, 4.0]}]}).encode())
     endpoint = serve(answers("200 OK", body, JSON_TYPE, "Content-Encoding: gzip"))
     assert OpenAIEmbedder("m", retries=0).embed_documents(["a text"]).tolist() == [pytest.approx([0.6, 0.8])]
@@ -344,12 +344,14 @@ def test_a_packed_answer_is_read(serve: Callable[[Sends], Endpoint]) -> None:
         ("<thi", "<thi"),
     ],
 )
-def test_thoughts_are_taken_out_of_pieces(text: str, shown: str, size: int, serve: Callable[[Sends], Endpoint]) -> None:
-    *given, reply = collected(serve(answers("200 OK", events_of(text, size), "Content-Type: text/event-stream")).url)
+def test_thoughts_are_removed_from_pieces(text: str, shown: str, size: int, serve: Callable[[Sends], Endpoint]) -> None:
+    *given, reply = collect_stream(
+        serve(answers("200 OK", events_of(text, size), "Content-Type: text/event-stream")).url
+    )
     assert "".join(given) == reply.text == shown
 
 
-# -- what an endpoint bills
+# -- token usage
 
 
 def chat_answer(text: object = "Cats eat fish.", reason: object = "stop", **rest: object) -> bytes:
@@ -357,8 +359,8 @@ def chat_answer(text: object = "Cats eat fish.", reason: object = "stop", **rest
     return json.dumps({"choices": [choice], **rest}).encode()
 
 
-def billed(usage: str) -> bytes:
-    """A chat completion with this bill, written as it is: no number is too long for JSON."""
+def answer_with_usage(usage: str) -> bytes:
+    """Build a chat completion with this usage as raw JSON, so that numbers can have any length."""
     return chat_answer()[:-1] + b', "usage": ' + usage.encode() + b"}"
 
 
@@ -380,25 +382,25 @@ BILLS = [
 
 @pytest.mark.parametrize(("bill", "counts"), BILLS)
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_bill_is_whole_numbers_or_an_estimate(
+def test_usage_is_whole_numbers_or_an_estimate(
     bill: str, counts: tuple[int, int, bool], streamed: bool, serve: Callable[[Sends], Endpoint]
 ) -> None:
     if streamed:
         event = json.loads(chat_answer())
         event["choices"][0]["delta"] = event["choices"][0].pop("message")
         body = b"data: " + json.dumps(event).encode()[:-1] + b', "usage": ' + bill.encode() + b"}\n\ndata: [DONE]\n\n"
-        reply = collected(serve(answers("200 OK", body, "Content-Type: text/event-stream")).url)[-1]
+        reply = collect_stream(serve(answers("200 OK", body, "Content-Type: text/event-stream")).url)[-1]
     else:
-        reply = complete(serve(answers("200 OK", billed(bill), JSON_TYPE)).url)
+        reply = complete(serve(answers("200 OK", answer_with_usage(bill), JSON_TYPE)).url)
     usage = reply.usage
     assert (usage.calls, usage.input_tokens, usage.output_tokens, usage.estimated) == (1, *counts)
     assert 0 <= usage.cost(3.0, 15.0) < float("inf")
 
 
-def test_a_bill_that_cannot_be_is_named_once(
+def test_impossible_usage_is_reported_once(
     serve: Callable[[Sends], Endpoint], caplog: pytest.LogCaptureFixture
 ) -> None:
-    endpoint = serve(answers("200 OK", billed('{"prompt_tokens": -1, "completion_tokens": 2}'), JSON_TYPE))
+    endpoint = serve(answers("200 OK", answer_with_usage('{"prompt_tokens": -1, "completion_tokens": 2}'), JSON_TYPE))
     chat = OpenAIChat("m", base_url=endpoint.url, retries=0)
     for _ in range(3):
         run(chat.complete(QUESTION))
@@ -407,14 +409,14 @@ def test_a_bill_that_cannot_be_is_named_once(
     ]
 
 
-# -- a key that comes back
+# -- keys echoed by an endpoint
 
 KEY_64 = b64encode(KEY.encode()).decode().rstrip("=")
 ECHOES = [KEY, quote(KEY, safe=""), quote_plus(KEY), KEY_64, json.dumps(KEY)[1:-1]]
 
 
 def echoes(status: str) -> Sends:
-    """The key in every form: in the body, where an error is cut, in the address elsewhere, and in headers."""
+    """Echo the key in every form: in the body, in a truncated error, in a redirect address, and in headers."""
     echo = " | ".join(ECHOES)
     body = json.dumps({"error": {"message": f"bad key {echo}" + "x" * 120 + KEY, "code": echo, "type": KEY}}).encode()
     return answers(status, body, JSON_TYPE, f"Location: http://h/{echo}?key={KEY}", f"WWW-Authenticate: {echo}")
@@ -429,11 +431,13 @@ def test_an_echoed_key_is_masked(name: str, status: str, serve: Callable[[Sends]
     error = fails(name, serve(echoes(status)))
     for part in (KEY[:12], *ECHOES):
         assert part not in error.message + error.hint + repr(error) + str(error.args)
-    assert "***" in str(error) or (name, status[:3]) == ("score", "400"), "who asks in two forms quotes neither refusal"
+    assert "***" in str(error) or (name, status[:3]) == ("score", "400"), (
+        "the scorer tries two forms and quotes neither error"
+    )
 
 
 @every_call
-def test_a_key_in_the_name_of_a_packing_is_masked(name: str, serve: Callable[[Sends], Endpoint]) -> None:
+def test_key_in_a_content_encoding_is_masked(name: str, serve: Callable[[Sends], Endpoint]) -> None:
     error = fails(name, serve(answers("200 OK", b"{}", JSON_TYPE, f"Content-Encoding: {'x' * 30}{KEY}")))
     assert "content encoding" in error.message and KEY[:6] not in str(error)
 
@@ -451,14 +455,16 @@ def test_a_password_in_an_address_is_masked(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
 @pytest.mark.parametrize("form", range(len(ECHOES)))
-def test_a_key_in_an_answer_is_masked_in_pieces_too(form: int, size: int, serve: Callable[[Sends], Endpoint]) -> None:
+def test_key_in_an_answer_is_masked_in_pieces_too(form: int, size: int, serve: Callable[[Sends], Endpoint]) -> None:
     text = f"Your key is {ECHOES[form]}, and it begins with {KEY[:7]}."
-    *given, reply = collected(serve(answers("200 OK", events_of(text, size), "Content-Type: text/event-stream")).url)
+    *given, reply = collect_stream(
+        serve(answers("200 OK", events_of(text, size), "Content-Type: text/event-stream")).url
+    )
     assert "".join(given) == reply.text == f"Your key is ***, and it begins with {KEY[:7]}."
     assert complete(serve(answers("200 OK", chat_answer(text), JSON_TYPE)).url).text == reply.text
 
 
-def test_short_words_for_keys_are_no_secrets(serve: Callable[[Sends], Endpoint]) -> None:
+def test_short_keys_are_not_masked(serve: Callable[[Sends], Endpoint]) -> None:
     for word in ("none", "EMPTY", "ollama"):
         remember_key(word)
         assert masked(f"{word} is a word") == f"{word} is a word"
@@ -478,7 +484,7 @@ def events_of(text: str, size: int) -> bytes:
 
 
 def in_pieces(body: bytes, size: int) -> Sends:
-    """The body in HTTP chunks of so many bytes, each sent alone."""
+    """Send the body in HTTP chunks of `size` bytes, one at a time."""
 
     def send(connection: socket.socket, over: Event) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -492,18 +498,18 @@ def in_pieces(body: bytes, size: int) -> Sends:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_characters_may_arrive_in_pieces(size: int, serve: Callable[[Sends], Endpoint]) -> None:
-    """UTF-8 is cut wherever it may be: within letters, emoji, and the end of a line."""
+    """UTF-8 may be cut anywhere: within letters, emoji, and line ends."""
     text = "Füchse fressen 🐟 und 漢字 \u2028 e\u0301."
     choices = [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}]
     event = json.dumps({"choices": choices}, ensure_ascii=False).replace("\u2028", "\\u2028")
-    *given, reply = collected(serve(in_pieces(f"data: {event}\r\n\r\n".encode(), size)).url)
+    *given, reply = collect_stream(serve(in_pieces(f"data: {event}\r\n\r\n".encode(), size)).url)
     assert "".join(given) == reply.text == text
 
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3}
 BILL = event_of({}, usage=USAGE)
 WORDS = [event_of({"content": "Cats "}), event_of({"content": "eat fish."}, "stop")]
-# all of them say "Cats eat fish."
+# Each stream says "Cats eat fish."
 STREAMS = {
     "usage twice": [WORDS[0], event_of({}, usage={**USAGE, "completion_tokens": 1}), WORDS[1], BILL],
     "usage in the middle": [WORDS[0], BILL, *WORDS[1:]],
@@ -514,12 +520,12 @@ STREAMS = {
     "nulls": [event_of(None), event_of(dict.fromkeys(("content", "role", "tool_calls"))), *WORDS, event_of(None)],
     "no choices before": [b'data: {"choices": [], "prompt_filter_results": []}\n\n', *WORDS],
     "thoughts apart": [event_of({"reasoning_content": "They want fish."}), *WORDS],
-    "thoughts that are no text": [event_of({"reasoning": {"a": 1}}), *WORDS],
+    "thoughts as an object": [event_of({"reasoning": {"a": 1}}), *WORDS],
     "two ends": [*WORDS, event_of({}, "length")],
     "two ends the other way": [WORDS[0], event_of({}, "length"), WORDS[1]],
     "filtered": [WORDS[0], event_of({"content": "eat fish."}, "content_filter")],
     "a refusal": [event_of({"refusal": "Cats "}), event_of({"refusal": "eat fish."}, "stop")],
-    "a call of a tool beside it": [event_of({"tool_calls": [{"index": 0, "function": {"name": "f"}}]}), *WORDS],
+    "with a tool call": [event_of({"tool_calls": [{"index": 0, "function": {"name": "f"}}]}), *WORDS],
     "other choices": [
         b'data: {"choices": [{"index": 0, "delta": {"content": "Cats "}}, {"index": 1, "delta": {"content": "No"}}]}\n\n',
         WORDS[1],
@@ -529,9 +535,9 @@ CUT = ("two ends", "two ends the other way", "filtered")
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_what_streams_may_look_like(name: str, serve: Callable[[Sends], Endpoint]) -> None:
+def test_forms_of_streams(name: str, serve: Callable[[Sends], Endpoint]) -> None:
     events = STREAMS[name]
-    *given, reply = collected(serve(in_pieces(b"".join(events), 1000)).url)
+    *given, reply = collect_stream(serve(in_pieces(b"".join(events), 1000)).url)
     assert "".join(given) == reply.text == "Cats eat fish."
     assert reply.complete is (name not in CUT)
     if any(b"usage" in event for event in events):
@@ -539,7 +545,7 @@ def test_what_streams_may_look_like(name: str, serve: Callable[[Sends], Endpoint
     else:
         assert reply.usage.estimated and reply.usage.output_tokens >= WRITTEN
     if name == "thoughts apart":
-        assert reply.usage.output_tokens > WRITTEN, "thoughts are billed too"
+        assert reply.usage.output_tokens > WRITTEN, "thoughts count as output tokens"
 
 
 @pytest.mark.parametrize(
@@ -552,12 +558,12 @@ def test_what_streams_may_look_like(name: str, serve: Callable[[Sends], Endpoint
         (chat_answer(None, "length", reasoning_content="They want it."), "", False),
     ],
 )
-def test_what_answers_may_look_like(message: bytes, text: str, whole: bool, serve: Callable[[Sends], Endpoint]) -> None:
+def test_forms_of_answers(message: bytes, text: str, whole: bool, serve: Callable[[Sends], Endpoint]) -> None:
     reply = complete(serve(answers("200 OK", message, JSON_TYPE)).url)
     assert (reply.text, reply.complete) == (text, whole)
 
 
-def test_an_answer_that_is_only_a_call_of_a_tool_is_an_error(serve: Callable[[Sends], Endpoint]) -> None:
+def test_answer_with_only_a_tool_call_is_an_error(serve: Callable[[Sends], Endpoint]) -> None:
     calls = [{"index": 0, "id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
     whole = serve(answers("200 OK", chat_answer(None, tool_calls=calls), JSON_TYPE))
     assert "a tool" in fails("complete", whole).message
@@ -565,26 +571,26 @@ def test_an_answer_that_is_only_a_call_of_a_tool_is_an_error(serve: Callable[[Se
     assert "a tool" in fails("stream", serve(in_pieces(body, 1000))).message
 
 
-def test_an_error_in_an_answer_that_counts_as_good_is_quoted(serve: Callable[[Sends], Endpoint]) -> None:
+def test_error_in_a_200_response_is_quoted(serve: Callable[[Sends], Endpoint]) -> None:
     body = json.dumps({"error": {"message": f"no credits for {KEY}"}}).encode()
     error = fails("complete", serve(answers("200 OK", body, JSON_TYPE)))
     assert "no credits for ***" in error.message
 
 
-# -- patience
+# -- timeouts
 
 
 @every_call
-def test_patience_comes_from_the_environment(
+def test_timeout_and_retries_come_from_the_environment(
     name: str, serve: Callable[[Sends], Endpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mergewise.models.clients.LONGEST", 60.0)
     monkeypatch.setenv("MERGEWISE_TIMEOUT", "0.4")
     monkeypatch.setenv("MERGEWISE_RETRIES", "1")
-    endpoint = serve(lambda connection, over: void(over.wait()))
+    endpoint = serve(lambda connection, over: ignore(over.wait()))
     with pytest.raises(ModelError):
         CALLS[name](endpoint.url, None)
-    # on a busy machine the endpoint counts later than the client gives up
+    # On a busy machine the endpoint may count the request after the client's timeout.
     assert until(lambda: endpoint.requests >= 2) and endpoint.requests == 2
     for variable, wrong in (("MERGEWISE_TIMEOUT", "soon"), ("MERGEWISE_TIMEOUT", "0"), ("MERGEWISE_RETRIES", "-1")):
         monkeypatch.setenv("MERGEWISE_TIMEOUT", "1")
@@ -594,14 +600,14 @@ def test_patience_comes_from_the_environment(
 
 
 @every_call
-def test_a_silent_endpoint_is_named(
+def test_silent_endpoint_is_reported(
     name: str, serve: Callable[[Sends], Endpoint], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once for all calls that wait, and again when it has been silent for twice as long."""
+    """One notice for all waiting calls, and another after twice the time."""
     monkeypatch.setattr("mergewise.models.clients.SILENT", 0.1)
     monkeypatch.setattr("mergewise.models.clients._last_notice", -1.0)
     monkeypatch.setattr("mergewise.models.clients.LONGEST", 0.35)
     with caplog.at_level(logging.INFO, "mergewise.waiting"):
-        fails(name, serve(lambda connection, over: void(over.wait())))
+        fails(name, serve(lambda connection, over: ignore(over.wait())))
     told = [record.getMessage() for record in caplog.records if record.name == "mergewise.waiting"]
     assert 1 <= len(told) <= 2 and all(" silent for " in line for line in told)

@@ -1,4 +1,4 @@
-"""What may stand in a folder: pipes, sockets, devices, loops of links, depths, a hundred thousand files, a line of 50 MB."""
+"""Hostile folders: pipes, sockets, devices, circular links, deep paths, a hundred thousand files, a line of 50 MB."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.readers import find_files
-from tests.attack.support import LONG, command, linux_only, measured, posix_only
+from tests.attack.support import LONG, command, linux_only, posix_only, run_measured
 
 pytestmark = posix_only
 
@@ -33,7 +33,7 @@ def failures(report: mw.types.AddReport) -> dict[str, str]:
     return {failure.source: failure.reason for failure in report.failed}
 
 
-def test_what_is_no_file_is_named_and_never_read(tmp_path: Path) -> None:
+def test_special_files_are_reported_and_never_read(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     write(docs, "real.md", "Owls eat mice.\n")
     os.mkfifo(docs / "pipe.md")
@@ -50,7 +50,7 @@ def test_what_is_no_file_is_named_and_never_read(tmp_path: Path) -> None:
     (docs / "folder.md").mkdir()
     (docs / "again.md").symlink_to(docs / "real.md")
     with socket.socket(socket.AF_UNIX) as listening:
-        os.chdir(docs)  # a socket's path is short
+        os.chdir(docs)  # a socket's path must be short
         listening.bind("talk.md")
         os.chdir(tmp_path)
         index = opened(tmp_path)
@@ -69,7 +69,7 @@ def test_what_is_no_file_is_named_and_never_read(tmp_path: Path) -> None:
         assert index.check() == []
 
 
-def test_a_file_of_a_terabyte_is_refused_by_its_size(tmp_path: Path) -> None:
+def test_file_of_a_terabyte_is_refused_by_its_size(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     write(docs, "real.md", "Owls eat mice.\n")
     with (docs / "sparse.md").open("wb") as file:
@@ -78,8 +78,8 @@ def test_a_file_of_a_terabyte_is_refused_by_its_size(tmp_path: Path) -> None:
     assert report.added == 1 and failures(report) == {"docs/sparse.md": "larger than 200 MB"}
 
 
-def test_folders_within_folders(tmp_path: Path) -> None:
-    """Deeper than Python calls itself, and then longer than a path may be."""
+def test_deeply_nested_folders(tmp_path: Path) -> None:
+    """Deeper than Python's recursion limit, then longer than a path may be."""
     docs = tmp_path / "docs"
     write(docs, "first.md", "Owls eat mice.\n")
     write(docs, "z/last.md", "Bats eat moths.\n")
@@ -97,11 +97,11 @@ def test_folders_within_folders(tmp_path: Path) -> None:
         assert all("long" in reason for reason in failures(report).values())
     finally:
         os.chdir(docs)
-        os.system("rm -rf d")  # Python's own removal calls itself
+        os.system("rm -rf d")  # shutil.rmtree is recursive
         os.chdir(before)
 
 
-def test_the_order_of_a_folder_stays(tmp_path: Path) -> None:
+def test_order_of_a_folder_is_stable(tmp_path: Path) -> None:
     for name in ("b/2.md", "a.md", "b.md", "b/1.md", "c/x/3.md", "c/4.md", ".hidden/5.md"):
         write(tmp_path, name, "x")
     found = [path.relative_to(tmp_path).as_posix() for path in find_files([tmp_path])]
@@ -116,10 +116,10 @@ def test_many_small_files(tmp_path: Path) -> None:
         if number % 1000 == 0:
             folder.mkdir(parents=True)
         (folder / f"{number}.md").write_text(f"# Note {number}\n\nThe value of item {number} is {number * 7}.\n")
-    done, megabytes = measured(tmp_path, "index", "docs", "--embedder", "none", "--json")
+    done, megabytes = run_measured(tmp_path, "index", "docs", "--embedder", "none", "--json")
     assert done.code == 0 and json.loads(done.out)["added"] == count
     assert megabytes < 3000
-    again, _ = measured(tmp_path, "index", "docs", "--sync", "--json")
+    again, _ = run_measured(tmp_path, "index", "docs", "--sync", "--json")
     assert json.loads(again.out)["unchanged"] == count
     found = command(tmp_path, "ask", f"What is the value of item {count - 1}?", "--json")
     assert str((count - 1) * 7) in found.out
@@ -148,12 +148,14 @@ LINES: dict[str, Callable[[int], str]] = {
 @linux_only
 @pytest.mark.parametrize("name", LINES if LONG else ["all"])
 def test_one_line(name: str, tmp_path: Path) -> None:
-    """One line of 8 MB of a kind (short: of every kind, 400 kB each, together)."""
+    """One line of 8 MB of one kind. Short form: all kinds together, 400 kB each."""
     names = list(LINES) if name == "all" else [name]
     size = LINE_MB * 1_000_000 // (1 if LONG else 20)
     for one in names:
         write(tmp_path / "docs", one, LINES[one](size))
-    done, megabytes = measured(tmp_path, "index", "docs", *map("docs/{}".format, names), "--embedder", "none", "--json")
+    done, megabytes = run_measured(
+        tmp_path, "index", "docs", *map("docs/{}".format, names), "--embedder", "none", "--json"
+    )
     report = json.loads(done.out)
     assert report["added"] + len(report["failed"]) == len(names)
     assert all(failure["reason"] for failure in report["failed"])
@@ -195,7 +197,7 @@ def test_deep_nesting(tmp_path: Path) -> None:
     for name, text in DEEP.items():
         write(tmp_path / "docs", name, text)
     named = [f"docs/{name}" for name in DEEP]
-    done, megabytes = measured(tmp_path, "index", *named, "--embedder", "none", "--json")
+    done, megabytes = run_measured(tmp_path, "index", *named, "--embedder", "none", "--json")
     report = json.loads(done.out)
     assert report["added"] + len(report["failed"]) == len(DEEP)
     assert {failure["source"] for failure in report["failed"]} <= set(named)
@@ -206,15 +208,15 @@ def test_deep_nesting(tmp_path: Path) -> None:
     assert command(tmp_path, "check").code == 0
 
 
-def test_names_that_are_no_unicode_fail_alone(tmp_path: Path) -> None:
-    """On every run: the second one asks the index for what it holds of them."""
+def test_file_with_an_invalid_name_fails_alone(tmp_path: Path) -> None:
+    """On every run: the second run looks these names up in the index."""
     docs = tmp_path / "docs"
     write(docs, "owls.md", "Owls eat mice.\n")
     odd = os.fsdecode(b"bytes\xff.md")
     try:
         write(docs, odd, "Bats eat moths.\n")
     except OSError:
-        pytest.skip("this file system takes no such name")
+        pytest.skip("this file system does not support such a name")
     index = opened(tmp_path)
     for added in (1, 0):
         report = index.add(docs)
@@ -231,12 +233,12 @@ def test_names_that_are_no_unicode_fail_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [-1, 0, 2**31, 2**33, 2**40, -(2**40)])
 def test_times_of_files(tmp_path: Path, seconds: int) -> None:
-    """Before there were calendars, and after; and one that goes back while the content changes."""
+    """Times before and after calendar dates, and a time that goes back while the content changes."""
     path = write(tmp_path / "docs", "owls.md", "Owls eat mice.\n")
     try:
         os.utime(path, (seconds, seconds))
     except (OSError, OverflowError):
-        pytest.skip("this file system takes no such time")
+        pytest.skip("this file system does not support such a time")
     index = opened(tmp_path)
     assert index.add(path.parent).added == 1
     path.write_text("Owls eat voles.\n")
@@ -247,6 +249,6 @@ def test_times_of_files(tmp_path: Path, seconds: int) -> None:
     assert index.check() == []
 
 
-def test_nothing_is_asked_of_the_interpreter() -> None:
-    """No limit of Python's was moved to get here."""
+def test_interpreter_limits_are_unchanged() -> None:
+    """Parsing must not change the interpreter's limits."""
     assert sys.getrecursionlimit() <= 3000

@@ -1,4 +1,4 @@
-"""An index that somebody else made: what it names, links and pipes inside of it, numbers that lie; folders without sense."""
+"""Indexes made by somebody else: hostile manifests, links and pipes, wrong numbers, and senseless folders."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ USES = EVERY if LONG else [["ask", QUESTION], ["check", "--repair"], ["index", "
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an index and a new document, as it would be cloned."""
+    """A folder with an index and a new document, as after cloning."""
     folder = tmp_path_factory.mktemp("somebody")
     with mw.open(folder / "mergewise.index", embedder="none") as index:
         index.add(DOCUMENTS)
@@ -60,7 +60,7 @@ def clone(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of a user who has not seen any index yet."""
+    """The home folder of a user who has not used an index yet."""
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
@@ -70,10 +70,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(cwd: Path, *words: str, **more: str) -> Done:
-    """The command; in the short form within this process, which costs a tenth."""
+    """Run a command, in the short form within this process (a tenth of the time)."""
     if LONG:
         done = run_text(words, cwd, environment(**more))
-        return Done(done.returncode, done.stdout, done.stderr).held()
+        return Done(done.returncode, done.stdout, done.stderr).checked()
     out, err, log = io.StringIO(), io.StringIO(), logging.getLogger("mergewise")
     handlers = list(log.handlers)
     with (
@@ -85,7 +85,7 @@ def command(cwd: Path, *words: str, **more: str) -> Done:
     ):
         code = main.run()
     log.handlers[:] = handlers
-    return Done(code, out.getvalue(), err.getvalue()).held()
+    return Done(code, out.getvalue(), err.getvalue()).checked()
 
 
 def edit(folder: Path, **fields: object) -> None:
@@ -101,7 +101,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("spec", ["st:./model", "openai:text-embedding-3-small"] if LONG else ["st:./model"])
-def test_an_index_names_no_embedder_that_its_user_did_not_name(clone: Path, home: Path, spec: str) -> None:
+def test_embedder_of_a_foreign_index_is_not_loaded(clone: Path, home: Path, spec: str) -> None:
     edit(clone, embedder=spec, dimension=384)
     for words in (["ask", QUESTION], ["compare", QUESTION], ["index", "new.md"], ["check", "--repair"]):
         done = command(clone, *words)
@@ -109,7 +109,7 @@ def test_an_index_names_no_embedder_that_its_user_did_not_name(clone: Path, home
         assert f"'{spec}'" in done.err and f"--embedder {spec}" in done.err, words
     with mw.open(clone / "mergewise.index") as index, pytest.raises(UsageError, match="untrusted embedder"):
         index.ask(QUESTION)
-    # what needs no embedder goes on
+    # Commands that need no embedder work.
     for words in (["info"], ["show", "note1"], ["remove", "note0"]):
         assert command(clone, *words).code == 0, words
 
@@ -118,7 +118,7 @@ LACKING = "st:./model"
 
 
 def is_loaded(folder: Path, *words: str, **more: str) -> bool:
-    """Whether the embedder of the index would be loaded: what it takes is not installed here."""
+    """Check that the command would load the index's embedder, whose package is not installed here."""
     done = command(folder, *(words or ("ask", QUESTION)), **more)
     refused = "untrusted embedder" in done.err
     assert refused or "is not installed" in done.err, done.err
@@ -127,7 +127,7 @@ def is_loaded(folder: Path, *words: str, **more: str) -> bool:
 
 @pytest.fixture
 def foreign(clone: Path, home: Path) -> Path:
-    """A clone whose index names a model in its folder."""
+    """A clone with a manifest that names a model in its folder."""
     if "sentence_transformers" in sys.modules or shutil.which("sentence-transformers"):
         pytest.skip("sentence-transformers is installed")
     edit(clone, embedder=LACKING, dimension=384)
@@ -135,19 +135,19 @@ def foreign(clone: Path, home: Path) -> Path:
     return clone
 
 
-def test_it_is_named_once_for_each_index(foreign: Path, home: Path) -> None:
+def test_embedder_is_trusted_once_per_index(foreign: Path, home: Path) -> None:
     assert is_loaded(foreign, "ask", QUESTION, "--embedder", LACKING)
     assert is_loaded(foreign) and is_loaded(foreign, "index", "new.md")
     edit(foreign, embedder="st:./other")
-    assert not is_loaded(foreign), "another embedder was named"
+    assert not is_loaded(foreign), "another embedder was trusted"
     edit(foreign, embedder=LACKING)
     moved = foreign.rename(foreign.parent / "elsewhere")
-    assert not is_loaded(moved), "another index was named"
+    assert not is_loaded(moved), "another index was trusted"
     assert is_loaded(moved, "check", "--repair", "-e", LACKING) and is_loaded(moved)
-    assert not is_loaded(moved, XDG_STATE_HOME=str(home / "other")), "somebody else named it"
+    assert not is_loaded(moved, XDG_STATE_HOME=str(home / "other")), "another user trusted it"
 
 
-def test_the_user_s_environment_and_configuration_name_it_the_folder_s_does_not(foreign: Path, home: Path) -> None:
+def test_user_configuration_can_trust_an_embedder_but_folder_configuration_cannot(foreign: Path, home: Path) -> None:
     (foreign / "mergewise.toml").write_text(f'embedder = "{LACKING}"\n')
     assert not is_loaded(foreign)
     (foreign / "mergewise.toml").unlink()
@@ -164,12 +164,12 @@ def test_the_user_s_environment_and_configuration_name_it_the_folder_s_does_not(
     assert not any(is_loaded(foreign, *words) for words in measuring)
     own.write_text(f'trust = ["{foreign}"]\n')
     state = str(home / "states")
-    # whoever asks first has it remembered, so each has a state of its own
+    # The first command records the embedder, so each command has its own state.
     assert all(is_loaded(foreign, *words, XDG_STATE_HOME=f"{state}{i}") for i, words in enumerate(measuring))
     assert is_loaded(foreign)
 
 
-def test_ways_to_name_it(foreign: Path, home: Path) -> None:
+def test_ways_to_trust_an_embedder(foreign: Path, home: Path) -> None:
     assert is_loaded(foreign, MERGEWISE_EMBEDDER=LACKING, XDG_STATE_HOME=str(home / "other"))
     own = home / "config/mergewise/mergewise.toml"
     own.parent.mkdir(parents=True)
@@ -178,7 +178,7 @@ def test_ways_to_name_it(foreign: Path, home: Path) -> None:
 
 
 class Library(ModuleType):
-    """sentence-transformers, as far as it is used; it records how models are loaded."""
+    """A fake sentence-transformers module that records how models are loaded."""
 
     __version__ = "6.0.0"
 
@@ -204,7 +204,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     return library
 
 
-def test_who_makes_an_index_never_names_its_embedder_again(tmp_path: Path, home: Path, library: Library) -> None:
+def test_embedder_of_an_own_index_is_trusted(tmp_path: Path, home: Path, library: Library) -> None:
     with mw.open(tmp_path / "index", embedder=LACKING) as index:
         index.add(DOCUMENTS)
     with mw.open(tmp_path / "index") as index:
@@ -215,7 +215,7 @@ def test_who_makes_an_index_never_names_its_embedder_again(tmp_path: Path, home:
     record.unlink()
     with mw.open(tmp_path / "index") as index, pytest.raises(UsageError, match="name it once"):
         index.add(mw.Document("more", "More owls."))
-    # where nothing can be remembered, it is named each time
+    # Without a writable state folder, the embedder must be named each time.
     shutil.rmtree(home / "state")
     (home / "state").write_text("")
     for _ in range(2):
@@ -227,19 +227,19 @@ def test_who_makes_an_index_never_names_its_embedder_again(tmp_path: Path, home:
 
 
 @pytest.mark.parametrize("kind", ["embedder", "reranker"])
-def test_own_code_of_a_model_is_never_run(library: Library, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_code_of_a_model_is_never_run(library: Library, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     load: Callable[[str], object] = load_embedder if kind == "embedder" else load_reranker
     spec = "st:./model" if kind == "embedder" else "cross-encoder:./model"
     load(spec)
     assert library.loaded[-1]["trust_remote_code"] is False
-    # which runs that of a folder whatever it is told
+    # This version runs a folder's code regardless of trust_remote_code.
     monkeypatch.setattr(library, "__version__", "5.9.1", raising=False)
     with pytest.raises(MissingExtra, match=r"5\.9\.1 runs code"):
         load(spec)
     assert len(library.loaded) == 1
 
 
-def test_transformers_does_not_ask_on_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transformers_does_not_prompt_on_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
 
     def from_pretrained(name: str, **options: Any) -> None:
@@ -273,7 +273,7 @@ BROKEN: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("package", BROKEN)
-def test_a_broken_installation_is_not_a_missing_one(
+def test_broken_installation_is_not_reported_as_missing(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / package).mkdir()
@@ -305,7 +305,7 @@ PLACES = [
 
 
 def plant(index: Path, place: str, make: Callable[[Path, Path | None], None]) -> None:
-    """Put something else in the place of what stands there, which is moved away and given to `make`."""
+    """Move the existing file away and call `make` with its path and its new place."""
     path = index / place
     real = None
     if path.exists():
@@ -314,7 +314,7 @@ def plant(index: Path, place: str, make: Callable[[Path, Path | None], None]) ->
 
 
 @pytest.mark.parametrize("place", PLACES if LONG else PLACES[:6])
-def test_links_in_an_index_lead_nowhere(clone: Path, tmp_path: Path, home: Path, place: str) -> None:
+def test_links_in_an_index_are_refused(clone: Path, tmp_path: Path, home: Path, place: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "old.arrow").write_text("mine")
@@ -339,14 +339,14 @@ def test_links_in_an_index_lead_nowhere(clone: Path, tmp_path: Path, home: Path,
 
 @pytest.mark.parametrize("place", PLACES if LONG else [NAME, "mapped/leaf-rows-1.arrow", ".lock", "leaf.lance/data"])
 @pytest.mark.parametrize("kind", ["pipe", "socket"] if LONG else ["pipe"])
-def test_pipes_in_an_index_are_not_waited_for(
+def test_pipes_in_an_index_are_refused(
     clone: Path, home: Path, place: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def make(path: Path, real: Path | None) -> None:
         if kind == "pipe":
             os.mkfifo(path)
             return
-        monkeypatch.chdir(path.parent)  # a socket's name is short
+        monkeypatch.chdir(path.parent)  # a socket's path must be short
         with socket.socket(socket.AF_UNIX) as made:
             made.bind(path.name)
 
@@ -356,13 +356,13 @@ def test_pipes_in_an_index_are_not_waited_for(
         assert done.code in (1, 2) and "regular file" in done.err + done.out, (words, done)
 
 
-def test_a_link_to_an_index_is_the_user_s_own(clone: Path, home: Path) -> None:
+def test_user_may_link_to_an_index(clone: Path, home: Path) -> None:
     (clone / "link").symlink_to("mergewise.index")
     assert command(clone, "ask", QUESTION, "-i", "link").code == 0
     assert command(clone, "index", "new.md", "-i", "link").code == 0
 
 
-def test_a_default_index_that_leads_out_of_its_folder_is_not_meant(clone: Path, home: Path, tmp_path: Path) -> None:
+def test_default_index_linked_out_of_its_folder_is_refused(clone: Path, home: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.index"
     (clone / "mergewise.index").rename(mine)
     (clone / "mergewise.index").symlink_to(mine)
@@ -375,7 +375,7 @@ def test_a_default_index_that_leads_out_of_its_folder_is_not_meant(clone: Path, 
 
 
 @pytest.mark.parametrize("name", ["replies.sqlite3", "replies.sqlite3-journal"] if LONG else ["replies.sqlite3"])
-def test_links_in_a_cache_lead_nowhere(clone: Path, home: Path, name: str) -> None:
+def test_links_in_a_cache_are_refused(clone: Path, home: Path, name: str) -> None:
     (clone / "mergewise.toml").write_text('cache = "answers"\n')
     (clone / "answers").mkdir()
     (clone / "precious").write_text("")
@@ -384,11 +384,11 @@ def test_links_in_a_cache_lead_nowhere(clone: Path, home: Path, name: str) -> No
     assert done.code == 2 and "expected a regular file" in done.err and (clone / "precious").read_text() == ""
 
 
-# -- numbers and names that lie
+# -- false numbers and names
 
 
 def use_all(folder: Path, *, changing: bool = True) -> None:
-    """What a user does with an index. Errors are those of mergewise alone."""
+    """Use and change the index. Only mergewise errors may occur."""
     uses: list[Callable[[mw.Index], object]] = [
         lambda index: (len(index), index.documents(), index.duplicates(), repr(index)),
         lambda index: index.ask(QUESTION),
@@ -420,18 +420,18 @@ VALUES = st.recursive(
 
 
 def places(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """The ways to all values inside a JSON value."""
+    """Yield the paths to all values inside a JSON value."""
     yield path
     if isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from places(inner, (*path, key))
 
 
-# which value of a manifest is replaced, as a share of all of them, and by what
+# The position of the value to replace, as a share of all values, and its replacement.
 LIE = st.tuples(st.floats(0, 1, exclude_max=True), VALUES)
 
 
-def lie(manifest: dict[str, Any], share: float, value: object) -> str:
+def with_false_value(manifest: dict[str, Any], share: float, value: object) -> str:
     ways = list(places(manifest))
     whole: Any = {"manifest": manifest}
     *outer, last = ("manifest", *ways[int(share * len(ways))])
@@ -444,14 +444,16 @@ def lie(manifest: dict[str, Any], share: float, value: object) -> str:
 
 @settings(max_examples=400 if LONG else 8, suppress_health_check=list(HealthCheck), deadline=None)
 @given(LIE)
-def test_a_manifest_that_lies(made: Path, tmp_path_factory: pytest.TempPathFactory, what: tuple[float, object]) -> None:
+def test_manifest_with_a_random_value(
+    made: Path, tmp_path_factory: pytest.TempPathFactory, what: tuple[float, object]
+) -> None:
     folder = tmp_path_factory.mktemp("lying")
     (folder / "precious.lance/_versions").mkdir(parents=True)
     for version in (18446744073709551614, 18446744073709551613):
         (folder / f"precious.lance/_versions/{version}.manifest").write_text("mine")
     index = Path(shutil.copytree(made / "mergewise.index", folder / "index"))
     manifest = json.loads((index / NAME).read_text())
-    (index / NAME).write_text(lie(manifest, *what))
+    (index / NAME).write_text(with_false_value(manifest, *what))
     use_all(index)
     assert {path.name for path in folder.iterdir()} == {"precious.lance", "index"}
     assert set(snapshot(folder / "precious.lance").values()) == {b"mine"}
@@ -459,7 +461,7 @@ def test_a_manifest_that_lies(made: Path, tmp_path_factory: pytest.TempPathFacto
     shutil.rmtree(folder)
 
 
-# so many conditions, one for each run, end the database's parser, and the process with it
+# With a filter condition per run, the database's parser would crash the process.
 RUNS = 100_000 if LONG else 2_000
 
 LIES: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -495,7 +497,7 @@ LIES: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_lies_of_a_manifest(clone: Path, home: Path, name: str) -> None:
+def test_false_values_in_a_manifest(clone: Path, home: Path, name: str) -> None:
     index = clone / "mergewise.index"
     raw = json.loads((index / NAME).read_text())
     LIES[name](raw)
@@ -503,7 +505,7 @@ def test_lies_of_a_manifest(clone: Path, home: Path, name: str) -> None:
     use_all(index, changing=LONG or name in ("ids far away", "a table elsewhere", "vectors without an embedder"))
 
 
-def test_numbers_that_are_taken_are_found_and_mended(clone: Path, home: Path) -> None:
+def test_reused_numbers_are_found_and_repaired(clone: Path, home: Path) -> None:
     edit(clone, next_id=1, next_number=1, mapped={})
     done = command(clone, "check")
     assert done.code == 1 and "already in use" in done.out
@@ -515,27 +517,27 @@ def test_numbers_that_are_taken_are_found_and_mended(clone: Path, home: Path) ->
     "content",
     ["[" * 200_000, '{"format": ' * 50_000, '{"format": 1e999}', '{"format": ' + "9" * 5000 + "}", "\ufffe", '"3"'],
 )
-def test_manifests_that_are_none(clone: Path, home: Path, content: str) -> None:
+def test_invalid_manifests(clone: Path, home: Path, content: str) -> None:
     (clone / "mergewise.index" / NAME).write_text(content, encoding="utf-16" if content == "\ufffe" else "utf-8")
     for words in (["ask", QUESTION], ["check", "--repair"]):
         assert command(clone, *words).code in (1, 2)
 
 
-def test_a_manifest_without_end(clone: Path, home: Path) -> None:
+def test_endless_manifest(clone: Path, home: Path) -> None:
     os.truncate(clone / "mergewise.index" / NAME, 1 << 40)
     done = command(clone, "ask", QUESTION)
     assert done.code == 2 and "larger than" in done.err
 
 
-# -- files that lie
+# -- false files
 
 
 def segments(index: Path) -> list[Path]:
     return sorted((index / "mapped").glob("*-rows-*.arrow"))
 
 
-def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """The same file with another table in it."""
+def rewrite_table(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Replace the table of a file."""
     table = change(pa.ipc.open_file(path.read_bytes()).read_all())
     with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
         writer.write_table(table)
@@ -546,14 +548,14 @@ def with_column(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
 
 
 def outside(table: pa.Table, column: str) -> pa.Table:
-    """A dictionary whose numbers lead outside."""
+    """Replace a column by a dictionary array with indices out of range."""
     numbers = pa.array([2**30] * len(table), pa.int32())
     lying = pa.DictionaryArray.from_arrays(numbers, pa.array(["x"]), safe=False)
     return with_column(table, column, lying)
 
 
 def nested(table: pa.Table, column: str) -> pa.Table:
-    """A list of texts whose offsets lead outside, but for the first and the last."""
+    """Replace a column by lists of texts with offsets out of range, except the first and the last."""
     offsets = np.array([0, *[2**30] * (len(table) - 1), 1], np.int32)
     texts = pa.StringArray.from_buffers(len(table), pa.py_buffer(offsets), pa.py_buffer(b"x"))
     lists = pa.ListArray.from_arrays(pa.array(range(len(table) + 1), pa.int32()), texts)
@@ -573,10 +575,10 @@ FILES: dict[str, Callable[[pa.Table], pa.Table]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_mapped_files_that_lie(clone: Path, home: Path, name: str) -> None:
+def test_false_values_in_mapped_files(clone: Path, home: Path, name: str) -> None:
     index = clone / "mergewise.index"
     for path in segments(index):
-        rewritten(path, FILES[name])
+        rewrite_table(path, FILES[name])
     for words in (["ask", QUESTION], ["check"]):
         assert command(clone, *words).code in (0, 1)
     if LONG or name == "dictionary":
@@ -625,14 +627,14 @@ def config_case(path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("line", ['cache = "a\\u0000b"', 'index = "loop"', 'tokenizer = "pipe"', 'index = "\\ud800"'])
-def test_places_that_a_folder_names(clone: Path, home: Path, line: str) -> None:
+def test_invalid_paths_in_a_folder_configuration(clone: Path, home: Path, line: str) -> None:
     (clone / "loop").symlink_to("loop")
     os.mkfifo(clone / "pipe")
     (clone / "mergewise.toml").write_text(line + "\n")
     assert command(clone, "ask", QUESTION).code in (0, 2)
 
 
-def test_an_embedder_is_quoted_where_it_is_proposed(clone: Path, home: Path) -> None:
+def test_suggested_embedder_is_quoted_for_the_shell(clone: Path, home: Path) -> None:
     edit(clone, embedder="st:x; rm -rf ~", dimension=384)
     assert "--embedder 'st:x; rm -rf ~'" in command(clone, "ask", QUESTION).err
 
@@ -642,14 +644,14 @@ KINDS = ["nested", "tables", "pipe", "folder", "huge", "bytes", "number", "link 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("whose", ["folder", "user"])
-def test_configurations_that_cannot_be_read(clone: Path, home: Path, kind: str, whose: str) -> None:
+def test_unreadable_configurations(clone: Path, home: Path, kind: str, whose: str) -> None:
     folder = clone if whose == "folder" else home / "config/mergewise"
     config_case(folder / "mergewise.toml", kind)
     done = command(clone, "info")
     assert done.code == 2 and "mergewise.toml" in done.err, done
 
 
-def test_a_working_directory_that_is_gone(clone: Path, home: Path) -> None:
+def test_deleted_working_directory(clone: Path, home: Path) -> None:
     every = ["info"], ["-v", "info"], ["index", clone / "new.md", "-i", clone / "mergewise.index"]
     removing = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh"]
     for arguments in every if LONG else every[:1]:
@@ -672,12 +674,12 @@ with mw.open(sys.argv[1], create=False) as index:
 
 
 @pytest.mark.skipif(not LONG, reason="a process of its own")
-def test_a_working_directory_that_goes_while_an_index_is_open(clone: Path, home: Path) -> None:
+def test_working_directory_deleted_while_an_index_is_open(clone: Path, home: Path) -> None:
     done = script(GONE, clone / "mergewise.index", clone / "gone", clone / "new.md")
     assert done.code == 0 and done.out.split()[0] == "1" and "UsageError" in done.out, done
 
 
-# -- an index that is open while its folder changes
+# -- open indexes in changing folders
 
 
 def other_index(folder: Path) -> Path:
@@ -687,7 +689,7 @@ def other_index(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("how", ["replaced", "renamed", "deleted"])
-def test_an_index_that_goes_while_it_is_open(clone: Path, tmp_path: Path, how: str) -> None:
+def test_index_replaced_while_it_is_open(clone: Path, tmp_path: Path, how: str) -> None:
     path = clone / "mergewise.index"
     other = other_index(tmp_path / "other") if how == "replaced" else None
     index = mw.open(path)
@@ -714,7 +716,7 @@ def test_an_index_that_goes_while_it_is_open(clone: Path, tmp_path: Path, how: s
         assert index.check() == []
 
 
-def test_a_change_that_is_under_way_is_not_committed_to_another_index(clone: Path, tmp_path: Path) -> None:
+def test_pending_change_is_not_committed_to_another_index(clone: Path, tmp_path: Path) -> None:
     path = clone / "mergewise.index"
     other = other_index(tmp_path / "other")
     index = mw.open(path)
@@ -740,7 +742,7 @@ def use(name, call):
     except mw.MergewiseError as error:
         print(name, type(error).__name__, error)
 
-# all that is imported is imported before
+# import everything first
 with mw.open(sys.argv[2], embedder="none") as other:
     other.add(mw.Document("other", "Foxes eat berries."))
     other.check(repair=True)
@@ -756,10 +758,10 @@ use("open", lambda: len(mw.open(sys.argv[1])))
 
 
 @pytest.mark.parametrize("lost", ["writing", "reading"] if LONG else ["writing"])
-def test_permissions_that_are_lost_while_an_index_is_open(made: Path, lost: str, tmp_path: Path) -> None:
+def test_permissions_lost_while_an_index_is_open(made: Path, lost: str, tmp_path: Path) -> None:
     if os.geteuid():
         pytest.skip("only root can become somebody else")
-    # nobody else may look into the folders of the tests
+    # Other users may not enter pytest's temporary folders.
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         index = Path(shutil.copytree(made / "mergewise.index", Path(folder) / "index"))
@@ -775,11 +777,11 @@ def test_permissions_that_are_lost_while_an_index_is_open(made: Path, lost: str,
         assert "Permission denied" in said["open"] and "Permission denied" in said["ask"], said
 
 
-# -- what is remembered for a user
+# -- the last answer of a user
 
 
 @pytest.mark.parametrize("kind", ["pipe", "nested", "link", "huge", "spans", "folder", "types"])
-def test_last_answers_that_somebody_planted(clone: Path, home: Path, kind: str) -> None:
+def test_planted_last_answers_are_ignored(clone: Path, home: Path, kind: str) -> None:
     assert command(clone, "ask", QUESTION).code == 0 and command(clone, "show", "1").code == 0
     (file,) = (home / "state/mergewise/last").iterdir()
     kept = json.loads(file.read_text())

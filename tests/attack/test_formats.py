@@ -1,4 +1,4 @@
-"""Files in nasty shapes: the time that reading takes grows with their size, not with its square, and ends within limits."""
+"""Hostile file formats: reading time must not grow with the square of the size, and must stay within limits."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tests.attack.support import LONG
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
 
-# Bytes of the smaller file, and how many times as large the larger one is. Where the time grows with the square it grows 256
-# times; it may grow 64 times, since machines are busy, and half a second is always allowed.
+# Bytes of the smaller file, and the size ratio of the larger one. Quadratic time would grow 256 times. We allow 64 times, for
+# busy machines, and always half a second.
 SMALL, TIMES = (4_000, 16) if LONG else (3_000, 16)
 GROWTH, ALWAYS = 64, 0.5
-# Shapes that a small file has too few of.
+# Shapes that need larger files to show their growth.
 LARGER = {"footnotes.docx": 20_000, "deep numbers.docx": 20_000, "table.pptx": 20_000, "bookmarks.pdf": 20_000}
-# A small file becomes a large document: each of many parts shows the same long one. Characters and time are bounded.
+# Small files that become large documents: many parts repeat the same long part. Characters and time are bounded.
 AMPLIFIED = frozenset({"pages.pdf", "long string.xlsx", "one part.xlsx", "deep lists.html", "last column.xlsx"})
-# Shapes with which a reader did not hold this, or took minutes for the smaller file.
-MENDED = (
+# Shapes on which a reader was once quadratic or took minutes for the smaller file.
+FIXED_SHAPES = (
     "quotes To.eml",
     "escapes To.eml",
     "quotes Content-Type.eml",
@@ -62,7 +62,7 @@ MENDED = (
 
 
 @pytest.fixture(scope="module")
-def timed() -> Iterator[SandboxedReader]:
+def timed_reader() -> Iterator[SandboxedReader]:
     reader = SandboxedReader(Limits(seconds=120), "tests.attack.timing:read_timed")
     yield reader
     reader.close()
@@ -75,30 +75,30 @@ def seconds(name: str, size: int, reader: SandboxedReader, folder: Path) -> floa
 
 
 def test_every_format_has_shapes() -> None:
-    assert set(MENDED) | AMPLIFIED <= set(SHAPES)
+    assert set(FIXED_SHAPES) | AMPLIFIED <= set(SHAPES)
     shaped = {Path(name).suffix for name in SHAPES}
     assert {".md", ".rst", ".html", ".xml", ".docx", ".odt", ".epub", ".pdf", ".pptx", ".xlsx", ".csv"} <= shaped
     assert {".json", ".jsonl", ".ipynb", ".eml", ".mbox", ".py", ".js", ".txt", ".yaml"} <= shaped <= set(SUFFIXES)
 
 
-@pytest.mark.parametrize("name", sorted(SHAPES.keys() - AMPLIFIED) if LONG else MENDED)
-def test_the_time_grows_with_the_size(name: str, timed: SandboxedReader, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", sorted(SHAPES.keys() - AMPLIFIED) if LONG else FIXED_SHAPES)
+def test_time_is_not_quadratic_in_size(name: str, timed_reader: SandboxedReader, tmp_path: Path) -> None:
     size = LARGER.get(name, SMALL)
-    small = seconds(name, size, timed, tmp_path)
-    large = seconds(name, size * TIMES, timed, tmp_path)
+    small = seconds(name, size, timed_reader, tmp_path)
+    large = seconds(name, size * TIMES, timed_reader, tmp_path)
     if large >= GROWTH * small + ALWAYS:
-        # the first text that is so long may have loaded tables
-        large = seconds(name, size * TIMES, timed, tmp_path)
+        # The first text of this length may have loaded tables.
+        large = seconds(name, size * TIMES, timed_reader, tmp_path)
     assert large < GROWTH * small + ALWAYS, f"{small:.3f} s, then {large:.3f} s"
 
 
 @pytest.mark.parametrize("name", sorted(AMPLIFIED))
-def test_what_a_file_amplifies_is_bounded(name: str, timed: SandboxedReader, tmp_path: Path) -> None:
-    assert seconds(name, 200_000 if LONG else 5_000, timed, tmp_path) < 120
+def test_amplification_is_bounded(name: str, timed_reader: SandboxedReader, tmp_path: Path) -> None:
+    assert seconds(name, 200_000 if LONG else 5_000, timed_reader, tmp_path) < 120
 
 
 def test_large_files_of_all_formats_are_read_within_limits(tmp_path: Path) -> None:
-    """A text that its reader needs more memory for than it may have: it fails alone, where nobody else is harmed."""
+    """A text that exceeds the memory limit of its reader fails alone, without harm to other files."""
     path = tmp_path / "large.json"
     path.write_bytes(b"[" + b"{}," * 8_000_000 + b"{}]")
     with reader_within(Limits(memory_mb=500)) as reader:
@@ -109,10 +109,8 @@ def test_large_files_of_all_formats_are_read_within_limits(tmp_path: Path) -> No
         assert reader(small).document.text == "a: Owls eat mice."
 
 
-def test_files_that_run_out_of_time_lower_that_of_those_after_them(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A folder of such files is not waited for by the hour. The third is the last that has all the time."""
+def test_timed_out_files_lower_the_limit_of_later_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Such files must not add up to hours. The third is the last one with the full time limit."""
     reader = SandboxedReader(Limits(seconds=1.2), "tests.readers.hostile:read_hostile")
     path = tmp_path / "sleeps.txt"
     path.write_text("Owls eat mice.")
@@ -130,8 +128,8 @@ def test_files_that_run_out_of_time_lower_that_of_those_after_them(
     assert warning.startswith("files that could not be read within limits took 4 seconds: from now on each has 0.05")
 
 
-def test_a_good_file_is_read_after_many_bad_ones(tmp_path: Path) -> None:
-    """The time of a new process to start is not counted as that of the file."""
+def test_good_file_is_read_after_many_bad_ones(tmp_path: Path) -> None:
+    """The start time of a new process does not count for the file."""
     reader = SandboxedReader(Limits(seconds=60), "tests.readers.hostile:read_hostile")
     reader._lost = 1000
     (tmp_path / "kills.txt").write_text("Owls eat mice.")
@@ -159,7 +157,7 @@ Hook = Callable[[Path], object]
 
 
 def hook_reader(patch: pytest.MonkeyPatch, before: Hook, after: Hook = lambda path: None) -> None:
-    """Call these with the path, before and after each file is read."""
+    """Call `before` and `after` with the path around the reading of each file."""
     read_file = readers.read_file
 
     def read(path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
@@ -173,8 +171,8 @@ def hook_reader(patch: pytest.MonkeyPatch, before: Hook, after: Hook = lambda pa
 
 
 @pytest.mark.parametrize("change", ["other words entirely", "The file b is about owls.\nAnd it grew.\n", "The"])
-def test_a_file_that_changes_while_it_is_read(docs: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
-    """It changes after it was compared with the index, and is put back afterwards: the index must not think that it has it."""
+def test_file_that_changes_while_it_is_read(docs: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    """The file changes after the comparison with the index and is restored later: the index must not record the new version."""
     path, was = docs / "b.md", (docs / "b.md").read_text()
     index = mw.open(docs.parent / "index", embedder="none")
     with monkeypatch.context() as patched:
@@ -192,7 +190,7 @@ def test_a_file_that_changes_while_it_is_read(docs: Path, monkeypatch: pytest.Mo
     assert index.sync(docs).unchanged == 3 and index.check() == []
 
 
-def test_a_file_that_goes_and_one_that_becomes_empty(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_deleted_or_emptied_during_sync(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = mw.open(docs.parent / "index", embedder="none")
 
     def change(path: Path) -> None:
@@ -209,8 +207,8 @@ def test_a_file_that_goes_and_one_that_becomes_empty(docs: Path, monkeypatch: py
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
-def test_a_pipe_that_takes_the_place_of_a_file(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody writes into it: a reader that opened it would wait for ever."""
+def test_file_replaced_by_a_pipe(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that opened the pipe would wait forever for a writer."""
     path = docs / "b.md"
 
     def swap(asked: Path, most: int, *, follow: bool) -> bytes:
@@ -224,13 +222,13 @@ def test_a_pipe_that_takes_the_place_of_a_file(docs: Path, monkeypatch: pytest.M
         readers.file_bytes(path)
 
 
-def test_a_folder_that_is_renamed_under_way(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_renamed_during_sync(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = mw.open(docs.parent / "index", embedder="none")
     away = docs.with_name("away")
     with monkeypatch.context() as patched:
         hook_reader(patched, before=lambda path: docs.rename(away) if path.name == "b.md" and docs.exists() else None)
         report = index.add(docs)
-    # the origin of the first one was asked for before
+    # The origin of the first file was read before.
     assert report.added == 1
     assert {failure.reason for failure in report.failed} == {"no such file"}
     away.rename(docs)

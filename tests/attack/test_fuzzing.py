@@ -1,4 +1,4 @@
-"""Every target of `tests.fuzzing`: on random changes of its seeds, and in the long form guided by coverage."""
+"""Targets of `tests.fuzzing`: random changes of their seeds, and in the long form coverage-guided fuzzing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MINUTES = 2
 
 @st.composite
 def changed(draw: st.DrawFn, seed: bytes) -> bytes:
-    """A seed with some of it cut out, repeated or replaced."""
+    """Draw a seed with parts removed, repeated or replaced."""
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(seed)))
         end = draw(st.integers(start, min(len(seed), start + 40)))
@@ -32,7 +32,7 @@ SIGNS = st.text(alphabet="ab \n\t#=-*_`[]()<>&;:|.!/\"'01{}\\~+^\0é中", max_si
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_nothing_that_must_hold_breaks(name: str) -> None:
+def test_invariants_hold_on_changed_seeds(name: str) -> None:
     target = TARGETS[name]
 
     @given(st.one_of(st.binary(max_size=60), *(changed(seed) for seed in target.seeds)))
@@ -45,7 +45,7 @@ def test_nothing_that_must_hold_breaks(name: str) -> None:
 
 @pytest.mark.skipif(not LONG, reason="the long form: MERGEWISE_ATTACK=1")
 @pytest.mark.skipif(find_spec("atheris") is None, reason="needs the package atheris: make attack installs it")
-def test_nothing_breaks_that_coverage_leads_to() -> None:
+def test_invariants_hold_under_coverage_guided_fuzzing() -> None:
     command = [sys.executable, "-m", "tests.fuzzing", "--minutes", str(MINUTES)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

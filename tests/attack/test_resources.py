@@ -1,4 +1,4 @@
-"""Full disks, read-only folders, clocks that jump, readers kept open, many threads, forks, thousands of questions."""
+"""Full disks, read-only folders, clocks that jump, long-lived readers, many threads, forks, thousands of questions."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def made(folder: Path, count: int = 20) -> mw.Index:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of a few megabytes, where one may be mounted."""
+    """A disk of a few megabytes. Skip if mounting is not possible."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "none", folder], capture_output=True, text=True)
     if mounted.returncode != 0:
-        pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
+        pytest.skip(f"cannot mount a disk here: {mounted.stderr.strip()}")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 
@@ -56,7 +56,7 @@ def set_size(disk: Path, megabytes: int) -> None:
 
 
 def fill(disk: Path) -> None:
-    """Leave not a byte free."""
+    """Fill the disk to the last byte."""
     with (disk / "filler").open("ab", buffering=0) as file:
         for size in (65536, 4096, 1):
             with suppress(OSError):
@@ -66,7 +66,7 @@ def fill(disk: Path) -> None:
 
 
 def assert_survives(index: Path, standing: int) -> None:
-    """What was written stays, and every invariant holds."""
+    """Check that committed data and every invariant survived."""
     with mw.open(index, create=False) as again:
         assert again.check() == []
         assert len(again) >= standing
@@ -74,7 +74,7 @@ def assert_survives(index: Path, standing: int) -> None:
 
 
 @linux_only
-def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
+def test_full_disk_loses_no_data(small_disk: Path) -> None:
     set_size(small_disk, 6 if LONG else 2)
     index = made(small_disk)
     large = [story(i, 0.6 if LONG else 0.2) for i in range(6)]
@@ -98,7 +98,7 @@ def story(number: int, megabytes: float) -> mw.Document:
 
 @linux_only
 def test_many_batches_fit_where_the_index_fits(small_disk: Path) -> None:
-    """Old versions leave a disk that is full, also after a killed writer, and nothing that stands is lost."""
+    """Old versions are deleted from a full disk, also after a killed writer, and no data is lost."""
     set_size(small_disk, 30 if LONG else 2)
     index = mw.open(small_disk / "index", embedder="none")
     size = 0.6 if LONG else 0.03
@@ -110,7 +110,7 @@ def test_many_batches_fit_where_the_index_fits(small_disk: Path) -> None:
 
 @linux_only
 @pytest.mark.parametrize("left_over", ["old versions", "a killed writer", "mapped files"])
-def test_a_disk_without_a_free_byte_can_be_mended_and_emptied(small_disk: Path, left_over: str) -> None:
+def test_index_on_a_full_disk_can_be_repaired_and_emptied(small_disk: Path, left_over: str) -> None:
     index = made(small_disk, 150 if left_over == "mapped files" else 20)
     if left_over == "old versions":
         index.remove(["note1"])
@@ -146,7 +146,7 @@ except mw.MergewiseError as error:
 
 @linux_only
 @pytest.mark.parametrize("size", [0, 1000, 100_000, 1_000_000] if LONG else [1000])
-def test_files_that_may_not_grow(size: int, tmp_path: Path) -> None:
+def test_limit_on_file_size(size: int, tmp_path: Path) -> None:
     made(tmp_path).close()
     done = script(LIMITED, tmp_path / "index", size)
     assert done.code == 0 and "StoreError | raise the limit" in done.out, done
@@ -155,7 +155,7 @@ def test_files_that_may_not_grow(size: int, tmp_path: Path) -> None:
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A folder with an index and documents that cannot be written: by its permissions, or for root by a mount."""
+    """A folder with an index and documents, read-only by permissions or, for root, by a mount."""
     made(tmp_path).close()
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/new.md").write_text("New owls eat moths.\n")
@@ -172,12 +172,12 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode != 0:
             subprocess.run(["umount", "-l", tmp_path], capture_output=True)
-            pytest.skip(f"root may write everywhere, and no folder can be mounted here: {done.stderr.strip()}")
+            pytest.skip(f"root may write everywhere, and mounting a folder failed: {done.stderr.strip()}")
     yield tmp_path
     subprocess.run(["umount", "-l", tmp_path], check=True)
 
 
-def test_an_index_that_cannot_be_written_is_read(read_only: Path) -> None:
+def test_read_only_index_can_be_read(read_only: Path) -> None:
     asked = command(read_only, "ask", "How many mice did owl 3 eat?", "--index", "index")
     assert asked.code == 0 and "Owl 3" in asked.out
     assert command(read_only, "check", "--index", "index").code == 0
@@ -193,9 +193,9 @@ def test_an_index_that_cannot_be_written_is_read(read_only: Path) -> None:
 # -- clocks
 
 
-def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two writes, forth and back by years: nothing is lost, and who reads meanwhile goes on."""
-    # old versions are looked for after every write
+def test_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock jumps by years between two writes: no data is lost, and readers continue."""
+    # Look for old versions after every write.
     monkeypatch.setattr("mergewise.store.places.folder.GROWN", 0)
     monkeypatch.setattr("mergewise.store.places.folder.GROWN_BY", 0)
     index = made(tmp_path)
@@ -218,8 +218,8 @@ def disk_mb(folder: Path) -> float:
 
 
 @linux_only
-def test_a_reader_is_kept_open_over_many_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is held stays as it was; what asks anew sees the new; old versions leave the disk when their time is over."""
+def test_reader_stays_open_over_many_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An open reader keeps its version, new questions see new data, and old versions leave the disk on time."""
     index = made(tmp_path)
     asking, held = mw.open(tmp_path / "index"), mw.open(tmp_path / "index").store.reader()
     before = held.document("note3")
@@ -291,7 +291,7 @@ if not child:
         if sys.argv[2] == "write":
             index.add(mw.Document("child", "The child eats mice."))
         else:
-            opened = mw.open(sys.argv[1]) if sys.argv[2] == "anew" else index
+            opened = mw.open(sys.argv[1]) if sys.argv[2] == "reopen" else index
             assert opened.ask("How many mice did owl 3 eat?").citations
         code = 0
     except mw.UsageError as error:
@@ -300,33 +300,35 @@ if not child:
         print(repr(error), file=sys.stderr, flush=True)
     os._exit(code)
 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-assert index.ask("How many mice did owl 3 eat?").citations, "the parent goes on"
+assert index.ask("How many mice did owl 3 eat?").citations, "the parent still works"
 sys.exit(code)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.parametrize(("how", "code"), [("unused", 0), ("same", 2), *([("anew", 2), ("write", 2)] if LONG else [])])
+@pytest.mark.parametrize(
+    ("how", "code"), [("unused", 0), ("same", 2), *([("reopen", 2), ("write", 2)] if LONG else [])]
+)
 def test_a_fork_works_or_is_refused(how: str, code: int, tmp_path: Path) -> None:
-    """Before the index is used a child may use it; after that it is told to start afresh, and never waits for ever."""
+    """A child may use an index that was unused before the fork. Otherwise it gets an error and never hangs."""
     made(tmp_path).close()
     done = script(FORK, tmp_path / "index", how, PYTHONWARNINGS="ignore")
     assert done.code == code, done
 
 
-def asked_afresh(path: Path) -> str:
+def ask_in_process(path: Path) -> str:
     return mw.open(path, create=False).ask("How many mice did owl 3 eat?").text
 
 
-def test_processes_that_are_spawned_ask(tmp_path: Path) -> None:
+def test_spawned_processes_can_ask(tmp_path: Path) -> None:
     index = made(tmp_path)
     here = index.ask("How many mice did owl 3 eat?").text
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply_async(asked_afresh, (tmp_path / "index",)).get(SECONDS) == here
+        assert pool.apply_async(ask_in_process, (tmp_path / "index",)).get(SECONDS) == here
 
 
 @linux_only
-def test_many_questions_leak_nothing(tmp_path: Path) -> None:
+def test_many_questions_do_not_leak(tmp_path: Path) -> None:
     count = 2000 if LONG else 150
     index = made(tmp_path)
     strategies = ("weave", "topk", "auto-merge", "mergerag-sym", "sentence")
@@ -355,7 +357,7 @@ def test_many_indexes_are_opened_and_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5000, "", "/dev/null", "/proc/self/mem", "/dev/null/x"])
-def test_paths_that_no_index_can_have(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_index_paths(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(MergewiseError) as caught:
         mw.open(path, create=bool(path))

@@ -1,4 +1,4 @@
-"""Names, titles, metadata, texts, answers and errors that hold escape sequences, drawn on a real terminal."""
+"""Escape sequences in names, titles, metadata, texts, answers and errors, shown on a real terminal."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.attack.support import LONG, Done, command, on_terminal, posix_only
 CLEAR, TITLE, C1, BELL, BACK = "\x1b[2J", "\x1b]0;owned\x07", "\x9b31m", "\x07", "\x08\x08\x08"
 OVERRIDE, MARKS, HIDDEN = "\u202e", "\u200f\u200e\u061c", "\U000e0041\U000e007f\ufff9\u2028\u2029\u3164\u115f"
 EVIL = f"{CLEAR}{TITLE}{C1}{BELL}{BACK}{OVERRIDE}{MARKS}{HIDDEN}"
-# with what rich would take for its mark-up
+# With text that rich would read as mark-up.
 NAME = f"evil{CLEAR}{TITLE}{OVERRIDE}{MARKS}{HIDDEN}[/b][red]\nmergewise: forged.md"
 BODY = (
     f"# Owls {EVIL}\n\nOwls sleep {EVIL} in barns [/] [link=file:///x]all day[/link]. Owls eat mice {EVIL} at night.\n"
 )
 
-# what rich itself may send: colours, cursor movements of the progress bar, its hiding, clearing of a line
+# Sequences that rich may send: colours, cursor movement and hiding for the progress bar, clearing of a line.
 DRAWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\d*[AK]|\x1b\[\?25[lh]|\r")
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
@@ -54,11 +54,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_harmless(done: Done) -> None:
-    """Nothing reached the terminal but what rich draws with; whatever stood in names and texts was made visible."""
+    """Check that only rich's own sequences reached the terminal, and that others were made visible."""
     left = DRAWN.sub("", done.out)
     found = CONTROL.search(left)
     assert found is None, ascii(left[max(0, found.start() - 200) : found.end() + 100])
-    assert not re.search(r"^mergewise: forged", left, re.MULTILINE), "a name has forged a line"
+    assert not re.search(r"^mergewise: forged", left, re.MULTILINE), "a name forged a line"
 
 
 EVERY = [
@@ -86,14 +86,14 @@ WORDS = EVERY if LONG else [EVERY[1], EVERY[5], EVERY[9], EVERY[13], EVERY[15]]
 
 
 @pytest.mark.parametrize("words", WORDS, ids=range(len(WORDS)))
-def test_nothing_steers_the_terminal(home: Path, words: tuple[str, ...]) -> None:
+def test_names_and_texts_do_not_control_the_terminal(home: Path, words: tuple[str, ...]) -> None:
     if words[:1] == ("show",):
         command(home, "ask", "What do owls eat at night?")
     assert_harmless(on_terminal(home, *words))
 
 
-def test_a_model_does_not_steer_the_terminal(home: Path) -> None:
-    """Streamed as it is written, an escape sequence may also arrive in two pieces."""
+def test_model_does_not_control_the_terminal(home: Path) -> None:
+    """In a stream, an escape sequence may also arrive in two pieces."""
     with ChatServer([f"Owls eat mice {EVIL} [1].\x1b", f"Owls eat mice {EVIL} [1]."]) as server:
         given = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k"}
         for more in ((), ("--no-stream",)):
@@ -102,7 +102,7 @@ def test_a_model_does_not_steer_the_terminal(home: Path) -> None:
             assert "Owls eat mice" in done.out
 
 
-def test_a_configuration_does_not_steer_the_terminal(home: Path, tmp_path: Path) -> None:
+def test_configuration_does_not_control_the_terminal(home: Path, tmp_path: Path) -> None:
     spelled = "\\u001b[2J\\u009b31m"
     for line in (
         f'budget = "{spelled}"',
@@ -117,7 +117,7 @@ def test_a_configuration_does_not_steer_the_terminal(home: Path, tmp_path: Path)
 
 
 def strings(value: object) -> Iterator[str]:
-    """Every text in a value out of JSON."""
+    """Yield every string in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -126,7 +126,7 @@ def strings(value: object) -> Iterator[str]:
 
 
 def test_json_and_pages_are_faithful_and_harmless(home: Path) -> None:
-    """JSON says every character, as an escape; a page shows its picture."""
+    """JSON escapes every character; a page shows its picture."""
     shown = command(home, "ask", "What do owls eat at night?", "--json")
     assert CONTROL.search(shown.out) is None
     assert EVIL in " ".join(strings(json.loads(shown.out)))
@@ -141,8 +141,8 @@ def test_json_and_pages_are_faithful_and_harmless(home: Path) -> None:
         assert CONTROL.search((home / "page.html").read_text()) is None
 
 
-def test_a_pipe_gets_the_text_as_it_is(home: Path) -> None:
-    """A context that is passed on is verbatim; standard error, which people read, is printable in any case."""
+def test_pipe_gets_the_text_verbatim(home: Path) -> None:
+    """A context in a pipe is verbatim. Standard error is for people and always printable."""
     done = command(home, "context", "Where do owls sleep?")
     assert CLEAR in done.out
     assert CONTROL.search(done.err) is None
@@ -150,12 +150,12 @@ def test_a_pipe_gets_the_text_as_it_is(home: Path) -> None:
     assert CLEAR not in forced.out
 
 
-def test_what_an_encoding_lacks_is_no_error(home: Path) -> None:
+def test_characters_missing_from_an_encoding_do_not_fail(home: Path) -> None:
     done = command(home, "ask", "What do owls eat at night?", PYTHONIOENCODING="ascii")
     assert done.code == 0 and "mice" in done.out
 
 
-def test_pictures_keep_what_is_no_control() -> None:
+def test_only_control_characters_become_pictures() -> None:
     text = "a\tb\nç 漢字 🦉 שלום e\u0301"
     assert printable(text) == text
     assert printable("a\r\nb\rc\x00\x1b\x7f\x85") == "a\nb\nc\u2400\u241b\u2421\ufffd"

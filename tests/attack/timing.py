@@ -1,4 +1,4 @@
-"""A reader for the sandbox that says how long it took: CPU seconds, with the cutting of the text into units."""
+"""A reader for the sandbox that measures its CPU time, including splitting the text into units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mergewise.types import Document
 
 
 def read_timed(path: Path, *, id: str | None = None) -> ReadFile:
-    """A document whose text is the seconds, whose title is the text's beginning or the reason why there is none."""
+    """Return a document with the seconds as its text, and the text's beginning or the error as its title."""
     began = process_time()
     try:
         text = read_file(path, id=id).document.text

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.aed_sources` on a small set, by models that follow rules."""
+"""`python -m benchmarks.aed_sources` on a small set, with rule-based models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows(out: str) -> dict[str, list[str]]:
 
 
 class Certain(ScriptedCausal):
-    """Finds the gold answer likely behind passages, triplets or what it wrote itself, as it was told to."""
+    """A model that finds the gold answer likely after its favourite source: passages, triplets, or its own text."""
 
     def __init__(self, favourite: str) -> None:
         self.favourite = favourite
@@ -51,7 +51,7 @@ class Certain(ScriptedCausal):
 def test_the_source_of_the_likeliest_answer_wins(
     favourite: str, place: int, options: argparse.Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for _ in range(2):  # the second time from what is kept
+    for _ in range(2):  # the second run reads the cache
         aed_sources.sources(CausalChat(Certain(favourite)), options)
         told = rows(capsys.readouterr().out)["towns"]
         assert told[0] == "2" and told[place].startswith("100.0 [")

@@ -1,4 +1,4 @@
-"""The table of the README, on a set of two questions, beside a retriever that is made up."""
+"""The table of the README, on a set of two questions, with a fake LlamaIndex retriever."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_set(folder: Path) -> None:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def test_the_share_of_questions_whose_evidence_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_share_of_questions_with_all_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_set(tmp_path / "pets")
     exam = beside.examination("pets", tmp_path, tmp_path / "cache")
     assert [text for text, _ in exam.questions] == ["What do dogs eat?"]
@@ -47,7 +47,7 @@ def test_the_share_of_questions_whose_evidence_is_held(tmp_path: Path, monkeypat
 
 
 @given(st.text(max_size=200), st.integers(1, 40))
-def test_the_first_tokens_are_a_beginning_that_fits(text: str, budget: int) -> None:
+def test_first_tokens_fit_the_budget(text: str, budget: int) -> None:
     context = beside.first_tokens("?", text, budget)
     assert text.startswith(context.text) and context.tokens == count_tokens([context.text])[0] <= budget
     assert context.text == text or context.tokens == budget

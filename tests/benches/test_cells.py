@@ -1,4 +1,4 @@
-"""Cells of tables: judged as `evaluate` judges, worked out once, also behind a line that was cut off."""
+"""Table cells: judged like `evaluate`, and computed once, also after an incomplete line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from benchmarks.cells import Cells, averaged, judged, markdown
+from benchmarks.cells import Cells, average_rows, markdown, mean_scores
 
 import mergewise
 from mergewise.evaluate.question_sets import Question, QuestionSet
@@ -31,30 +31,30 @@ def task() -> QuestionSet:
 
 @pytest.mark.parametrize("budget", [6, 20, 60])
 @pytest.mark.parametrize("spec", ["topk", "mergerag-asym"])
-def test_a_cell_is_judged_as_by_evaluate(tmp_path: Path, spec: str, budget: int) -> None:
+def test_cell_matches_evaluate(tmp_path: Path, spec: str, budget: int) -> None:
     known = task()
     with mergewise.open(tmp_path / "index", embedder="none") as index:
         index.add(known.documents)
         row = next(evaluate(index, known, [spec], [budget]))
-        cell = judged(index, known.questions, spec, budget)
+        cell = mean_scores(index, known.questions, spec, budget)
     assert cell == {name: row.scores[name] for name in ("answer", "evidence", "all", "tokens")}
 
 
-def test_more_is_averaged_beside_it(tmp_path: Path) -> None:
+def test_additional_values_are_averaged(tmp_path: Path) -> None:
     def words(question: Question, context: Context) -> dict[str, float]:
         return {"words": float(len(question.text.split()))}
 
     known = task()
     with mergewise.open(tmp_path / "index", embedder="none") as index:
         index.add(known.documents)
-        assert judged(index, known.questions, "topk", 20, words)["words"] == pytest.approx(11 / 3)
+        assert mean_scores(index, known.questions, "topk", 20, words)["words"] == pytest.approx(11 / 3)
 
 
-def test_the_mean_is_over_the_rows_that_know_an_entry() -> None:
-    assert averaged([{"a": 1.0, "b": None}, {"a": 0.0, "b": 0.5, "c": 2.0}]) == {"a": 0.5, "b": 0.5, "c": 2.0}
+def test_mean_skips_rows_without_the_entry() -> None:
+    assert average_rows([{"a": 1.0, "b": None}, {"a": 0.0, "b": 0.5, "c": 2.0}]) == {"a": 0.5, "b": 0.5, "c": 2.0}
 
 
-def test_a_cell_is_worked_out_once(tmp_path: Path) -> None:
+def test_cell_is_computed_once(tmp_path: Path) -> None:
     worked: list[float] = []
 
     def work(value: float) -> dict[str, float]:
@@ -66,7 +66,7 @@ def test_a_cell_is_worked_out_once(tmp_path: Path) -> None:
     assert [cells(key, partial(work, v))["value"] for key, v in (("a", 1.0), ("b", 2.0), ("a", 3.0))] == [1.0, 2.0, 1.0]
     assert worked == [1.0, 2.0]
     text = file.read_text(encoding="utf-8").rstrip("\n")
-    file.write_text(text[:-9], encoding="utf-8")  # the last line was cut off
+    file.write_text(text[:-9], encoding="utf-8")  # cut off the last line
     again = Cells(file)
     assert again("a", lambda: work(4.0)) == {"value": 1.0}
     assert again("b", lambda: work(5.0)) == {"value": 5.0}

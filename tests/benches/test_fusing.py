@@ -1,4 +1,4 @@
-"""MergeRAG's tables: what is counted of a tree of merges, and the tables over a small set."""
+"""MergeRAG's tables: counts of a merge tree, and the tables over a small set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def note(number: int, source: int, host: int, result: int, taken: bool = True) -
 
 
 def test_fusions_batches_and_depth() -> None:
-    """Eight chunks: four merges in the first round, two in the second, one in the third that was not needed."""
+    """Eight chunks: four merges in the first round, two in the second, and one unneeded merge in the third."""
     first = [note(1, 2 * i, 2 * i + 1, 10 + i) for i in range(4)]
     second = [note(2, 10, 11, 20), note(2, 12, 13, 21)]
     third = [note(3, 20, 21, 30, taken=False)]
@@ -34,8 +34,8 @@ def test_fusions_batches_and_depth() -> None:
     assert tree([]) == {"fusions": 0, "batches": 0, "depth": 0}
 
 
-def test_counts_agree_with_the_merging_itself(tmp_path: Path) -> None:
-    """The line of the trace that sums a merging up says the same."""
+def test_counts_match_the_merging(tmp_path: Path) -> None:
+    """The counts agree with the trace's summary of the merging."""
     folder = written(tmp_path)
     with mergewise.open(tmp_path / "index", embedder="none") as index:
         index.add(load_question_set(folder).documents)
@@ -73,7 +73,7 @@ def written(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("table", ["curve", "schedules"])
-def test_tables_go_on_where_they_were(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_resume_from_the_cache(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task, cache = load_question_set(written(tmp_path)), tmp_path / "cache"
     mergewise.open(cache / "rivers", embedder="none").close()
     file = tmp_path / "cells.jsonl"
@@ -83,7 +83,7 @@ def test_tables_go_on_where_they_were(table: str, tmp_path: Path, monkeypatch: p
     assert "rivers test 2" in shown
 
     def fail(*given: object) -> None:
-        raise AssertionError("worked out again")
+        raise AssertionError("computed again")
 
-    monkeypatch.setattr(fusing, "judged", fail)
+    monkeypatch.setattr(fusing, "mean_scores", fail)
     assert make(task, cache, Cells(file), "test", 2) == shown

@@ -1,4 +1,4 @@
-"""Sets of joined documents: sizes, evidence that reads the same in its new place, the same bytes each time."""
+"""Sets of joined documents: sizes, moved evidence with the same text, and the same bytes on each run."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_evidence_moves_with_its_document(tokens: int) -> None:
             assert piece == moved == texts[span.doc_id][span.start : span.end]
 
 
-def test_the_largest_batch_is_closed_as_soon_as_it_is_long_enough() -> None:
+def test_batch_ends_when_it_is_long_enough() -> None:
     task = made()
     sizes = count_tokens([d.text for d in task.documents])
     long = joined(task, sizes[0] + sizes[1])
     assert long.documents[0].text == f"{task.documents[0].text}\n\n{task.documents[1].text}"
 
 
-def test_evidence_that_reads_otherwise_is_refused() -> None:
+def test_evidence_mismatch_is_refused() -> None:
     task = made()
     assert task.questions[3].evidence is not None
     (span, text), other = task.questions[3].evidence
@@ -75,7 +75,7 @@ def test_evidence_that_reads_otherwise_is_refused() -> None:
         joined(replace(task, questions=(shifted,)), 60)
 
 
-def test_a_written_set_is_read_back_and_always_the_same(tmp_path: Path) -> None:
+def test_written_set_round_trips_and_is_deterministic(tmp_path: Path) -> None:
     long = joined(replace(made(), questions=made().questions[:-1]), 60)
     first, second = tmp_path / "a" / long.name, tmp_path / "b" / long.name
     write(long, first)
@@ -92,7 +92,7 @@ def test_real_sets(bench: Path) -> None:
         assert min(count_tokens([d.text for d in long.documents])) >= 10_000
 
 
-def test_a_wider_pool_has_the_others_documents_but_none_of_the_same_title_or_text(tmp_path: Path) -> None:
+def test_wider_pool_skips_documents_with_the_same_title_or_text(tmp_path: Path) -> None:
     task = made(3)
     other = [
         Document("d0", "Another text.", "Elsewhere"),

@@ -1,4 +1,4 @@
-"""MacRAG's tables: what counts as given whole, and what each mode reads with a model that follows a script."""
+"""MacRAG's tables: the definition of "whole", and the tokens of each mode with a scripted model."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def context(asked: Asked, spec: str, budget: int) -> Context:
     return asked.index.context(asked.questions[0].text, strategy=spec, budget=budget)
 
 
-def test_given_whole_is_what_a_budget_for_everything_gives(asked: Asked) -> None:
+def test_whole_context_matches_an_unlimited_budget(asked: Asked) -> None:
     size = context(asked, "macrag", EVERYTHING).tokens
     for budget, whole in ((size // 2, 0.0), (size - 1, 0.0), (2 * size, 1.0)):
         found = context(asked, "macrag", budget)
@@ -59,7 +59,7 @@ def said(question: Question, messages: list[Message]) -> str:
     return script(question)(messages)
 
 
-def test_the_script_notes_gold_and_lets_pass_what_holds_some(asked: Asked) -> None:
+def test_script_notes_gold_and_accepts_passages_with_gold(asked: Asked) -> None:
     question = asked.questions[0]
     right, wrong = (Source(1, "", (), text, (), 0.0) for text in (f"Once. {FACT} Later.", "The lamp was sold."))
 
@@ -73,7 +73,7 @@ def test_the_script_notes_gold_and_lets_pass_what_holds_some(asked: Asked) -> No
     assert said(question, prompts.answer(question.text, [right], "", "code")) == prompts.NOT_FOUND
 
 
-def test_what_the_modes_read(asked: Asked) -> None:
+def test_tokens_read_by_each_mode(asked: Asked) -> None:
     found = context(asked, "longrag(unit=chunk, k2=3)", EVERYTHING)
     passages, read = len(found.passages), {m: read_tokens(asked, lambda q: found, m) for m in MODES_READ}
     assert {mode: cell["calls"] for mode, cell in read.items()} == {
@@ -85,16 +85,16 @@ def test_what_the_modes_read(asked: Asked) -> None:
     assert tokens["r&b-e&f"] < tokens["full-e&f"] and tokens["fil"] < tokens["r&b-e&f"]
 
 
-def test_tables_go_on_where_they_were(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_resume_from_the_cache(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = Cells(tmp_path / "cells.jsonl")
     tables = [table(asked, cells) for table in (macrag.budgets, macrag.alpha, macrag.lengths)]
     assert [len(table.splitlines()) - 2 for table in tables] == [len(macrag.BUDGETED), 12, 2]
     assert "1.00 whole" in tables[0]
 
     def fail(*given: object) -> None:
-        raise AssertionError("worked out again")
+        raise AssertionError("computed again")
 
-    monkeypatch.setattr(macrag, "judged", fail)
+    monkeypatch.setattr(macrag, "mean_scores", fail)
     monkeypatch.setattr(macrag, "read_tokens", fail)
     known = Cells(tmp_path / "cells.jsonl")
     assert [table(asked, known) for table in (macrag.budgets, macrag.alpha, macrag.lengths)] == tables

@@ -1,4 +1,4 @@
-"""Cosine against NLL: the measures on matrices worked out by hand, and the texts that a scorer is given."""
+"""Cosine against NLL: measures on matrices worked out by hand, and the scorer's input texts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_rank_correlation() -> None:
 
 
 def test_the_measures_by_hand() -> None:
-    """Four chunks. By cosine 0 and 1 are closest, 2 and 3 too; by NLL 0 and 1, while 2 and 3 go to 0."""
+    """Four chunks. By cosine 0 and 1 are closest, and 2 and 3. By NLL 0 and 1 are closest, while 2 and 3 go to 0."""
     cosines = np.array([[1.0, 0.9, 0.1, 0.2], [0.9, 1.0, 0.3, 0.1], [0.1, 0.3, 1.0, 0.8], [0.2, 0.1, 0.8, 1.0]])
     nll = np.array([[0.0, 1.0, 3.0, 2.0], [1.0, 0.0, 2.0, 3.0], [5.0, 6.0, 0.0, 7.0], [5.0, 7.0, 6.0, 0.0]])
     found = compared(cosines, nll)
@@ -44,7 +44,7 @@ def test_the_measures_by_hand() -> None:
     assert found["rho"] == rank_correlation(near, -np.array(every, float))
 
 
-def test_the_diagonal_counts_for_nothing() -> None:
+def test_diagonal_is_ignored() -> None:
     rng = np.random.default_rng(0)
     cosines, nll = rng.random((6, 6)), rng.random((6, 6))
     other, also = cosines.copy(), nll.copy()
@@ -59,7 +59,7 @@ def test_a_constant_scorer_has_no_correlation() -> None:
 
 
 @pytest.mark.slow
-def test_chance_is_what_random_anchors_give() -> None:
+def test_chance_matches_random_anchors() -> None:
     rng = np.random.default_rng(1)
     drawn = [compared(rng.random((6, 6)), rng.random((6, 6))) for _ in range(4000)]
     for name, share in chance(6).items():
@@ -67,7 +67,7 @@ def test_chance_is_what_random_anchors_give() -> None:
 
 
 class Recording:
-    """A scorer that keeps what it was asked about."""
+    """A scorer that records its arguments."""
 
     spec = "recording"
 
@@ -79,7 +79,7 @@ class Recording:
         return np.ones((len(sources), len(anchors)), np.float32)
 
 
-def test_the_texts_are_those_that_merging_scores(tmp_path: Path) -> None:
+def test_texts_match_those_scored_by_merging(tmp_path: Path) -> None:
     lines = [
         f"The river {name} rose in the year 19{i}0 and the mill stood still."
         for i, name in enumerate("Aar Birs Cam Dee".split())

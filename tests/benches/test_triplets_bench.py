@@ -1,4 +1,4 @@
-"""What the benchmark of triplets counts: facts behind questions, and when a triplet says one."""
+"""Counts of the triplet benchmark: facts behind questions, and the triplets that express a fact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIRECTOR = Fact("x", "Red Mill", "director", "Jean Vidal", 2)
 BIRTH = Fact("p", "Jean Vidal", "date of birth", "October 5, 1901", 2)
 
 
-def test_facts_are_read_back_from_a_question() -> None:
+def test_facts_are_recovered_from_a_question() -> None:
     row = {
         "question": "When was the director of film Red Mill born?",
         "answers": ["5 October 1901"],
@@ -47,7 +47,7 @@ def test_three_ways_to_match(fact: Fact, head: str, relation: str, tail: str, ex
     assert (counts["loose"].found, counts["match"].found, counts["strict"].found) == expected
 
 
-def test_precision_is_over_the_answers_that_triplets_give() -> None:
+def test_precision_is_over_answering_triplets() -> None:
     listed = [Triplet("Red Mill", "directed by", name, 0, 5) for name in ("Jean Vidal", "Ann Lee", "Ann Lee")]
     match = judged(DIRECTOR, [*listed, Triplet("Red Mill", "starring", "Bo Stern", 0, 5)])["match"]
     assert (match.right, match.answering) == (1, 2)

@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing: `targets` says what is given bytes and what must hold of it, `python -m tests.fuzzing` drives it."""
+"""Coverage-guided fuzzing: `targets` has functions of bytes with invariants, `python -m tests.fuzzing` runs them."""

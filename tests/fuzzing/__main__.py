@@ -1,8 +1,7 @@
-"""Fuzzes every target in turn, guided by coverage: `python -m tests.fuzzing --minutes 60`. Needs the package atheris.
+"""Fuzz every target in turn, guided by coverage: `python -m tests.fuzzing --minutes 60`. Needs the package atheris.
 
-Each target runs in a process of its own. What makes one fail, or takes too long or too much memory, stays in the folder, as
-`TARGET/crash-...` or `TARGET/timeout-...`, and is told at the end; what was found on the way (the corpus) stays too, so that the
-next run goes on from there.
+Each target runs in a separate process. Inputs that fail, time out or use too much memory are stored in the output folder as
+`TARGET/crash-...` or `TARGET/timeout-...` and reported at the end. The corpus is stored too, so the next run continues from it.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 20
-"""An input that takes longer is a failure: inputs have 4 KB."""
+"""Timeout of one input (inputs have at most 4 KB)."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.fuzzing", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60, help="all targets together")
-    parser.add_argument("--target", action="append", help="only these")
+    parser.add_argument("--minutes", type=float, default=60, help="Minutes for all targets together")
+    parser.add_argument("--target", action="append", help="Target to fuzz (repeatable; default: all)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=ROOT / ".fuzzing", help="the corpus, and what failed")
+    parser.add_argument("--out", type=Path, default=ROOT / ".fuzzing", help="Folder of the corpus and the failures")
     parser.add_argument("--within", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.within:
@@ -38,7 +37,7 @@ def main() -> int:
 
 
 def drive(name: str, options: argparse.Namespace, seconds: float) -> bool:
-    """Whether the target holds, fuzzed in a process of its own."""
+    """Fuzz a target in a separate process. Return True if it held."""
     began = time.monotonic()
     given = {"within": name, "minutes": seconds / 60, "seed": options.seed, "out": options.out}
     command = [sys.executable, "-m", "tests.fuzzing", *(f"--{option}={value}" for option, value in given.items())]
@@ -60,7 +59,7 @@ def within(name: str, out: Path, seed: int, seconds: int) -> int:
 
         target = targets()[name]
         for data in target.seeds:
-            # what a target imports at its first use is imported here, so that its branches count too
+            # Run the seeds here, so that branches in lazily imported modules count too.
             target.run(data)
     corpus = out / name / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)

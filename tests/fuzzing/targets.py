@@ -1,4 +1,4 @@
-"""What is fuzzed: functions of bytes, each with seeds. A target raises where something that must hold does not."""
+"""The fuzz targets: functions of bytes with seeds. A target raises an exception if an invariant fails."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from tests.support import read
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`run` is given any bytes. `seeds` are what a fuzzer begins with."""
+    """A function that accepts any bytes, and its seeds: the fuzzer's first inputs."""
 
     run: Callable[[bytes], None]
     seeds: Sequence[bytes]
 
 
 def text_of(data: bytes) -> str:
-    """A text of any characters, half surrogate pairs apart."""
+    """Decode the bytes as text with any characters except surrogates."""
     return data.decode("utf-8", "replace")
 
 
@@ -55,13 +55,13 @@ def text_of(data: bytes) -> str:
 
 @cache
 def _folder() -> Path:
-    # in memory where there is such a place: a file is written for each input
+    # Use memory if possible, since each input is written to a file.
     shared = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix="mergewise-fuzz-", dir=shared if shared.is_dir() else None))
 
 
 def read_bytes(suffix: str, data: bytes) -> Document | None:
-    """The document that a reader makes of the bytes, checked; None where it refuses them in one line."""
+    """Read the bytes as a file and check the document. Return None if the reader refuses it in one line."""
     path = _folder() / f"{os.getpid()}{suffix}"
     path.write_bytes(data)
     try:
@@ -76,7 +76,7 @@ def _read(suffix: str, data: bytes) -> None:
 
 
 def _read_part(suffix: str, whole: bytes, name: str, data: bytes) -> None:
-    """The bytes as one part of an archive that is else in order."""
+    """Read an otherwise valid archive with the bytes as one part."""
     read_bytes(suffix, with_part(whole, name, data))
 
 
@@ -164,7 +164,7 @@ def _archived(suffix: str, whole: bytes, name: str) -> Target:
 
 
 def sentences(data: bytes) -> None:
-    """Sentences are in order, none is blank, and only white space lies between them."""
+    """Check that sentences are in order and not blank, and that only white space is between them."""
     text = text_of(data)
     spans = split_sentences(text)
     bounds = [0, *(at for span in spans for at in span), len(text)]
@@ -186,7 +186,7 @@ def _views() -> dict[str, dict[str, object]]:
 
 
 def views(data: bytes) -> None:
-    """Every view that needs no model, built from any text, is what `check` demands."""
+    """Check that every view without a model, built from any text, passes the rules of `check`."""
     text = text_of(data)
     if not text.strip():
         return
@@ -222,7 +222,7 @@ def _reader() -> HybridReader:
 
 
 def question(data: bytes) -> None:
-    """Whatever is asked, every strategy keeps the budget, and its spans are spans."""
+    """Check that every strategy keeps the budget for any question."""
     text = text_of(data[1:])
     if not text.strip():
         return
@@ -242,7 +242,7 @@ def follow_up(data: bytes) -> None:
 
 
 def replies(data: bytes) -> None:
-    """No answer of a model breaks what reads it."""
+    """Check that any model reply can be parsed."""
     text = text_of(data)
     records = records_in(text, {"key": ("text", ("question",)), "support": ("numbers", ("sentences",))})
     assert isinstance(records.items, tuple)
@@ -252,7 +252,7 @@ def replies(data: bytes) -> None:
 
 
 def marks(data: bytes) -> None:
-    """A text that arrives in pieces is read as one that arrives whole, and only known sources stay in its marks."""
+    """Check that a text in pieces gives the same result as the whole text, and that only known sources stay in its marks."""
     text = text_of(data[1:])
     known = range(1, 4)
     shown: list[str] = []
@@ -290,7 +290,7 @@ def configuration(data: bytes) -> None:
 
 
 def targets() -> dict[str, Target]:
-    """Every target by name. The packages of the extras `pptx` and `dev` make the seeds of office files."""
+    """Return every target by name. The seeds of office files need the packages of the extras `pptx` and `dev`."""
     prose = (
         b"# Owls\n\nDr. Who eats mice. (See Fig. 3.)\n\n- one\n- two\n\n```\ncode\n```\n",
         "中文。はい。\n".encode(),

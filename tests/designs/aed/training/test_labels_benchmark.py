@@ -46,4 +46,4 @@ def test_folder_without_labels_is_rejected(
     monkeypatch.setattr(sys, "argv", ["labels", str(tmp_path)])
     with pytest.raises(SystemExit):
         benchmark.main()
-    assert "no labels" in capsys.readouterr().err
+    assert "labels not found" in capsys.readouterr().err
