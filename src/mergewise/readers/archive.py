@@ -1,4 +1,4 @@
-"""ZIP archives that hold a document: opened with care, their parts read up to a limit, their properties as metadata.
+"""ZIP archives that hold a document: safe opening, parts up to a size limit, properties as metadata.
 
 Properties are Dublin Core elements, in `docProps/core.xml` (OOXML), `meta.xml` (ODF) or the package file (EPUB).
 """
@@ -25,7 +25,7 @@ MAX_UNPACKED = 200_000_000
 MAX_PART = 50_000_000
 _SUSPICIOUS_SIZE, _SUSPICIOUS_RATIO = 50_000_000, 200
 _MAX_ENTRIES = 20_000
-# bytes before the name of a file in an archive
+# bytes before a file's name in an archive
 _HEADER = 30
 _PROLOGUE = 65_536
 _DOCTYPE = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
@@ -49,7 +49,7 @@ _DUBLIN_CORE = {
 
 @contextmanager
 def open_archive(data: bytes, kind: str) -> Iterator[zipfile.ZipFile]:
-    """The archive of a file of this kind, such as "DOCX". Raises ReadError for what is none, encrypted, or a zip bomb."""
+    """Open the archive of a file of this kind, such as "DOCX". Raises ReadError for another kind, encryption, or a zip bomb."""
     if data.startswith(b"\xd0\xcf\x11\xe0"):
         if "EncryptedPackage".encode("utf-16-le") in data:
             raise ReadError("encrypted", "save it without a password")
@@ -74,16 +74,16 @@ def _refuse_bomb(archive: zipfile.ZipFile, packed: int) -> None:
         raise ReadError(f"an archive of {len(entries)} files (a zip bomb?)")
     starts = sorted((entry.header_offset, entry.compress_size) for entry in entries)
     if any(start + _HEADER + size > after for (start, size), (after, _) in pairwise(starts)):
-        raise ReadError("files in it share their bytes (a zip bomb?)")
+        raise ReadError("overlapping files in the archive (a zip bomb?)")
     if any(entry.flag_bits & 1 for entry in entries):
         raise ReadError("encrypted", "save it without a password")
 
 
 def office_properties(data: bytes, kind: str, main: str, name: str) -> tuple[str, FileMetadata]:
-    """Title and metadata of an office file of this kind, which parsers that are not ours are to read.
+    """Return title and metadata of an office file that a third-party parser will read.
 
-    `main` is the part that makes it one; `name` is how people call such a file. No part may declare entities, which no office
-    program does.
+    `main` is the part that every file of this kind has, `name` a common name of the kind. Files whose parts declare XML entities
+    are refused, since no office program writes them.
     """
     with open_archive(data, kind) as archive:
         if main not in archive.namelist():
@@ -97,7 +97,7 @@ def office_properties(data: bytes, kind: str, main: str, name: str) -> tuple[str
 
 
 def member(archive: zipfile.ZipFile, name: str) -> bytes | None:
-    """The bytes of a part, None if it is missing."""
+    """Return the bytes of a part, or None if it is missing."""
     try:
         with archive.open(name) as file:
             data = file.read(MAX_PART + 1)
@@ -109,13 +109,13 @@ def member(archive: zipfile.ZipFile, name: str) -> bytes | None:
 
 
 def part(archive: zipfile.ZipFile, name: str) -> Any:
-    """The root element of an XML part, None if it is missing."""
+    """Return the root element of an XML part, or None if it is missing."""
     data = member(archive, name)
     return None if data is None else parse_xml(data)
 
 
 def spare_part(archive: zipfile.ZipFile, name: str) -> Any:
-    """The root element of a part that the text does not need, None if it is missing or damaged."""
+    """Return the root element of an optional part, or None if it is missing or damaged."""
     try:
         return part(archive, name)
     except ReadError:
@@ -123,9 +123,9 @@ def spare_part(archive: zipfile.ZipFile, name: str) -> Any:
 
 
 def core_properties(archive: zipfile.ZipFile) -> tuple[str, FileMetadata]:
-    """Title and metadata of a DOCX, XLSX or PPTX."""
+    """Return title and metadata of a DOCX, XLSX or PPTX."""
     title, fields = _title_and_fields(spare_part(archive, "docProps/core.xml"))
-    # the dates of a file that a library made are those of the library's template
+    # a file made by a library has the dates of the library's template
     made = any(text.strip().lower() in _TEMPLATES for _, text in fields)
     kept = _NOT_OF_TEMPLATES if made else _CORE
     pairs = (("status" if name == "contentStatus" else name, text) for name, text in fields if name in kept)
@@ -133,7 +133,7 @@ def core_properties(archive: zipfile.ZipFile) -> tuple[str, FileMetadata]:
 
 
 def dublin_core(elements: Iterable[Any] | None) -> tuple[str, FileMetadata]:
-    """Title and metadata of elements such as `dc:creator`, as EPUB and ODF have them; a subject there is a keyword."""
+    """Return title and metadata of elements such as `dc:creator`, in EPUB and ODF. There, a subject is a keyword."""
     title, fields = _title_and_fields(elements)
     return title, metadata_from(
         (key, text) for name, key in _DUBLIN_CORE.items() for own, text in fields if own == name
@@ -141,6 +141,6 @@ def dublin_core(elements: Iterable[Any] | None) -> tuple[str, FileMetadata]:
 
 
 def _title_and_fields(elements: Iterable[Any] | None) -> tuple[str, list[tuple[str, str]]]:
-    """The first title that is one, and the names and texts of all elements."""
+    """Return the first real title, and the names and texts of all elements."""
     fields = [(local(element), element.text or "") for element in (() if elements is None else elements)]
     return real_title(next((text for name, text in fields if name == "title" and text.strip()), "")), fields
