@@ -332,7 +332,7 @@ def test_links_in_an_index_lead_nowhere(clone: Path, tmp_path: Path, home: Path,
     before = snapshot(elsewhere)
     for words in USES:
         done = command(clone, *words)
-        assert done.code in (1, 2) and "is a link" in done.err + done.out, (words, done)
+        assert done.code in (1, 2) and "a link" in done.err + done.out, (words, done)
     assert snapshot(elsewhere) == before
 
 
@@ -352,7 +352,7 @@ def test_pipes_in_an_index_are_not_waited_for(
     plant(clone / "mergewise.index", place, make)
     for words in USES:
         done = command(clone, *words)
-        assert done.code in (1, 2) and "no regular file" in done.err + done.out, (words, done)
+        assert done.code in (1, 2) and "regular file" in done.err + done.out, (words, done)
 
 
 def test_a_link_to_an_index_is_the_user_s_own(clone: Path, home: Path) -> None:
@@ -380,7 +380,7 @@ def test_links_in_a_cache_lead_nowhere(clone: Path, home: Path, name: str) -> No
     (clone / "precious").write_text("")
     (clone / "answers" / name).symlink_to(clone / "precious")
     done = command(clone, "ask", QUESTION, "-c", "openai:x", OPENAI_API_KEY="x", OPENAI_BASE_URL="http://127.0.0.1:9")
-    assert done.code == 2 and "no regular file" in done.err and (clone / "precious").read_text() == ""
+    assert done.code == 2 and "regular file" in done.err and (clone / "precious").read_text() == ""
 
 
 # -- numbers and names that lie

@@ -99,7 +99,7 @@ def test_overlapping_entries_are_refused(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_part_larger_than_its_declared_size_is_damage(tmp_path: Path, name: str) -> None:
-    """The declared size of an entry limits what is unpacked, whatever its bytes hold."""
+    """The declared size of an entry limits unpacking, whatever its bytes hold."""
     data = bytearray(MAKERS[name]())
     with zipfile.ZipFile(io.BytesIO(bytes(data))) as archive:
         places = {info.filename for info in archive.infolist() if info.file_size > 100}

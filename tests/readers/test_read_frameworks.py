@@ -57,5 +57,5 @@ def test_framework_documents_are_indexed_and_unusable_metadata_is_dropped(tmp_pa
 
 
 def test_nested_invalid_source_is_refused() -> None:
-    with pytest.raises(UsageError, match="cannot be indexed"):
+    with pytest.raises(UsageError, match="invalid source"):
         inputs_of([[langchain(), [mw.Document("b", TEXT), 5]]])  # type: ignore[list-item]

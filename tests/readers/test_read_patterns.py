@@ -120,14 +120,14 @@ segments = st.sampled_from(["a", "b", "*", "a*", "?", "[ab]", "**"])
 def test_pattern_matches_like_literal_implementation(pattern: list[str], names: list[str]) -> None:
     wanted = [*pattern[:-1], "*"] if pattern[-1] == "**" else pattern
     for is_folder in (True, False):
-        assert PathPattern.of("/".join(pattern)).means(names, is_folder=is_folder) == literally(wanted, names)
+        assert PathPattern.of("/".join(pattern)).matches(names, is_folder=is_folder) == literally(wanted, names)
         held = names if is_folder else names[:-1]
-        assert PathPattern.of("/".join(pattern) + "/").means(names, is_folder=is_folder) == literally(wanted, held)
+        assert PathPattern.of("/".join(pattern) + "/").matches(names, is_folder=is_folder) == literally(wanted, held)
 
 
 def test_hostile_pattern_is_fast() -> None:
     """Trying everything that `**` may match would take 10^20 steps here."""
     pattern = PathPattern.of("**/" + "a*a*a*a*a*b/**/" * 40 + "c")
     began = process_time()
-    assert not pattern.means(["a" * 200] * 200, is_folder=False)
+    assert not pattern.matches(["a" * 200] * 200, is_folder=False)
     assert process_time() - began < 10

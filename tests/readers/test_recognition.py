@@ -69,7 +69,7 @@ def test_missing_extra_fails_before_reading(tmp_path: Path, monkeypatch: pytest.
     assert "mergewise[ocr]" in error.value.hint
 
 
-# -- what the models give, in order
+# -- order of recognised lines
 
 
 def boxes(*texts: str, left: float, top: float, width: float = 400) -> list[TextBox]:

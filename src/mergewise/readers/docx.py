@@ -24,7 +24,7 @@ from mergewise.readers.xml import attribute, children, first, local, value
 from mergewise.types import FileMetadata
 
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
-_GONE = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
+_SKIPPED = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
 _FLOATING = frozenset({"txbxContent", "footnoteReference", "endnoteReference"})
 _USED = frozenset({"styles", "numbering", "footnotes", "endnotes"})
 
@@ -224,7 +224,7 @@ def _pieces(element: Any) -> Iterator[str]:
             yield "-"
         elif name == "oMath":
             yield " " * (local(child.getprevious()) == "oMath") + formula(child)
-        elif name not in _GONE and name not in _FLOATING:
+        elif name not in _SKIPPED and name not in _FLOATING:
             # hidden runs are not text
             vanish = first(child, "rPr", "vanish") if name == "r" else None
             if vanish is None or attribute(vanish, "val") in ("0", "false", "off"):
@@ -242,7 +242,7 @@ def _floating(element: Any, package: Package) -> Iterator[Any]:
             note = package.notes.pop((name.removesuffix("Reference"), attribute(child, "id")), None)
             if note is not None:
                 yield note
-        elif name not in _GONE:
+        elif name not in _SKIPPED:
             yield from _floating(child, package)
 
 

@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?")
 _MAX_SOURCE = 50_000
 _MAX_ITEMS = 100
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9]*(?:[ _-][A-Za-z0-9]+){0,2}):(?:[ \t]+(.*))?")
-_TELLING = (TEXT_KEYS | DATE_KEYS | {"title", "pep", "year"}) - {"description"}
+_DOCUMENT_KEYS = (TEXT_KEYS | DATE_KEYS | {"title", "pep", "year"}) - {"description"}
 _MAX_HEADER_LINES = 200
 
 
@@ -115,8 +115,8 @@ def header_pairs(text: str) -> Pairs:
             pairs.append((match[1], match[2] or ""))
         else:
             return []
-    telling = {key_of(name) for name, _ in pairs} & _TELLING
-    return [(name, field_value(name, value)) for name, value in pairs] if len(telling) >= 2 else []
+    known_keys = {key_of(name) for name, _ in pairs} & _DOCUMENT_KEYS
+    return [(name, field_value(name, value)) for name, value in pairs] if len(known_keys) >= 2 else []
 
 
 def title_in(pairs: Pairs) -> str:

@@ -149,7 +149,7 @@ def _lost_title(body: Any, skip: Callable[[Any], bool], builder: Builder) -> Non
             builder.heading(1, _flat(titles[0], skip))
 
 
-# --- what counts -------------------------------------------------------------------------------------------------
+# --- main content ------------------------------------------------------------------------------------------------
 
 
 def _is_never(element: Any) -> bool:

@@ -15,7 +15,9 @@ from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, descendants, first, local
 
-_GONE = frozenset({"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"})
+_SKIPPED = frozenset(
+    {"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"}
+)
 _BLOCKS = frozenset({"p", "h", "list", "table"})
 # Columns. Programs write a sheet's width as one cell repeated a thousand times.
 _MAX_REPEATED = 50
@@ -78,7 +80,7 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
             _list(child, builder, styles, depth=0)
         elif name == "table":
             builder.table(fill_grid([_cells(row) for row in _rows(child)]))
-        elif name not in _GONE:
+        elif name not in _SKIPPED:
             # a section, an index, a frame
             _blocks(child, builder, styles)
 
@@ -131,7 +133,7 @@ def _floating(element: Any, builder: Builder, styles: Styles) -> None:
         name = local(child)
         if name in ("note-body", "text-box"):
             _blocks(child, builder, styles)
-        elif name not in _GONE and name not in _BLOCKS:
+        elif name not in _SKIPPED and name not in _BLOCKS:
             _floating(child, builder, styles)
 
 
@@ -149,6 +151,6 @@ def _pieces(element: Any) -> Iterator[str]:
             yield " "
         elif name == "line-break":
             yield "\n"
-        elif name and name not in _GONE and name not in ("note", "frame", "custom-shape"):
+        elif name and name not in _SKIPPED and name not in ("note", "frame", "custom-shape"):
             yield from _pieces(child)
         yield child.tail or ""

@@ -51,19 +51,19 @@ class PathPattern:
         suffix = "" if self.folders_only else PurePosixPath(self.names[-1]).suffix.lower()
         return "" if any(sign in suffix for sign in "*?[") else suffix
 
-    def means(self, names: Sequence[str], *, is_folder: bool) -> bool:
+    def matches(self, names: Sequence[str], *, is_folder: bool) -> bool:
         """Tell whether the pattern matches the path of these names, or a folder above it.
 
         All places in the pattern that the names may have reached are followed at once. So the time grows only with the product of
         both lengths.
         """
-        asked = self.names if self.anchored else (_ANY, *self.names)
+        parts = self.names if self.anchored else (_ANY, *self.names)
         reached = {0}
         for name in names[: None if is_folder or not self.folders_only else -1]:
-            reached |= {at + 1 for at in reached if asked[at] == _ANY}
-            stay = {at for at in reached if asked[at] == _ANY}
-            reached = stay | {at + 1 for at in reached - stay if fnmatchcase(name, asked[at])}
-            if len(asked) in reached:
+            reached |= {at + 1 for at in reached if parts[at] == _ANY}
+            stay = {at for at in reached if parts[at] == _ANY}
+            reached = stay | {at + 1 for at in reached - stay if fnmatchcase(name, parts[at])}
+            if len(parts) in reached:
                 return True
         return False
 
@@ -98,11 +98,11 @@ class FileChoice:
         within = path.relative_to(folder).parts
         named = (*(part for part in folder.parts if part != folder.anchor), *within)
 
-        def is_meant(patterns: Iterable[PathPattern]) -> bool:
+        def is_matched(patterns: Iterable[PathPattern]) -> bool:
             readings = ((p, names) for p in patterns for names in ((within, named) if p.anchored else (within,)))
-            return any(pattern.means(names, is_folder=is_folder) for pattern, names in readings)
+            return any(pattern.matches(names, is_folder=is_folder) for pattern, names in readings)
 
-        return not is_meant(self.exclude) and (is_folder or not self.include or is_meant(self.include))
+        return not is_matched(self.exclude) and (is_folder or not self.include or is_matched(self.include))
 
 
 ALL_FILES = FileChoice()

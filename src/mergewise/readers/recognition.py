@@ -24,9 +24,9 @@ THREADS = min(4, os.cpu_count() or 1)
 # Pixels of the longer side of a page. The models scale larger images down.
 _LONGEST_SIDE = 2000
 # lowest confidence of a line that counts as read
-_SURE = 0.8
+_MIN_SCORE = 0.8
 # share of the time limit after which no further page is begun
-_SHARE = 0.75
+_TIME_SHARE = 0.75
 # range of the white between two columns, as shares of the width; and share of its column that a line of prose fills
 _MIDDLE, _FILLED = (0.3, 0.7), 0.6
 _MOST_ACROSS = 0.2
@@ -71,7 +71,7 @@ class Recognition:
 
         Without rows if the models read nothing, or if no pages or time are left.
         """
-        if self.tried >= self.pages or monotonic() - self._began > _SHARE * self.seconds:
+        if self.tried >= self.pages or monotonic() - self._began > _TIME_SHARE * self.seconds:
             self.ended = True
             return [], 1.0
         self.tried += 1
@@ -85,7 +85,7 @@ class Recognition:
             log.debug("page not recognised: %s", error)
             return [], scale
         # in unknown letters, the models see only the full stops
-        sure = [box for box in boxes if box.score >= _SURE and any(map(str.isalnum, box.text))]
+        sure = [box for box in boxes if box.score >= _MIN_SCORE and any(map(str.isalnum, box.text))]
         return list(rows_in_order(sure)) if 2 * len(sure) >= len(boxes) else [], scale
 
 

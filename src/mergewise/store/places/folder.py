@@ -94,7 +94,7 @@ class Folder:
     def check_same(self) -> None:
         if self._held is None and self.directory.is_dir():
             self._held = PinnedDirectory(self.directory)
-        if self._held is None or not self._held.stands():
+        if self._held is None or not self._held.is_in_place():
             raise StoreError(
                 f"{self} is no longer the index that was opened: it was moved, replaced or deleted",
                 "open the index that you mean",
