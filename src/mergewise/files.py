@@ -46,7 +46,7 @@ def _check_regular(path: Path, mode: int) -> None:
         raise OSError(errno.EINVAL, "a link, not a file" if S_ISLNK(mode) else "not a regular file", str(path))
 
 
-def load_toml(path: Path, hint: str = "write it in valid TOML") -> dict[str, Any]:
+def load_toml(path: Path, hint: str = "give a readable TOML file") -> dict[str, Any]:
     """Load a TOML file. A link is followed: users keep such files elsewhere.
 
     Raises:

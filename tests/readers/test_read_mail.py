@@ -89,7 +89,7 @@ def test_mailbox(tmp_path: Path) -> None:
 
 def test_other_content_is_refused(refusal: Refusal) -> None:
     assert refusal("a.eml", "just words") == "not an e-mail, looks like text"
-    assert refusal("a.mbox", "just words") == "not a box of e-mail, looks like text"
+    assert refusal("a.mbox", "just words") == "not a mailbox, looks like text"
     assert refusal("b.eml", b"\x89PNG\r\n\x1a\n" + bytes(50)) == "not an e-mail, looks like a PNG image"
 
 
@@ -100,7 +100,7 @@ def test_nested_parts(read_bytes: Read, refusal: Refusal, depth: int) -> None:
     if depth == 3:
         assert read_bytes("a.eml", raw).text == "deep\n\ntext"
     else:
-        assert refusal("a.eml", raw) == "a message of too many parts"
+        assert refusal("a.eml", raw) == "a message with too many parts"
 
 
 def test_encoded_word_is_read_in_its_charset() -> None:

@@ -120,8 +120,8 @@ def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
     titles = [document.findtext("head/title") or "", *(value for name, value in pairs if name in _TITLES)]
     title = next((title for title in map(real_title, titles) if title), "")
     title = one_line(title)
-    telling = ((name, value) for name, value in pairs if name not in _TITLES and one_line(value) != title)
-    return (document if body is None else body), title, metadata_from(telling)
+    informative = ((name, value) for name, value in pairs if name not in _TITLES and one_line(value) != title)
+    return (document if body is None else body), title, metadata_from(informative)
 
 
 def _meta(document: Any) -> list[tuple[str, str]]:
@@ -135,12 +135,12 @@ def _meta(document: Any) -> list[tuple[str, str]]:
 def _render(body: Any, root: Any, skip: Callable[[Any], bool]) -> Parsed:
     builder = Builder()
     if root is not body and next(root.iter("h1"), None) is None:
-        _lost_title(body, skip, builder)
+        _title_outside(body, skip, builder)
     _Flow(builder, skip).run(root)
     return builder.build()
 
 
-def _lost_title(body: Any, skip: Callable[[Any], bool], builder: Builder) -> None:
+def _title_outside(body: Any, skip: Callable[[Any], bool], builder: Builder) -> None:
     """Add the page's only top heading if it is outside the main content."""
     titles = list(body.iter("h1"))
     if len(titles) == 1:

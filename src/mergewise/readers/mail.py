@@ -80,7 +80,7 @@ def read_eml(data: bytes) -> Parsed:
 def read_mbox(data: bytes) -> Parsed:
     starts = [match.end() for match in _FROM_LINE.finditer(data)]
     if not starts or not data.startswith(b"From "):
-        raise ReadError(mismatch("a box of e-mail", data))
+        raise ReadError(mismatch("a mailbox", data))
     if len(starts) > _MAX_MESSAGES:
         raise ReadError(f"more than {_MAX_MESSAGES} messages: split it")
     ends = [data.rfind(b"From ", 0, start) for start in starts[1:]]
@@ -92,7 +92,7 @@ def read_mbox(data: bytes) -> Parsed:
 
 def _message(data: bytes) -> EmailMessage:
     if len(_BOUND.findall(data)) * data.count(b"\n") > _MAX_CHECKS:
-        raise ReadError("a message of too many parts")
+        raise ReadError("a message with too many parts")
     message = message_from_bytes(data, policy=_BoundedFields())
     assert isinstance(message, EmailMessage)
     return message
