@@ -10,7 +10,9 @@ from scripts import budgets
 def test_code_stays_within_its_budgets() -> None:
     kept = tomllib.loads(budgets.PATH.read_text(encoding="utf-8"))
     over = budgets.overruns(budgets.sizes(), kept)
-    assert not over, "\n".join([*over, "if it must grow: python -m scripts.budgets --write, and say why in the commit"])
+    assert not over, "\n".join(
+        [*over, "to raise a budget: python -m scripts.budgets --write, and say why in the commit"]
+    )
 
 
 def test_overruns_are_reported() -> None:

@@ -196,7 +196,7 @@ BRIDGE = {
 }
 
 
-def test_a_second_round_finds_what_the_first_one_names(tmp_path: Path) -> None:
+def test_second_round_finds_names_of_the_first(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     index.add(mw.Document(name, text) for name, text in BRIDGE.items())
     question = "Where was the inventor of the Quonset lamp born?"

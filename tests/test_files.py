@@ -38,7 +38,7 @@ def test_write_whole_replaces_links_instead_of_following(tmp_path: Path) -> None
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError):
         write_whole(tmp_path / "folder", b"new")
-    assert {path.name for path in tmp_path.iterdir()} == {"precious", "file", "folder"}, "no rest is left"
+    assert {path.name for path in tmp_path.iterdir()} == {"precious", "file", "folder"}, "no temporary file is left"
 
 
 def test_new_files_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,7 @@ def test_follow_up_finds_more_with_its_history(tmp_path: Path) -> None:
     assert next(iter(index.ask_stream("And their food?", history=[first]))) == then.text
 
 
-def test_a_model_makes_the_question_stand_alone_in_one_call(tmp_path: Path) -> None:
+def test_model_rewrites_the_question_in_one_call(tmp_path: Path) -> None:
     chat = ScriptedChat(["When was the Tower Song written?", "In 1911 [1]."])
     index = mw.open(tmp_path, embedder="none", chat=chat)
     index.add(mw.Document("song", "# Tower Song\n\nThe Tower Song was written by Ada Brix in 1911.\n"))

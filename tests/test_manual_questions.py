@@ -112,7 +112,7 @@ def test_halves_have_the_same_mix(rows: list[Row]) -> None:
 
 def test_no_question_is_reserved(all_rows: list[Row]) -> None:
     if not RESERVED.is_file():
-        pytest.skip(f"the reserved questions are not at {RESERVED}")
+        pytest.skip(f"missing file of reserved questions: {RESERVED}")
     reserved = set(RESERVED.read_text(encoding="utf-8").split())
     assert not [row["id"] for row in all_rows if question_hash(row["question"]) in reserved]
 

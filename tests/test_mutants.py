@@ -212,7 +212,7 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="half a minute: make chaos")
+@pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="takes half a minute: run make chaos")
 def test_mutant_is_judged_by_the_tests_that_call_it(small: Path, tmp_path: Path) -> None:
     """It runs in a separate process. Forks of the process of this suite would inherit locked locks of its threads."""
     pytest.importorskip("coverage")

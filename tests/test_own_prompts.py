@@ -75,10 +75,10 @@ def test_rows_of_a_built_in_prompt_are_not_continued_by_an_own_prompt(tmp_path: 
     own = mw.open(tmp_path / "i", chat=chat, prompts={"markers": OWN, "answer": "Answer, or say $refusal"})
     with pytest.raises(UsageError, match="written by the prompt that ships, and would now be by"):
         own.add(mw.Document("other", TEXT.replace("Elm", "Oak"), "Other bridges"))
-    assert own.context("Which town built bridge number 3?", strategy="mrag").passages, "asking changes no row"
+    assert own.context("Which town built bridge number 3?", strategy="mrag").passages, "asking does not change rows"
     same = marker_index(tmp_path / "i", chat, {"markers": OWN})
     assert same.context("Which town built bridge number 3?", strategy="mrag").passages, (
-        "with the settings that stand, too"
+        "also with the settings of the index"
     )
 
 
@@ -109,7 +109,7 @@ def test_answers_follow_own_prompt_and_refusal(tmp_path: Path) -> None:
     assert len(told) == 1 and told[0].startswith("of one's own: answer ") and "refusal " in told[0]
     system = chat.asked[0].messages[0].text
     assert system.startswith("Only the answer text, or exactly: Insufficient information\n\nThe texts between lines")
-    assert index.ask("zzz", where="id = 'none'").text == "Insufficient information", "where no model is asked"
+    assert index.ask("zzz", where="id = 'none'").text == "Insufficient information", "also without a model call"
     shipped = mw.open(tmp_path / "i", chat=chat).ask(question)
     assert shipped.found and not [step for step in shipped.trace if step.action == "prompts"]
 
@@ -119,7 +119,7 @@ def test_built_in_prompts_have_exactly_their_placeholders(name: str) -> None:
     template = PROMPTS[name]
     found = set(Template(template.text).get_identifiers())
     assert set(template.needs) <= found <= {*template.needs, *template.may}
-    assert template.text == template.text.rstrip(), "a file that holds it is read as what ships"
+    assert template.text == template.text.rstrip(), "a file with this text equals the built-in prompt"
 
 
 @pytest.mark.parametrize("name", VIEW_PROMPTS)
@@ -129,7 +129,7 @@ def test_written_view_stores_the_hash_of_its_prompt(name: str) -> None:
     own = Prompts({name: "Write."})
     asking = {**view.dump(), **view.with_chat}
     assert view.with_prompt(asking, own)["prompt"] == own.digest(name) != ""
-    assert view.with_prompt(view.dump(), own)["prompt"] == "", "what no model writes depends on no prompt"
+    assert view.with_prompt(view.dump(), own)["prompt"] == "", "a view without a model does not depend on a prompt"
     view.check_prompt({key: value for key, value in asking.items() if key != "prompt"}, SHIPPED)
 
 
@@ -229,4 +229,4 @@ def test_command_repairs_with_the_writing_model_and_prompts(tmp_path: Path) -> N
         asked = server.requests
         done = run_text([*words, "--chat", "openai:m", "--prompts", "mine"], tmp_path, env)
         assert (done.returncode, done.stdout) == (0, "all invariants hold\n"), done.stderr
-        assert server.requests == asked, "what the model wrote is kept in the index"
+        assert server.requests == asked, "the index keeps the rows of the model"

@@ -91,7 +91,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> mergewise.Index:
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_hostile_parameters_of_a_strategy_end_in_a_context_or_a_usage_error(name: str, index: mergewise.Index) -> None:
+def test_hostile_parameters_give_a_context_or_a_usage_error(name: str, index: mergewise.Index) -> None:
     """Every strategy runs with any valid parameters. Invalid ones are refused before any search."""
     taken = 0
     for field in fields(STRATEGIES[name].parameters):

@@ -28,7 +28,7 @@ class EmbeddingOptions(TypedDict, total=False):
     """Options of `Index.embed`, `add` and `sync`."""
 
     workers: Annotated[int | None, Default(1), WORKERS, "Processes that read, split and embed documents"]
-    ray: Annotated[str | None, Default(None), "Ray cluster to run all workers on (extra ray): local, auto or HOST:PORT"]
+    ray: Annotated[str | None, Default(None), "Ray cluster that runs the workers (extra ray): local, auto or HOST:PORT"]
     gpus_per_worker: Annotated[float, Default(0.0), GPUS, "GPUs of a worker on a Ray cluster, such as 1 or 0.25"]
     progress: Annotated["Progress | None", Default(None)]
     cancel: Annotated[Callable[[], bool] | None, Default(None)]

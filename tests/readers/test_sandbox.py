@@ -16,7 +16,7 @@ from mergewise.errors import ReadError, UsageError
 from mergewise.readers import SUFFIXES, read_file
 from mergewise.readers.sandbox import SANDBOXED, Limits, SandboxedReader, reader_within
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits are those of POSIX")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs the signals and limits of POSIX")
 
 
 @pytest.fixture
