@@ -134,7 +134,7 @@ def test_all_rooms_and_kinds_are_drawn_from() -> None:
     every = sample.mutants(ROOT)
     drawn = sample.chosen(every, 220, seed=1)
     assert {one.room for one in drawn} == {one.room for one in every}
-    assert report.gone(every) == [], "survivors on the list that are no mutants of today's sources"
+    assert report.gone(every) == [], "listed survivors that are not mutants of the current sources"
     assert {one.change.kind for one in drawn} == set(KINDS)
 
 

@@ -230,7 +230,7 @@ def _label(file: File) -> str:
 
 
 def file_input(file: Path, found_in: Path, root: Path | None = None) -> Input:
-    """Return a file that was named itself or found in the folder `found_in`. Links below that folder stay in its name."""
+    """Return a file that was passed itself or found in the folder `found_in`. Links below that folder stay in its name."""
     within = file.relative_to(found_in)
     real = real_path(found_in) / within
     # names that an older mergewise used: as given, absolute, and relative to the working directory
