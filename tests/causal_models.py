@@ -1,4 +1,4 @@
-"""Tiny random causal models with a tokenizer, made here; for tests that have torch and transformers."""
+"""Tiny random causal models with a tokenizer, for tests that have torch and transformers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tokenizer() -> Any:
 
 
 def network(kind: str, words: Any, seed: int = 7) -> Any:
-    """`mistral` keeps a window of 16 tokens."""
+    """Make a random network. `mistral` has a window of 16 tokens."""
     import torch
     import transformers
 
@@ -57,7 +57,7 @@ def network(kind: str, words: Any, seed: int = 7) -> Any:
 
 
 def chatty() -> Any:
-    """The tokenizer with a chat template and the special tokens that this brings."""
+    """Return the tokenizer with a chat template and its special tokens."""
     words = tokenizer()
     words.add_special_tokens({"additional_special_tokens": ["<|start|>"], "eos_token": "<|end|>"})
     words.chat_template = TEMPLATE
@@ -65,7 +65,7 @@ def chatty() -> Any:
 
 
 def saved(folder: Path, seed: int = 7, **settings: Any) -> Path:
-    """A folder with a Llama model and its tokenizer, as a hub would give it; `settings` are those of its configuration."""
+    """Save a Llama model and its tokenizer as a hub would. `settings` go into its configuration."""
     words = chatty()
     made = network("llama", words, seed)
     made.generation_config.eos_token_id = words.eos_token_id

@@ -1,7 +1,7 @@
-"""`mergewise` as a process of its own, without the second that its imports take.
+"""Run `mergewise` as a separate process, but without the second that its imports take.
 
-One process imports the package and forks for each command: the child has the arguments, the directory, the environment and the
-three streams of the command, and ends with its exit code. It starts no thread before it forks, and opens nothing.
+One process imports the package and forks for each command. The child gets the arguments, the directory, the environment and the
+three streams of the command, and ends with its exit code. Before it forks, the process starts no thread and opens nothing.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ while True:
 
 @cache
 def forking_process(source: str) -> socket.socket:
-    """The connection to a process that has imported the package from this path."""
+    """Connect to a process that has imported the package from this path."""
     ours, theirs = socket.socketpair()
     words = [sys.executable, "-c", PRELOADED + FORKING, str(theirs.fileno())]
     process = subprocess.Popen(words, pass_fds=[theirs.fileno()], env={**os.environ, "PYTHONPATH": source})
@@ -83,7 +83,7 @@ def forking_process(source: str) -> socket.socket:
 def run(
     words: Sequence[object], cwd: Path | str | None = None, env: Mapping[str, str] | None = None, input: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """What `subprocess.run([mergewise, *words], capture_output=True)` gives."""
+    """Return the same as `subprocess.run([mergewise, *words], capture_output=True)`."""
     connection = forking_process(os.environ.get("PYTHONPATH", ""))
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(input)
@@ -101,13 +101,13 @@ def run(
 def run_text(
     words: Sequence[object], cwd: Path | str | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`run`, with the streams as texts."""
+    """Call `run`, with text streams."""
     done = run(words, cwd, env)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def run_in(cwd: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """`run_text` in a directory, with more variables in its environment."""
+    """Call `run_text` in a directory, with additional environment variables."""
     return run_text(words, cwd, {**os.environ, **more})
 
 

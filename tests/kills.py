@@ -1,4 +1,4 @@
-"""SIGKILL of a script that says when it is ready and when it is done."""
+"""Kill a script that prints "ready" and "done"."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 import time
 
 
-def killed_at_work(code: str, *arguments: object, after: float, lines: int = 1) -> bool:
-    """Kill the script so many seconds after it printed so many lines; whether it was still at work."""
+def kill_while_working(code: str, *arguments: object, after: float, lines: int = 1) -> bool:
+    """Kill the script `after` seconds after it has printed `lines` lines. Return whether it was still working."""
     words = [sys.executable, "-c", code, *map(str, arguments)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"

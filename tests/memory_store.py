@@ -1,4 +1,4 @@
-"""An index in memory: the same protocol as the one on disk, slow and obvious. What the store on disk is held against."""
+"""Index in memory with the protocol of the index on disk: a slow and obvious reference implementation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _WORD = re.compile(r"\w+")
 
 
 def _at_once(search: Callable[Given, Ranking]) -> Callable[Given, Future[Ranking]]:
-    """The search as one whose result is there already."""
+    """Make a search return a finished future."""
 
     @wraps(search)
     def begin(*given: Given.args, **options: Given.kwargs) -> Future[Ranking]:
@@ -59,9 +59,9 @@ def _at_once(search: Callable[Given, Ranking]) -> Callable[Given, Future[Ranking
 
 
 class MemoryStore:
-    """`Store` and `StoreReader` in one: there is a single state. `dimension` is 0 without vectors.
+    """`Store` and `StoreReader` in one, with a single state. `dimension` is 0 without vectors.
 
-    The views, with their settings in the form of the manifest, default to the first one of the registry alone.
+    Views are given with their settings as in a manifest. The default is the first view of the registry.
     """
 
     def __init__(
@@ -73,7 +73,9 @@ class MemoryStore:
         first = next(iter(registry))
         given = {first: registry[first].dump()} if views is None else views
         self._views = {name: ViewState(settings) for name, settings in given.items()}
-        self._documents: dict[str, tuple[int, int, DocumentRows]] = {}  # with number and first id, but without rows
+        self._documents: dict[
+            str, tuple[int, int, DocumentRows]
+        ] = {}  # number, first id, and the document without rows
         self._tables: dict[str, pa.Table] = {}
         self._next_id = self._next_number = 0
         self._kinds: dict[str, type] = {}
@@ -174,13 +176,13 @@ class MemoryStore:
         return not any(len(self.unembedded(table.name)) for view in self._views for table in self._specs(view))
 
     def optimize(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def check(self) -> list[Problem]:
         return audit(self, self.registry, self.dimension)
 
     def repair(self) -> list[str]:
-        """Nothing to do: a change cannot be interrupted."""
+        """Return no repairs, since a change cannot be interrupted."""
         return []
 
     def _specs(self, view: str) -> Sequence[Table]:
@@ -188,7 +190,7 @@ class MemoryStore:
 
     @property
     def _first(self) -> str:
-        """The table that is meant where none is named: the leaves."""
+        """Return the default table: the leaves."""
         return self._specs(next(iter(self._views)))[0].name
 
     def _spec(self, name: str) -> Table | None:
@@ -332,7 +334,7 @@ class MemoryStore:
     def text_search(
         self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
     ) -> Ranking:
-        """BM25 (Robertson and Zaragoza 2009) with the idf that is never negative."""
+        """Search by BM25 (Robertson and Zaragoza 2009) with a non-negative idf."""
         spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
         column, cut = (spec and spec.words, str.split) if words else (spec and spec.text, _words)
         if spec is None or column is None:
@@ -366,7 +368,7 @@ class MemoryStore:
 
 
 def _where(rows: pa.Table, holds: Callable[[int], bool]) -> pa.Table:
-    """The rows of the documents whose number meets the condition."""
+    """Return the rows of documents whose number meets the condition."""
     return rows.filter(pa.array([holds(number) for number in rows[NUMBER].to_pylist()], pa.bool_()))
 
 

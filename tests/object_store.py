@@ -1,7 +1,6 @@
-"""An object store for tests: moto's server on loopback, behind a proxy that counts requests and brings faults.
+"""Object store for tests: moto's server on loopback, behind a proxy that counts requests and injects faults (`FAULTS`).
 
-Both start by themselves and stop by themselves. The proxy lets one conditional put through at a time, since moto's check and
-put are two steps. What a fault is called, `FAULTS` says.
+The proxy lets one conditional put through at a time, since moto checks and puts in two steps.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ FAULTS = (*_STATUS, "cut before", "cut after", "truncated", "unconditional")
 
 @dataclass(frozen=True)
 class Request:
-    """The `number` counts from 1. `key` is the object's, or a listing's query."""
+    """A request. `number` counts from 1. `key` is the key of the object, or the query of a listing."""
 
     number: int
     method: str
@@ -38,7 +37,7 @@ class Request:
 
 
 class Proxy:
-    """`fault` says for each request what goes wrong, if anything. `delay` are seconds before each is passed on."""
+    """A proxy. `fault` chooses the fault of each request, or None. `delay` is the time in seconds before each request."""
 
     def __init__(self, server: int) -> None:
         self.requests: list[Request] = []
@@ -55,7 +54,7 @@ class Proxy:
 
     @property
     def storage(self) -> dict[str, str]:
-        # both clients give up soon
+        # few retries and a short timeout for both clients
         patience = {"client_max_retries": "1", "client_retry_timeout": "5"}
         keys = {"aws_access_key_id": "testing", "aws_secret_access_key": KEY, "region": "us-east-1"}
         return {**keys, **patience, "endpoint": f"http://127.0.0.1:{self.port}", "allow_http": "true"}
@@ -65,7 +64,7 @@ class Proxy:
 
     @contextmanager
     def counting(self) -> Iterator[list[Request]]:
-        """The requests that come within."""
+        """Yield the list of requests that arrive within the block."""
         first, seen = len(self.requests), list[Request]()
         yield seen
         seen += self.requests[first:]
@@ -99,7 +98,7 @@ class Proxy:
             writer.close()
 
     async def _answer(self, head: bytes, body: bytes) -> bytes | None:
-        """What comes back; None where the connection is cut."""
+        """Return the answer, or None to cut the connection."""
         method, target = head.split(b" ", 2)[:2]
         request = Request(len(self.requests) + 1, method.decode(), target.decode().split("/", 2)[-1])
         self.requests.append(request)
@@ -127,7 +126,7 @@ class Proxy:
         writer.write(head + body)
         answer = await reader.read()
         writer.close()
-        # moto closes each connection; this one stays
+        # moto closes each connection, but the proxy keeps its own open
         return answer.replace(b"\r\nConnection: close", b"", 1)
 
 
@@ -140,14 +139,14 @@ def _length(message: bytes) -> int:
 
 
 def _promised(answer: bytes) -> int:
-    """The bytes of the answer as its head says."""
+    """Return the length of the answer that its head declares."""
     head = answer.partition(b"\r\n\r\n")[0]
     return len(head) + 4 + (0 if b" 304" in head[:16] else _length(answer)) if answer.count(b"\r\n\r\n") else 0
 
 
 @contextmanager
 def object_store() -> Iterator[Proxy]:
-    """A bucket "indexes" behind a proxy."""
+    """Start a bucket "indexes" behind a proxy."""
     process = subprocess.Popen(
         [sys.executable, "-c", _MOTO], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.PIPE
     )
@@ -165,7 +164,7 @@ def object_store() -> Iterator[Proxy]:
         process.communicate()
 
 
-# ends with the process that started it, whose end of the pipe then closes
+# ends with its parent process, whose end of the pipe then closes
 _MOTO = """
 import sys
 from threading import Thread

@@ -1,4 +1,4 @@
-"""A design of one's own, whole: a view of lines, a strategy that takes the best of them, a mode that quotes the first one."""
+"""A complete design of a user: a view of lines, a strategy that selects the best lines, a mode that quotes the first one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chat model behind a scripted server: what writes the rows of markers and triplets in tests over HTTP."""
+"""Chat model behind a scripted server, which writes the rows of markers and triplets over HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mergewise.models.scripted import ChatServer
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[ChatServer, Any]]]:
-    """Starts a server that answers by a script, and a chat model that asks it, with these options."""
+    """Function that starts a scripted server and returns it with a chat model that uses it."""
     openai_chat = pytest.importorskip("mergewise.models.openai_chat", exc_type=ImportError)
     pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "k")

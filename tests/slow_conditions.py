@@ -1,6 +1,6 @@
-"""A condition's tree, worked out row by row in Python: what the database is held to, and how the store in memory filters.
+"""Reference implementation of conditions, row by row in Python: the database is compared with it, the store in memory uses it.
 
-SQL's three truths: None is unknown. Fractions are ordered as IEEE 754's total order.
+Truth values are SQL's: None is unknown. Fractions are ordered by the total order of IEEE 754.
 """
 
 from __future__ import annotations

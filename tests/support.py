@@ -1,4 +1,4 @@
-"""Small indexes made by hand, and readers that return what a test tells them to."""
+"""Small handmade indexes, and readers with scripted results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.memory_store import MemoryStore
 
 
 def until(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
-    """Wait until it holds, and say whether it does. The time is long: what is waited for takes milliseconds."""
+    """Wait until the condition holds, and return whether it does. The timeout is generous: usually it takes milliseconds."""
     end = time.monotonic() + seconds
     while not holds() and time.monotonic() < end:
         time.sleep(0.01)
@@ -45,7 +45,7 @@ def until(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
 
 
 async def cancel_when(ready: Callable[[], bool], work: Coroutine[Any, Any, object]) -> None:
-    """Call off what is awaited as soon as it is ready for that."""
+    """Cancel the awaited work once `ready()` is true."""
     task = asyncio.create_task(work)
     while not ready():
         await asyncio.sleep(0.005)
@@ -80,7 +80,7 @@ def read(path: Path, *, id: str | None = None) -> Document:
 
 
 def token_vectors(text: str) -> tuple[FloatArray, Sequence[tuple[int, int]]]:
-    """The vectors of a text's word pieces by the network alone, and where they stand; the marks stand at (0, 0)."""
+    """Return the network's vectors of a text's word pieces, and their places. Special tokens are at (0, 0)."""
     (encoding,) = encode([text], marks=True, offsets=True)
     ids = np.array([truncate(encoding.ids, MAX_TOKENS)])
     inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
@@ -89,7 +89,7 @@ def token_vectors(text: str) -> tuple[FloatArray, Sequence[tuple[int, int]]]:
 
 
 class HashEmbedder:
-    """Bags of words hashed into unit vectors: deterministic between runs, and it records what it was asked."""
+    """An embedder that hashes bags of words into unit vectors. It is deterministic across runs, and records its inputs."""
 
     spec = "hash"
     dimension = 64
@@ -117,7 +117,7 @@ def rows_of(
     digest: str = "1",
     **views: Any,
 ) -> list[DocumentRows]:
-    """The rows of the tree, and of further views by their settings."""
+    """Return the rows of the tree, and of further views by their settings."""
     stored = {name: VIEWS[name].dump(own) for name, own in {"leaf": settings, **views}.items()}
     return made([(document, digest) for document in documents], VIEWS, stored, Models(count_tokens, embedder))
 
@@ -136,7 +136,7 @@ def new_store(
     embedder: Embedder | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Store:
-    """An empty store, in "memory" or in a place, with the views of these settings; the tree with the default ones if not said."""
+    """Create an empty store, in "memory" or at a place, with views of these settings (default: a small tree)."""
     dimension = 0 if embedder is None else embedder.dimension
     stored = {name: registry[name].dump(own) for name, own in (settings or {"leaf": SMALL}).items()}
     if kind == "memory":
@@ -151,13 +151,13 @@ def reader_of(store: Store, embedder: Embedder | None = None, where: str | None 
 
 
 class ScriptedReader:
-    """An `IndexReader` over a store in memory whose searches return given leaves at given scores; it counts its calls."""
+    """An `IndexReader` over a store in memory whose searches return given leaves with given scores. It counts its calls."""
 
     def __init__(self, store: MemoryStore, scores: dict[int, float] | Sequence[tuple[int, float]]) -> None:
         self.reader = reader_of(store)
         self.scores = list(scores.items() if isinstance(scores, dict) else scores)
         self.calls: list[str] = []
-        self.lost: set[int] = set()  # sections that the index does not have
+        self.lost: set[int] = set()  # sections missing from the index
 
     def search(self, question: str, k: int, by: OrderedBy = "both") -> list[Hit]:
         leaves = self.reader.leaves([leaf for leaf, _ in self.scores])

@@ -1,4 +1,4 @@
-"""A question awaited, streamed, asked with many others: the same answers, and nothing left behind."""
+"""Questions that are awaited, streamed, or asked together: the answers are the same, and no thread is left."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def streams() -> list[threading.Thread]:
 # -- awaited
 
 
-def test_fifty_questions_are_awaited_at_once(open_with: Callable[..., mw.Index]) -> None:
+def test_fifty_questions_are_awaited_together(open_with: Callable[..., mw.Index]) -> None:
     index = open_with()
     expected = {question: index.ask(question) for question in (QUESTION, "When do dogs bark?")}
     contexts = {question: index.context(question, budget=60) for question in expected}
@@ -58,7 +58,7 @@ def test_fifty_questions_are_awaited_at_once(open_with: Callable[..., mw.Index])
 
 
 def test_awaited_questions_wait_for_a_model_together(open_with: Callable[..., mw.Index]) -> None:
-    """More of them than the default pool of asyncio has threads on a small machine."""
+    """There are more questions than the default pool of asyncio has threads on a small machine."""
     chat = ScriptedChat(lambda messages: Turn("Fish [1].", together=20))
     index = open_with(chat=chat)
 
@@ -69,8 +69,8 @@ def test_awaited_questions_wait_for_a_model_together(open_with: Callable[..., mw
     assert chat.transcript.most_at_once == 20
 
 
-def test_a_cancelled_question_calls_its_model_off(open_with: Callable[..., mw.Index]) -> None:
-    """With several rounds to come: the call that is under way is the last."""
+def test_cancelling_a_question_cancels_its_model_call(open_with: Callable[..., mw.Index]) -> None:
+    """The question has several rounds, but the current call is the last."""
     chat = ScriptedChat([SLOW])
     index = open_with(chat=chat)
 
@@ -79,7 +79,7 @@ def test_a_cancelled_question_calls_its_model_off(open_with: Callable[..., mw.In
     assert len(chat.asked) == 1
 
 
-def test_errors_come_through(open_with: Callable[..., mw.Index]) -> None:
+def test_errors_are_passed_on(open_with: Callable[..., mw.Index]) -> None:
     index = open_with()
     with pytest.raises(mw.UsageError, match="question is empty"):
         asyncio.run(index.acontext(" "))
@@ -128,7 +128,7 @@ def test_the_first_piece_comes_before_the_model_is_done(open_with: Callable[...,
     assert "".join(stream) == " eat fish."
 
 
-def test_what_cannot_be_streamed_comes_in_one_piece(open_with: Callable[..., mw.Index]) -> None:
+def test_answer_of_a_model_without_streaming_is_one_piece(open_with: Callable[..., mw.Index]) -> None:
     extractive = open_with()
     stream = extractive.ask_stream(QUESTION)
     assert list(stream) == [stream.answer().text] == [extractive.ask(QUESTION).text]
@@ -140,7 +140,7 @@ def test_what_cannot_be_streamed_comes_in_one_piece(open_with: Callable[..., mw.
     assert [c.text for c in stream.answer().citations] == ["Cats eat fish."]
 
 
-def test_a_stream_that_is_left_calls_the_work_off(open_with: Callable[..., mw.Index]) -> None:
+def test_leaving_a_stream_cancels_the_work(open_with: Callable[..., mw.Index]) -> None:
     def closed(stream: object) -> None:
         stream.close()  # type: ignore[attr-defined]
 
@@ -177,7 +177,7 @@ def test_a_model_that_fails_fails_the_stream(open_with: Callable[..., mw.Index])
     with pytest.raises(mw.ModelError):
         list(index.ask_stream(QUESTION))
     assert not streams()
-    with pytest.raises(mw.UsageError, match="leave out `show`"):
+    with pytest.raises(mw.UsageError, match="a stream takes no `show`"):
         index.ask_stream(QUESTION, show=print)
 
 
@@ -201,7 +201,7 @@ def test_streams_for_coroutines(open_with: Callable[..., mw.Index]) -> None:
         asyncio.run(fail())
 
 
-def test_a_stream_for_coroutines_that_is_left_calls_the_work_off(open_with: Callable[..., mw.Index]) -> None:
+def test_leaving_an_async_stream_cancels_the_work(open_with: Callable[..., mw.Index]) -> None:
     chat = Gated()
     index = open_with(chat=chat)
 
@@ -215,7 +215,7 @@ def test_a_stream_for_coroutines_that_is_left_calls_the_work_off(open_with: Call
     assert until(lambda: chat.ended == "cancelled")
 
 
-def test_a_reader_that_is_cancelled_calls_the_work_off(open_with: Callable[..., mw.Index]) -> None:
+def test_cancelling_a_reader_cancels_the_work(open_with: Callable[..., mw.Index]) -> None:
     chat = Gated()
     index = open_with(chat=chat)
 
@@ -235,7 +235,7 @@ def test_questions_that_failed_keep_their_errors() -> None:
     assert answer_together(errors, "r&b") == errors
 
 
-def test_answers_to_many_come_in_order_and_a_failure_alone(open_with: Callable[..., mw.Index]) -> None:
+def test_answers_are_in_order_and_failures_are_separate(open_with: Callable[..., mw.Index]) -> None:
     embedder = HashEmbedder()
     index = open_with(embedder=embedder)
     index.add(mw.Document(name, text) for name, text in TEXTS.items())
@@ -250,14 +250,14 @@ def test_answers_to_many_come_in_order_and_a_failure_alone(open_with: Callable[.
     assert index.ask_many([]) == []
 
 
-def test_many_keep_to_the_limit(open_with: Callable[..., mw.Index]) -> None:
+def test_concurrency_limit_is_kept(open_with: Callable[..., mw.Index]) -> None:
     chat = ScriptedChat(lambda messages: Turn("Fish [1].", together=3))
     answers = open_with(chat=chat).ask_many([f"What do cats eat, {i}?" for i in range(9)], concurrency=3)
     assert len(answers) == 9 and all(isinstance(answer, mw.Answer) for answer in answers)
     assert chat.transcript.most_at_once == 3
 
 
-def test_many_that_are_called_off_stop(open_with: Callable[..., mw.Index]) -> None:
+def test_cancelled_questions_stop(open_with: Callable[..., mw.Index]) -> None:
     chat = ScriptedChat([SLOW])
     index = open_with(chat=chat)
 
@@ -267,7 +267,7 @@ def test_many_that_are_called_off_stop(open_with: Callable[..., mw.Index]) -> No
     assert len(chat.asked) == 2
 
 
-def test_an_error_of_any_kind_stands_in_its_place(open_with: Callable[..., mw.Index]) -> None:
+def test_any_error_takes_the_place_of_its_answer(open_with: Callable[..., mw.Index]) -> None:
     def script(messages: Sequence[Message]) -> str:
         if "dogs" in messages[-1].text.rpartition("Question:")[2]:
             raise KeyError("what a user's own model may raise")
@@ -278,7 +278,7 @@ def test_an_error_of_any_kind_stands_in_its_place(open_with: Callable[..., mw.In
     assert isinstance(first, mw.Answer) and first == third
 
 
-def test_an_embedder_that_fails_on_all_together_is_asked_one_by_one(open_with: Callable[..., mw.Index]) -> None:
+def test_failed_batch_of_questions_is_embedded_one_by_one(open_with: Callable[..., mw.Index]) -> None:
     class Narrow(HashEmbedder):
         def embed_queries(self, texts: Sequence[str]) -> object:  # type: ignore[override]
             if len(texts) > 1:
@@ -289,7 +289,7 @@ def test_an_embedder_that_fails_on_all_together_is_asked_one_by_one(open_with: C
     assert all(isinstance(answer, mw.Answer) for answer in answers)
 
 
-def test_what_ask_many_refuses_at_once(open_with: Callable[..., mw.Index]) -> None:
+def test_ask_many_refuses_invalid_arguments(open_with: Callable[..., mw.Index]) -> None:
     index = open_with()
     for wrong in (0, True, 1.5):
         with pytest.raises(mw.UsageError, match="at once"):
@@ -316,7 +316,7 @@ class Plain:
 
 
 class Gated(Plain):
-    """A chat model that gives one piece, and the others when it is told to. `ended` says how its stream did."""
+    """A chat model that gives one piece, and the rest on a signal. `ended` records how its stream ended."""
 
     def __init__(self) -> None:
         self.begun, self.go_on, self.ended = threading.Event(), threading.Event(), ""

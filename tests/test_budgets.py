@@ -1,4 +1,4 @@
-"""The code stays as small as it is: rooms, commands and public names keep to their budgets, 5 % aside."""
+"""Code size: rooms, commands and public names stay within 5 % of their budgets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import tomllib
 from scripts import budgets
 
 
-def test_nothing_outgrows_its_budget() -> None:
+def test_code_stays_within_its_budgets() -> None:
     kept = tomllib.loads(budgets.PATH.read_text(encoding="utf-8"))
     over = budgets.overruns(budgets.sizes(), kept)
-    assert not over, "\n".join([*over, "if it must grow: python -m scripts.budgets --write, and say why in the commit"])
+    assert not over, "\n".join(
+        [*over, "to raise a budget: python -m scripts.budgets --write, and say why in the commit"]
+    )
 
 
-def test_an_overrun_says_where_to_look() -> None:
+def test_overruns_are_reported() -> None:
     kept = {"rooms": {"store": 1000}, "options": {"ask": 20}, "names": {"mergewise": 60}}
     assert not budgets.overruns({"rooms": {"store": 1050}, "options": {"ask": 20}, "names": {"mergewise": 60}}, kept)
     over = budgets.overruns(

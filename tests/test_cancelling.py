@@ -1,4 +1,4 @@
-"""Work on an index that is called off, wherever: the index is sound, what was written stays, and the same call does the rest."""
+"""Cancelled changes of an index, at any point: the index is sound, written batches stay, and the same call does the rest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = {
 
 
 def after(calls: int) -> Callable[[], bool]:
-    """Says False so many times."""
+    """Return a condition that is false for this many calls."""
     left = iter(range(calls))
     return lambda: next(left, None) is None
 
@@ -34,7 +34,7 @@ def documents() -> list[mw.Document]:
 
 @settings(max_examples=4, deadline=None)
 @given(calls=st.integers(0, 24), later=st.booleans(), small=st.booleans())
-def test_wherever_it_is_called_off_the_same_call_does_the_rest(
+def test_a_second_call_finishes_cancelled_work(
     tmp_path_factory: pytest.TempPathFactory, calls: int, later: bool, small: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -52,7 +52,7 @@ def test_wherever_it_is_called_off_the_same_call_does_the_rest(
         assert index.vectors().waiting == 0 and index.check() == []
 
 
-def test_a_batch_that_was_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_written_batches_survive_cancelling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "BATCH_DOCUMENTS", 2)
     index = mw.open(tmp_path / "index", embedder="none")
     with pytest.raises(mw.Cancelled):
@@ -61,7 +61,7 @@ def test_a_batch_that_was_written_stays(tmp_path: Path, monkeypatch: pytest.Monk
     assert index.context("What does the cat eat?", budget=40).passages
 
 
-def test_synchronising_and_embedding_are_called_off_too(tmp_path: Path) -> None:
+def test_sync_and_embed_can_be_cancelled(tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
     for name, text in TEXTS.items():
@@ -77,7 +77,7 @@ def test_synchronising_and_embedding_are_called_off_too(tmp_path: Path) -> None:
     assert index.embed(cancel=lambda: False).waiting == 0
 
 
-def test_a_writer_waits_for_another_no_longer_than_it_is_told(tmp_path: Path) -> None:
+def test_lock_wait_is_limited(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none", lock_wait=0.05)
     patient = mw.open(tmp_path / "index", embedder="none", lock_wait=60)
     with FileLock(tmp_path / "index" / ".lock"):
@@ -94,7 +94,7 @@ def test_a_writer_waits_for_another_no_longer_than_it_is_told(tmp_path: Path) ->
         mw.open(tmp_path / "index", lock_wait=-1)
 
 
-def test_what_a_chat_model_wrote_before_is_not_paid_for_again(tmp_path: Path) -> None:
+def test_replies_of_a_chat_model_survive_cancelling(tmp_path: Path) -> None:
     chat = ScriptedChat(["A summary."])
     views = {"slice": mw.SliceSettings(summary="abstractive")}
     index = mw.open(tmp_path / "index", embedder="none", chat=chat, settings=views)

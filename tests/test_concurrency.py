@@ -1,4 +1,4 @@
-"""Event loops in the background: order, errors, interrupts, forks."""
+"""Background event loops: order, errors, interrupts, forks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_results_come_in_order() -> None:
     assert run(together()) == []
 
 
-def test_the_first_error_cancels_the_others_and_comes_as_it_is() -> None:
+def test_first_error_cancels_the_others_and_is_raised() -> None:
     cancelled: list[str] = []
 
     async def wait() -> int:
@@ -65,8 +65,8 @@ def test_it_works_from_several_threads_and_inside_a_running_loop() -> None:
     assert asyncio.run(inside()) == 7
 
 
-def test_a_coroutine_of_a_model_may_ask_a_store(tmp_path: Path) -> None:
-    """A store has a loop of its own: asked from the loop of the models, it does not wait for itself."""
+def test_coroutine_of_a_model_can_query_a_store(tmp_path: Path) -> None:
+    """A store has its own loop, so that a query from the loop of the models does not deadlock."""
     index = mergewise.open(tmp_path, embedder="none")
     index.add(mergewise.Document("d", "Cats eat fish."))
 
@@ -92,8 +92,8 @@ async def from_another_thread(value: int, done: list[int], gate: threading.Event
     return number
 
 
-def test_a_waiting_thread_turns_its_own_loop() -> None:
-    """What another thread finishes comes in any order, errors come as they are, and no loop is left running."""
+def test_waiting_thread_runs_its_own_loop() -> None:
+    """Results of other threads arrive in any order, errors are passed on, and no loop stays running."""
     gates = [threading.Event() for _ in range(3)]
     steps: list[int] = []
     begun = [ThreadLoop.start(from_another_thread(i, steps, gate)) for i, gate in zip((1, 2, -3), gates, strict=True)]
@@ -109,8 +109,8 @@ def test_a_waiting_thread_turns_its_own_loop() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_child_of_a_fork_has_a_loop_of_its_own() -> None:
-    """Threads do not live on in a child: without a loop of its own it would wait for ever."""
+def test_forked_child_has_its_own_loop() -> None:
+    """Threads do not survive a fork: without its own loop, the child would wait for ever."""
     script = """
 import asyncio, os, sys, warnings
 warnings.simplefilter("ignore")
@@ -125,7 +125,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
 
 
-def test_a_cancelled_call_in_a_thread_is_cancelled_for_its_caller_too() -> None:
+def test_cancelled_work_in_a_thread_cancels_its_caller() -> None:
     begun, over = threading.Event(), threading.Event()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""A design that the sources do not know does all that theirs do: registered in the process, or brought by a package."""
+"""A third-party design works like the built-in ones, whether registered in the process or installed as a package."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_docs(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with an index that has the view, and the design in the three dictionaries."""
+    """Folder with an index of the design's view, while the design is registered in the three dictionaries."""
     folder = tmp_path_factory.mktemp("own")
     write_docs(folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -59,7 +59,7 @@ def test_the_design_is_short_and_the_source_does_not_name_it() -> None:
     text = OWN.read_text(encoding="utf-8")
     own_lines = [line for line in text.splitlines() if not line.startswith(("from mergewise", "import mergewise"))]
     assert len(own_lines) <= 79
-    # public modules, one level deep
+    # only public modules, one level deep
     public = re.compile(r"import mergewise as mw|from mergewise\.(designs|protocols|types) import [\w, ]+")
     assert all(public.fullmatch(line) for line in text.splitlines() if "mergewise" in line)
     for path in SOURCE.rglob("*.py"):
@@ -87,7 +87,7 @@ def test_an_answer_in_the_mode_that_the_strategy_prefers(home: Path) -> None:
     assert "sixteen" in merged["answer"]
 
 
-def test_its_page(home: Path) -> None:
+def test_page_of_the_design(home: Path) -> None:
     run("ask", QUESTION, "-s", "lines", "--html", "page.html")
     page = (home / "page.html").read_text()
     assert "sixteen hours" in page and "lines · " in page and "first-line" in page and "6 lines" in page
@@ -105,7 +105,7 @@ def test_info_counts_its_rows_and_check_audits_them(home: Path) -> None:
     assert json.loads(run("info", "--json"))["views"]["line"] == 6
 
 
-def test_it_is_measured_and_compared(home: Path) -> None:
+def test_design_can_be_evaluated_and_compared(home: Path) -> None:
     run("eval", "questions.csv", "--index", "mergewise.index", "-s", "lines,topk", "-b", "40", "--json", "rows.json")
     rows = {row["strategy"]: row for row in json.loads((home / "rows.json").read_text())}
     assert rows["lines"]["answer"] == 1.0 and rows["lines"]["tokens"] <= 40
@@ -113,7 +113,7 @@ def test_it_is_measured_and_compared(home: Path) -> None:
     assert [one["strategy"] for one in compared] == ["lines", "weave"]
 
 
-def test_settings_and_parameters_are_held_to_their_types(home: Path) -> None:
+def test_settings_and_parameters_are_checked(home: Path) -> None:
     with pytest.raises(mw.UsageError, match="lines has no parameter 'm'"):
         run("context", QUESTION, "-s", "lines(m=3)")
     with pytest.raises(mw.UsageError, match="other settings"):
@@ -122,7 +122,7 @@ def test_settings_and_parameters_are_held_to_their_types(home: Path) -> None:
         mw.open("mergewise.index", settings={"line": mw.SliceSettings()})
 
 
-def test_documents_bring_and_take_their_rows(home: Path, tmp_path: Path) -> None:
+def test_adding_and_removing_documents_updates_rows(home: Path, tmp_path: Path) -> None:
     with mw.open(tmp_path / "index", views=["line"], embedder="none") as index:
         index.add(mw.Document("a", "One one one.\nTwo two two."), mw.Document("b", "Three three."))
         assert index.store.reader().row_counts()["line"] == 3 and index.check() == []
@@ -131,11 +131,11 @@ def test_documents_bring_and_take_their_rows(home: Path, tmp_path: Path) -> None
         assert index.context("three", strategy="lines", budget=20).text.endswith("Three three.")
 
 
-# -- brought by an installed package
+# -- from an installed package
 
 
 def install(site: Path, package: str, module: str, entry_points: str) -> None:
-    """What an installer leaves behind for a package of one module."""
+    """Create the files that an installer leaves for a package of one module."""
     (site / f"{package}.py").write_text(module)
     info = site / f"{package}-1.0.dist-info"
     info.mkdir()
@@ -144,7 +144,7 @@ def install(site: Path, package: str, module: str, entry_points: str) -> None:
 
 
 def with_site(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command in a process of its own, whose path has the folder `site`."""
+    """Run a command in a separate process with the folder `site` in its path."""
     path = os.pathsep.join([str(folder / "site"), str(SOURCE.parent)])
     code = "from mergewise.cli.main import main; main()"
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
@@ -155,7 +155,7 @@ def with_site(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which a package brings the design, with an index made by it."""
+    """Folder in which a package provides the design, with an index made by it."""
     folder = tmp_path_factory.mktemp("brought")
     write_docs(folder)
     (folder / "site").mkdir()
@@ -170,12 +170,12 @@ def folder(brought: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(brought, tmp_path / "folder"))
 
 
-def test_a_package_brings_a_view_a_strategy_and_a_mode(brought: Path) -> None:
+def test_package_provides_view_strategy_and_mode(brought: Path) -> None:
     done = with_site(brought, "ask", QUESTION, "-s", "lines")
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "“Cats sleep sixteen hours a day.” [1]"), done.stderr
 
 
-def test_without_its_package_an_index_says_what_is_missing(folder: Path) -> None:
+def test_missing_package_is_reported(folder: Path) -> None:
     shutil.rmtree(folder / "site")
     done = with_site(folder, "info")
     assert (done.returncode, done.stdout) == (2, "")
@@ -189,7 +189,7 @@ def test_a_package_that_fails_to_import_is_left_out_with_a_warning(folder: Path)
     assert "the design other of the package broken is skipped, it failed to load: no such device" in done.stderr
 
 
-def test_a_package_that_brings_something_else_is_refused(folder: Path) -> None:
+def test_package_with_an_invalid_design_is_refused(folder: Path) -> None:
     install(folder / "site", "strange", "DESIGN = {'strategies': {}}", "other = strange:DESIGN")
     done = with_site(folder, "ask", QUESTION, "-s", "lines")
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""The surface as a user sees it: open, add, ask, change, remove, check."""
+"""The library as a user sees it: open, add, ask, change, remove, check."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def index(tmp_path: Path, folder: Path) -> mw.Index:
     return made
 
 
-def test_add_says_what_it_did(tmp_path: Path, folder: Path) -> None:
+def test_add_reports_its_changes(tmp_path: Path, folder: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     assert index.add(folder) == mw.AddReport(added=2)
     assert index.add(folder) == mw.AddReport(unchanged=2)
@@ -43,7 +43,7 @@ def test_add_says_what_it_did(tmp_path: Path, folder: Path) -> None:
     assert index.check() == []
 
 
-def test_documents_of_the_callers_own(tmp_path: Path) -> None:
+def test_documents_of_the_caller(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     made = [mw.Document(id=str(i), title=f"T{i}", text=f"Text of {i}.", metadata={"year": 2000 + i}) for i in range(5)]
     assert index.add(made[:4], made[4]).added == 5
@@ -57,7 +57,7 @@ def test_documents_of_the_callers_own(tmp_path: Path) -> None:
         index.document("3")
 
 
-def test_a_question_is_answered_with_spans_that_are_exact(index: mw.Index, folder: Path) -> None:
+def test_answer_has_exact_spans(index: mw.Index, folder: Path) -> None:
     context = index.context("How long do cats sleep?", budget=60)
     assert 0 < context.tokens <= 60
     for passage in context.passages:
@@ -69,12 +69,12 @@ def test_a_question_is_answered_with_spans_that_are_exact(index: mw.Index, folde
     assert answer.citations[0].span.doc_id == "docs/cats.md"
 
 
-def test_the_default_budget_is_a_length_of_text_in_the_language_of_the_question(tmp_path: Path) -> None:
+def test_default_budget_depends_on_the_language(tmp_path: Path) -> None:
     russian = "Река берёт начало в горах и впадает в озеро, которое известно своей чистой водой. "
     english = "The river rises in the mountains and flows into the lake, known for its clear water. "
     index = mw.open(tmp_path / "index", embedder="none")
     index.add(mw.Document("en", english * 9))
-    assert index.context("Где озеро?").budget == 640  # an index in English alone
+    assert index.context("Где озеро?").budget == 640  # the index is only in English
     index.add(mw.Document("ru", russian * 9))
     in_russian = "Где берёт начало река, которая впадает в озеро?"
     in_english = "Where does the river rise that is known?"
@@ -108,7 +108,7 @@ def test_an_empty_index_answers(tmp_path: Path) -> None:
     assert (len(index), index.documents(), index.remove(["x"]), index.check()) == (0, [], 0, [])
 
 
-def test_what_open_refuses(tmp_path: Path) -> None:
+def test_open_refuses_invalid_arguments(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path, error in (
         (tmp_path, mw.errors.NotAnIndex),
@@ -137,7 +137,7 @@ def test_budgets_are_exact_under_another_counter(tmp_path: Path, folder: Path) -
         assert context.tokens == len(context.text) <= budget
 
 
-def test_minilm_finds_what_shares_no_word(tmp_path: Path, folder: Path) -> None:
+def test_minilm_finds_text_without_common_words(tmp_path: Path, folder: Path) -> None:
     index = mw.open(tmp_path / "index")
     index.add(folder)
     context = index.context("felines slumber", strategy="topk(k=1)", budget=60)
@@ -178,7 +178,7 @@ def test_two_processes_that_add_at_once_both_succeed(tmp_path: Path) -> None:
     path = tmp_path / "index"
     index = mw.open(path, embedder="none")
     spawn = multiprocessing.get_context("spawn")
-    # half of the documents are added by both
+    # both processes add half of the documents
     writers = [spawn.Process(target=add_documents, args=(str(path), first, 8)) for first in (0, 4)]
     for writer in writers:
         writer.start()
@@ -196,7 +196,7 @@ BRIDGE = {
 }
 
 
-def test_a_second_round_finds_what_the_first_one_names(tmp_path: Path) -> None:
+def test_second_round_finds_names_of_the_first(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     index.add(mw.Document(name, text) for name, text in BRIDGE.items())
     question = "Where was the inventor of the Quonset lamp born?"
@@ -212,7 +212,7 @@ def test_a_second_round_finds_what_the_first_one_names(tmp_path: Path) -> None:
             index.context(question, rounds=wrong)  # type: ignore[arg-type]
 
 
-def test_a_chat_model_may_be_an_object_and_its_answers_are_kept(tmp_path: Path) -> None:
+def test_replies_of_a_chat_model_object_are_cached(tmp_path: Path) -> None:
     chat = ScriptedChat(["Ada Brix was born in Delft [1]."])
     index = mw.open(tmp_path / "index", embedder="none", chat=chat, cache=tmp_path / "cache")
     index.add(mw.Document(name, text) for name, text in BRIDGE.items())
@@ -226,7 +226,7 @@ def test_a_chat_model_may_be_an_object_and_its_answers_are_kept(tmp_path: Path) 
         index.ask("q", mode="quick")
 
 
-def test_the_budget_auto_stops_by_itself_and_says_what_it_left_out(tmp_path: Path) -> None:
+def test_budget_auto_stops_early_and_reports_the_rest(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     text = "Ada Moor directed Silent Rain. " + "Ships carry rain coats to the silent harbour. Pumps are loud. " * 30
     index.add(mw.Document(id="d", title="Films", text=text))

@@ -1,4 +1,4 @@
-"""An index as a context manager: what closing lets go, and what a closed index says."""
+"""An index as a context manager: released resources, and errors of a closed index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mergewise.types import Message
 CATS = mw.Document("cats", "Cats eat fish.")
 
 
-def test_a_closed_index_says_so(tmp_path: Path) -> None:
+def test_closed_index_raises(tmp_path: Path) -> None:
     with mw.open(tmp_path / "index", embedder="none") as index:
         index.add(CATS)
         assert index.ask("What do cats eat?").found
@@ -44,16 +44,14 @@ def test_a_closed_index_says_so(tmp_path: Path) -> None:
         assert len(again) == 1
 
 
-def test_an_index_is_closed_after_an_error_too(tmp_path: Path) -> None:
+def test_index_is_closed_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), mw.open(tmp_path, embedder="none") as index:
         raise ZeroDivisionError
     with pytest.raises(mw.UsageError, match="closed"):
         len(index)
 
 
-def test_closing_lets_go_of_what_was_loaded_and_leaves_what_was_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_releases_loaded_models_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     released: list[object] = []
     monkeypatch.setattr("mergewise.engine.release", released.append)
     monkeypatch.setattr("mergewise.opening.load_reranker", lambda spec: spec)
@@ -61,7 +59,7 @@ def test_closing_lets_go_of_what_was_loaded_and_leaves_what_was_given(
     index = mw.open(tmp_path / "a", embedder="none", chat=chat, reranker="named")
     index.close()
     index.close()
-    assert released == ["named", None]  # the scorer `lm` is none
+    assert released == ["named", None]  # the scorer `lm` is None
     assert index.chat is None and index.reranker is None
 
 
@@ -78,7 +76,7 @@ def test_connections_are_closed() -> None:
         release(object())
 
 
-def test_a_question_under_way_is_finished(tmp_path: Path) -> None:
+def test_running_question_finishes_after_closing(tmp_path: Path) -> None:
     def close_and_answer(messages: Sequence[Message]) -> str:
         index.close()
         return "Fish [1]."

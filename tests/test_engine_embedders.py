@@ -1,4 +1,4 @@
-"""Embedders given as objects: remembered by name, refused when they do not fit, checked in what they give."""
+"""Embedders given as objects: remembered by name, refused if they do not fit, and checked for valid vectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOGS = mw.Document("dogs", "# Dogs\n\nDogs bark at night.\n")
 
 
 class Lists:
-    """Gives lists of whole numbers of any length, as somebody's own embedder may."""
+    """A user's embedder, which returns lists of whole numbers of any length."""
 
     spec = "lists"
     dimension = 3
@@ -45,7 +45,7 @@ def test_an_object_embeds_and_is_remembered_by_its_spec(tmp_path: Path) -> None:
     assert again.context("cats", budget=60).text == index.context("cats", budget=60).text
 
 
-def test_without_the_object_the_index_says_what_is_needed(tmp_path: Path) -> None:
+def test_missing_embedder_object_is_reported(tmp_path: Path) -> None:
     mw.open(tmp_path / "index", embedder=HashEmbedder()).add(CATS)
     index = mw.open(tmp_path / "index")
     assert len(index) == 1 and index.document("cats").text == CATS.text and index.remove(["nothing"]) == 0
@@ -69,7 +69,7 @@ def test_another_spec_or_dimension_is_refused(tmp_path: Path) -> None:
         mw.open(tmp_path / "plain", embedder=HashEmbedder())
 
 
-def test_what_is_no_embedder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_invalid_embedder_is_refused_before_writing(tmp_path: Path) -> None:
     for given, said in (
         (object(), "missing `spec`"),
         (type("E", (), {"spec": " ", "dimension": 3})(), "missing `spec`"),
@@ -101,24 +101,24 @@ def test_vectors_become_unit_rows_of_float32(tmp_path: Path) -> None:
         ([[1.0], [1.0, 2.0]], "invalid vectors"),
     ],
 )
-def test_vectors_that_are_not_what_was_promised(vectors: object, said: str) -> None:
+def test_invalid_vectors_are_refused(vectors: object, said: str) -> None:
     given = type("E", (Lists,), {"embed_queries": lambda self, texts: vectors})()
     with pytest.raises(mw.ModelError, match=said):
         GivenEmbedder(given).embed_queries(["one"])
 
 
-def test_vectors_of_parts_are_used_where_an_object_gives_them(tmp_path: Path) -> None:
+def test_embedder_object_may_give_part_vectors(tmp_path: Path) -> None:
     given = given_embedder(MiniLM())
     assert isinstance(given, PartEmbedder) and not isinstance(given_embedder(Lists()), PartEmbedder)
     whole, (parts,) = given.embed_parts(["Cats eat fish. They sleep."], [[(0, 14), (15, 26)]])
     assert whole.shape == (1, 384) and parts.shape == (2, 384)
     assert given.embed_parts(["Cats"], [[]])[1][0].shape == (0, 384)
     mw.open(tmp_path, embedder=MiniLM()).add(CATS)
-    # its spec names what ships, so that no object is needed later
+    # its spec names a built-in embedder, so that no object is needed later
     assert "fish" in mw.open(tmp_path).context("What do cats eat?", budget=60).text
 
 
-def test_questions_that_were_embedded_together_are_not_embedded_again() -> None:
+def test_question_vectors_are_reused() -> None:
     embedder = HashEmbedder()
     known = QuestionVectors(embedder, ["a", "b", "a"])
     assert embedder.asked == ["a", "b"]

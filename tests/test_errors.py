@@ -1,4 +1,4 @@
-"""The tree of errors: what the command line returns for each, which may be tried again, and how each reads."""
+"""Errors: exit codes, which of them are retryable, and their texts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mergewise.errors import REQUIREMENT, MergewiseError, MissingExtra, UsageErr
 EVERY = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MergewiseError)]
 
 
-def test_only_what_another_process_holds_is_worth_a_retry() -> None:
+def test_only_a_busy_index_is_retryable() -> None:
     assert [kind.__name__ for kind in EVERY if kind.retryable] == ["IndexBusy"]
 
 
-def test_what_the_caller_can_mend_is_told_apart_from_what_failed() -> None:
+def test_exit_codes_separate_usage_errors_from_failures() -> None:
     mended = {"UsageError", "NotAnIndex", "NewerFormat", "OlderFormat", "EmbedderMismatch"}
     assert {kind.__name__: kind.exit_code for kind in EVERY} == {
         kind.__name__: 2 if kind.__name__ in mended else 1 for kind in EVERY
@@ -24,7 +24,7 @@ def test_what_the_caller_can_mend_is_told_apart_from_what_failed() -> None:
 
 
 @pytest.mark.parametrize(("hint", "said"), [("give a list", "no list (give a list)"), ("", "no list")])
-def test_an_error_says_what_is_wrong_and_what_to_do(hint: str, said: str) -> None:
+def test_error_text_has_problem_and_hint(hint: str, said: str) -> None:
     error = UsageError("no list", hint)
     assert (str(error), error.message, error.hint) == (said, "no list", hint)
 
@@ -36,14 +36,12 @@ def test_a_missing_extra_names_the_command() -> None:
     assert broken.hint == f'repair it, or reinstall it: pip install --force-reinstall "{REQUIREMENT}[hf]"'
 
 
-def test_a_package_that_lacks_a_module_of_its_own_is_not_absent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_package_is_not_reported_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lacking_its_part.py").write_text("import no_such_part_anywhere")
     monkeypatch.syspath_prepend(tmp_path)
     for name, said in (("no_such_package_anywhere", "x is not installed"), ("lacking_its_part", "cannot be imported")):
         with pytest.raises(ModuleNotFoundError) as error:
             exec(f"import {name}")
-        # the frames of the test stand before that of the import
+        # drop the frames of the test, which precede the frame of the import
         cause = error.value.with_traceback(error.value.__traceback__ and error.value.__traceback__.tb_next)
         assert said in MissingExtra("x", "hf", cause).message

@@ -1,4 +1,4 @@
-"""Files where somebody else may have put others."""
+"""Safe file access in folders where somebody else may have put files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mergewise.errors import UsageError
 from mergewise.files import PinnedDirectory, find_untrusted_entry, load_toml, new_file, regular_bytes, write_whole
 
 
-def test_a_regular_file_is_read_and_no_other(tmp_path: Path) -> None:
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"four")
     (tmp_path / "link").symlink_to("file")
     os.mkfifo(tmp_path / "pipe")
@@ -19,17 +19,17 @@ def test_a_regular_file_is_read_and_no_other(tmp_path: Path) -> None:
     assert regular_bytes(tmp_path / "file", 4) == regular_bytes(tmp_path / "link", 4, follow=True) == b"four"
     for name, most, follow, reason in [
         ("file", 3, False, "larger than 3 bytes"),
-        ("link", 4, False, "is a link"),
-        ("pipe", 4, False, "no regular file"),
-        ("to pipe", 4, True, "no regular file"),
+        ("link", 4, False, "a link, not a file"),
+        ("pipe", 4, False, "not a regular file"),
+        ("to pipe", 4, True, "not a regular file"),
         ("nothing", 4, False, "No such file"),
-        (".", 4, False, "no regular file"),
+        (".", 4, False, "not a regular file"),
     ]:
         with pytest.raises(OSError, match=reason):
             regular_bytes(tmp_path / name, most, follow=follow)
 
 
-def test_what_has_the_name_is_replaced_and_never_written_to(tmp_path: Path) -> None:
+def test_write_whole_replaces_links_instead_of_following(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
     (tmp_path / "file").symlink_to("precious")
     write_whole(tmp_path / "file", b"new", 0o600)
@@ -38,7 +38,7 @@ def test_what_has_the_name_is_replaced_and_never_written_to(tmp_path: Path) -> N
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError):
         write_whole(tmp_path / "folder", b"new")
-    assert {path.name for path in tmp_path.iterdir()} == {"precious", "file", "folder"}, "no rest is left"
+    assert {path.name for path in tmp_path.iterdir()} == {"precious", "file", "folder"}, "no temporary file is left"
 
 
 def test_new_files_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_new_files_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         new_file(tmp_path, "a-", ".b")
 
 
-def test_the_first_strange_entry(tmp_path: Path) -> None:
+def test_first_untrusted_entry_is_found(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     (folder / "a/b/c").mkdir(parents=True)
     (folder / "a/file").touch()
@@ -61,21 +61,21 @@ def test_the_first_strange_entry(tmp_path: Path) -> None:
     assert find_untrusted_entry(folder) == folder / "a/b/c/link"
 
 
-def test_a_folder_is_told_from_another_in_its_place(tmp_path: Path) -> None:
+def test_pinned_directory_detects_replacement(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     held = PinnedDirectory(tmp_path / "a")
-    assert held.stands()
+    assert held.is_in_place()
     (tmp_path / "a").rmdir()
-    assert not held.stands()
+    assert not held.is_in_place()
     for _ in range(20):
-        # numbers of folders that are gone are given again
+        # inode numbers of deleted folders are reused
         (tmp_path / "a").mkdir()
-        assert not held.stands()
+        assert not held.is_in_place()
         (tmp_path / "a").rmdir()
 
 
 @pytest.mark.parametrize(("content", "reason"), [(b"a = ", "Invalid value"), (b"a = '\xff'", "can't decode byte 0xff")])
-def test_a_toml_file_that_is_invalid_says_where(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_invalid_toml_is_reported(tmp_path: Path, content: bytes, reason: str) -> None:
     (tmp_path / "a.toml").write_bytes(content)
     with pytest.raises(UsageError, match=reason):
         load_toml(tmp_path / "a.toml")

@@ -1,4 +1,4 @@
-"""Folders and an index in step: names, what leaves and what stays, moves, duplicates, what an older mergewise left."""
+"""Synchronising folders with an index: names, removals, moves, duplicates, and indexes of older versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mergewise.inputs import Input, inputs_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import DocumentChange, Duplicate, Origin
-from tests.kills import killed_at_work
+from tests.kills import kill_while_working
 from tests.support import SMALL, HashEmbedder, add_inputs, new_store, rows_of
 
 EMBEDDER = HashEmbedder()
@@ -58,7 +58,7 @@ ALL = {"docs/cats.md", "docs/sub/dogs.md", "docs/birds.txt"}
 # -- names
 
 
-def test_a_file_has_one_name_from_wherever_it_is_given(
+def test_file_name_does_not_depend_on_the_given_path(
     index: mw.Index, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ids(index) == ALL
@@ -91,7 +91,7 @@ def test_a_link_to_a_file_keeps_its_own_name(index: mw.Index, docs: Path, tmp_pa
     assert index.sync(docs).removed == 1
 
 
-def test_an_origin_says_where_a_document_came_from(index: mw.Index, docs: Path) -> None:
+def test_document_has_an_origin(index: mw.Index, docs: Path) -> None:
     index.add(mw.Document(id="own", text="Mine."))
     origins = {info.id: info.origin for info in index.documents()}
     status = (docs / "cats.md").stat()
@@ -102,12 +102,12 @@ def test_an_origin_says_where_a_document_came_from(index: mw.Index, docs: Path) 
         index.context("cats", where="source = 'docs/cats.md'")
 
 
-# -- what an older mergewise left
+# -- indexes of older versions
 
 
 @pytest.fixture
 def older(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> mw.Index:
-    """An index of a version that named files as they were given and kept no origins: two from here, one by its full path."""
+    """Index of a version that named files as given and stored no origins: two relative names, one absolute."""
     monkeypatch.chdir(tmp_path)
     store = new_store("lance", tmp_path / "index", settings={"leaf": SMALL})
     for given, name in [
@@ -141,12 +141,12 @@ def test_documents_of_an_older_index_are_recognised(
     assert ids(older) == {"docs/cats.md", "birds.txt", "docs/own.md"} and older.check() == []
 
 
-def test_texts_of_an_older_index_are_compared_too(older: mw.Index, docs: Path) -> None:
+def test_texts_of_an_older_index_are_compared(older: mw.Index, docs: Path) -> None:
     (docs / "copy.md").write_text(CATS)
     assert older.add(docs / "copy.md").duplicates == (Duplicate("docs/copy.md", "docs/cats.md"),)
 
 
-def test_an_id_that_another_file_has_is_not_taken_from_it(older: mw.Index, docs: Path, tmp_path: Path) -> None:
+def test_id_of_another_file_is_not_reused(older: mw.Index, docs: Path, tmp_path: Path) -> None:
     (tmp_path / "birds.txt").write_text("Another file, which would be called as one that stands.\n")
     os.chdir(docs)
     older.add("birds.txt")
@@ -157,10 +157,10 @@ def test_an_id_that_another_file_has_is_not_taken_from_it(older: mw.Index, docs:
     assert (tmp_path / "birds.txt").as_posix() in ids(older)
 
 
-# -- what leaves, and what stays
+# -- removals
 
 
-def test_sync_makes_the_index_what_the_folder_is(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+def test_sync_mirrors_the_folder(index: mw.Index, docs: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "note.md").write_text("A note from another folder.\n")
     (docs / "named.cfg").write_text("a file of unknown suffix, which was named itself\n")
@@ -200,14 +200,14 @@ def test_a_change_with_removals_is_one_step(index: mw.Index, docs: Path) -> None
     assert seen == [{"docs/sub/dogs.md", "docs/birds.txt", "docs/new.md"}]
 
 
-def test_a_part_of_a_folder_is_a_scope_of_its_own(index: mw.Index, docs: Path) -> None:
+def test_sync_of_a_subfolder_changes_only_it(index: mw.Index, docs: Path) -> None:
     (docs / "cats.md").unlink()
     (docs / "sub" / "dogs.md").rename(docs / "sub" / "hounds.md")
     assert index.sync(docs / "sub").moved == 1
     assert ids(index) == {"docs/cats.md", "docs/sub/hounds.md", "docs/birds.txt"}
 
 
-def test_the_folder_above_the_index_is_a_scope_too(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+def test_sync_of_the_folder_above_the_index(index: mw.Index, docs: Path, tmp_path: Path) -> None:
     (docs / "cats.md").unlink()
     assert index.sync(tmp_path.parent / tmp_path.name, dry_run=True).removed == 1
     twice = index.sync(docs, tmp_path, dry_run=True)
@@ -217,7 +217,7 @@ def test_the_folder_above_the_index_is_a_scope_too(index: mw.Index, docs: Path, 
 
 
 @pytest.mark.parametrize("state", ["gone", "empty", "file"])
-def test_a_folder_that_is_not_there_removes_nothing(index: mw.Index, docs: Path, state: str) -> None:
+def test_missing_folder_removes_nothing(index: mw.Index, docs: Path, state: str) -> None:
     shutil.rmtree(docs)
     if state == "empty":
         docs.mkdir()
@@ -231,14 +231,14 @@ def test_a_folder_that_is_not_there_removes_nothing(index: mw.Index, docs: Path,
     assert ids(index) == ALL
 
 
-def test_a_folder_that_the_index_does_not_know(index: mw.Index, tmp_path: Path) -> None:
+def test_unknown_folder(index: mw.Index, tmp_path: Path) -> None:
     with pytest.raises(mw.UsageError, match="does not exist"):
         index.sync(tmp_path / "absent")
     (tmp_path / "empty").mkdir()
     assert index.sync(tmp_path / "empty") == mw.AddReport()
 
 
-def test_what_cannot_be_read_now_stays_and_is_reported(
+def test_unreadable_documents_stay_and_are_reported(
     index: mw.Index, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (docs / "cats.md").write_text("  \n")
@@ -263,7 +263,7 @@ def test_what_cannot_be_read_now_stays_and_is_reported(
 
 
 class Refusing:
-    """An embedder that must not be asked."""
+    """An embedder that must not be called."""
 
     spec, dimension = EMBEDDER.spec, EMBEDDER.dimension
 
@@ -302,7 +302,7 @@ def test_a_title_that_is_the_name_of_the_file_changes_with_it(index: mw.Index, d
     assert leaf.title == "fowl" and index.check() == []
 
 
-def test_two_files_that_change_names_are_two_edits(index: mw.Index, docs: Path) -> None:
+def test_two_files_that_swap_names_are_two_edits(index: mw.Index, docs: Path) -> None:
     (docs / "cats.md").write_text(DOGS)
     (docs / "sub" / "dogs.md").write_text(CATS)
     report = index.sync(docs)
@@ -310,7 +310,7 @@ def test_two_files_that_change_names_are_two_edits(index: mw.Index, docs: Path) 
     assert index.document("docs/cats.md").text == DOGS
 
 
-def test_a_moved_file_that_cannot_be_read_leaves_the_old_one(index: mw.Index, docs: Path) -> None:
+def test_unreadable_moved_file_keeps_the_old_document(index: mw.Index, docs: Path) -> None:
     (docs / "birds.txt").rename(docs / "fowl.txt")
     planned = plan_sync([docs], inputs_of([docs], docs.parent), index.store.reader(), docs.parent)
     (docs / "fowl.txt").unlink()
@@ -322,7 +322,7 @@ def test_a_moved_file_that_cannot_be_read_leaves_the_old_one(index: mw.Index, do
 # -- duplicates
 
 
-def test_what_two_files_say_is_told_and_shown_once(index: mw.Index, docs: Path) -> None:
+def test_duplicates_are_reported_and_shown_once(index: mw.Index, docs: Path) -> None:
     (docs / "copy of cats.md").write_text(CATS)
     (docs / "sub" / "birds.txt").write_text(BIRDS)
     (docs / "fowl.txt").write_text(BIRDS)
@@ -344,7 +344,7 @@ def test_what_two_files_say_is_told_and_shown_once(index: mw.Index, docs: Path) 
     assert index.check() == []
 
 
-def test_equal_texts_under_titles_that_say_something_are_two(tmp_path: Path) -> None:
+def test_equal_texts_with_real_titles_are_not_duplicates(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     index.add(mw.Document(id="p", title="Paris", text="Closed on Monday."))
     report = index.add(
@@ -356,7 +356,7 @@ def test_equal_texts_under_titles_that_say_something_are_two(tmp_path: Path) -> 
     assert index.context("Closed on Monday", where="year = 2020", budget=60).passages[0].spans[0].doc_id == "p2"
 
 
-# -- what is found by folder and pattern
+# -- finding by folder and pattern
 
 
 def test_find(index: mw.Index, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,10 +379,10 @@ def test_find(index: mw.Index, docs: Path, tmp_path: Path, monkeypatch: pytest.M
     assert {one: set(found) for one, found in index.find(*wanted).items()} == wanted
 
 
-# -- what is not indexed
+# -- unread files
 
 
-def test_files_that_no_reader_knows_are_counted(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+def test_files_without_a_reader_are_counted(index: mw.Index, docs: Path, tmp_path: Path) -> None:
     for name in ("a.png", "b.PNG", "c.svg", "Makefile", ".hidden.png"):
         (docs / name).write_bytes(b"x")
     assert dict(index.add(docs).left_out) == {".png": 2, ".svg": 1, "": 1}
@@ -400,11 +400,11 @@ def test_repair_keeps_the_origin(index: mw.Index) -> None:
     assert known.origin is not None and known.origin.source == "docs/cats.md"
 
 
-# -- a folder through its life
+# -- a changing folder
 
 
 def rebased(store: object, doc_id: str, name: str) -> object:
-    """The rows of a document with ids from 0, in a form that can be compared."""
+    """Return the rows of a document with ids from 0, in a comparable form."""
     (rows,) = store.reader().document_rows([doc_id])  # type: ignore[attr-defined]
     made = rename_document(rows, name, Origin(name, 0, 0), VIEWS, store.settings)  # type: ignore[attr-defined]
     assert made is not None
@@ -429,7 +429,7 @@ print("done", flush=True)
 
 
 def disturb(folder: Path, draw: random.Random, round: int) -> None:
-    """Moves, edits, deletions, new files and copies, a few of each."""
+    """Make a few moves, edits, deletions, new files and copies."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     draw.shuffle(files)
     for path in files[:6]:
@@ -454,7 +454,7 @@ def write(path: Path, round: int, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_that_changes_is_followed_through_kills(tmp_path: Path) -> None:
+def test_sync_follows_a_changing_folder_through_kills(tmp_path: Path) -> None:
     folder, path = tmp_path / "documents", tmp_path / "index"
     for number in range(60):
         write(folder / "abc"[number % 3] / f"{number}.{('md', 'txt')[number % 2]}", 0, number)
@@ -466,7 +466,7 @@ def test_a_folder_that_changes_is_followed_through_kills(tmp_path: Path) -> None
         if killed == KILLS:
             break
         disturb(folder, draw, round)
-        was_working = killed_at_work(SYNCHRONISE, path, folder, after=draw.uniform(0, full))
+        was_working = kill_while_working(SYNCHRONISE, path, folder, after=draw.uniform(0, full))
         full = full * 1.1 if was_working else max(0.1, full * 0.7)
         killed += was_working
         assert mw.open(path).check() == []
@@ -485,17 +485,17 @@ def test_a_folder_that_changes_is_followed_through_kills(tmp_path: Path) -> None
     assert copies == same
 
 
-def test_a_plan_asks_in_batches(index: mw.Index, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_reads_the_index_in_batches(index: mw.Index, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.index.plan.ASKED_AT_ONCE", 1)
     (docs / "new.md").write_text("New.\n")
     planned = plan(inputs_of([docs], docs.parent), index.store.reader())
     assert [task.id for task in planned.tasks] == ["docs/new.md"] and planned.unchanged == 3
 
 
-# -- files that are gone, links that lead out, patterns, metadata of a run
+# -- deleted files, links out of the folder, patterns, metadata of a run
 
 
-def test_documents_without_their_files_are_named_and_stay(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+def test_documents_with_deleted_files_are_reported_and_stay(index: mw.Index, docs: Path, tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("Owls eat mice.\n")
     index.add(tmp_path / "other.md", mw.Document(id="docs/own.md", text="Mine."))
     (tmp_path / "other.md").unlink()
@@ -511,13 +511,13 @@ def test_documents_without_their_files_are_named_and_stay(index: mw.Index, docs:
     assert ids(index) == {"docs/birds.txt", "docs/sub/hounds.md", "docs/own.md", "other.md"}
 
 
-def test_links_out_of_a_folder_are_named_and_followed(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+def test_links_out_of_a_folder_are_reported_and_followed(index: mw.Index, docs: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "in").mkdir(parents=True)
     (tmp_path / "out" / "far.md").write_text("Owls eat mice.\n")
     (tmp_path / "out" / "in" / "deep.md").write_text("Bats eat moths.\n")
     (docs / "folder").symlink_to(tmp_path / "out" / "in")
     (docs / "file.md").symlink_to(tmp_path / "out" / "far.md")
-    # none of these is told as a way out
+    # these links are not reported
     (docs / "again.md").symlink_to(docs / "sub" / "dogs.md")
     (docs / "nowhere.md").symlink_to(tmp_path / "nowhere.md")
     (docs / "picture.png").symlink_to(tmp_path / "out" / "far.md")
@@ -528,11 +528,11 @@ def test_links_out_of_a_folder_are_named_and_followed(index: mw.Index, docs: Pat
     assert len(index.sync(docs, dry_run=True).outward) == 2
     without = index.sync(docs, exclude=["folder", "file.md"])
     assert without.outward == () and without.removed == 2
-    # whoever names a link means what it leads to
+    # a link that is passed itself is followed without a report
     assert index.add(docs / "folder", docs / "file.md").outward == ()
 
 
-def test_patterns_choose_what_of_a_folder_is_indexed(index: mw.Index, docs: Path) -> None:
+def test_patterns_select_the_files_of_a_folder(index: mw.Index, docs: Path) -> None:
     (docs / "sub" / "draft.md").write_text("Owls eat mice.\n")
     (docs / "list.json").write_text('[{"text": "Bats eat moths."}]')
     added = index.add(docs, exclude=["sub/"])
@@ -544,7 +544,7 @@ def test_patterns_choose_what_of_a_folder_is_indexed(index: mw.Index, docs: Path
     assert ids(index) == ALL | {"docs/list.json"}
     done = index.sync(docs, exclude=["sub/", "*.txt"])
     assert done.changes == planned.changes and (done.removed, done.excluded) == (2, 2)
-    # the file that patterns alone brought in stays without them, since it stands where it was
+    # a file that only the patterns included stays without them, since it still exists
     assert ids(index) == {"docs/cats.md", "docs/list.json"} and index.sync(docs).added == 3
     with pytest.raises(mw.UsageError, match="nothing was removed"):
         index.sync(docs, exclude=["*"])
@@ -554,7 +554,7 @@ def test_patterns_choose_what_of_a_folder_is_indexed(index: mw.Index, docs: Path
     assert index.check() == []
 
 
-def test_metadata_of_a_run_reach_all_its_documents_without_embedding(tmp_path: Path, docs: Path) -> None:
+def test_metadata_of_a_run_apply_without_embedding(tmp_path: Path, docs: Path) -> None:
     (docs / "owls.md").write_text("---\nlang: fr\nyear: 2019\n---\n\nOwls eat mice.\n")
     embedder = HashEmbedder()
     index = mw.open(tmp_path / "index", embedder=embedder)
@@ -576,7 +576,7 @@ def test_metadata_of_a_run_reach_all_its_documents_without_embedding(tmp_path: P
     assert index.find("*", where="team = 'law'")["*"] == [info.id for info in index.documents()]
     assert index.context("What do owls eat?", where="team = 'law' and year = 2024", budget=50).passages
     assert not index.context("What do owls eat?", where="team = 'sales'", budget=50).passages
-    # without them, what is unchanged keeps them, and what is read anew has its own
+    # without metadata of the run, unchanged documents keep theirs, and a changed document has its own
     (docs / "cats.md").write_text(CATS + "\nCats purr.\n")
     (docs / "birds.txt").rename(docs / "sub" / "birds.txt")
     last = index.sync(docs)
@@ -584,7 +584,7 @@ def test_metadata_of_a_run_reach_all_its_documents_without_embedding(tmp_path: P
     metadata = {info.id: info.metadata for info in index.documents()}
     assert metadata["docs/cats.md"] == {} and metadata["docs/sub/birds.txt"]["team"] == "law"
     (docs / "sub" / "birds.txt").rename(docs / "birds.txt")
-    # a file that was named by itself is one of the folder too
+    # a file that is passed itself also belongs to the folder
     (docs / "list.json").write_text('[{"text": "Bats eat moths."}]')
     index.add(docs / "list.json")
     (docs / "list.json").write_text('[{"text": "Bats eat gnats."}]')
@@ -600,12 +600,10 @@ def test_metadata_of_a_run_reach_all_its_documents_without_embedding(tmp_path: P
         ({"title": "x"}, "invalid metadata key"),
         ({"a": [1]}, "a list"),
         ({"year": "soon"}, "holds int"),
-        ([1], "not a dictionary"),
+        ([1], "expected a dictionary"),
     ],
 )
-def test_metadata_that_cannot_be_are_refused_before_anything_is_read(
-    index: mw.Index, docs: Path, metadata: object, what: str
-) -> None:
+def test_invalid_metadata_are_refused_before_reading(index: mw.Index, docs: Path, metadata: object, what: str) -> None:
     index.add(mw.Document(id="own", text="Mine.", metadata={"year": 2020}))
     (docs / "new.md").write_text("Owls eat mice.\n")
     for call in (index.add, index.sync):
@@ -614,7 +612,7 @@ def test_metadata_that_cannot_be_are_refused_before_anything_is_read(
     assert len(index) == 4
 
 
-def test_documents_leave_by_condition(index: mw.Index, docs: Path) -> None:
+def test_documents_are_removed_by_condition(index: mw.Index, docs: Path) -> None:
     index.add(*(mw.Document(id=f"n/{year}", text=f"Of {year}.", metadata={"year": year}) for year in range(2018, 2024)))
     assert index.find("n", "docs", where="year >= 2022") == {"n": ["n/2022", "n/2023"], "docs": []}
     assert index.remove(["n/2018", "n/2022"], where="year < 2020") == 1
@@ -636,10 +634,10 @@ def test_documents_leave_by_condition(index: mw.Index, docs: Path) -> None:
         (" untried beyond x", (), (9,)),
     ],
 )
-def test_files_with_untried_scans_are_the_same_unless_more_may_be_tried(
+def test_files_with_untried_scans_change_with_a_higher_limit(
     tmp_path: Path, standing: str, same: tuple[int, ...], other: tuple[int, ...]
 ) -> None:
-    """`same` and `other` are numbers of pages that may be tried."""
+    """`same` and `other` are limits of pages to recognise."""
     file = tmp_path / "a.pdf"
     file.write_bytes(b"bytes")
     for ocr_pages in (*same, *other):

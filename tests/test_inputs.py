@@ -12,7 +12,7 @@ from mergewise.types import Document, Heading
 DOCUMENT = Document(id="d", text="Cats eat fish.", title="Cats", metadata={"a": 1, "b": 2})
 
 
-def test_sources_may_be_nested_and_come_once(tmp_path: Path) -> None:
+def test_nested_sources_are_listed_once(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("b")
     (tmp_path / "a.md").write_text("a")
     inputs = inputs_of([tmp_path, [str(tmp_path / "b.txt"), DOCUMENT], replace(DOCUMENT, text="later")])
@@ -20,7 +20,7 @@ def test_sources_may_be_nested_and_come_once(tmp_path: Path) -> None:
     assert inputs[-1].source is DOCUMENT
 
 
-def test_a_file_is_named_where_the_working_directory_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_named_in_a_deleted_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.md").write_text("a")
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -31,9 +31,9 @@ def test_a_file_is_named_where_the_working_directory_is_gone(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("wrong", [b"docs", 5, None])
-def test_what_is_no_source_is_refused_wherever_it_stands(wrong: object) -> None:
+def test_invalid_nested_source_is_refused(wrong: object) -> None:
     for given in ([DOCUMENT, wrong], [[DOCUMENT], wrong]):
-        with pytest.raises(UsageError, match="cannot be indexed"):
+        with pytest.raises(UsageError, match="invalid source"):
             inputs_of(given)  # type: ignore[arg-type]
 
 
@@ -46,7 +46,7 @@ def test_what_is_no_source_is_refused_wherever_it_stands(wrong: object) -> None:
         replace(DOCUMENT, outline=(Heading(1, "Cats", 0, 4),)),
     ],
 )
-def test_the_digest_follows_everything_that_is_stored(changed: Document) -> None:
+def test_digest_depends_on_every_stored_field(changed: Document) -> None:
     assert Input("d", changed).digest() != Input("d", DOCUMENT).digest()
 
 
@@ -55,7 +55,7 @@ def test_the_digest_does_not_depend_on_the_order_of_metadata() -> None:
     assert Input("d", turned).digest() == Input("d", DOCUMENT).digest()
 
 
-def test_the_digest_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
+def test_digest_of_a_file_is_the_digest_of_its_bytes(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one")
     before = Input("a", file).digest()
@@ -65,7 +65,7 @@ def test_the_digest_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "reason"), [(" \n", "empty"), ("half \ud83d", "surrogate")])
-def test_what_cannot_be_indexed_is_refused_with_a_reason(text: str, reason: str) -> None:
+def test_invalid_text_is_refused_with_a_reason(text: str, reason: str) -> None:
     with pytest.raises(ReadError, match=reason):
         Input("d", Document(id="d", text=text)).read()
 
@@ -78,12 +78,12 @@ def test_units_come_as_lists_or_tuples(units: tuple[tuple[int, int], ...]) -> No
 @pytest.mark.parametrize(
     ("units", "reason"),
     [
-        ([(0, 4), (3, 8)], r"unit 2 \(3, 8\) begins before unit 1 ends at 4"),
-        ([(5, 8), (0, 4)], r"unit 2 \(0, 4\) begins before unit 1"),
-        ([(0, 99)], r"unit 1 \(0, 99\) does not lie in the text of 14 characters"),
-        ([(-3, 4)], "does not lie in the text"),
+        ([(0, 4), (3, 8)], r"unit 2 \(3, 8\) begins before the end of unit 1 at 4"),
+        ([(5, 8), (0, 4)], r"unit 2 \(0, 4\) begins before the end of unit 1"),
+        ([(0, 99)], r"unit 1 \(0, 99\) is empty or outside the text of 14 characters"),
+        ([(-3, 4)], "outside the text"),
         ([(4, 4)], "is empty"),
-        ([(4, 5)], "nothing but white space"),
+        ([(4, 5)], "only white space"),
         ([(0, 4, 8)], "is not a pair"),
         ([(0, 4.0)], "is not a pair"),
         ([(False, True)], "is not a pair"),
@@ -91,6 +91,6 @@ def test_units_come_as_lists_or_tuples(units: tuple[tuple[int, int], ...]) -> No
         ([4], "is not a pair"),
     ],
 )
-def test_units_that_cannot_be_are_named(units: tuple[tuple[int, int], ...], reason: str) -> None:
+def test_invalid_units_are_reported(units: tuple[tuple[int, int], ...], reason: str) -> None:
     with pytest.raises(ReadError, match=reason):
         Input("d", replace(DOCUMENT, units=units)).read()

@@ -1,4 +1,4 @@
-"""The JSON that scripts read, held byte for byte."""
+"""JSON for other programs, compared byte for byte."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_context() -> None:
     assert json.dumps(comparison_json([(CONTEXT, 0.01234)])) == f'[{CONTEXT_JSON[:-1]}, "ms": 12.3}}]'
 
 
-def test_a_context_with_the_places_of_its_passages() -> None:
+def test_context_with_places_of_passages() -> None:
     second = Passage("more", 0.25, (Span("e", 0, 4), Span("e", 9, 12)), False, "Title", ("One", "Two"))
     context = replace(CONTEXT, passages=(*CONTEXT.passages, second, Passage("none", 0.1, ())), snapshot="abc")
     places = {SPAN: Location(3, None, "https://example.org"), Span("e", 0, 4): Location(line=7)}
@@ -86,7 +86,7 @@ def test_an_answer() -> None:
     assert answer_json(answer, 0.0, 500_000.0)["usage"]["cost"] == 1.0
 
 
-def test_what_an_index_holds_and_what_was_done_to_it() -> None:
+def test_info_and_report_of_an_index() -> None:
     document = DocumentInfo("d", "T", {"year": 2020}, 100, 3)
     assert json.dumps(document_json(replace(document, metadata=MappingProxyType({"year": 2020})))) == (
         json.dumps(document_json(document))

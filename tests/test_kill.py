@@ -1,4 +1,4 @@
-"""SIGKILL at random moments while indexing: the index opens, holds its invariants, and a rerun does the rest."""
+"""SIGKILL at random moments of indexing: the index opens, its invariants hold, and a second run does the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mergewise
-from tests.kills import killed_at_work
+from tests.kills import kill_while_working
 
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "2"))
 DOCUMENTS = 40
@@ -38,7 +38,7 @@ print("done", flush=True)
 
 
 def write_version(folder: Path, version: int) -> dict[str, str]:
-    """Documents of this version: all changed, one gone from the last version, one new."""
+    """Write the documents of this version: all changed, one deleted since the last version, one new."""
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
         path.unlink()
@@ -62,7 +62,7 @@ def test_killed_at_random_moments(tmp_path: Path, views: tuple[str, ...]) -> Non
         if killed == KILLS:
             break
         wanted = write_version(folder, version)
-        was_working = killed_at_work(WRITER, path, folder, *views, after=draw.uniform(0, full))
+        was_working = kill_while_working(WRITER, path, folder, *views, after=draw.uniform(0, full))
         full = full * 1.1 if was_working else max(0.1, full * 0.7)
         killed += was_working
 
@@ -88,14 +88,14 @@ def test_killed_at_random_moments(tmp_path: Path, views: tuple[str, ...]) -> Non
 
 @pytest.mark.slow
 def test_killed_while_a_view_is_added(tmp_path: Path) -> None:
-    """The slice view of an index that stands: what was built stays, the next call builds the rest, and once."""
+    """The slice view is added to an existing index. Built rows stay, and the next call builds each missing row once."""
     folder, path = tmp_path / "documents", tmp_path / "index"
     write_version(folder, 0)
     mergewise.open(path, embedder="none").add(folder)
     draw = random.Random(1)
     rounds = killed = 0
     while rounds < KILLS and "slice" not in mergewise.open(path).manifest.whole:
-        killed += killed_at_work(WRITER, path, folder, "slice", "later", after=draw.uniform(0.4, 1.4))
+        killed += kill_while_working(WRITER, path, folder, "slice", "later", after=draw.uniform(0.4, 1.4))
         rounds += 1
         assert mergewise.open(path).check() == []
     index = mergewise.open(path, views=("leaf", "slice"))
@@ -160,7 +160,7 @@ def vectors_by_text(index: mergewise.Index) -> dict[tuple[str, int], list[float]
 
 @pytest.mark.slow
 def test_killed_while_texts_come_first_and_vectors_later(tmp_path: Path) -> None:
-    """Once all texts are there they stay, vectors only become more, and in the end all is as if nothing had happened."""
+    """Once all texts are there, they stay. Vectors only become more, and the final index equals one without kills."""
     names: dict[str, Any] = {}
     exec(EMBEDDER, names)
     embedder, folder, path = names["Numbers"](), tmp_path / "documents", tmp_path / "index"
@@ -169,8 +169,8 @@ def test_killed_while_texts_come_first_and_vectors_later(tmp_path: Path) -> None
     draw = random.Random(2)
     embedded = partial = 0
     for _ in range(2 * KILLS):
-        # so many seconds after it began to embed for so many times
-        killed_at_work(EMBEDDING_WRITER, path, folder, lines=1 + draw.randrange(6), after=draw.uniform(0, 0.05))
+        # kill shortly after a random number of batches
+        kill_while_working(EMBEDDING_WRITER, path, folder, lines=1 + draw.randrange(6), after=draw.uniform(0, 0.05))
         fresh = mergewise.open(path, embedder=embedder)
         assert fresh.check() == []
         count = fresh.vectors()

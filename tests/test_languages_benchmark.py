@@ -14,8 +14,8 @@ def context_with(*spans: tuple[int, int]) -> Context:
     return replace(Context("q", "s", 9, "", 0, ()), passages=(passage,))
 
 
-def test_evidence_is_held_where_spans_cover_it_but_for_white_space() -> None:
-    gold = Span("d", 5, 18)  # with the space before it
+def test_evidence_is_covered_up_to_white_space() -> None:
+    gold = Span("d", 5, 18)  # includes the space before it
     assert holds(context_with((6, 18)), gold, TEXT)
     assert holds(context_with((6, 11), (13, 18)), gold, TEXT)
     assert not holds(context_with((6, 11)), gold, TEXT)

@@ -1,4 +1,4 @@
-"""The shape of the house: imports point downwards, rooms on one level do not know each other, importing costs nothing."""
+"""Structure of the code: imports point downwards, rooms on one level are independent, importing costs nothing."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ LEVELS = [
     {"cli", "integrations"},
     {"__main__"},
 ]
-# the ground floor of its level: strings and spans, which all rooms above and beside it may use
+# strings and spans, which all rooms above and on the same level may use
 SHARED = {"text"}
-# strings, and how prompts quote them: all rooms may use their modules
+# strings, and quoting for prompts: all rooms may use their modules
 GROUND_FLOOR = {"text", "prompting"}
 
 
@@ -71,13 +71,13 @@ def test_imports_point_downwards() -> None:
             assert below, f"{'/'.join(parts)} imports {name}"
 
 
-def test_the_records_know_nothing_but_records() -> None:
+def test_records_import_only_records() -> None:
     assert {room(name) for path in (SOURCE / "types").glob("*.py") for name in imports_of(path)} == {"types"}
     assert imports_of(SOURCE / "errors.py") == {"mergewise.redaction"}
 
 
 @pytest.mark.parametrize("module", ["mergewise", "mergewise.designs", "mergewise.cli.main"])
-def test_importing_brings_nothing_heavy(module: str) -> None:
+def test_importing_loads_nothing_heavy(module: str) -> None:
     heavy = {"lancedb", "pyarrow", "numpy", "onnxruntime", "tokenizers", "lxml", "docutils", "torch"}
     heavy |= {"fastapi", "uvicorn", "starlette", "mcp"}
     heavy |= {"rich", "typer"} if module != "mergewise.cli.main" else set()
@@ -91,8 +91,8 @@ UPPER = ("server", "evaluate", "integrations", "cli")
 
 
 @pytest.mark.parametrize("own", UPPER)
-def test_rooms_on_the_engine_import_what_it_shows(own: str) -> None:
-    """One level deep: a module at the top, or what a room or a wing of the engine gives in its `__init__`."""
+def test_rooms_on_the_engine_import_public_modules(own: str) -> None:
+    """Imports are one level deep: a top module, or the `__init__` of a room or a wing."""
     for path in (SOURCE / own).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.ImportFrom) or not node.module or not node.module.startswith("mergewise."):

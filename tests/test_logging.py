@@ -1,4 +1,4 @@
-"""What the logger `mergewise` says, and that it keeps texts to itself."""
+"""The logger `mergewise`: it logs the steps of a question, but no texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def messages(caplog: pytest.LogCaptureFixture, level: int) -> str:
     return "\n".join(r.getMessage() for r in caplog.records if r.name == "mergewise" and r.levelno >= level)
 
 
-def test_the_steps_are_told_and_no_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_steps_are_logged_without_texts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="mergewise")
     (tmp_path / "broken.pdf").write_bytes(b"no pdf")
     with mw.open(tmp_path / "index", embedder="none") as index:
@@ -44,13 +44,13 @@ def test_the_steps_are_told_and_no_text(tmp_path: Path, caplog: pytest.LogCaptur
     assert "Cats eat fish" not in more
 
 
-def test_retries_are_told_without_the_key(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_are_logged_without_the_key(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     from mergewise.concurrency import run
     from mergewise.types import Message
 
     monkeypatch.setattr("mergewise.models.openai_chat._PAUSE", 0.0)
     caplog.set_level(logging.DEBUG, logger="mergewise")
-    # a stream that breaks before its first piece is begun again
+    # a stream that breaks before its first piece is retried
     with ChatServer([Turn("Fish", fault="truncate"), "Fish."]) as server:
         chat = OpenAIChat("m", base_url=server.base_url, api_key="secret-key")
 
@@ -74,7 +74,7 @@ mergewise.open({str(tmp_path)!r}, embedder="none")
     assert done.stdout == done.stderr == ""
 
 
-def test_a_program_without_handlers_is_shown_nothing() -> None:
+def test_nothing_is_printed_without_handlers() -> None:
     code = "import logging, mergewise; logging.getLogger('mergewise').warning('a retry')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""

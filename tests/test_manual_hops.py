@@ -1,4 +1,4 @@
-"""The questions on the manuals whose answers need two places: whether they are what they say they are."""
+"""Checks of the manual questions whose answers need two places."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_projects_and_halves_are_balanced() -> None:
     assert abs(sum(1 if row["half"] == "tune" else -1 for row in ROWS)) <= 1
 
 
-def test_answers_stand_in_the_evidence() -> None:
+def test_evidence_contains_the_answers() -> None:
     for row in ROWS:
         for answer in row["answers"]:
             assert normalise(answer).strip(), row["id"]

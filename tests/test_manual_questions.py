@@ -1,6 +1,6 @@
-"""The hand-made questions over manuals: their gold stands where they say it stands.
+"""Checks of the handmade questions over manuals: their gold spans match the text.
 
-Rows of both files are held to what they have in common; `test_manual_hops` has the rest for questions that need two places.
+These checks apply to the rows of both files. `test_manual_hops` has further checks for questions that need two places.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def spans(row: Row) -> list[Row]:
 
 
 def headings(document: Document, start: int) -> str:
-    """The titles above a place: the page's, then the last heading of each level that is still open."""
+    """Return the titles above a place: the page's, then the last open heading of each level."""
     path: dict[int, str] = {}
     for heading in document.outline or ():
         if heading.start > start:
@@ -80,7 +80,7 @@ def test_ids_and_questions_are_unique(all_rows: list[Row]) -> None:
     assert len({question_hash(row["question"]) for row in all_rows}) == len(all_rows)
 
 
-def test_rows_have_the_fields_that_the_readme_names(rows: list[Row]) -> None:
+def test_rows_have_the_documented_fields(rows: list[Row]) -> None:
     for row in rows:
         assert set(row) <= FIELDS, row["id"]
         assert project(row) in PROJECTS, row["id"]
@@ -91,7 +91,7 @@ def test_rows_have_the_fields_that_the_readme_names(rows: list[Row]) -> None:
         assert all(0 < len(span["text"].split()) <= LONGEST for span in spans(row)), row["id"]
 
 
-def test_there_are_enough_of_every_sort(rows: list[Row]) -> None:
+def test_every_kind_has_enough_questions(rows: list[Row]) -> None:
     kinds = Counter(row["kind"] for row in rows)
     assert len(rows) - kinds["absent"] >= 100
     assert kinds["absent"] >= 40
@@ -112,7 +112,7 @@ def test_halves_have_the_same_mix(rows: list[Row]) -> None:
 
 def test_no_question_is_reserved(all_rows: list[Row]) -> None:
     if not RESERVED.is_file():
-        pytest.skip(f"the reserved questions are not at {RESERVED}")
+        pytest.skip(f"missing file of reserved questions: {RESERVED}")
     reserved = set(RESERVED.read_text(encoding="utf-8").split())
     assert not [row["id"] for row in all_rows if question_hash(row["question"]) in reserved]
 
@@ -123,7 +123,7 @@ def test_spans_are_the_text_at_their_offsets(all_rows: list[Row], documents: dic
             assert documents[span["doc"]].text[span["start"] : span["end"]] == span["text"], row["id"]
 
 
-def test_answers_stand_in_the_evidence(rows: list[Row], documents: dict[str, Document]) -> None:
+def test_evidence_contains_the_answers(rows: list[Row], documents: dict[str, Document]) -> None:
     for row in rows:
         texts = [
             [

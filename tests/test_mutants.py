@@ -1,4 +1,4 @@
-"""The mutation campaign: its changes do what they say, its sample is drawn alike each time, its trials touch a copy only."""
+"""The mutation campaign: correct mutants, a reproducible sample, and trials that only touch a copy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("benchmarks.mutants", reason="the campaign stands beside the package, not in it")
+pytest.importorskip("benchmarks.mutants", reason="the campaign is not part of the package")
 
 from benchmarks.mutants import reached, report, sample
 from benchmarks.mutants.guess import likeliest
@@ -49,7 +49,7 @@ CHANGED = [
 
 
 @pytest.mark.parametrize(("code", "kind", "becomes"), CHANGED)
-def test_an_operator_changes_what_its_kind_says(code: str, kind: str, becomes: set[str]) -> None:
+def test_operator_makes_its_kind_of_change(code: str, kind: str, becomes: set[str]) -> None:
     assert {change.becomes for change in changes(f"x = {code}") if change.kind == kind} == becomes
 
 
@@ -65,7 +65,7 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize(("code", "kind", "becomes"), STATEMENTS)
-def test_statements_go_and_returns_change(code: str, kind: str, becomes: set[str]) -> None:
+def test_statements_are_removed_and_returns_change(code: str, kind: str, becomes: set[str]) -> None:
     assert {change.becomes for change in changes(f"def g():\n    {code}") if change.kind == kind} == becomes
 
 
@@ -73,7 +73,7 @@ def test_every_kind_has_a_case() -> None:
     assert {kind for _, kind, becomes in CHANGED + STATEMENTS if becomes} == set(KINDS)
 
 
-def test_a_change_replaces_its_own_characters_alone() -> None:
+def test_change_replaces_only_its_own_characters() -> None:
     source = 'x = "ä", "€"; y = a < b  # kept\n'
     (change,) = (change for change in changes(source) if change.kind == "boundary")
     assert change.applied(source) == 'x = "ä", "€"; y = (a <= b)  # kept\n'
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("path", ["text/sentences.py", "cli/options.py"])
-def test_every_change_is_python_and_another_program(path: str) -> None:
+def test_every_change_is_valid_and_different_python(path: str) -> None:
     source = (ROOT / sample.SOURCE / path).read_text(encoding="utf-8")
     before = ast.dump(ast.parse(source))
     for change in changes(source):
@@ -109,13 +109,13 @@ def g(a):
 """
 
 
-def test_names_hold_no_line_and_differ() -> None:
+def test_names_are_unique_and_without_line_numbers() -> None:
     names = [mutant.name for mutant in sample.mutants_of("room/file.py", SOURCE)]
     assert len(set(names)) == len(names)
     assert names == [mutant.name for mutant in sample.mutants_of("room/file.py", "\n\n# moved\n" + SOURCE)]
 
 
-def test_the_sample_depends_on_the_seed_alone() -> None:
+def test_sample_depends_only_on_the_seed() -> None:
     every = [one for room in ("a", "b", "c") for one in sample.mutants_of(f"{room}/file.py", SOURCE)]
     first = sample.chosen(every, 20, seed=1)
     assert first == sample.chosen(list(reversed(every)), 20, seed=1)
@@ -123,7 +123,7 @@ def test_the_sample_depends_on_the_seed_alone() -> None:
     assert len(first) == len({one.name for one in first}) == 20
 
 
-def test_a_change_elsewhere_leaves_the_choice_in_other_rooms() -> None:
+def test_sample_of_a_room_does_not_depend_on_other_rooms() -> None:
     every = [one for room in ("a", "b") for one in sample.mutants_of(f"{room}/file.py", SOURCE)]
     changed = [*every[: len(every) // 2], *sample.mutants_of("b/file.py", SOURCE.replace("sorted", "tuple"))]
     kept = [[one.name for one in sample.chosen(some, 14, seed=3) if one.room == "a"] for some in (every, changed)]
@@ -134,11 +134,11 @@ def test_all_rooms_and_kinds_are_drawn_from() -> None:
     every = sample.mutants(ROOT)
     drawn = sample.chosen(every, 220, seed=1)
     assert {one.room for one in drawn} == {one.room for one in every}
-    assert report.gone(every) == [], "survivors on the list that are no mutants of today's sources"
+    assert report.gone(every) == [], "listed survivors that are not mutants of the current sources"
     assert {one.change.kind for one in drawn} == set(KINDS)
 
 
-def test_files_whose_tests_need_a_package_are_left_out_where_it_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_whose_tests_need_a_missing_package_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [path for path in sample.NEEDS if not (ROOT / sample.SOURCE / path).is_file()] == []
     monkeypatch.setattr(sample, "absent", lambda: {"models/causal/network.py"})
     paths = set(sample.sources(ROOT))
@@ -147,12 +147,12 @@ def test_files_whose_tests_need_a_package_are_left_out_where_it_is_absent(monkey
     }
 
 
-def test_small_rooms_give_what_they_have() -> None:
+def test_small_rooms_give_all_their_mutants() -> None:
     assert sample.quotas({"small": 2, "large": 400, "middle": 100}, 32) == {"small": 2, "large": 20, "middle": 10}
     assert sample.quotas({"small": 2, "large": 3}, 32) == {"small": 2, "large": 3}
 
 
-def test_the_lines_of_a_function_are_its_own() -> None:
+def test_function_lines_exclude_nested_functions() -> None:
     outer = "X = 1\ndef f(a):\n    b = a\n    def g():\n        return b\n    return g\n"
     source = outer + "class C:\n    y = 2\n    def h(self):\n        pass\n"
     assert reached.function_lines(source) == {3: "f", 4: "f", 5: "f.g", 6: "f", 10: "C.h"}
@@ -169,7 +169,7 @@ SMALL = {
         "def test_least():\n    assert least(1, 2) == 1\n\n"
         "def test_loose():\n    assert loose(1)\n"
     ),
-    # a conftest that only a part of the tests of one run is under
+    # a conftest that applies only to some tests of a run
     "tests/other/__init__.py": "",
     "tests/other/conftest.py": "",
     "tests/other/test_other.py": "from mergewise.room import loose\n\ndef test_loose():\n    loose(1)\n",
@@ -212,9 +212,9 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="half a minute: make chaos")
-def test_a_mutant_is_judged_by_the_tests_that_call_it_in_a_copy(small: Path, tmp_path: Path) -> None:
-    """In a process of its own: forks of the process that runs this suite would take its threads' locks along."""
+@pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="takes half a minute: run make chaos")
+def test_mutant_is_judged_by_the_tests_that_call_it(small: Path, tmp_path: Path) -> None:
+    """It runs in a separate process. Forks of the process of this suite would inherit locked locks of its threads."""
     pytest.importorskip("coverage")
     before = {path: path.read_bytes() for path in small.rglob("*") if path.is_file()}
     done = subprocess.run(
@@ -228,17 +228,17 @@ def test_a_mutant_is_judged_by_the_tests_that_call_it_in_a_copy(small: Path, tmp
     assert found["return min(a, b) True"] == ["caught", least, 1]
     assert found["return a + 1 True"][:2] == ["caught", loose]
     assert found["1 True"] == ["survived", "", 2]
-    assert found["a + 1 True"][:2] == ["caught", loose]  # 1 - 1 is nothing, 1 + 2 is as true as 1 + 1
+    assert found["a + 1 True"][:2] == ["caught", loose]  # 1 - 1 is false, 1 + 2 is as true as 1 + 1
     assert {verdict for name, (verdict, *_) in found.items() if name.endswith("False")} == {"survived"}
     assert {path: path.read_bytes() for path in small.rglob("*") if path.is_file()} == before
 
 
-def test_plans_take_the_quickest_tests_within_the_allowance() -> None:
+def test_plan_takes_the_fastest_tests_within_the_limit() -> None:
     tests = [
         reached.Test(f"tests/test_{file}.py::test", cpu, cpu) for file, cpu in (("a", 1.0), ("b", 2.0), ("c", 9.0))
     ]
     assert planned(tests, 5).batches == [["tests/test_a.py"], ["tests/test_b.py"]]
-    assert planned(tests[2:], 5).names == {"tests/test_c.py::test"}  # at least one
+    assert planned(tests[2:], 5).names == {"tests/test_c.py::test"}  # at least one test
     assert planned([], 5).batches == []
     assert guessed(["a", "b", "c"], 5, 2).batches == [["a", "b"], ["c"]]
 
@@ -249,14 +249,14 @@ def test_the_nearest_test_files_come_first() -> None:
     assert "tests/index/test_tree.py" in likeliest(ROOT, "index/tree/build.py", "_bounded", files, 3)
 
 
-# --- what is said ------------------------------------------------------------------------------------------------
+# --- reports -----------------------------------------------------------------------------------------------------
 
 
 def result(name: str, verdict: str, room: str = "a") -> report.Result:
     return {"name": name, "verdict": verdict, "room": room, "kind": "call"}
 
 
-def test_the_share_counts_survivors_of_every_sort(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_share_counts_all_kinds_of_survivors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "reasons", lambda: {"two": ("equivalent", "says the same")})
     found = [
         result("one", "caught"),
@@ -274,7 +274,7 @@ def test_the_share_counts_survivors_of_every_sort(monkeypatch: pytest.MonkeyPatc
     assert list(report.survivors(found)) == ["- `three`: not judged yet", "- `two`: equivalent: says the same"]
 
 
-def test_verdicts_are_kept_line_by_line_and_the_last_counts(tmp_path: Path) -> None:
+def test_last_verdict_of_the_file_counts(tmp_path: Path) -> None:
     kept = tmp_path / "kept.jsonl"
     assert report.results(kept) == {}
     for verdict in ("survived", "caught"):
@@ -282,7 +282,7 @@ def test_verdicts_are_kept_line_by_line_and_the_last_counts(tmp_path: Path) -> N
     assert report.results(kept) == {"one": result("one", "caught")}
 
 
-def test_every_survivor_on_the_list_has_one_reason(tmp_path: Path) -> None:
+def test_every_listed_survivor_has_one_reason(tmp_path: Path) -> None:
     assert all(kind in report.WHY and len(why) > 10 for kind, why in report.reasons().values())
     wrong = tmp_path / "wrong.toml"
     wrong.write_text('[[survivor]]\nname = "one"\nequivalent = "a"\nleft = "b"\n', encoding="utf-8")

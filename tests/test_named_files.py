@@ -1,4 +1,4 @@
-"""Files that are read under another name than their own, such as uploads: blobs named by a hash, in no folder."""
+"""Files that are read under another name, such as uploads: blobs named by a hash, outside of folders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def written(index: mw.Index) -> dict[str, mw.DocumentInfo]:
     return {info.id: info for info in index.documents()}
 
 
-def test_the_name_says_the_format_the_id_and_the_title(tmp_path: Path, index: mw.Index) -> None:
+def test_name_gives_format_id_and_title(tmp_path: Path, index: mw.Index) -> None:
     cats, page = blob(tmp_path, CATS, "blobs/aa"), blob(tmp_path, PAGE, "blobs/bb")
     report = index.add(
         mw.File(cats, name="pets/Cats.MD"),
@@ -49,14 +49,14 @@ def test_the_name_says_the_format_the_id_and_the_title(tmp_path: Path, index: mw
     }
     assert infos["d1"].metadata == {"year": 2024} and "<p>" not in index.document("d1").text
     assert [heading.title for heading in index.document("pets/Cats.MD").outline or ()] == ["Cats"]
-    # nothing shows where the bytes were
+    # the place of the bytes is not shown
     assert not any(info.origin for info in infos.values()) and index.files(infos) == {}
     assert index.find(str(tmp_path / "blobs"))[str(tmp_path / "blobs")] == []
     assert "blobs" not in repr(index.store.reader().document_rows(list(infos)))
     assert index.check() == []
 
 
-def test_what_is_unchanged_is_skipped_and_metadata_alone_embed_nothing(tmp_path: Path, index: mw.Index) -> None:
+def test_unchanged_files_are_skipped_and_metadata_embed_nothing(tmp_path: Path, index: mw.Index) -> None:
     path, copy = blob(tmp_path, CATS), blob(tmp_path, CATS, "elsewhere/x")
     embedder = index.embedder
     assert isinstance(embedder, HashEmbedder) or hasattr(embedder, "given")
@@ -71,7 +71,7 @@ def test_what_is_unchanged_is_skipped_and_metadata_alone_embed_nothing(tmp_path:
     assert written(index)["cats.md"].metadata == {"team": "law", "year": 4}
     assert index.describe(["cats.md", "nobody"], {"team": "art"}) == 1 and len(asked) == done
     assert written(index)["cats.md"].metadata == {"team": "art", "year": 4}
-    # what changes the text that is searched is read anew
+    # a change of the searched text reads the file again
     for changed in (
         mw.File(path, id="cats.md", name="cats.txt"),
         mw.File(path, name="cats.md", title="Felines"),
@@ -91,7 +91,7 @@ def test_metadata_of_many_files_are_written_in_one_change(tmp_path: Path, index:
     assert index.check() == [] and index.context("Which cat eats fish?", where="n = 7", budget=40).passages
 
 
-def test_what_cannot_be_read_or_stored_fails_alone_by_its_name(tmp_path: Path, index: mw.Index) -> None:
+def test_unreadable_file_fails_alone_by_its_name(tmp_path: Path, index: mw.Index) -> None:
     good = blob(tmp_path, CATS, "blobs/good")
     report = index.add(
         mw.File(good, name="good.md", metadata={"year": 2020}),
@@ -117,14 +117,14 @@ def test_what_cannot_be_read_or_stored_fails_alone_by_its_name(tmp_path: Path, i
         index.describe(["good.md"], {"year": "soon"})
 
 
-def test_a_sync_leaves_them_alone_whatever_lies_in_the_folder(tmp_path: Path, index: mw.Index) -> None:
+def test_sync_ignores_named_files(tmp_path: Path, index: mw.Index) -> None:
     folder = tmp_path / "docs"
     upload = blob(tmp_path, b"Uploaded cats eat mice.", "docs/blobs/ff")
     (folder / "birds.txt").write_text("Birds eat seeds.\n")
     index.add(mw.File(upload, name="docs/cats.txt"))
     index.add(mw.File(upload, name="docs/owls.txt"))
     assert index.sync(folder, exclude=["blobs/"]).added == 1
-    # a file with the name of an upload comes beside it, and an upload's bytes that are gone are no document that is gone
+    # a file of the folder with an upload's name is a separate document, and an upload stays when its bytes are deleted
     (folder / "cats.txt").write_text("Cats of the folder eat fish.\n")
     upload.unlink()
     assert index.sync(folder).added == 1 and index.add(folder).gone == ()
@@ -134,7 +134,7 @@ def test_a_sync_leaves_them_alone_whatever_lies_in_the_folder(tmp_path: Path, in
     assert index.sync(folder).removed == 1 and index.document("docs/cats.txt").text == "Uploaded cats eat mice."
 
 
-def test_it_is_read_apart_as_the_format_that_its_name_says(tmp_path: Path, index: mw.Index) -> None:
+def test_named_file_is_read_in_the_sandbox_by_its_name(tmp_path: Path, index: mw.Index) -> None:
     from docx import Document as Word
 
     word = Word()

@@ -1,4 +1,4 @@
-"""Prompts of one's own from end to end: what a scripted server is asked, what an index keeps of it, and what is refused."""
+"""A user's own prompts from end to end: requests to a scripted server, settings kept in an index, and refused prompts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def marker_index(folder: Path, chat: Any, prompts: dict[str, str] | None) -> mw.
     return mw.open(folder, embedder="none", settings=settings, chat=chat, prompts=prompts)
 
 
-def test_markers_are_written_by_ones_own_prompt_and_the_document_stays_quoted(
+def test_own_prompt_writes_markers_and_the_document_stays_quoted(
     serve: Callable[..., tuple[ChatServer, Any]], tmp_path: Path
 ) -> None:
     server, chat = serve(lambda messages: good(messages))
@@ -50,7 +50,7 @@ def test_markers_are_written_by_ones_own_prompt_and_the_document_stays_quoted(
         assert "--- #" in user and "[Paragraph 0]" in user and user.rstrip().endswith("of this document.")
 
 
-def test_rows_of_two_prompts_are_not_mixed_and_info_tells_which_it_was(tmp_path: Path) -> None:
+def test_rows_of_two_prompts_are_not_mixed_and_info_shows_the_prompt(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda messages: good(messages))
     index = marker_index(tmp_path / "i", chat, {"markers": OWN})
     index.add(DOCUMENT)
@@ -69,21 +69,21 @@ def test_rows_of_two_prompts_are_not_mixed_and_info_tells_which_it_was(tmp_path:
     assert search.reason.endswith(f"written by the custom prompt {digest}")
 
 
-def test_an_index_whose_rows_ship_is_not_written_further_by_ones_own(tmp_path: Path) -> None:
+def test_rows_of_a_built_in_prompt_are_not_continued_by_an_own_prompt(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda messages: good(messages))
     marker_index(tmp_path / "i", chat, None).add(DOCUMENT)
     own = mw.open(tmp_path / "i", chat=chat, prompts={"markers": OWN, "answer": "Answer, or say $refusal"})
     with pytest.raises(UsageError, match="written with the built-in prompt, new rows would use the custom prompt"):
         own.add(mw.Document("other", TEXT.replace("Elm", "Oak"), "Other bridges"))
-    assert own.context("Which town built bridge number 3?", strategy="mrag").passages, "asking changes no row"
+    assert own.context("Which town built bridge number 3?", strategy="mrag").passages, "asking does not change rows"
     same = marker_index(tmp_path / "i", chat, {"markers": OWN})
     assert same.context("Which town built bridge number 3?", strategy="mrag").passages, (
-        "with the settings that stand, too"
+        "also with the settings of the index"
     )
 
 
-def test_what_one_prompt_was_answered_is_not_taken_for_another(tmp_path: Path) -> None:
-    """The estimate counts what is kept: an answer to one prompt is none to the other."""
+def test_cached_replies_belong_to_one_prompt(tmp_path: Path) -> None:
+    """The estimate counts cached replies: a reply to one prompt does not count for another."""
     chat = ScriptedChat(lambda messages: good(messages))
     marker_index(tmp_path / "i", chat, {"markers": OWN}).add(DOCUMENT)
     settings = {"marker": mw.MarkerSettings(made="model", segment=32)}
@@ -95,7 +95,7 @@ def test_what_one_prompt_was_answered_is_not_taken_for_another(tmp_path: Path) -
     assert (mine.usage.calls, shipped.kept) == (0, 0) and mine.kept == shipped.usage.calls > 0
 
 
-def test_answers_follow_ones_own_prompt_and_refusal(tmp_path: Path) -> None:
+def test_answers_follow_own_prompt_and_refusal(tmp_path: Path) -> None:
     said = iter(["Brook3", "insufficient INFORMATION.", "Brook3 [1]"])
     chat = ScriptedChat(lambda messages: next(said))
     prompts = {"answer": "Only the answer text, or exactly: $refusal", "refusal": "Insufficient information"}
@@ -109,27 +109,27 @@ def test_answers_follow_ones_own_prompt_and_refusal(tmp_path: Path) -> None:
     assert len(told) == 1 and told[0].startswith("your own: answer ") and "refusal " in told[0]
     system = chat.asked[0].messages[0].text
     assert system.startswith("Only the answer text, or exactly: Insufficient information\n\nThe texts between lines")
-    assert index.ask("zzz", where="id = 'none'").text == "Insufficient information", "where no model is asked"
+    assert index.ask("zzz", where="id = 'none'").text == "Insufficient information", "also without a model call"
     shipped = mw.open(tmp_path / "i", chat=chat).ask(question)
     assert shipped.found and not [step for step in shipped.trace if step.action == "prompts"]
 
 
 @pytest.mark.parametrize("name", PROMPTS)
-def test_every_prompt_that_ships_holds_what_it_needs_and_no_more(name: str) -> None:
+def test_built_in_prompts_have_exactly_their_placeholders(name: str) -> None:
     template = PROMPTS[name]
     found = set(Template(template.text).get_identifiers())
     assert set(template.needs) <= found <= {*template.needs, *template.may}
-    assert template.text == template.text.rstrip(), "a file that holds it is read as what ships"
+    assert template.text == template.text.rstrip(), "a file with this text equals the built-in prompt"
 
 
 @pytest.mark.parametrize("name", VIEW_PROMPTS)
-def test_a_view_that_is_written_keeps_the_hash_of_its_prompt(name: str) -> None:
+def test_written_view_stores_the_hash_of_its_prompt(name: str) -> None:
     view = VIEWS[VIEW_PROMPTS[name]]
     assert name in PROMPTS and view.writing is not None
     own = Prompts({name: "Write."})
     asking = {**view.dump(), **view.with_chat}
     assert view.with_prompt(asking, own)["prompt"] == own.digest(name) != ""
-    assert view.with_prompt(view.dump(), own)["prompt"] == "", "what no model writes depends on no prompt"
+    assert view.with_prompt(view.dump(), own)["prompt"] == "", "a view without a model does not depend on a prompt"
     view.check_prompt({key: value for key, value in asking.items() if key != "prompt"}, SHIPPED)
 
 
@@ -137,12 +137,12 @@ def test_every_view_that_a_model_writes_names_its_prompt() -> None:
     assert {name for name, view in VIEWS.items() if view.writing is not None} == set(VIEW_PROMPTS.values())
 
 
-def test_a_folder_of_somebody_elses_may_not_name_prompts(tmp_path: Path) -> None:
+def test_untrusted_folder_may_not_name_prompts(tmp_path: Path) -> None:
     (tmp_path / "prompts").mkdir()
     assert harmless({"prompts": "prompts", "budget": 200}, tmp_path) == {"budget": 200}
 
 
-def test_ones_own_configuration_may_name_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_configuration_may_name_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, work = tmp_path / "mergewise", tmp_path / "work"
     own.mkdir()
     work.mkdir()
@@ -155,7 +155,7 @@ def test_ones_own_configuration_may_name_prompts(tmp_path: Path, monkeypatch: py
     assert configuration()["ask"]["prompts"] == str(own / "mine")
 
 
-def test_the_command_lists_and_writes_them(tmp_path: Path) -> None:
+def test_command_lists_and_writes_prompts(tmp_path: Path) -> None:
     listed = run_text(["prompts"]).stdout
     assert [line.partition(":")[0] for line in listed.splitlines()] == list(PROMPTS)
     done = run_text(["prompts", "--out", str(tmp_path / "mine")])
@@ -166,8 +166,8 @@ def test_the_command_lists_and_writes_them(tmp_path: Path) -> None:
     assert wrong.returncode == 2 and "answer.txt, line 2: unknown placeholder '$refuse'" in wrong.stderr
 
 
-def test_an_index_from_before_a_setting_takes_the_same_settings(tmp_path: Path) -> None:
-    """A setting that came later has its default in an index that does not know it, and asking writes nothing by a prompt."""
+def test_older_index_gets_defaults_of_later_settings(tmp_path: Path) -> None:
+    """An index without a later setting uses its default. Asking writes nothing by a prompt."""
     chat = ScriptedChat(lambda messages: good(messages))
     marker_index(tmp_path / "i", chat, None).add(DOCUMENT)
     file = tmp_path / "i" / "manifest.json"
@@ -182,7 +182,7 @@ def test_an_index_from_before_a_setting_takes_the_same_settings(tmp_path: Path) 
 
 
 def damaged(folder: Path, table: str) -> Path:
-    """A copy of the index with one file of this table's data emptied: what this process knows of the index is not asked."""
+    """Copy the index with an empty data file of this table. A copy avoids what this process has cached of the index."""
     copy = folder.with_name("damaged")
     shutil.copytree(folder, copy)
     next((copy / f"{table}.lance" / "data").iterdir()).write_bytes(b"")
@@ -197,7 +197,7 @@ def damaged(folder: Path, table: str) -> Path:
         ({"prompts": {"markers": f"Be brief. {OWN}"}}, "rows of the view 'marker' were written with the custom prompt"),
     ],
 )
-def test_a_repair_that_lacks_what_wrote_the_rows_drops_none(tmp_path: Path, given: dict[str, Any], says: str) -> None:
+def test_repair_without_the_writing_model_drops_no_rows(tmp_path: Path, given: dict[str, Any], says: str) -> None:
     chat = ScriptedChat(lambda messages: good(messages))
     marker_index(tmp_path / "i", chat, {"markers": OWN}).add(DOCUMENT)
     index = damaged(tmp_path / "i", "leaf")
@@ -209,7 +209,7 @@ def test_a_repair_that_lacks_what_wrote_the_rows_drops_none(tmp_path: Path, give
     assert mw.open(index, chat=chat, prompts={"markers": OWN}).check(repair=True) == []
 
 
-def test_the_command_repairs_by_the_model_and_the_prompts_that_wrote_the_rows(tmp_path: Path) -> None:
+def test_command_repairs_with_the_writing_model_and_prompts(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "markers.txt").write_text(OWN, encoding="utf-8")
     with ChatServer(lambda messages: good(messages)) as server:
@@ -226,4 +226,4 @@ def test_the_command_repairs_by_the_model_and_the_prompts_that_wrote_the_rows(tm
         asked = server.requests
         done = run_text([*words, "--chat", "openai:m", "--prompts", "mine"], tmp_path, env)
         assert (done.returncode, done.stdout) == (0, "all invariants hold\n"), done.stderr
-        assert server.requests == asked, "what the model wrote is kept in the index"
+        assert server.requests == asked, "the index keeps the rows of the model"

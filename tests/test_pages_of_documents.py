@@ -1,4 +1,4 @@
-"""Documents in pages, and the snapshot: which state of an index a list or a context comes from."""
+"""Pages of documents, and the snapshot: the state of an index that a list or a context comes from."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> mw.Index:
     limit=st.none() | st.integers(0, 13),
     at_once=st.sampled_from([3, 1000]),
 )
-def test_a_page_is_a_part_of_the_sorted_list(
+def test_page_is_a_slice_of_the_sorted_list(
     index: mw.Index, prefix: str, after: str | None, limit: int | None, at_once: int
 ) -> None:
     wanted = sorted(doc_id for doc_id in IDS if doc_id.startswith(prefix) and (after is None or doc_id > after))[:limit]
@@ -44,7 +44,7 @@ def test_a_page_is_a_part_of_the_sorted_list(
 
 @given(st.integers(1, 13))
 @settings(max_examples=4, deadline=None)
-def test_pages_one_after_the_other_are_all_documents(index: mw.Index, limit: int) -> None:
+def test_consecutive_pages_list_all_documents(index: mw.Index, limit: int) -> None:
     listed: list[str] = []
     after = None
     while page := index.documents(after=after, limit=limit):
@@ -53,7 +53,7 @@ def test_pages_one_after_the_other_are_all_documents(index: mw.Index, limit: int
     assert listed == sorted(IDS) and [info.id for info in index.documents()] == IDS
 
 
-def test_paging_goes_on_where_the_last_document_of_a_page_is_gone(tmp_path: Path) -> None:
+def test_paging_continues_after_a_removed_document(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     index.add(mw.Document(doc_id, "Cats eat fish.") for doc_id in "abcd")
     assert [info.id for info in index.documents(limit=2)] == ["a", "b"]
@@ -65,7 +65,7 @@ def test_paging_goes_on_where_the_last_document_of_a_page_is_gone(tmp_path: Path
             index.documents(**wrong)
 
 
-def test_a_snapshot_is_one_state_of_one_index(tmp_path: Path) -> None:
+def test_snapshot_identifies_a_state_of_an_index(tmp_path: Path) -> None:
     seen: list[str] = []
 
     def look(index: mw.Index) -> str:
@@ -90,7 +90,7 @@ def test_a_snapshot_is_one_state_of_one_index(tmp_path: Path) -> None:
         look(index)
         index.remove(["a"])
         look(index)
-        # the next index in its place is made by the same steps
+        # the next index is created in the same place by the same steps
         shutil.rmtree(tmp_path / "index")
-    # the empty ones are alike
+    # the two empty states are equal
     assert len(set(seen)) == len(seen) - 1 and all(len(one) == 16 for one in seen)

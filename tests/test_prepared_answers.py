@@ -1,4 +1,4 @@
-"""A question in two steps: the context first, the answer later. Both together are `ask`, whatever became of the index between."""
+"""A question in two steps: first the context, later the answer. Both together equal `ask`, even if the index has changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def index(tmp_path: Path) -> mw.Index:
 
 @pytest.mark.parametrize("mode", ["extractive", "r&b", "r&l", "closed-book", None])
 @pytest.mark.parametrize("strategy", ["weave", "topk"])
-def test_both_steps_together_are_one(index: mw.Index, mode: str | None, strategy: str) -> None:
+def test_both_steps_equal_ask(index: mw.Index, mode: str | None, strategy: str) -> None:
     whole = index.ask(QUESTION, mode=mode, strategy=strategy, budget=60)
     prepared = index.prepare(QUESTION, mode=mode, strategy=strategy, budget=60)
     assert prepared.mode == whole.mode and prepared.context == whole.context
@@ -42,7 +42,7 @@ def test_both_steps_together_are_one(index: mw.Index, mode: str | None, strategy
 
 
 @pytest.mark.parametrize("mode", ["extractive", "r&b", "r&l"])
-def test_what_is_prepared_needs_no_index_any_more(index: mw.Index, mode: str) -> None:
+def test_prepared_answer_needs_no_index(index: mw.Index, mode: str) -> None:
     whole = index.ask(QUESTION, mode=mode, strategy="topk")
     prepared = index.prepare(QUESTION, mode=mode, strategy="topk")
     index.close()
@@ -55,7 +55,7 @@ def test_what_is_prepared_needs_no_index_any_more(index: mw.Index, mode: str) ->
     assert all(location.line is not None for location in located.values())
 
 
-def test_an_answer_shows_its_pieces_and_says_which_mode_was_preferred(index: mw.Index) -> None:
+def test_answer_shows_its_pieces_and_the_preferred_mode(index: mw.Index) -> None:
     prepared = index.prepare(QUESTION, strategy="aed", budget=60)
     assert prepared.answer() == index.ask(QUESTION, strategy="aed", budget=60)
     assert (prepared.answer().mode, prepared.answer().instead_of) == ("aed-best", "aed")
@@ -70,7 +70,7 @@ def test_a_follow_up_keeps_the_question_as_it_was_asked(index: mw.Index) -> None
     assert prepared.answer() == index.ask("And when do they sleep?", history=[first], mode="extractive")
 
 
-def test_preparing_is_awaited_and_so_is_answering(index: mw.Index) -> None:
+def test_preparing_and_answering_can_be_awaited(index: mw.Index) -> None:
     async def ask() -> tuple[mw.Answer, list[str]]:
         prepared = await index.aprepare(QUESTION, mode="r&b")
         stream = prepared.aanswer_stream()
@@ -80,9 +80,9 @@ def test_preparing_is_awaited_and_so_is_answering(index: mw.Index) -> None:
     assert answer.text == "".join(pieces) and answer.citations
 
 
-def test_models_that_write_slowly_keep_no_context_from_being_assembled(tmp_path: Path) -> None:
+def test_slow_models_do_not_block_contexts(tmp_path: Path) -> None:
     many = THREADS + 8
-    # no answer ends before all are under way
+    # no answer ends before all have begun
     chat = ScriptedChat([Turn("Cats eat fish [1].", together=many)])
     index = mw.open(tmp_path / "index", embedder="none", chat=chat)
     index.add(mw.Document("cats", "Cats eat fish."))
@@ -101,7 +101,7 @@ def test_models_that_write_slowly_keep_no_context_from_being_assembled(tmp_path:
     assert asyncio.run(ask()) == many
 
 
-def test_what_cannot_be_asked_is_refused_before_a_model_is_called(index: mw.Index) -> None:
+def test_invalid_question_is_refused_before_a_model_call(index: mw.Index) -> None:
     assert isinstance(index.chat, ScriptedChat)
     for wrong in ({"mode": "poetry"}, {"budget": 0}, {"max_tokens": 0}, {"strategy": "magic"}, {"where": "year >"}):
         with pytest.raises(mw.UsageError):
@@ -109,7 +109,7 @@ def test_what_cannot_be_asked_is_refused_before_a_model_is_called(index: mw.Inde
     assert not index.chat.asked
 
 
-def test_json_says_where_passages_stand_in_code_points(index: mw.Index) -> None:
+def test_json_offsets_are_code_points(index: mw.Index) -> None:
     text = "# \U0001f600 Yaks\n\nYaks \U0001f600 give milk.\n"
     index.add(mw.Document("yaks.md", text, "Yaks"))
     prepared = index.prepare("What do yaks give?", strategy="topk", budget=20)
@@ -123,7 +123,7 @@ def test_json_says_where_passages_stand_in_code_points(index: mw.Index) -> None:
     )
 
 
-def test_locations_say_page_line_and_address(index: mw.Index) -> None:
+def test_locations_have_page_line_and_address(index: mw.Index) -> None:
     pages = mw.types.Page(7, 0, 19), mw.types.Page(8, 19, 40)
     index.add(
         mw.Document("paged", "Lynxes hunt hares.\nLynxes live in woods.", pages=pages),

@@ -1,4 +1,4 @@
-"""Whatever a caller gives: it is taken, or refused by a UsageError that names the parameter, the value and what can be."""
+"""Any value of a caller is accepted, or refused by a UsageError with the parameter, the value and the expected range."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def parameters() -> Iterator[Any]:
             yield pytest.param(name, defaults, field.name, id=f"{name}.{field.name}")
 
 
-def taken_or_refused(call: Callable[[], object]) -> bool:
-    """Whether the value was taken. Anything but a UsageError fails."""
+def is_accepted(call: Callable[[], object]) -> bool:
+    """Call it and return whether the value was accepted. Any error except UsageError fails the test."""
     try:
         call()
     except UsageError as error:
@@ -70,7 +70,7 @@ def test_every_number_has_a_range_that_holds_its_default(name: str, defaults: An
 
 
 @pytest.mark.parametrize(("name", "defaults", "field"), list(parameters()))
-def test_hostile_values_of_parameters_are_taken_as_their_type_or_refused(name: str, defaults: Any, field: str) -> None:
+def test_hostile_parameter_values_are_converted_or_refused(name: str, defaults: Any, field: str) -> None:
     kind = type(getattr(defaults, field))
     for value in HOSTILE:
         try:
@@ -91,15 +91,15 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> mergewise.Index:
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_hostile_parameters_of_a_strategy_end_in_a_context_or_a_usage_error(name: str, index: mergewise.Index) -> None:
-    """Every strategy is run with whatever its parameters take; those that refuse are told before any search."""
+def test_hostile_parameters_give_a_context_or_a_usage_error(name: str, index: mergewise.Index) -> None:
+    """Every strategy runs with any valid parameters. Invalid ones are refused before any search."""
     taken = 0
     for field in fields(STRATEGIES[name].parameters):
         for value in HOSTILE:
             given = {field.name: value}
-            if taken_or_refused(lambda given=given: resolve(name, given)):  # type: ignore[misc]
+            if is_accepted(lambda given=given: resolve(name, given)):  # type: ignore[misc]
                 taken += 1
-                taken_or_refused(lambda given=given: index.context("Who built Norr?", strategy=name, parameters=given))  # type: ignore[misc]
+                is_accepted(lambda given=given: index.context("Who built Norr?", strategy=name, parameters=given))  # type: ignore[misc]
     assert taken
 
 
@@ -128,7 +128,7 @@ CALLS: dict[str, Callable[[mergewise.Index, Any], object]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_hostile_arguments_of_calls_end_well_or_in_a_usage_error(name: str, index: mergewise.Index) -> None:
-    refused = [value for value in HOSTILE if not taken_or_refused(lambda value=value: CALLS[name](index, value))]  # type: ignore[misc]
+    refused = [value for value in HOSTILE if not is_accepted(lambda value=value: CALLS[name](index, value))]  # type: ignore[misc]
     assert refused
     assert len(index) == 2
 
@@ -145,13 +145,13 @@ def test_numbers_are_read_from_texts_and_from_numpy() -> None:
     assert str(Range(0, MOST_ROWS)) == "0 to 10,000"
 
 
-def test_half_a_surrogate_pair_is_no_text() -> None:
+def test_unpaired_surrogate_is_refused() -> None:
     with pytest.raises(UsageError, match="the id is not valid Unicode"):
         text("the id is", "a\ud800")
     assert text("the id is", "𝄞") == "𝄞"
 
 
-def test_a_list_of_texts_holds_nothing_else() -> None:
+def test_list_of_texts_refuses_other_items() -> None:
     hint = tuple[str, ...]
     taken = [value_of("names cannot be", given, hint) for given in ("a+b", ["a", "b"], ())]
     assert taken == [("a", "b"), ("a", "b"), ()]
@@ -159,7 +159,7 @@ def test_a_list_of_texts_holds_nothing_else() -> None:
         value_of("names cannot be", ["a", 1], hint)
 
 
-def test_a_dataclass_given_directly_is_held_to_its_ranges_too() -> None:
+def test_dataclass_checks_its_ranges() -> None:
     @dataclass(frozen=True, slots=True)
     class Tea:
         cups: Annotated[int, Range(1, 9)] = 2
@@ -173,7 +173,7 @@ def test_a_dataclass_given_directly_is_held_to_its_ranges_too() -> None:
     assert type(Tea(cups=np.int64(3)).cups) is int  # type: ignore[arg-type]
 
 
-def test_specs_on_the_command_line_say_the_range() -> None:
+def test_errors_of_specs_show_the_range() -> None:
     with pytest.raises(UsageError, match=r"weave: k cannot be 10001 \(a whole number, 0 to 10,000\)"):
         resolve("weave(k=10001)")
     with pytest.raises(UsageError, match="chunk cannot be 0"):
@@ -182,7 +182,7 @@ def test_specs_on_the_command_line_say_the_range() -> None:
         merge_context("mergerag-sym(widen=1000)", None, 100, None)  # type: ignore[arg-type]
 
 
-def test_what_is_no_source_is_refused(index: mergewise.Index, tmp_path: Path) -> None:
+def test_invalid_source_is_refused(index: mergewise.Index, tmp_path: Path) -> None:
     for value in (5, None, b"docs", 1.5):
-        with pytest.raises(UsageError, match="cannot be indexed"):
+        with pytest.raises(UsageError, match="invalid source"):
             index.add(value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Keys in texts, whole and in pieces, against an obvious implementation."""
+"""Masked keys in texts, whole and in pieces, compared with an obvious implementation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def masked_slowly(text: str) -> str:
-    """At each character the longest key, else the character."""
+    """Replace the longest key at each character, or keep the character."""
     ordered = sorted(redaction._keys.forms, key=lambda form: (-len(form), form))
     out, at = "", 0
     while at < len(text):
@@ -33,7 +33,7 @@ def masked_slowly(text: str) -> str:
 
 
 @given(st.lists(st.text("abcdABC ", max_size=12), max_size=8))
-def test_pieces_say_what_the_whole_says(pieces: list[str]) -> None:
+def test_pieces_equal_the_whole(pieces: list[str]) -> None:
     for key in KEYS:
         remember_key(key)
     whole, shown = "".join(pieces), MaskedPieces()
@@ -44,7 +44,7 @@ def test_pieces_say_what_the_whole_says(pieces: list[str]) -> None:
         assert "".join(parts) == whole
 
 
-def test_what_an_address_holds() -> None:
+def test_keys_in_an_address() -> None:
     remember_keys_of("https://me:pass%2Fword1@host:8/v1?api_key=querykey1&q=ordinary&token=querykey2#model")
     shown = masked("pass/word1 pass%2Fword1 querykey1 querykey2 ordinary host me")
     assert shown == "*** *** *** *** ordinary host me"
@@ -61,7 +61,7 @@ def test_errors_logs_and_standard_error(capsys: pytest.CaptureFixture[str]) -> N
     assert "1234" not in capsys.readouterr().err
 
 
-def test_what_no_key_begins_with_is_shown_at_once() -> None:
+def test_text_that_cannot_begin_a_key_is_shown_at_once() -> None:
     remember_key("abcdefgh")
     shown = MaskedPieces()
     assert [shown.add(piece) for piece in ("a fish, ", "an ab", "a, abcd", "efgh.")] == [
@@ -72,11 +72,11 @@ def test_what_no_key_begins_with_is_shown_at_once() -> None:
     ]
 
 
-def test_a_key_within_a_text_of_json() -> None:
+def test_key_in_json() -> None:
     remember_key('geh"eim-schlüssel')
     assert masked(json.dumps({"sent": 'Bearer geh"eim-schlüssel, twice'})) == '{"sent": "Bearer ***, twice"}'
 
 
-def test_a_key_that_is_no_unicode_is_masked() -> None:
+def test_key_with_invalid_unicode_is_masked() -> None:
     remember_key("secret \udc80 4711")
     assert masked("the key is secret \udc80 4711") == f"the key is {MASK}"

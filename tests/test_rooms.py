@@ -1,4 +1,4 @@
-"""What stands where: the rooms below the designs name none of them, and a wing is its own business."""
+"""Boundaries of rooms: rooms below the designs do not name a design, and wings are independent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WINGS = sorted(path.name for path in DESIGNS.iterdir() if (path / "__init__.py")
 
 
 def strings_in(path: Path) -> set[str]:
-    """All strings of a module but its docstrings, and those of the function that reads an older format."""
+    """Return all strings of a module except docstrings and those of the function that reads an older format."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "_upgrade":
@@ -27,7 +27,7 @@ def strings_in(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("room", ["store", "retrieve", "index/pipeline.py", "cli/manage.py"])
-def test_rooms_that_serve_all_views_name_none(room: str) -> None:
+def test_shared_rooms_do_not_name_views(room: str) -> None:
     names = {table.name for view in VIEWS.values() for table in view.tables(view.settings())} | VIEWS.keys()
     own = {"leaf"} if room in ("store", "cli/manage.py") else set()  # ids of leaves, and the option's default
     paths = (SOURCE / room).rglob("*.py") if (SOURCE / room).is_dir() else [SOURCE / room]
@@ -35,7 +35,7 @@ def test_rooms_that_serve_all_views_name_none(room: str) -> None:
         assert not strings_in(path) & (names - own), path.name
 
 
-def test_rooms_below_the_designs_name_none() -> None:
+def test_rooms_below_the_designs_do_not_name_designs() -> None:
     below = [room for rooms in LEVELS[: level("designs")] for room in rooms]
     for room in below:
         for path in [SOURCE / f"{room}.py", *(SOURCE / room).rglob("*.py")]:
@@ -44,7 +44,7 @@ def test_rooms_below_the_designs_name_none() -> None:
 
 
 @pytest.mark.parametrize("wing", WINGS)
-def test_no_wing_imports_a_wing(wing: str) -> None:
+def test_wings_do_not_import_each_other(wing: str) -> None:
     for path in (DESIGNS / wing).rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         for name in re.findall(r"mergewise\.designs\.(\w+)", text):
@@ -52,7 +52,7 @@ def test_no_wing_imports_a_wing(wing: str) -> None:
         assert "from mergewise.designs import" not in text, path
 
 
-def test_every_strategy_says_in_a_line_what_it_does() -> None:
+def test_every_strategy_has_a_one_line_description() -> None:
     for name, strategy in STRATEGIES.items():
         assert strategy.summary and "\n" not in strategy.summary, name
 

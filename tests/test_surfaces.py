@@ -1,4 +1,4 @@
-"""Every surface takes its options of a question from one record: the same names, types, ranges and defaults."""
+"""All interfaces take their question options from one record: the same names, types, ranges and defaults."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_surfaces_have_the_options_of_the_record() -> None:
         }
 
 
-def test_the_tools_of_mcp_have_them_too() -> None:
+def test_mcp_tools_have_the_options() -> None:
     tools = {tool.name: tool for tool in asyncio.run(mcp_server(lambda call: None).list_tools())}  # type: ignore[arg-type, return-value]
     for name, options in (("build_context", CONTEXT_NAMES), ("ask", ANSWER_NAMES)):
         assert {*options} <= tools[name].input_schema["properties"].keys()

@@ -1,4 +1,4 @@
-"""Records as a notebook shows them: one line, whatever they hold; and still compared by what they hold."""
+"""Records in a notebook: a repr is one short line, and comparison uses all fields."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_reprs_are_one_short_line(tmp_path: Path) -> None:
     assert repr(index.ask("Who won the match?")).endswith(", nothing found, extractive)")
 
 
-def test_reprs_of_passages_say_where_they_stand() -> None:
+def test_reprs_of_passages_show_their_place() -> None:
     passage = mw.Passage("One two.", 0.51234, (Span("a", 3, 11),))
     assert repr(passage) == "Passage('One two.', a:3-11, score=0.512)"
     more = replace(passage, text=LONG, spans=(Span("a", 3, 11), Span("a", 20, 30), Span("a", 40, 50)))
@@ -69,14 +69,14 @@ def test_records_are_compared_as_before() -> None:
     assert hash(mw.Passage("a", 1.0, ())) == hash(mw.Passage("a", 1.0, ()))
 
 
-def test_a_span_contains_what_lies_in_it_and_nothing_else() -> None:
+def test_span_contains() -> None:
     span = Span("a", 3, 11)
     assert span.contains(span) and span.contains(Span("a", 3, 4)) and span.contains(Span("a", 10, 11))
     assert not any(span.contains(Span("a", start, end)) for start, end in ((2, 11), (3, 12), (0, 2), (12, 14)))
     assert not span.contains(Span("b", 3, 11))
 
 
-def test_an_index_that_is_broken_has_a_repr(tmp_path: Path) -> None:
+def test_broken_index_has_a_repr(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     (tmp_path / "index" / "manifest.json").write_text("{")
     assert repr(index) == f"Index({str(tmp_path / 'index')!r}, NotAnIndex)"
@@ -98,7 +98,7 @@ def test_dir_and_help_list_the_public_names() -> None:
 
 
 def test_the_public_surface_is_one_sorted_list() -> None:
-    """Constants, then classes, then functions, as ruff sorts them; each name stands in one place."""
+    """Constants, then classes, then functions, as ruff sorts them. Each name appears once."""
     assert sorted(mw.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name)) == mw.__all__
     assert len(set(mw.__all__)) == len(mw.__all__) <= 60
     for name in mw.__all__:
@@ -107,7 +107,7 @@ def test_the_public_surface_is_one_sorted_list() -> None:
 
 
 @pytest.mark.parametrize("path", LAZY_PACKAGES, ids=lambda path: path.parent.name)
-def test_what_is_imported_when_it_is_used_is_what_type_checkers_see(path: Path) -> None:
+def test_lazy_names_match_type_checking_imports(path: Path) -> None:
     package = ".".join(("mergewise", *path.parent.relative_to(Path(mw.__file__).parent).parts))
     tree = ast.parse(path.read_text(encoding="utf-8"))
     (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
@@ -128,7 +128,7 @@ def test_what_is_imported_when_it_is_used_is_what_type_checkers_see(path: Path) 
             assert package == "mergewise.integrations" or hasattr(import_module(package), name)
 
 
-def test_the_package_has_no_other_names() -> None:
+def test_package_has_only_its_public_names() -> None:
     assert mw.open is not None and mw.Index.__module__ == "mergewise.engine"
     with pytest.raises(AttributeError, match="'opened'"):
         _ = mw.opened
@@ -137,7 +137,7 @@ def test_the_package_has_no_other_names() -> None:
 @pytest.mark.parametrize(
     "page", ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
 )
-def test_what_a_user_imports_is_one_level_deep(page: str) -> None:
+def test_imports_of_the_guide_are_one_level_deep(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     modules = {name.rstrip(".") for name in re.findall(r"(?:from|import) (mergewise[\w.]*)", text)}
     named = {name for name in re.findall(r"`(mergewise(?:\.\w+)+)", text) if name.rpartition(".")[2] not in SUFFIXES}
@@ -148,7 +148,7 @@ def test_what_a_user_imports_is_one_level_deep(page: str) -> None:
 
 
 def find(name: str) -> object:
-    """What `name` is, a module or a name in one; None where there is no such thing."""
+    """Find a module or a name in one. Return None if it does not exist."""
     module, _, last = name.rpartition(".")
     try:
         return import_module(name)
@@ -157,7 +157,7 @@ def find(name: str) -> object:
 
 
 def test_public_methods_document_their_errors() -> None:
-    """An awaited or streamed method refers to its original. The class documents the errors of reading the disk."""
+    """An awaited or streamed method refers to its original. The class documents errors of reading the disk."""
     reading = {"close", "duplicates", "state", "vectors"}
     methods = [
         m for name, m in vars(mw.Index).items() if callable(m) and not name.startswith("_") and name not in reading
@@ -170,13 +170,13 @@ def test_public_methods_document_their_errors() -> None:
     assert "raises UsageError once the index is closed" in (mw.Index.__doc__ or "")
 
 
-def test_a_step_has_the_cause_that_its_action_names_or_the_one_that_is_given() -> None:
+def test_step_has_a_given_or_default_cause() -> None:
     assert {cause: Step(cause.value, "").cause for cause in Cause} == {cause: cause for cause in Cause}
     assert Step("conjure", "by magic").cause is Cause.OTHER
     assert Step("take", "", cause=Cause.HOP).cause is Cause.HOP
 
 
-def test_a_step_covers_its_output_or_else_its_inputs() -> None:
+def test_step_covers_its_output_or_its_inputs() -> None:
     whole, part = Span("d", 0, 9), Span("d", 0, 4)
     assert Step("search", "", (whole, part)).covers == (whole, part)
     assert Step("cut", "", (whole,), part).covers == (part,)

@@ -1,4 +1,4 @@
-"""Views of an index: asked for at first, added later, kept in step, and missed with a hint."""
+"""Views of an index: requested at creation, added later, kept up to date, and reported if missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def texts(index: mergewise.Index) -> list[list[str]]:
     return [[x.text for x in row["slice"]] for row in rows if row["slice"]]
 
 
-def test_a_view_added_later_is_the_view_built_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_view_added_later_equals_view_built_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(VIEWS, "slice", replace(VIEWS["slice"], batch=2))
     first = mergewise.open(tmp_path / "a", embedder="none", settings={"slice": SMALL})
     first.add(DOCUMENTS)
@@ -45,10 +45,10 @@ def test_a_view_added_later_is_the_view_built_at_first(tmp_path: Path, monkeypat
     assert mergewise.open(tmp_path / "b").manifest.whole == ("leaf", "slice")
 
 
-def test_documents_that_come_and_go_keep_the_view_whole(tmp_path: Path) -> None:
+def test_adding_and_removing_documents_keeps_the_view_complete(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "i", embedder="none", views=("leaf", "slice"))
     index.add(DOCUMENTS)
-    plain = mergewise.open(tmp_path / "i")  # the view is kept by those who did not ask for it too
+    plain = mergewise.open(tmp_path / "i")  # keeps the view although it did not request it
     plain.add(Document("d3", "The city has a bridge now.", "City 3"), Document("new", "A new bridge.", "New"))
     plain.remove(["d1"])
     assert index.check() == []
@@ -58,14 +58,14 @@ def test_documents_that_come_and_go_keep_the_view_whole(tmp_path: Path) -> None:
     assert {span.doc_id for p in hits.passages for span in p.spans} == {"d3", "new"}
 
 
-def test_an_index_that_was_opened_before_brings_the_view_too(tmp_path: Path) -> None:
+def test_index_opened_before_keeps_the_view(tmp_path: Path) -> None:
     old = mergewise.open(tmp_path / "i", embedder="none")
     new = mergewise.open(tmp_path / "i", views=("leaf", "slice"))
     old.add(DOCUMENTS[0])
     assert new.check() == [] and new.store.reader().row_counts()["slice"] > 0
 
 
-def test_rows_that_were_made_before_the_view_was_asked_for_get_it_later(tmp_path: Path) -> None:
+def test_older_rows_get_the_view_later(tmp_path: Path) -> None:
     old = mergewise.open(tmp_path / "i", embedder="none")
     rows = rows_of(DOCUMENTS[:1])
     mergewise.open(tmp_path / "i", views=("leaf", "slice"))
@@ -75,7 +75,7 @@ def test_rows_that_were_made_before_the_view_was_asked_for_get_it_later(tmp_path
     assert old.check() == [] and old.store.missing("slice") == []
 
 
-def test_a_lost_slice_is_found_and_mended(tmp_path: Path) -> None:
+def test_lost_slice_is_found_and_repaired(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "i", embedder="none", settings={"slice": SMALL})
     index.add(DOCUMENTS)
     with index.store._writing() as change:  # type: ignore[union-attr]

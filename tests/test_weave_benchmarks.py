@@ -1,4 +1,4 @@
-"""What `python -m benchmarks.weave` measures pointing and the budget auto with."""
+"""Measurements of `python -m benchmarks.weave`: pointing and the budget "auto"."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mergewise.types import Document, Span
 CURVE = [Place((100, 100), 0.4, 0.2), Place((300, 300), 0.8, 0.6), Place((500, 500), 0.9, 0.7)]
 
 
-def test_a_place_on_the_curve_lies_between_its_neighbours() -> None:
+def test_point_on_the_curve_is_between_its_neighbours() -> None:
     assert on_curve(CURVE, 200) == pytest.approx((0.6, 0.4))
     assert on_curve(CURVE, 50) == pytest.approx((0.4, 0.2)) and on_curve(CURVE, 900) == pytest.approx((0.9, 0.7))
     assert [slope(CURVE, at) for at in (200, 400, 900)] == pytest.approx([20.0, 5.0, 5.0])
 
 
 @pytest.mark.parametrize(("spec", "missing"), [("oracle", ""), ("oracle+search", "Ada Moor")])
-def test_an_oracle_points_at_the_gold_and_names_what_it_was_not_shown(spec: str, missing: str) -> None:
+def test_oracle_points_at_the_gold_and_names_hidden_gold(spec: str, missing: str) -> None:
     text = "# Rain\n\nRain was directed by Ada.\n\n# Ada Moor\n\nShe was born in Faro.\n"
     gold = ("Rain was directed by Ada.", "She was born in Faro.")
     spans = tuple((Span("d", at := text.index(part), at + len(part)), part) for part in gold)

@@ -7,8 +7,7 @@
         context = index.context("question", budget=640)
         answer = index.ask("question")
 
-Begin with `help(mw.open)` and `help(mw.Index)`. All errors are a `MergewiseError`, with a hint. What is done is logged by the
-logger "mergewise".
+Begin with `help(mw.open)` and `help(mw.Index)`. Every error is a `MergewiseError` with a hint. The logger is "mergewise".
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ if TYPE_CHECKING:
 
 __version__: str
 
-# The public names, by the module that has them. It is imported when one of them is first used.
+# Public names by module. A module is imported at the first use of one of its names.
 _HOMES = {
     "mergewise.asking": "PreparedAnswer",
     "mergewise.designs": "MODES STRATEGIES VIEWS",
@@ -118,7 +117,7 @@ _HOMES = {
     "mergewise.types": "AddReport Answer Citation Context Document DocumentInfo File Message Passage Span",
 }
 _MODULES = frozenset({"designs", "errors", "protocols", "types"})
-"""What has the rest of the public names: records, protocols, errors, and what a design is written with."""
+"""Modules with the other public names: records, protocols, errors, and the tools to write a design."""
 _public_name = lazy_names(__name__, _HOMES)
 
 __all__ = sorted(" ".join(_HOMES.values()).split(), key=lambda name: (not name.isupper(), name[0].islower(), name))
@@ -127,7 +126,7 @@ logging.getLogger("mergewise").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:
-    """The public names that are imported when they are first used."""
+    """Import public names at their first use."""
     if name == "__version__":
         from importlib.metadata import version
 
@@ -140,7 +139,7 @@ def __dir__() -> list[str]:
 
 
 def _notebook_page(shown: Context | Answer) -> str:
-    """The page of a context or an answer, for notebooks."""
+    """Return the page of a context or an answer for notebooks."""
     from mergewise.page import notebook_frame
 
     return notebook_frame(shown)

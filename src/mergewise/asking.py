@@ -1,4 +1,4 @@
-"""From a question to its context and its answer: follow-ups resolved, searched in rounds, assembled, merged, answered."""
+"""Answer a question: resolve follow-ups, search in rounds, assemble and merge the context, write the answer."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage,
 
 log = logging.getLogger("mergewise")
 
-# Times as many tokens, at most: a counter that knows nothing of a script counts its bytes.
-_MOST_TIMES = 6
+# A token counter that does not know a script counts its bytes. The budget grows at most by this factor.
+_MAX_BUDGET_FACTOR = 6
 
-# Questions that a mode answers in one go: more make a batch no faster, and an error costs them all.
-_TOGETHER = 16
+# Questions of one batch. A larger batch is not faster, and an error fails all of it.
+_BATCH_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """What a question is answered from: one state of an index, how it is searched, and the models at hand."""
+    """Everything that a question needs: one state of an index, the settings of its search, and the models."""
 
     store: StoreReader
     settings: SearchSettings
@@ -45,7 +45,7 @@ class IndexState:
     ceilings: Ceilings | None = None
 
     def for_question(self) -> IndexState:
-        """The same with the models of one question."""
+        """Return a copy with the models of one question."""
         return replace(self, models=self.models.for_question())
 
     def reader(self, where: Where | None) -> HybridReader:
@@ -55,10 +55,9 @@ class IndexState:
 
 @dataclass(frozen=True, slots=True)
 class PreparedAnswer:
-    """A question whose context is found, and whose answer is still to be written. Made by `Index.prepare`.
+    """A question with its context, ready to be answered. Made by `Index.prepare`.
 
-    It keeps the documents of the context's passages, and nothing of the index: `answer` says the same however much the index has
-    changed since, and however long ago that was.
+    It keeps the documents of the context's passages, but not the index. So later changes of the index do not change the answer.
     """
 
     question: str
@@ -71,9 +70,16 @@ class PreparedAnswer:
         return self.request.context
 
     def answer(self, show: Show | None = None, *, deadline: float | None = None) -> Answer:
-        """The answer, as `Index.ask` gives it. `show` gets its pieces as they arrive.
+        """Write the answer, as `Index.ask` does.
 
-        Raises DeadlineExceeded after so many seconds, and ModelError where the model fails for good or answers nothing.
+        Args:
+            show: Callback for the pieces of the answer as they arrive.
+            deadline: Time limit in seconds.
+
+        Raises:
+            UsageError: for an invalid deadline.
+            DeadlineExceeded: if the deadline passes.
+            ModelError: if the model fails for good, or returns an empty answer.
         """
         began = perf_counter()
         seconds = None if deadline is None else number("deadline", deadline, float, SECONDS)
@@ -85,11 +91,11 @@ class PreparedAnswer:
         return answer.instead_of_mode(self.preferred)
 
     def locations(self) -> dict[Span, Location]:
-        """Where the spans of the context's passages stand in their documents, as `Index.locations` says it."""
+        """Return the pages, lines and headings of the context's spans, as `Index.locations` does."""
         return locations(self.context, self.request.document)
 
     def detached(self, store: StoreReader) -> PreparedAnswer:
-        """The same with the documents of its passages read from the store, and without the store."""
+        """Return a copy that holds the documents of its passages instead of the store."""
         evidence = self.context.evidence or ()
         spans = [
             *(span for passage in self.context.passages for span in passage.spans),
@@ -104,7 +110,7 @@ class PreparedAnswer:
 
 
 def context(query: Query, state: IndexState) -> Context:
-    """The context of a question. What was searched for instead of a follow-up question stands in its trace."""
+    """Find the context of a question. The trace shows the query that replaced a follow-up question."""
     state = state.for_question()
     reader = state.reader(query.where)
     asked, spent = _searched_question(query, state.models)
@@ -113,12 +119,12 @@ def context(query: Query, state: IndexState) -> Context:
 
 
 def prepare(query: AnswerQuery, state: IndexState, mode: str, preferred: str = "") -> PreparedAnswer:
-    """The question with its context, to be answered in a mode of `MODES`; the strategy may have `preferred` another one."""
+    """Find the context of a question for a mode of `MODES`. `preferred` is the mode that the strategy would rather use."""
     return PreparedAnswer(query.question, mode, prepare_request(query, state, mode), preferred)
 
 
 def prepare_request(query: AnswerQuery, state: IndexState, mode: str) -> Request:
-    """All that the mode needs to answer the question: its context is found, nothing is written yet."""
+    """Find the context of a question, and return everything that the mode needs to answer it."""
     state = state.for_question()
     reader = state.reader(query.where)
     asked, spent = _searched_question(query, state.models)
@@ -133,10 +139,10 @@ def prepare_request(query: AnswerQuery, state: IndexState, mode: str) -> Request
 
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
-    """The answers to requests, many at once; where a question fails, its error."""
+    """Answer requests in batches. A failed question gives its error."""
     answers: list[Answer | Exception] = []
-    for first in range(0, len(requests), _TOGETHER):
-        answers += _answer_batch(requests[first : first + _TOGETHER], mode)
+    for first in range(0, len(requests), _BATCH_SIZE):
+        answers += _answer_batch(requests[first : first + _BATCH_SIZE], mode)
     return answers
 
 
@@ -146,7 +152,7 @@ def _answer_batch(requests: Sequence[Request | Exception], mode: str) -> list[An
     try:
         answers += modes.answer_all(mode, ready)
     except MergewiseError:
-        # one of them is to blame: each tells for itself
+        # one request failed: answer each alone to find it
         answers = [_answer_or_error(mode, request) for request in ready]
     left = iter(answers)
     return [request if isinstance(request, Exception) else next(left) for request in requests]
@@ -162,16 +168,16 @@ def _answer_or_error(mode: str, request: Request) -> Answer | Exception:
 def _searched_question(query: Query, models: Models) -> tuple[str, Usage]:
     question = query.question
     if not isinstance(question, str):
-        raise UsageError(f"the question is {short_repr(question)}", "give a text")
+        raise UsageError(f"invalid question: {short_repr(question)}", "give a text")
     if not question.strip():
-        raise UsageError("the question is empty", "ask something")
+        raise UsageError("the question is empty", "ask a question")
     asked, spent = standalone_question(question, query.history, models)
     log.debug("asked %r, searching for %r", question, asked)
     return asked, spent
 
 
 def _with_question(context: Context, question: str, spent: Usage, state: IndexState) -> Context:
-    """The context with the state that it comes from, what became of a follow-up question, and what this cost."""
+    """Add the index state, the resolved follow-up question and its cost to the context."""
     context = replace(context, snapshot=state.store.snapshot)
     steps = () if context.question == question else (Step("follow-up", f"searched for: {context.question}"),)
     if not steps and not spent.calls:
@@ -198,7 +204,7 @@ def _assemble_context(question: str, query: Query, state: IndexState, reader: Hy
     if query.merge_with is not None:
         context = strategies.merge_context(query.merge_with, context, budget, models)
     if waiting := len(state.store.unembedded()):
-        reason = f"{waiting} leaves wait for their vectors: they are found by words alone"
+        reason = f"{waiting} leaves have no vectors yet: found only by words"
         step = Step("vectors", reason, cause=Cause.MISSING)
         context = replace(context, trace=(step, *context.trace))
     check_time()
@@ -208,14 +214,14 @@ def _assemble_context(question: str, query: Query, state: IndexState, reader: Hy
 
 
 def _most_tokens(question: str, budget: Budget, state: IndexState, languages: Collection[str]) -> int:
-    """The budget as a number of tokens. The question shows how many of them text takes in its language."""
+    """Return the budget in tokens. The question shows how many tokens text of its language takes."""
     if isinstance(budget, int):
         return budget
     english = AUTO_BUDGET if budget == "auto" else DEFAULT_BUDGET
     if ENGLISH in languages or not languages:
         return english
     tokens, alike = state.models.count_tokens([question])[0], neutral_lengths([question])[0]
-    return min(max(english, english * tokens // max(1, alike)), _MOST_TIMES * english)
+    return min(max(english, english * tokens // max(1, alike)), _MAX_BUDGET_FACTOR * english)
 
 
 def _ms_since(began: float) -> float:

@@ -1,7 +1,7 @@
-"""The other forms of a question: awaited, streamed, or many at once. Each is made from the ordinary method.
+"""Other forms of a question: awaited, streamed, or many at once. Each is made from the synchronous method.
 
-A stream and an awaited question do their work in another thread. Whoever stops listening calls the work off: a chat model's
-call is then cancelled, and the thread ends.
+Streams and awaited questions work in another thread. If the caller stops listening, the work is cancelled: the call of the chat
+model is cancelled, and the thread ends.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 Answerer: TypeAlias = Callable[[Callable[[str], None]], Answer]
-"""Answers a question, and calls the function with each piece of the answer on the way."""
+"""Function that answers a question and passes each piece of the answer to a callback."""
 
-_STOP_SECONDS = 5.0  # for a thread whose work is called off; a model's own code cannot be interrupted
+_STOP_SECONDS = 5.0  # to wait for the thread of cancelled work; the code of a model cannot be interrupted
 
 
 class AnswerStream(Iterator[str]):
-    """The pieces of an answer as they arrive; afterwards `answer()` is the whole of it.
+    """Iterator over the pieces of an answer as they arrive. Then `answer()` returns the whole answer.
 
-    The work begins with the first piece that is asked for. Closing the stream, leaving its `with` block, or dropping it
-    before its end calls the work off. Raises what `Index.ask` raises, from the piece where it happens.
+    The work begins with the first `next()`. Closing the stream, leaving its `with` block, or dropping it cancels the work.
+    Iteration raises what `Index.ask` raises.
     """
 
     def __init__(self, work: Answerer) -> None:
@@ -46,13 +46,17 @@ class AnswerStream(Iterator[str]):
         return next(self._pieces)
 
     def answer(self) -> Answer:
-        """The answer; pieces that nobody read are passed over. Raises UsageError where the stream was closed before its end."""
+        """Return the whole answer. Pieces that nobody has read are skipped.
+
+        Raises:
+            UsageError: if the stream was closed before its end.
+        """
         for _ in self._pieces:
             pass
-        return _only(self._answers)
+        return _finished_answer(self._answers)
 
     def close(self) -> None:
-        """Call the work off, unless it is done."""
+        """Cancel the work if it is not done."""
         self._pieces.close()
 
     def __enter__(self) -> AnswerStream:
@@ -73,13 +77,17 @@ class AsyncAnswerStream(AsyncIterator[str]):
         return await anext(self._pieces)
 
     async def answer(self) -> Answer:
-        """The answer; pieces that nobody read are passed over. Raises UsageError where the stream was closed before its end."""
+        """Return the whole answer. Pieces that nobody has read are skipped.
+
+        Raises:
+            UsageError: if the stream was closed before its end.
+        """
         async for _ in self._pieces:
             pass
-        return _only(self._answers)
+        return _finished_answer(self._answers)
 
     async def aclose(self) -> None:
-        """Call the work off, unless it is done."""
+        """Cancel the work if it is not done."""
         await self._pieces.aclose()
 
     async def __aenter__(self) -> AsyncAnswerStream:
@@ -93,28 +101,28 @@ Stream = TypeVar("Stream", AnswerStream, AsyncAnswerStream)
 _STREAM_TEXTS: dict[type, tuple[str, str]] = {
     AnswerStream: (
         "{name}_stream",
-        "The pieces of the answer that `{name}` gives, as they arrive; `answer()` of the stream is the whole of it.\n\n"
-        "Where nothing can be shown on the way (without a chat model), the answer comes in one piece.",
+        "Stream the pieces of the answer of `{name}` as they arrive. `answer()` of the stream returns the whole answer.\n\n"
+        "Without a chat model, the answer is one piece.",
     ),
     AsyncAnswerStream: (
         "a{name}_stream",
-        "`{name}_stream` for coroutines: `async for piece in ...`, then `await stream.answer()`.",
+        "Stream like `{name}_stream`, but for coroutines: `async for piece in ...`, then `await stream.answer()`.",
     ),
 }
-"""The name and the description of a method's twin, by the stream that it gives."""
+"""Name and description of a streaming method, by the type of its stream."""
 
 
 def as_async(
     method: Callable[Concatenate[Owner, Given], Result], *, waits: bool = False
 ) -> Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]]:
-    """The method as a coroutine function, whose work is done in a thread. It mostly `waits` for a model where that is said."""
+    """Return the method as a coroutine function that works in a thread. `waits` marks a method that mostly waits for a model."""
 
     @wraps(method)
     async def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         return await in_thread(partial(method, self, *args, **kwargs), waits=waits)
 
     awaited: Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]] = _described_as(
-        twin, method, "a" + method.__name__, "Awaits `{name}`. When the awaiting task is cancelled, so is the work."
+        twin, method, "a" + method.__name__, "Await `{name}`. Cancelling the awaiting task cancels the work."
     )
     return awaited
 
@@ -122,12 +130,12 @@ def as_async(
 def as_stream(
     method: Callable[Concatenate[Owner, Given], Answer], stream: type[Stream]
 ) -> Callable[Concatenate[Owner, Given], Stream]:
-    """The method, which takes `show`, as one that gives the pieces as a stream: an iterator, or an asynchronous one."""
+    """Return a method with the callback `show` as one that returns a stream: an iterator, or an asynchronous iterator."""
 
     @wraps(method)
     def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Stream:
         if kwargs.get("show") is not None:
-            raise UsageError("a stream gives the pieces itself", "leave out `show`")
+            raise UsageError("a stream takes no `show`", "read the pieces from the stream")
         answer: Callable[..., Answer] = partial(method, self, *args, **kwargs)
         return stream(lambda show: answer(show=show))
 
@@ -139,7 +147,7 @@ def as_stream(
 
 
 def each(work: Callable[[Item], Result], questions: Sequence[Item], concurrency: int) -> list[Result | Exception]:
-    """The results, at most `concurrency` at the same time, in the order of the questions. An error stands in for a result."""
+    """Work on the questions, at most `concurrency` at the same time. Return results or errors, in order."""
     concurrency = whole("concurrency", concurrency, AT_ONCE)
     called = CancellableWork.current()
     with ThreadPoolExecutor(concurrency, thread_name_prefix="mergewise-ask") as pool:
@@ -161,7 +169,7 @@ def _attempt(work: Callable[[Item], Result], question: Item) -> Result | Excepti
 
 
 def _described_as(twin: Any, method: Callable[..., object], name: str, doc: str, gives: str | None = None) -> Any:
-    """The twin as help shows it: with the parameters of the method, but with a name, a text and a result of its own."""
+    """Give `twin` a name, a text and a result type of its own, and the parameters of the method."""
     twin.__name__ = name
     twin.__qualname__ = method.__qualname__.removesuffix(method.__name__) + name
     twin.__doc__ = doc.format(name=method.__name__)
@@ -172,9 +180,9 @@ def _described_as(twin: Any, method: Callable[..., object], name: str, doc: str,
     return twin
 
 
-def _only(answers: Sequence[Answer]) -> Answer:
+def _finished_answer(answers: Sequence[Answer]) -> Answer:
     if not answers:
-        raise UsageError("the stream was closed before its end, so that there is no answer", "ask again")
+        raise UsageError("stream closed before its end: no answer", "ask again")
     return answers[0]
 
 
@@ -225,6 +233,6 @@ async def _pieces_awaited(work: Answerer, answers: list[Answer]) -> AsyncGenerat
 
 
 def _put(loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[str | None], piece: str) -> None:
-    """A loop that was closed meanwhile wants no more pieces."""
+    """Queue a piece unless the loop has been closed."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(queue.put_nowait, piece)

@@ -1,13 +1,12 @@
-"""Coroutines run from ordinary code, and ordinary code awaited: loops and threads of our own, started when first needed.
+"""Run coroutines from synchronous code, and await synchronous code. Loops and threads start at their first use.
 
-`asyncio.run` would fail inside a running loop (a notebook, a server) and would close the connections that clients keep.
-Chat models share one loop. A store has one of its own: what a model's coroutine asks of a store must not wait for itself. Its
-searches are many and short: a thread without a running loop turns one itself while it waits for them (`ThreadLoop`).
-
-Code that is awaited runs in a pool of threads of its own, since it may wait long for a model: the default pool of asyncio is
-small, and belongs to the caller. A caller that no longer wants a result calls the work off (`CancellableWork`).
-
-Threads do not survive a fork: the child starts loops and a pool of its own.
+- `asyncio.run` would fail inside a running loop (a notebook, a server), and would close the connections that clients keep. So we
+  have loops of our own.
+- All chat models share one loop. Each store has another loop, so that a coroutine of a model can query a store without deadlock.
+  Searches of a store are many and short: a thread without a running loop runs one itself while it waits (`ThreadLoop`).
+- Awaited code runs in our own thread pools, since it may wait long for a model. The default pool of asyncio is small and
+  belongs to the caller. A caller that no longer wants a result cancels the work (`CancellableWork`).
+- Threads do not survive a fork, so the child process starts its own loops and pools.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Resource = TypeVar("Resource")
 Other = TypeVar("Other")
 Arguments = TypeVarTuple("Arguments")
 
-# Threads that work for coroutines, and those that wait for a model which writes: these do next to nothing.
+# Threads that compute for coroutines, and threads that only wait for a model.
 THREADS, WAITING_THREADS = 32, 256
 
 
@@ -40,7 +39,7 @@ _DEADLINE: ContextVar[float] = ContextVar("mergewise-deadline", default=inf)
 
 @contextmanager
 def deadline_in(seconds: float | None) -> Iterator[None]:
-    """What is done within ends by then, or raises DeadlineExceeded: whatever asks `check_time`, and what is awaited."""
+    """Raise DeadlineExceeded from `check_time`, and from awaited work, after `seconds`."""
     if seconds is None:
         yield
         return
@@ -52,7 +51,7 @@ def deadline_in(seconds: float | None) -> Iterator[None]:
 
 
 def check_time() -> float | None:
-    """The seconds that are left; None where there is no deadline. Raises DeadlineExceeded where none is left."""
+    """Return the seconds left until the deadline, or None without a deadline. Raises DeadlineExceeded if it has passed."""
     deadline = _DEADLINE.get()
     if deadline == inf:
         return None
@@ -63,13 +62,13 @@ def check_time() -> float | None:
 
 
 def _late() -> DeadlineExceeded:
-    return DeadlineExceeded("the question took longer than its deadline", "give it more time, or ask for less")
+    return DeadlineExceeded("deadline exceeded", "allow more time, or ask for less")
 
 
 class CancellableWork:
-    """Work that another thread may call off: the coroutine that it waits for is then cancelled, and so is every later one.
+    """Work that another thread may cancel. Cancelling also cancels the awaited coroutine and every later one.
 
-    So is one that is still awaited when a deadline passes (`deadline_in`).
+    A passed deadline (`deadline_in`) cancels the awaited coroutine, too.
     """
 
     _current: ContextVar[CancellableWork | None] = ContextVar("mergewise-work", default=None)
@@ -81,11 +80,11 @@ class CancellableWork:
 
     @classmethod
     def current(cls) -> CancellableWork:
-        """The work that the caller is part of, else a new one."""
+        """Return the work that the caller is part of, or new work."""
         return cls._current.get() or cls()
 
     def do(self, function: Callable[[], Result]) -> Result:
-        """The function's result. What it awaits by `BackgroundLoop.run` is part of the work. CancelledError once called off."""
+        """Call the function. Its coroutines on a `BackgroundLoop` are part of the work. Raises CancelledError once cancelled."""
         before = self._current.set(self)
         try:
             return function()
@@ -100,7 +99,7 @@ class CancellableWork:
             future.cancel()
 
     def wait(self, future: Future[Result]) -> Result:
-        """The future's result, unless the work is called off meanwhile, or its time is over."""
+        """Wait for the result of the future. Raises CancelledError if the work is cancelled, DeadlineExceeded if it is late."""
         with self._lock:
             if self.cancelled:
                 raise CancelledError
@@ -108,7 +107,7 @@ class CancellableWork:
         try:
             return future.result(check_time())
         except TimeoutError:
-            # one that the coroutine raised is another matter
+            # the coroutine itself has raised it
             if future.done():
                 raise
             raise _late() from None
@@ -118,7 +117,7 @@ class CancellableWork:
 
 
 class _PerProcess(Generic[Resource]):
-    """Something that is made when it is first needed, and again in the child of a fork."""
+    """A resource that is made at its first use, and again in a forked child."""
 
     def __init__(self, make: Callable[[], Resource]) -> None:
         self._make = make
@@ -150,11 +149,11 @@ class BackgroundLoop:
         return loop
 
     def start(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Run the coroutine meanwhile; `result()` waits for it."""
+        """Start the coroutine in the background. `result()` of the future waits for it."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop.get())
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """The coroutine's result. When the caller is interrupted, so is the coroutine."""
+        """Run the coroutine and return its result. An interrupt of the caller cancels the coroutine."""
         work = CancellableWork.current()
         try:
             check_time()
@@ -172,9 +171,9 @@ class BackgroundLoop:
 
 
 class ThreadLoop(asyncio.AbstractEventLoop):
-    """An event loop that the waiting thread turns itself: no thread of its own has to be woken for each step.
+    """An event loop that the waiting thread runs itself, so that no other thread must be woken for each step.
 
-    It is for coroutines that wait for threads of a database alone: it has neither timers nor sockets.
+    It only supports coroutines that wait for threads of a database. It has no timers and no sockets.
     """
 
     _own = local()
@@ -184,7 +183,7 @@ class ThreadLoop(asyncio.AbstractEventLoop):
 
     @classmethod
     def start(cls, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Begin the coroutine in this thread. Its first step is done at once, the others while a `result` is waited for."""
+        """Start the coroutine in this thread. Its first step runs at once, the others while a caller waits for `result`."""
         if not hasattr(cls._own, "loop"):
             cls._own.loop = cls()
         loop = cls._own.loop
@@ -193,7 +192,7 @@ class ThreadLoop(asyncio.AbstractEventLoop):
         return started
 
     def turn(self, until: Callable[[], bool]) -> None:
-        """Do what is ready, and wait for more, until that is so."""
+        """Run callbacks and wait for more until the condition is true."""
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
@@ -218,11 +217,11 @@ class ThreadLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What nobody waits for any more fails in silence."""
+        """Ignore errors of abandoned tasks."""
 
 
 class _ThreadFuture(Future[Result]):
-    """The result of a coroutine on a `ThreadLoop`, for the thread that began it."""
+    """The result of a coroutine on a `ThreadLoop`, for the thread that has started it."""
 
     def __init__(self, loop: ThreadLoop, task: asyncio.Task[Result]) -> None:
         super().__init__()
@@ -237,7 +236,7 @@ run = BackgroundLoop("mergewise-async").run
 
 
 async def together(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:
-    """The results in order. All run at the same time; the first error cancels the others and is raised as it is."""
+    """Run coroutines at the same time and return their results in order. The first error cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(coroutine) for coroutine in coroutines]
@@ -247,7 +246,7 @@ async def together(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:
 
 
 async def both(first: Coroutine[Any, Any, Result], second: Coroutine[Any, Any, Other]) -> tuple[Result, Other]:
-    """`together` for two coroutines of different results."""
+    """Run two coroutines with different result types, like `together`."""
     results: list[Any] = await together(first, second)
     return results[0], results[1]
 
@@ -257,9 +256,9 @@ _WAITING = _PerProcess(lambda: ThreadPoolExecutor(WAITING_THREADS, thread_name_p
 
 
 async def in_thread(function: Callable[[], Result], *, waits: bool = False) -> Result:
-    """The function's result, computed in a thread of a pool. When the caller is cancelled, the work is called off.
+    """Call the function in a thread of a pool. Cancelling the caller cancels the work.
 
-    What mostly `waits` for a model has a pool of its own, so that slow models keep no one else from working.
+    Functions that mostly wait for a model (`waits`) have a separate pool, so that slow models block no other work.
     """
     work = CancellableWork()
     loop = asyncio.get_running_loop()

@@ -1,14 +1,14 @@
-"""The defaults that the library and the command line share, in a module that costs nothing to import."""
+"""Defaults of the library and the command line. Importing this module costs nothing."""
 
 from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
 When: TypeAlias = Literal["now", "later"]
-"""When what is added gets its vectors: in the same call, or in a later one."""
+"""Time to compute the vectors of added documents: in the same call, or in a later one."""
 
 EMBEDDER = "minilm"
-# embedders that send nothing and load nothing from elsewhere: whoever wrote an index or a configuration may name them
+# Embedders that neither send data nor load code or models from elsewhere. Even an untrusted index may name them.
 SHIPPED_EMBEDDERS = frozenset({"minilm", "none"})
 CHAT = "extractive"
 RERANKER = "none"
@@ -16,15 +16,15 @@ SCORER = "lm"
 CAUSAL = "none"
 STRATEGY = "weave"
 BUDGET: Final = "default"
-# What "default" and "auto" stand for, in tokens of English: in other languages they are as many as text of this length takes.
-# With "auto", the share of the first gain per token below which weave adds no more.
+# "default" and "auto" in tokens of English. In other languages, text of the same length may take more tokens.
+# With "auto", weave stops when the gain per token falls below this share of the first gain.
 DEFAULT_BUDGET = 640
 AUTO_BUDGET, AUTO_STOP = 1024, 0.05
 MAX_TOKENS = 1024
-# Of a section up to which it is one passage: in the strategy `aed`, its triplets, its training and the methods it is compared
-# with. The papers' passages have a hundred words; on the question sets those of this size have 44 to 85 in the mean.
+# Longest section that is one passage: in the strategy `aed`, its triplets, its training and its baselines. The papers' passages
+# have a hundred words. On our question sets, passages of this size have 44 to 85 words on average.
 PASSAGE_TOKENS = 256
-# For reading one file in the process apart.
+# time limit for reading one file in the sandbox
 FILE_SECONDS = 120.0
-# Scanned pages of a file that are recognised, where that is asked for: as many as four processors read in about this time.
+# Scanned pages of a file to recognise. Four processors read about this number in FILE_SECONDS.
 OCR_PAGES = 100

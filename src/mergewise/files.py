@@ -1,8 +1,8 @@
-"""Files that somebody else may have put where they stand: a clone brings an index, a cache or a configuration along.
+"""Safe access to files that somebody else may have put there: a clone may include an index, a cache or a configuration.
 
-The rule for folders that mergewise keeps, of which the index is one: inside there are folders and regular files alone. A link
-would lead what is written or deleted elsewhere, and a pipe or a device is waited for without end. Whoever opens
-such a folder looks for a `find_untrusted_entry` first. Single files are read by `regular_bytes` and written by `write_whole`.
+A folder that mergewise writes, such as an index, must contain only folders and regular files. A link would redirect writes and
+deletions, and a pipe or a device would block forever. Call `find_untrusted_entry` before you open such a folder. Read single
+files with `regular_bytes` and write them with `write_whole`.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _LONGEST_TOML = 200_000
 
 
 def regular_bytes(path: Path, most: int, *, follow: bool = False) -> bytes:
-    """The content of a regular file of up to `most` bytes. A link is followed only where the user may have made it (`follow`).
+    """Return the content of a regular file of up to `most` bytes. Links are only followed with `follow`, for links of the user.
 
-    Raises OSError for anything else, at once: nothing is waited for.
+    Raises OSError for anything else, without waiting.
     """
     _check_regular(path, (path.stat() if follow else path.lstat()).st_mode)
     with os.fdopen(os.open(path, os.O_RDONLY | _BINARY | _NO_WAITING | (0 if follow else _NO_LINK)), "rb") as file:
-        # what stands there now
+        # the file may have been replaced since the check
         _check_regular(path, os.fstat(file.fileno()).st_mode)
         content = file.read(most + 1)
     if len(content) > most:
-        raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
+        raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
     return content
 
 
 def _check_regular(path: Path, mode: int) -> None:
     if not S_ISREG(mode):
-        raise OSError(errno.EINVAL, f"it is {'a link' if S_ISLNK(mode) else 'no regular file'}", str(path))
+        raise OSError(errno.EINVAL, "a link, not a file" if S_ISLNK(mode) else "not a regular file", str(path))
 
 
-def load_toml(path: Path, hint: str = "it is a TOML file") -> dict[str, Any]:
+def load_toml(path: Path, hint: str = "give a readable TOML file") -> dict[str, Any]:
     """Load a TOML file. A link is followed: users keep such files elsewhere.
 
     Raises:
@@ -55,20 +55,20 @@ def load_toml(path: Path, hint: str = "it is a TOML file") -> dict[str, Any]:
     try:
         return tomllib.loads(regular_bytes(path, _LONGEST_TOML, follow=True).decode("utf-8"))
     except RecursionError:
-        raise UsageError(f"{path} cannot be read: it is nested too deeply", hint) from None
+        raise UsageError(f"{path} cannot be read: nested too deeply", hint) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{path} cannot be read: {reason}", hint) from None
 
 
 def new_file(folder: Path, prefix: str, suffix: str = "", mode: int = 0o666) -> tuple[int, Path]:
-    """An empty file that was not there, open for writing. Nobody can know its name beforehand."""
+    """Create a file with an unpredictable name, and open it for writing."""
     path = folder / f"{prefix}{secrets.token_hex(8)}{suffix}"
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY | _NO_LINK, mode), path
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Give `path` this content in one step: it is on the disk whole before it takes the name, whatever had the name."""
+    """Replace `path` atomically: the new content is on the disk before it takes the name."""
     handle, temporary = new_file(path.parent, f".{path.name}.", mode=mode)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -82,9 +82,9 @@ def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 
 def find_untrusted_entry(folder: Path) -> Path | None:
-    """The first link, pipe, socket or device below `folder`, which may be a link itself; None where there is none.
+    """Return the first link, pipe, socket or device below `folder`, or None. The folder itself may be a link.
 
-    Raises OSError where a folder in it cannot be read.
+    Raises OSError if a folder in it cannot be read.
     """
     waiting = [os.fspath(folder)]
     while waiting:
@@ -93,23 +93,23 @@ def find_untrusted_entry(folder: Path) -> Path | None:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
-                    # one that has just gone is no file either
+                    # `is_file` is also false for an entry that has just been deleted
                     elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):
                         return Path(entry.path)
         except FileNotFoundError:
-            # a writer has just dropped it
+            # a writer has just deleted it
             continue
     return None
 
 
 class PinnedDirectory:
-    """A folder by what it is, not by its name: tells when another one has taken its place, or when it has gone."""
+    """A folder identified by its inode instead of its name. It detects when another folder has taken its place."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._status: Callable[[], os.stat_result]
         if hasattr(os, "O_DIRECTORY"):
-            # open, so that no other folder can get its number on the disk
+            # an open folder keeps its inode number, so that no other folder can get it
             handle = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
             finalize(self, os.close, handle)
             self._status = lambda: os.fstat(handle)
@@ -117,20 +117,20 @@ class PinnedDirectory:
             status = path.stat()
             self._status = lambda: status
 
-    def stands(self) -> bool:
+    def is_in_place(self) -> bool:
         try:
             return os.path.samestat(self._status(), self.path.stat())
         except PermissionError:
-            # whoever opens it is told
+            # opening it reports the error
             return True
         except OSError:
             return False
 
 
 def user_directory(named: str | None, below_home: str) -> Path:
-    """Where this user's programs keep things: in the folder that is named, where the system does, or below the home directory.
+    """Return the user's directory for mergewise: in the folder `named`, in the system's place, or below the home directory.
 
-    Raises OSError or RuntimeError where nobody knows the home directory.
+    Raises OSError or RuntimeError if the home directory is unknown.
     """
     if named:
         return Path(named) / "mergewise"
@@ -142,5 +142,5 @@ def user_directory(named: str | None, below_home: str) -> Path:
 
 
 def state_directory() -> Path:
-    """Where mergewise remembers things for this user. Raises what `user_directory` raises."""
+    """Return the directory for this user's state. Raises what `user_directory` raises."""
     return user_directory(os.environ.get("XDG_STATE_HOME"), ".local/state")

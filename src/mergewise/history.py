@@ -1,9 +1,11 @@
-"""Follow-up questions: a question that leans on a conversation is made to stand alone, so that it can be searched for.
+"""Follow-up questions: rewrite a question that depends on a conversation so that it can be searched alone.
 
-A chat model rewrites it in one call. Its answer is taken if it is one line about what the conversation is about, without
-anything that looks like the frame of a prompt, since it will stand in prompts as the question. Else, and without a chat model,
-rules decide: a short question with a pronoun, one that begins with "and" or "what about", or one that has no word of its own
-("Why?") is searched for together with the words of the question before it. The rules read English.
+A chat model rewrites the question in one call. Its reply is used if it is one line about the topics of the conversation. A line
+that looks like the frame of a prompt is rejected, since the question becomes part of prompts.
+
+Without a chat model or a usable reply, rules decide. A question is a follow-up if it is short with a pronoun, begins with "and"
+or "what about", or has no content word ("Why?"). It is searched together with the words of the question before it. The rules
+read English.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ stands alone, repeat it as it is. Write the question and nothing else, on one li
 
 {data}"""
 _TOKENS = 512  # a question is short, but a model may think first
-_LONGEST = 4  # times the length of the question and of the longest question before it together
-_KNOWN = 0.5  # the share of the terms of a rewritten question that must come from the conversation
-_MARGIN = 0.95  # of the window: tokens are seldom counted by the model's own tokenizer
+_LONGEST = 4  # times the total length of the question and the longest question before it
+_KNOWN = 0.5  # share of a rewritten question's terms that must come from the conversation
+_MARGIN = 0.95  # of the window, since tokens are seldom counted by the model's own tokenizer
 
 _OPENS = re.compile(
     r"^\W*(?:and|but|or|so|then|also|else|what else|what about|how about|why not|who else)\b", re.IGNORECASE
@@ -44,13 +46,13 @@ _PRONOUN = re.compile(
 )
 _FRAME = re.compile(r"---|#[0-9a-f]{8}|[\x00-\x1f\x7f-\x9f]", re.IGNORECASE)  # lines around quotations, controls
 _HOW = re.compile(r"\bhow\s+(?:long|many|much|often|far|old|big|large|tall|high|deep|fast|soon)\b", re.IGNORECASE)
-_MOST_TERMS = 5  # of its own that a question with a pronoun may have and still lean on the one before
+_MOST_TERMS = 5  # own terms of a question with a pronoun that still counts as a follow-up
 
 
 def standalone_question(question: str, history: Sequence[Turn], models: Models) -> tuple[str, Usage]:
-    """The question as it can be searched for, and what finding it cost.
+    """Return the question in a form that can be searched alone, and the cost of finding it.
 
-    Raises UsageError for a history that is no conversation.
+    Raises UsageError if the history is not a conversation.
     """
     turns = messages_of(history)
     if not turns or not question.strip():
@@ -60,17 +62,17 @@ def standalone_question(question: str, history: Sequence[Turn], models: Models) 
     try:
         rewritten, spent = _by_model(question, turns, models.chat, models.count_tokens)
     except ModelError as error:
-        log.warning("the follow-up question was not rewritten: %s failed", models.chat.spec)
+        log.warning("follow-up question not rewritten: %s failed", models.chat.spec)
         log.debug("%s", error)
         return by_rules(question, turns), Usage()
     return by_rules(question, turns) if rewritten is None else rewritten, spent
 
 
 def messages_of(history: Sequence[Turn]) -> list[Message]:
-    """The conversation as messages of its two sides, in order."""
+    """Return the conversation as messages of the user and the assistant, in order."""
     if isinstance(history, str | Answer | Message):
         raise UsageError(
-            "the history is a single thing", "give a list: answers, messages, or pairs of question and answer"
+            "the history is not a list", "give a list of answers, messages, or pairs of question and answer"
         )
     messages: list[Message] = []
     for one in as_list("history", history, "give a list of answers, messages or pairs"):
@@ -83,22 +85,22 @@ def messages_of(history: Sequence[Turn]) -> list[Message]:
                 messages += [Message("user", asked), Message("assistant", answered)]
             case _:
                 raise UsageError(
-                    f"the history holds a {type(one).__name__}",
+                    f"invalid turn of the history: {type(one).__name__}",
                     "give answers, messages, or pairs of question and answer",
                 )
     return [message for message in messages if message.text.strip()]
 
 
 def by_rules(question: str, turns: Sequence[Message]) -> str:
-    """The question with the words of the question before it, where it leans on that one."""
+    """Add the words of the question before it to a follow-up question."""
     whole = ""
     for asked in [*(message.text for message in turns if message.role == "user"), question]:
-        whole = _with_words(asked, whole) if whole and leans(asked) else asked
+        whole = _with_words(asked, whole) if whole and is_follow_up(asked) else asked
     return whole
 
 
-def leans(question: str) -> bool:
-    """Whether the question cannot be understood without the one before it, as far as its words tell."""
+def is_follow_up(question: str) -> bool:
+    """Tell whether the words of the question show that it depends on the question before it."""
     own = content_terms(question)
     return not own or bool(_OPENS.match(question)) or bool(len(own) <= _MOST_TERMS and _PRONOUN.search(question))
 
@@ -113,7 +115,7 @@ def _with_words(question: str, before: str) -> str:
 def _by_model(
     question: str, turns: Sequence[Message], chat: ChatModel, count_tokens: TokenCounter
 ) -> tuple[str | None, Usage]:
-    """The model's question, or None where it gave none that can be trusted; and what it cost."""
+    """Return the model's rewritten question, or None if it is unusable, and its cost."""
     limit = min(_TOKENS, chat.window // 4)
     code = code_for([question, *(message.text for message in turns)])
     room = int(_MARGIN * chat.window) - limit - sum(count_tokens([m.text for m in _prompt(question, [], code)]))
@@ -134,7 +136,7 @@ def _quoted_turn(message: Message, code: str) -> str:
 
 
 def _newest(texts: Sequence[str], room: int, count_tokens: TokenCounter) -> list[str]:
-    """The last texts of those that fit, in order."""
+    """Return the last texts that fit, in order."""
     kept: list[str] = []
     for text, tokens in zip(reversed(texts), reversed(count_tokens([text + "\n\n" for text in texts])), strict=True):
         room -= tokens
@@ -145,7 +147,7 @@ def _newest(texts: Sequence[str], room: int, count_tokens: TokenCounter) -> list
 
 
 def _is_about(rewritten: str, question: str, turns: Sequence[Message]) -> bool:
-    """Whether a question is one that the conversation can lead to: not much longer, and mostly made of its words."""
+    """Tell whether the conversation can lead to this question: it is not much longer, and mostly made of its words."""
     longest = max([len(message.text) for message in turns if message.role == "user"], default=0)
     terms = content_terms(rewritten)
     known = content_terms(" ".join([question, *(message.text for message in turns)]))

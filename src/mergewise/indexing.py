@@ -1,10 +1,11 @@
-"""Options of `Index.add`, `sync` and `embed`: each is declared once, here, for the library and for every surface.
+"""Options of `Index.add`, `sync` and `embed`, declared once for the library and all its interfaces.
 
-A field with a help text is an option of the command line, too, with the name, type, range, default and help that it has here. A
-field without a help text belongs to Python alone.
+A field with a help text is also an option of the command line, with the same name, type, range, default and help. A field
+without a help text exists only in Python.
 """
 
-# types are read when this module is imported, but for those in quotes, whose modules take long: no `annotations` from the future
+# `takes_options` evaluates the types on import, so this module has no `from __future__ import annotations`. Types of slow modules
+# are in quotes.
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Parameter, signature
@@ -24,42 +25,36 @@ Result = TypeVar("Result")
 
 
 class EmbeddingOptions(TypedDict, total=False):
-    """The options of `Index.embed`, which `add` and `sync` have too."""
+    """Options of `Index.embed`, `add` and `sync`."""
 
     workers: Annotated[int | None, Default(1), WORKERS, "Processes that read, split and embed documents"]
-    ray: Annotated[
-        str | None,
-        Default(None),
-        "Workers on a Ray cluster (extra ray): local, auto or HOST:PORT; as many as it has room for",
-    ]
+    ray: Annotated[str | None, Default(None), "Ray cluster that runs the workers (extra ray): local, auto or HOST:PORT"]
     gpus_per_worker: Annotated[float, Default(0.0), GPUS, "GPUs of a worker on a Ray cluster, such as 1 or 0.25"]
     progress: Annotated["Progress | None", Default(None)]
     cancel: Annotated[Callable[[], bool] | None, Default(None)]
 
 
 class IndexingOptions(EmbeddingOptions, total=False):
-    """The options of `Index.add` and `Index.sync`."""
+    """Further options of `Index.add` and `Index.sync`."""
 
-    include: Annotated[
-        Iterable[str], Default(()), "Read only files of folders that a pattern means, such as '*.md' or 'manual/'"
-    ]
+    include: Annotated[Iterable[str], Default(()), "Pattern of files to read in folders, such as '*.md' or 'manual/'"]
     exclude: Annotated[
-        Iterable[str], Default(()), "Leave out what a pattern means in folders, such as 'drafts/' or '2019/**/*.md'"
+        Iterable[str], Default(()), "Pattern of files to skip in folders, such as 'drafts/' or '2019/**/*.md'"
     ]
     metadata: Annotated[
-        Metadata | None, Default(None), "Metadata for all documents of this run, such as team=sales or year=2024"
+        Metadata | None, Default(None), "Metadata of all documents of this run, such as team=sales or year=2024"
     ]
     embed: Annotated[
         When,
         Default("now"),
-        "Make vectors now, or leave them to a later `mergewise index`: until then, texts are found by words",
+        "Time to compute vectors: now, or later with `mergewise index`; until then, texts are found by words",
     ]
     dry_run: Annotated[bool, Default(False)]
     limits: Annotated["Limits | None", Default(None)]
 
 
 def takes_options(record: type) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
-    """Give a method that takes `**options: Unpack[record]` the defaults of the record, and its fields as parameters in help."""
+    """Give a method with `**options: Unpack[record]` the defaults of the record, and show its fields as parameters in help."""
 
     def decorate(method: Callable[Given, Result]) -> Callable[Given, Result]:
         own = [one for one in signature(method).parameters.values() if one.kind is not Parameter.VAR_KEYWORD]

@@ -1,7 +1,7 @@
-"""Files and documents to index, each once, with a digest that tells whether it changed.
+"""Files and documents to index, each once, with a digest that detects changes.
 
-A file is named by its source: its path from the directory in which the index stands, or its absolute path where it lies
-elsewhere. So its name is the same from whatever directory, and by whatever path, it was given.
+The name of a file is its path relative to the directory of the index, or its absolute path if it is elsewhere. So the name does
+not depend on the working directory or on links in the given path.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mergewise.types import Document, File, FileMetadata, Metadata, Origin
 Source: TypeAlias = str | os.PathLike[str] | Document | File
 
 NAMED = "named "
-"""How the digest begins of a file that was read under another name than its own: no file of a folder is taken for it."""
+"""Prefix of the digest of a file that was read under another name. It never equals the digest of a file in a folder."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # the text, the metadata and the id: LangChain, Haystack, LlamaIndex
 _FOREIGN_FIELDS = (("page_content", "metadata", "id"), ("content", "meta", "id"), ("text", "metadata", "node_id"))
@@ -34,12 +34,11 @@ _FILE_FIELDS = ("source", "file_path", "file_name")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Something to index: a file by its path, a file under another name, or a document that the caller made.
+    """A file by its path, a file under another name, or a document of the caller.
 
-    `name` is the source of a file by its path, and else the document's id. `given` is what an older mergewise called a file.
-
-    `metadata` are given to it beside its own, whose values they replace. Of its pages without text, `ocr_pages` may be
-    recognised: a file is not the same that had more than might be recognised before, where that were fewer.
+    `name` is the source of a file by its path, or the id of the document. `given` are names that an older mergewise may have used
+    for the file. `metadata` replace the document's own values. `ocr_pages` is the number of pages without text that may be
+    recognised. If it is higher than before, a file with unrecognised pages counts as changed.
     """
 
     name: str
@@ -51,18 +50,18 @@ class Input:
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file by its path: one of a folder, or that may come to lie in one."""
+        """True for a file by its path, in a folder or named alone."""
         return isinstance(self.source, Path)
 
     @property
     def _path(self) -> Path:
-        """Where the bytes of a file are."""
+        """Path of the file's bytes."""
         assert not isinstance(self.source, Document)
         return Path(self.source.path if isinstance(self.source, File) else self.source)
 
     @property
     def size(self) -> int:
-        """Characters of a document, bytes of a file: what is known before it is read."""
+        """Characters of a document, or bytes of a file: its size before reading."""
         if isinstance(self.source, Document):
             return len(self.source.text) if isinstance(self.source.text, str) else 0
         try:
@@ -71,18 +70,18 @@ class Input:
             return 0
 
     def digest(self) -> str:
-        """A hash of the content; empty where it cannot be read: `read` says why."""
+        """Return a hash of the content, or an empty string if it is unreadable. Then `read` reports the reason."""
         if _SURROGATE.search(self.name):
             return ""
         if isinstance(self.source, Document):
-            return "" if _what_is_wrong(self.source) else _document_digest(self.source)
+            return "" if _invalid_field(self.source) else _document_digest(self.source)
         try:
             return self._digest_with_name(digest_of(file_bytes(self._path)))
         except ReadError:
             return ""
 
     def _digest_with_name(self, digest: str) -> str:
-        """The digest of a file's bytes with what else decides how it is read."""
+        """Return the digest of a file's bytes together with the name and title that it is read with."""
         if not isinstance(self.source, File):
             return digest
         content, untried, tried = digest.partition(UNTRIED)
@@ -90,12 +89,12 @@ class Input:
         return f"{NAMED}{digest_of(whole)}{untried}{tried}"
 
     def is_same(self, standing: str, digest: str) -> bool:
-        """Whether its content, which has this `digest`, is the one that the index has, which has the digest `standing`."""
+        """Tell whether content with this `digest` equals the indexed content, whose digest is `standing`."""
         content, untried, tried = standing.partition(UNTRIED)
         return digest == content and (not untried or self.ocr_pages <= whole_number(tried, 0))
 
     def origin(self) -> Origin | None:
-        """The place and the age of a file by its path; None for all else."""
+        """Return size and time of a file by its path, or None for other inputs."""
         if not isinstance(self.source, Path):
             return None
         try:
@@ -105,13 +104,13 @@ class Input:
         return Origin(self.name, status.st_size, int(status.st_mtime))
 
     def read(self, doc_id: str | None = None) -> ReadFile:
-        """The document, and the digest of what it was read from: a file may have changed since `digest`.
+        """Read the document, and hash the content it was read from: a file may have changed since `digest`.
 
-        Its id is `doc_id`; without one, that of the caller's document, or the name. Raises ReadError.
+        Its id is `doc_id`, or else the document's own id or the name. Raises ReadError.
         """
         textless: tuple[int, ...] = ()
         if isinstance(self.source, Document):
-            if wrong := _what_is_wrong(self.source):
+            if wrong := _invalid_field(self.source):
                 raise ReadError(wrong)
             digest = _document_digest(self.source)
             document = self.source if doc_id is None else replace(self.source, id=doc_id)
@@ -125,13 +124,13 @@ class Input:
         if not document.text.strip():
             raise ReadError("empty")
         if _SURROGATE.search(document.id + document.title + document.text):
-            raise ReadError("not valid Unicode: it holds half a surrogate pair")
+            raise ReadError("invalid Unicode: unpaired surrogate")
         if document.units:
             document = replace(document, units=_checked_units(document))
-        return ReadFile(self.described(document), digest, textless)
+        return ReadFile(self.with_metadata(document), digest, textless)
 
-    def described(self, document: Document) -> Document:
-        """The document with the metadata that are given to it. Metadata of a file stay of this kind."""
+    def with_metadata(self, document: Document) -> Document:
+        """Add the given metadata to the document's own. Metadata of a file keep their type."""
         if not self.metadata:
             return document
         metadata = {**document.metadata, **self.metadata}
@@ -139,20 +138,20 @@ class Input:
         return replace(document, metadata=FileMetadata(metadata) if of_file else metadata)
 
 
-def _what_is_wrong(document: Document) -> str:
-    """The first field of a caller's document that has the wrong type, in words; empty if there is none."""
+def _invalid_field(document: Document) -> str:
+    """Describe the first field of a caller's document with a wrong type. Empty if all are right."""
     for name in ("id", "title", "text"):
         value = getattr(document, name)
         if not isinstance(value, str):
-            return f"its {name} is {short_repr(value)}, not a text"
+            return f"invalid {name}: {short_repr(value)} (expected a text)"
     if not isinstance(document.metadata, Mapping):
-        return f"its metadata is {short_repr(document.metadata)}, not a dictionary"
+        return f"invalid metadata: {short_repr(document.metadata)} (expected a dictionary)"
     wrong = next((key for key in document.metadata if not isinstance(key, str)), None)
-    return "" if wrong is None else f"the metadata key {short_repr(wrong)} is no text"
+    return "" if wrong is None else f"invalid metadata key: {short_repr(wrong)} (expected a text)"
 
 
 def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
-    """The units as tuples. They must be spans inside the text that hold something, in order and apart."""
+    """Return the units as tuples. They must be non-blank spans of the text, sorted and without overlap."""
     units: list[tuple[int, int]] = []
     end = 0
     for number, unit in enumerate(document.units, start=1):
@@ -160,12 +159,12 @@ def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
         if not isinstance(unit, tuple | list) or len(unit) != 2 or not all(type(offset) is int for offset in unit):
             raise ReadError(f"{named} is not a pair (start, end) of whole numbers")
         if not 0 <= unit[0] < unit[1] <= len(document.text):
-            raise ReadError(f"{named} does not lie in the text of {len(document.text)} characters, or is empty")
+            raise ReadError(f"{named} is empty or outside the text of {len(document.text)} characters")
         if not document.text[unit[0] : unit[1]].strip():
-            raise ReadError(f"{named} holds nothing but white space")
+            raise ReadError(f"{named} contains only white space")
         if unit[0] < end:
             raise ReadError(
-                f"{named} begins before unit {number - 1} ends at {end}: units are sorted and do not overlap"
+                f"{named} begins before the end of unit {number - 1} at {end}: sort the units, without overlap"
             )
         units.append((unit[0], unit[1]))
         end = unit[1]
@@ -181,12 +180,19 @@ def inputs_of(
     *,
     ocr_pages: int = 0,
 ) -> list[Input]:
-    """The files and documents, each once; for a folder, the files in it, by `search`. Files are named from `root`, and read by
-    `reader`, which may recognise `ocr_pages` of a file. All of them get the `metadata`.
+    """List files and documents, each once. A folder is replaced by its files.
+
+    Args:
+        sources: Files, folders and documents, also in nested lists.
+        root: Directory that names of files are relative to.
+        search: Search through folders.
+        reader: Reader of the files.
+        metadata: Metadata of all inputs.
+        ocr_pages: Pages of a file that `reader` may recognise.
     """
     inputs: dict[str, Input] = {}
     paths: list[Path] = []
-    # a view of a dictionary cannot be sent to another process
+    # a MappingProxyType cannot be pickled for another process
     metadata = dict(metadata)
     for source in _flat(sources):
         if isinstance(source, File):
@@ -205,17 +211,17 @@ def inputs_of(
 
 
 def named_input(file: File, metadata: Metadata = MappingProxyType({})) -> Input:
-    """A file under another name. Raises UsageError where one of its fields cannot be."""
+    """Return a file under another name. Raises UsageError if a field is invalid."""
     for field_name in ("id", "name", "title"):
         text_or_none(f"{field_name} of a file", getattr(file, field_name))
     if not isinstance(file.path, str | os.PathLike):
-        raise UsageError(f"the path of a file is {short_repr(file.path)}", "give a text or a pathlib.Path")
+        raise UsageError(f"invalid path of a file: {short_repr(file.path)}", "give a text or a pathlib.Path")
     own = {} if file.metadata is None else file.metadata
     if not isinstance(own, Mapping):
-        raise UsageError(f"the metadata of a file are {short_repr(own)}, not a dictionary", "give a dictionary")
+        raise UsageError(f"invalid metadata of a file: {short_repr(own)}", "give a dictionary")
     doc_id = _label(file) if file.id is None else file.id
     if not doc_id:
-        raise UsageError("a file has no name and no id", "mergewise.File(path, name=...)")
+        raise UsageError("missing name or id of a file", "give a name: mergewise.File(path, name=...)")
     return Input(doc_id, file, metadata={**own, **metadata})
 
 
@@ -224,16 +230,16 @@ def _label(file: File) -> str:
 
 
 def file_input(file: Path, found_in: Path, root: Path | None = None) -> Input:
-    """A file that was named itself, or found in a folder. Below that folder, symbolic links are not followed for its name."""
+    """Return a file that was passed itself or found in the folder `found_in`. Links below that folder stay in its name."""
     within = file.relative_to(found_in)
     real = real_path(found_in) / within
-    # the path as it may have been given before: absolute, or from here
-    older = (file, real, *_from_here(real))
+    # names that an older mergewise used: as given, absolute, and relative to the working directory
+    older = (file, real, *_relative_to_working_directory(real))
     return Input(source_name(real, root), file, tuple(dict.fromkeys(path.as_posix() for path in older)))
 
 
-def _from_here(path: Path) -> Iterator[Path]:
-    """The path as seen from the working directory; nothing where that is gone."""
+def _relative_to_working_directory(path: Path) -> Iterator[Path]:
+    """Yield the path relative to the working directory, unless that directory was deleted."""
     try:
         yield Path(os.path.relpath(path))
     except OSError:
@@ -241,25 +247,25 @@ def _from_here(path: Path) -> Iterator[Path]:
 
 
 def real_path(path: Path) -> Path:
-    """Absolute, with the links of a folder resolved. A file that is a link keeps its name: it may come to lead elsewhere."""
+    """Return the absolute path with resolved links of folders. A file that is a link keeps its name, as its target may change."""
     return Path(os.path.realpath(path)) if path.is_dir() else Path(os.path.realpath(path.parent), path.name)
 
 
 def source_name(real: Path, root: Path | None) -> str:
-    """An absolute path as seen from `root`, if it lies below it."""
+    """Return an absolute path relative to `root`, if it is below it."""
     return (real.relative_to(root) if root is not None and real.is_relative_to(root) else real).as_posix()
 
 
 def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
-    """The ids that an id, a path, the beginning of ids, or a pattern means; `sources` has the file of each id."""
+    """List the ids that match an id, a path, a prefix or a pattern. `sources` maps each id to its file."""
     if wanted in sources:
         return [wanted]
     below = [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]
-    return _read_from(wanted, sources) or below or [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
+    return _ids_of_path(wanted, sources) or below or [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
 
 
-def _read_from(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
-    """The ids of what was read from this path; none where it cannot be one, as it is too long or holds what no path holds."""
+def _ids_of_path(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
+    """List the ids that were read from this path. Empty for an invalid path."""
     try:
         path = real_path(Path(os.path.normpath(wanted)))
     except (OSError, ValueError):
@@ -274,16 +280,16 @@ def _flat(sources: Iterable[Any]) -> Iterator[Source]:
         elif (document := document_of(source)) is not None:
             yield document
         elif isinstance(source, bytes) or not isinstance(source, Iterable):
-            raise UsageError(f"{short_repr(source)} cannot be indexed", "give files, folders or documents")
+            raise UsageError(f"invalid source: {short_repr(source)}", "give files, folders or documents")
         else:
             yield from _flat(source)
 
 
 def document_of(foreign: object) -> Document | None:
-    """Convert a document of LangChain, LlamaIndex or Haystack, known by its fields; None for any other object.
+    """Convert a document of LangChain, LlamaIndex or Haystack, recognised by its fields. Return None for any other object.
 
-    Its id is the object's own. An object without one is called by the file that its metadata name, with the page, if any, and a
-    digest of its text, so that the pieces of a file are apart. Metadata that an index cannot hold are left out.
+    A document without an id gets one from the file in its metadata, the page, if any, and a digest of its text, so that pieces of
+    a file stay distinct. Metadata that an index cannot store are left out.
     """
     for text_field, metadata_field, id_field in _FOREIGN_FIELDS:
         text, metadata = getattr(foreign, text_field, None), getattr(foreign, metadata_field, None)
@@ -306,10 +312,10 @@ def _foreign_id(text: str, metadata: Mapping[str, object]) -> str:
 
 def _document_digest(document: Document) -> str:
     parts: object = (document.text, document.title, sorted(document.metadata.items()), document.outline, document.pages)
-    # without units, the digest of versions that had none
+    # without units, keep the digest of versions before units
     parts = (parts, document.units) if document.units else parts
     try:
         return digest_of(repr(parts).encode("utf-8", "surrogatepass"))
     except ValueError:
-        # a number of more digits than Python writes
+        # Python refuses to write an integer with too many digits
         return ""

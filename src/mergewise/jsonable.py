@@ -1,6 +1,6 @@
-"""The records of `types` as JSON, in the one form that the command line prints, and servers and reports send.
+"""JSON form of the records of `types`, as the command line prints it and servers and reports send it.
 
-Scripts of other people read these keys: a key may be added, but never renamed. Text for people is written in `cli`.
+Other programs read these keys: a key may be added, but never renamed. Text for people is written in `cli`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def step_json(step: Step) -> dict[str, Any]:
 
 
 def context_json(context: Context, places: Mapping[Span, Location] | None = None) -> dict[str, Any]:
-    """Describe a context. A passage has the place of its first span in `places` (`Index.locations`), if given.
+    """Describe a context. Offsets are in code points.
 
-    Offsets are in code points.
+    With `places` (`Index.locations`), a passage includes the place of its first span.
     """
     return {
         "question": context.question,
@@ -88,7 +88,7 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 def comparison_json(
     contexts: Sequence[tuple[Context, float]], only: Sequence[Sequence[Span]] | None = None
 ) -> list[dict[str, Any]]:
-    """Describe contexts of several strategies, each with its milliseconds, and the spans that it alone shows, if given."""
+    """Describe contexts of several strategies, with their time in seconds. `only` has the spans that no other strategy shows."""
     rows = [{**context_json(context), "ms": milliseconds(seconds)} for context, seconds in contexts]
     for row, spans in zip(rows, only or (), strict=only is not None):
         row["only"] = [span_json(span) for span in spans]
@@ -102,15 +102,15 @@ def milliseconds(seconds: float) -> float:
 def answer_json(
     answer: Answer, price_in: float = 0.0, price_out: float = 0.0, places: Mapping[Span, Location] | None = None
 ) -> dict[str, Any]:
-    """Describe an answer with its context. Prices are for a million tokens; without any, the cost is null."""
+    """Describe an answer with its context. Prices are per million tokens. Without prices, the cost is null."""
     return {**reply_json(answer, price_in, price_out), "context": context_json(answer.context, places)}
 
 
 def reply_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -> dict[str, Any]:
     """Describe an answer without its context.
 
-    "instead_of" is the mode that the strategy prefers if its model was not at hand; "estimated" says that an endpoint did not
-    count all of its tokens.
+    "instead_of" is the mode that the strategy prefers, if its model was missing. "estimated" marks token counts that an endpoint
+    did not report.
     """
     usage = answer.usage
     return {
@@ -157,7 +157,7 @@ def info_json(
     listed: Sequence[DocumentInfo] | None = None,
     contents: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Describe an index: its documents, the rows of each view, the `listed` documents, and further figures (`contents`)."""
+    """Describe an index: number of documents, rows of each view, `listed` documents, and further figures (`contents`)."""
     return {
         "documents": documents,
         "views": dict(views),

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used, so that importing the package costs nothing."""
+"""Lazy imports: public names of a package are imported at their first use, so that importing the package costs nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object
 
     Args:
         package: Name of the package.
-        homes: For each module of the package, relative to it or whole, the names it has, separated by blanks.
+        homes: Maps each module to its names, separated by blanks. A module is relative to the package, or a full name.
     """
     modules = {name: module for module, names in homes.items() for name in names.split()}
 

@@ -1,8 +1,8 @@
-"""A question with its options: each option is declared once, here, for the library and for every surface.
+"""A question with its options, declared once for the library and all its interfaces.
 
-A field of `Query` or `AnswerQuery` with a help text is an option. The command line, the bodies of the HTTP and OpenAI APIs, the
-tools of MCP, the defaults of collections and profiles, and the retrievers derive its name, type, range, default and help from
-the field. A field without a help text belongs to Python alone.
+A field of `Query` or `AnswerQuery` with a help text is an option. Its name, type, range, default and help are used by the
+command line, the HTTP and OpenAI APIs, the tools of MCP, the defaults of collections and profiles, and the retrievers. A field
+without a help text exists only in Python.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from mergewise.ranges import (
 from mergewise.types import Metadata, Turn, Where
 
 Budget: TypeAlias = int | Literal["auto", "default"]
-"""Maximum tokens of a context. With "auto", weave decides. "default" is 640 tokens of English, and "auto" at most 1,024; in
-another language, as many tokens as text of this length takes by the counter at hand."""
+"""Maximum tokens of a context. With "auto", weave decides. "default" is 640 tokens of English, "auto" at most 1,024. For other
+languages the number grows with the tokens that text of the same length takes."""
 BUDGETS = ("auto", "default")
 Owner = TypeVar("Owner")
 Given = ParamSpec("Given")
@@ -55,7 +55,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question and how its context is assembled: the arguments of `Index.context`.
+    """A question with the options of its context: the arguments of `Index.context`.
 
     Raises:
         UsageError: if an option has a wrong type or is out of its range.
@@ -72,8 +72,8 @@ class Query:
         Where | None, "Condition on id, title and metadata of documents, such as \"year > 2020 and lang = 'en'\""
     ] = None
     parameters: Annotated[Mapping[str, object] | None, "Parameters of the strategy, by name"] = None
-    rounds: Annotated[int, ROUNDS, "Rounds of search; each further one searches for what is still missing"] = 1
-    merge_with: Annotated[str | None, "Strategy that merges what the first one selected: {merging_strategies}"] = None
+    rounds: Annotated[int, ROUNDS, "Rounds of search; each further round searches for missing information"] = 1
+    merge_with: Annotated[str | None, "Strategy that merges the selected passages: {merging_strategies}"] = None
     history: Sequence[Turn] = ()
     deadline: float | None = None
 
@@ -87,20 +87,24 @@ class Query:
             object.__setattr__(self, "deadline", number("deadline", self.deadline, float, SECONDS))
 
     def arguments(self, record: type[Query] | None = None) -> dict[str, Any]:
-        """The fields by name, as the methods of `Index` take them; with `record=Query`, those of `Index.context` alone."""
+        """Return the fields by name, as the methods of `Index` take them.
+
+        Args:
+            record: Record with the wanted fields. With `Query`, the fields are those of `Index.context`.
+        """
         return {one.name: getattr(self, one.name) for one in fields(record or self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerQuery(Query):
-    """A question and how it is answered: the arguments of `Index.ask`. Raises what `Query` raises."""
+    """A question with the options of its answer: the arguments of `Index.ask`. Raises what `Query` raises."""
 
     mode: Annotated[str | None, "Mode of answering: {modes}"] = None
     max_tokens: Annotated[int, OUTPUT, "Maximum tokens that a model writes in one call"] = defaults.MAX_TOKENS
     show: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
-        # a class with slots is made twice, and `super()` finds the first one
+        # `super()` fails here: a dataclass with slots replaces the class
         Query.__post_init__(self)
         text_or_none("mode", self.mode)
         object.__setattr__(self, "max_tokens", whole("max_tokens", self.max_tokens, OUTPUT))
@@ -110,13 +114,13 @@ _PLACEHOLDER = re.compile(r"[:;,]? *\(?\{\w+\}\)?")
 
 
 class Default(NamedTuple):
-    """The default of an option that is a field of a `TypedDict`."""
+    """Default of a `TypedDict` field."""
 
     value: Any
 
 
 class Option(NamedTuple):
-    """An option as surfaces show it. `range` is None for what is no number, `help` is empty for an option of Python alone."""
+    """An option for interfaces. `range` is None unless it is a number. `help` is empty if it exists only in Python."""
 
     name: str
     type: Any
@@ -126,12 +130,12 @@ class Option(NamedTuple):
 
     @property
     def description(self) -> str:
-        """The help as a sentence, without placeholders of names."""
+        """Help as a sentence, without placeholders of names."""
         return _PLACEHOLDER.sub("", self.help) + "."
 
 
 def options_of(record: type, without: Sequence[str] = (), *, also_of_python: bool = False) -> list[Option]:
-    """List the options of a record such as `AnswerQuery` or `IndexingOptions`, the question and those of `without` left out."""
+    """List the options of a record such as `AnswerQuery` or `IndexingOptions`, except the question and the names in `without`."""
     options = []
     for name, (hint, default) in _fields_of(record).items():
         kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
@@ -142,7 +146,7 @@ def options_of(record: type, without: Sequence[str] = (), *, also_of_python: boo
 
 
 def _fields_of(record: type) -> dict[str, tuple[Any, Any]]:
-    """The types and defaults of a dataclass, or of a `TypedDict` whose types are not texts."""
+    """Return types and defaults of the fields of a dataclass or a `TypedDict` with evaluated types."""
     if is_typeddict(record):
         hints = record.__annotations__
         return {
@@ -172,7 +176,7 @@ def takes(
 
 
 def arguments_of(record: Callable[..., object]) -> list[inspect.Parameter]:
-    """List the parameters of a record's constructor, with the types as help shows them."""
+    """List the parameters of a record's constructor, with types as text for help."""
     hints = hints_of(record)  # type: ignore[arg-type]
     return [
         parameter.replace(annotation=type_text(hints[parameter.name]))
@@ -181,7 +185,7 @@ def arguments_of(record: Callable[..., object]) -> list[inspect.Parameter]:
 
 
 def type_text(hint: Any) -> str:
-    """Write a type as help shows it."""
+    """Format a type for help."""
     if isinstance(hint, ForwardRef):
         return hint.__forward_arg__
     shown = inspect.formatannotation(get_args(hint)[0] if get_origin(hint) is Annotated else hint)

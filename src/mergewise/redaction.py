@@ -1,9 +1,8 @@
-"""Texts without the keys that this process sends: an endpoint may write the key back, in an error, a header or an answer.
+"""Mask the API keys that this process sends, since an endpoint may repeat a key in an error, a header or an answer.
 
-Adapters say which keys they send. `masked` is applied where such a text comes in (answers), where it is told (every error of
-`mergewise.errors`) and where it is printed (the lines of a log, standard error), and always before a text is cut, since the rest
-of a key that was cut is no key any more. A key is found as it is, percent-encoded as in an address, in Base64 as in basic
-authentication, and as JSON writes it; in capitals and small letters alike.
+Adapters register their keys. `masked` is applied to answers, to every error of `mergewise.errors`, to log lines and to standard
+error. It must run before a text is cut, since a part of a key is not recognised. A key is recognised as plain text,
+percent-encoded (URLs), in Base64 (basic authentication) and JSON-escaped, ignoring case.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 MASK = "***"
 SHORTEST = 6
-"""Characters of a key that is masked. A shorter one (`none`, `EMPTY`) is a word that an endpoint without keys is given."""
+"""Minimum characters of a masked key. Shorter ones (`none`, `EMPTY`) are placeholders for endpoints without keys."""
 _NO_KEYS = frozenset({"ollama", "lm-studio", "llama.cpp", "not-needed", "not-used", "no-key", "sk-no-key-required"})
 _NAMES_KEY = re.compile(r"key|token|secret|sig|pass|auth", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """Every form of every key in small letters, the longest first, and a pattern that finds one."""
+    """All forms of all keys in lower case, longest first, and a pattern that matches them."""
 
     forms: tuple[str, ...] = ()
     pattern: re.Pattern[str] = re.compile(r"(?!)")
@@ -33,7 +32,7 @@ _keys = _Keys()
 
 
 def remember_key(key: str) -> None:
-    """From now on `key` is masked."""
+    """Mask `key` from now on."""
     global _keys
     if len(key) < SHORTEST or key.casefold() in _NO_KEYS:
         return
@@ -45,37 +44,37 @@ def remember_key(key: str) -> None:
 
 
 def remember_keys_of(address: str) -> None:
-    """The password and the keys that stand in an address are masked as well."""
+    """Mask the password and the keys in an address, too."""
     try:
         parts = urlsplit(address)
         named = [value for name, value in parse_qsl(parts.query) if _NAMES_KEY.search(name)]
         for key in (unquote(parts.password or ""), *named):
             remember_key(key)
     except ValueError:
-        # no address: who uses it will say so
+        # an invalid address: its user reports it
         return
 
 
 def masked(text: str) -> str:
-    """The text with `MASK` in the place of every key."""
+    """Replace every key in the text by `MASK`."""
     return _keys.pattern.sub(MASK, text)
 
 
 class MaskedPieces:
-    """`masked` for a text that arrives in pieces: what may be the beginning of a key is held back until more has come."""
+    """A text that arrives in pieces, with masked keys. A piece that may be the start of a key is held back until more arrives."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def add(self, piece: str, *, last: bool = False) -> str:
         text = masked(self._held + piece)
-        shown = len(text) if last else len(text) - _begun(text)
+        shown = len(text) if last else len(text) - _key_start_length(text)
         self._held = text[shown:]
         return text[:shown]
 
 
-def _begun(text: str) -> int:
-    """How many characters at the end of the text a key may begin with."""
+def _key_start_length(text: str) -> int:
+    """Return how many characters at the end of the text may be the start of a key."""
     forms = _keys.forms
     end = text[-len(forms[0]) :].lower() if forms else ""
     return next((len(end) - at for at in range(len(end)) if any(form.startswith(end[at:]) for form in forms)), 0)

@@ -122,10 +122,10 @@ def test_timed_out_files_lower_the_limit_of_later_files(tmp_path: Path, caplog: 
             reasons.append(caught.value.message)
     finally:
         reader.close()
-    assert reasons[:3] == ["reading it took more than 1.2 seconds"] * 3
-    assert reasons[3] == "reading it took more than 0.05 seconds, as others before it took too long: try it by itself"
+    assert reasons[:3] == ["reading took more than 1.2 s"] * 3
+    assert reasons[3] == "reading took more than 0.05 s, after other files wasted the time: read it alone"
     (warning,) = [record.getMessage() for record in caplog.records if record.name == "mergewise"]
-    assert warning.startswith("files that could not be read within limits took 4 seconds: from now on each has 0.05")
+    assert warning.startswith("unreadable files took 4 s: time limit of further files reduced to 0.05 s")
 
 
 def test_good_file_is_read_after_many_bad_ones(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Small files made by hand, and what must hold of every document that was read."""
+"""Small handmade files, and checks that every read document must pass."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check(document: Document) -> Document:
 
 @pytest.fixture
 def read_bytes(tmp_path: Path) -> Callable[[str, bytes | str], Document]:
-    """Writes a file and reads it, checking what holds of every document."""
+    """Function that writes a file, reads it, and checks the document."""
 
     def write_and_read(name: str, content: bytes | str) -> Document:
         path = tmp_path / name
@@ -56,7 +56,7 @@ def read_bytes(tmp_path: Path) -> Callable[[str, bytes | str], Document]:
 
 @pytest.fixture
 def refusal(tmp_path: Path) -> Callable[[str, bytes | str], str]:
-    """Writes a file that cannot be read, and gives the reason."""
+    """Function that writes an unreadable file and returns the reason of its refusal."""
 
     def write_and_fail(name: str, content: bytes | str) -> str:
         path = tmp_path / name
@@ -88,7 +88,7 @@ def _pdf(objects: Sequence[bytes], trailer: bytes = b"") -> bytes:
 
 @pytest.fixture
 def make_pdf() -> Callable[..., bytes]:
-    """A PDF of pages of lines; `bookmarks` are (title, page); `title` and `info` go into the document information."""
+    """Function that makes a PDF from pages of lines. `bookmarks` are (title, page); `title` and `info` are its properties."""
 
     def make(
         pages: Sequence[Sequence[PdfLine]],
@@ -139,7 +139,7 @@ def make_pdf() -> Callable[..., bytes]:
 
 @pytest.fixture
 def make_scan() -> Callable[[bytes, Sequence[int]], bytes]:
-    """The same PDF with some pages, numbered from 0, as pictures of what they showed."""
+    """Function that turns some pages of a PDF, numbered from 0, into pictures."""
 
     def make(data: bytes, scanned: Sequence[int]) -> bytes:
         import pypdfium2

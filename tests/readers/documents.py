@@ -1,4 +1,4 @@
-"""Views of a document that was read, and files made in memory."""
+"""Parts of a read document, and files made in memory."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def titles(document: Document) -> list[str]:
     return [heading.title for heading in document.outline or ()]
 
 
-def marked(document: Document) -> list[str]:
-    """Return what stands in the text at each heading."""
+def heading_texts(document: Document) -> list[str]:
+    """Return the text at each heading."""
     return [document.text[heading.start : heading.end] for heading in document.outline or ()]
 
 
@@ -30,8 +30,8 @@ def units(document: Document) -> list[str]:
     return [document.text[start:end] for start, end in document.units]
 
 
-def saved(made: Any) -> bytes:
-    """Return the file of a document that python-docx, python-pptx, openpyxl or odfpy made."""
+def bytes_of(made: Any) -> bytes:
+    """Return the file of a document made by python-docx, python-pptx, openpyxl or odfpy."""
     file = io.BytesIO()
     (made.write if hasattr(made, "write") else made.save)(file)
     return file.getvalue()
@@ -45,7 +45,7 @@ def archive(parts: Mapping[str, bytes | str]) -> bytes:
     return file.getvalue()
 
 
-def repacked(content: bytes, change: Callable[[str, bytes], bytes | str]) -> bytes:
-    """Return an archive whose parts were changed, by their names."""
+def with_changed_parts(content: bytes, change: Callable[[str, bytes], bytes | str]) -> bytes:
+    """Return an archive whose parts are changed by `change(name, content)`."""
     with zipfile.ZipFile(io.BytesIO(content)) as source:
         return archive({name: change(name, source.read(name)) for name in source.namelist()})

@@ -1,4 +1,4 @@
-"""Readers that misbehave, for the sandbox: each file says in its name what its reader does."""
+"""Misbehaving readers for the sandbox. The file's name selects the misbehaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder with files of many formats: what is taken up, read and found again."""
+"""A folder with files of many formats is searched, read and indexed."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def folder(tmp_path: Path) -> Path:
     return docs
 
 
-def test_a_folder_is_searched_for_documents_and_code_not_for_configuration(folder: Path) -> None:
+def test_folder_search_skips_configuration(folder: Path) -> None:
     names = [path.name for path in find_files([folder])]
     assert names == [*"a.md b.rst c.csv d.jsonl e.eml f.ipynb g.html h.txt i.py l.xlsx".split()]
     assert SUFFIXES.keys() > WALKED
     assert [path.name for path in find_files([folder / "k.yaml", folder / "j.json"])] == ["k.yaml", "j.json"]
 
 
-def test_everything_is_found_again(folder: Path, tmp_path: Path) -> None:
+def test_each_format_is_found_by_a_question(folder: Path, tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     report = index.add([folder, *(folder / name for name in ("j.json", "k.yaml"))])
     assert (report.added, report.failed) == (12, ())
@@ -72,7 +72,7 @@ def test_everything_is_found_again(folder: Path, tmp_path: Path) -> None:
     assert index.check() == []
 
 
-def test_the_units_of_tables_are_accepted_where_documents_enter(folder: Path) -> None:
+def test_index_accepts_units_of_tables(folder: Path) -> None:
     for path in (folder / "c.csv", folder / "d.jsonl", folder / "l.xlsx"):
         document = Input(path.as_posix(), path).read().document
         assert document.units == read(path).units != ()

@@ -1,4 +1,4 @@
-"""`read` at its edges, and `find_files`."""
+"""Edge cases of `read`, and `find_files`."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def reason(path: Path) -> str:
     return caught.value.message
 
 
-def test_the_id_is_the_path_with_forward_slashes_unless_given(tmp_path: Path) -> None:
+def test_id_defaults_to_path_with_forward_slashes(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("text")
     assert read(path).id == path.as_posix()
     assert read(path, id="mine").id == "mine"
 
 
-def test_a_file_without_a_title_is_called_by_its_name(tmp_path: Path) -> None:
+def test_title_defaults_to_file_name(tmp_path: Path) -> None:
     path = tmp_path / "minutes.txt"
     path.write_text("text")
     assert read(path).title == "minutes"
 
 
-def test_suffixes_are_told_in_any_case(tmp_path: Path) -> None:
+def test_suffixes_ignore_case(tmp_path: Path) -> None:
     path = tmp_path / "A.MD"
     path.write_text("# Title")
     assert [heading.title for heading in read(path).outline or ()] == ["Title"]
@@ -60,7 +60,7 @@ def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert reason(path) == "permission denied"
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     assert reason(tmp_path / "pipe.txt") == "not a regular file"
 
@@ -100,12 +100,12 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("a.xml", PNG, "not XML, looks like a PNG image"),
     ],
 )
-def test_wrong_content_is_named(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
+def test_reason_names_wrong_content(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     (tmp_path / name).write_bytes(content)
     assert reason(tmp_path / name) == expected
 
 
-def test_foreign_exceptions_are_translated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parser_exceptions_become_read_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     path.write_text("text")
     for error in (KeyError("part"), MemoryError(), RuntimeError("first\nsecond")):
@@ -117,7 +117,7 @@ def test_foreign_exceptions_are_translated(tmp_path: Path, monkeypatch: pytest.M
         assert reason(path).startswith("damaged or not supported: ")
 
 
-def test_an_explicit_file_of_unknown_suffix_is_text_if_it_can_be(tmp_path: Path) -> None:
+def test_file_of_unknown_suffix_is_read_as_text(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("all: tests")
     (tmp_path / "picture.png").write_bytes(PNG)
     assert [path.name for path in find_files([tmp_path / "Makefile", tmp_path / "picture.png"])] == [
@@ -146,7 +146,7 @@ def test_symbolic_links_are_followed_once(tmp_path: Path) -> None:
     assert [path.name for path in find_files([docs, docs / "a.md", tmp_path])] == ["a.md"]
 
 
-def test_a_link_to_nowhere_is_yielded_so_that_reading_it_says_why(tmp_path: Path) -> None:
+def test_broken_link_is_yielded(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("x")
     (tmp_path / "broken.md").symlink_to(tmp_path / "nowhere.md")
     (tmp_path / "broken.png").symlink_to(tmp_path / "nowhere.png")
@@ -154,11 +154,11 @@ def test_a_link_to_nowhere_is_yielded_so_that_reading_it_says_why(tmp_path: Path
     assert reason(tmp_path / "broken.md")
 
 
-def test_a_missing_path_is_yielded_so_that_reading_it_says_why(tmp_path: Path) -> None:
+def test_missing_path_is_yielded(tmp_path: Path) -> None:
     assert list(find_files([tmp_path / "nowhere"])) == [tmp_path / "nowhere"]
 
 
-def test_a_folder_that_cannot_be_listed_is_yielded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_folder_is_yielded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Path) -> None:
         raise PermissionError(13, "Permission denied")
 

@@ -1,4 +1,4 @@
-"""Whatever the bytes: a document or a ReadError, and the same one each time."""
+"""Any bytes give a document or a ReadError, the same each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives that somebody made by hand: entries that share bytes, names that lead elsewhere, sizes that lie."""
+"""Hostile archives: overlapping entries, names that lead elsewhere, false sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import docx
 import openpyxl
 import pytest
-from tests.readers.documents import repacked, saved
+from tests.readers.documents import bytes_of, with_changed_parts
 from tests.readers.test_read_epub import CHAPTERS, book
 from tests.support import read
 
@@ -33,19 +33,19 @@ OUTSIDE = (
 def _word() -> bytes:
     document = docx.Document()
     document.add_paragraph(TEXT)
-    return saved(document)
+    return bytes_of(document)
 
 
 def _workbook() -> bytes:
     workbook = openpyxl.Workbook()
     workbook.active.append([TEXT])
-    return saved(workbook)
+    return bytes_of(workbook)
 
 
 def _book(second: str = "Text/two%20b.xhtml") -> bytes:
-    """A book whose second chapter is said to stand elsewhere."""
+    """Make a book whose second chapter has another path in the package."""
     made = book({name: text.replace("Gänse.", TEXT) for name, text in CHAPTERS.items()}, "")
-    return repacked(made, lambda _, data: data.replace(b"Text/two%20b.xhtml", second.encode()))
+    return with_changed_parts(made, lambda _, data: data.replace(b"Text/two%20b.xhtml", second.encode()))
 
 
 MAKERS: dict[str, Callable[[], bytes]] = {"a.docx": _word, "a.xlsx": _workbook, "a.epub": _book}
@@ -55,13 +55,13 @@ def with_entries(data: bytes, change: Callable[[zipfile.ZipFile], object]) -> by
     file = io.BytesIO(data)
     with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as target:
         change(target)
-        # so that the list of entries is written anew
+        # an addition makes zipfile write the list of entries again
         target.writestr("last", b"x")
     return file.getvalue()
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_names_that_lead_elsewhere_are_names_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+def test_hostile_entry_names_write_no_files(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "inner" / "folder"
     folder.mkdir(parents=True)
 
@@ -74,7 +74,7 @@ def test_names_that_lead_elsewhere_are_names_and_nothing_is_written(tmp_path: Pa
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [name]
 
 
-def test_a_chapter_elsewhere_is_no_chapter(tmp_path: Path) -> None:
+def test_chapter_outside_the_book_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "secret.xhtml").write_text("<html><body><p>Secret.</p></body></html>")
     for place in ("../../secret.xhtml", f"{tmp_path}/secret.xhtml", f"file://{tmp_path}/secret.xhtml"):
         (tmp_path / "a.epub").write_bytes(_book(second=place))
@@ -83,8 +83,8 @@ def test_a_chapter_elsewhere_is_no_chapter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_entries_that_share_their_bytes_are_refused(tmp_path: Path, name: str) -> None:
-    """One after another starts within the one before and ends with it, as in archives that unpack to a multiple of their size."""
+def test_overlapping_entries_are_refused(tmp_path: Path, name: str) -> None:
+    """Each entry starts within the previous one and ends with it, as in archives that unpack to a multiple of their size."""
 
     def share(target: zipfile.ZipFile) -> None:
         for number in range(50):
@@ -93,13 +93,13 @@ def test_entries_that_share_their_bytes_are_refused(tmp_path: Path, name: str) -
             target.filelist.append(twin)
 
     (tmp_path / name).write_bytes(with_entries(MAKERS[name](), share))
-    with pytest.raises(ReadError, match="share their bytes"):
+    with pytest.raises(ReadError, match="overlapping files"):
         read(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_part_that_is_larger_than_it_says_is_damage(tmp_path: Path, name: str) -> None:
-    """The size that an entry states bounds what is unpacked, whatever its bytes hold."""
+def test_part_larger_than_its_declared_size_is_damage(tmp_path: Path, name: str) -> None:
+    """The declared size of an entry limits unpacking, whatever its bytes hold."""
     data = bytearray(MAKERS[name]())
     with zipfile.ZipFile(io.BytesIO(bytes(data))) as archive:
         places = {info.filename for info in archive.infolist() if info.file_size > 100}

@@ -27,15 +27,15 @@ def test_offsets() -> None:
     assert parsed.title == "A title"
 
 
-def test_nothing_at_all() -> None:
+def test_empty_builder() -> None:
     assert Builder().build().text == ""
 
 
-def test_invisible_characters_go() -> None:
+def test_invisible_characters_are_removed() -> None:
     assert one_line("a\x00\xad\u200bb\xa0 \tc\ufffe\ud800") == "ab c"
     assert tidy(" a \n\n b\tc ") == "a\nb c"
 
 
-def test_merged_cells_stand_once() -> None:
+def test_merged_cells_appear_once() -> None:
     rows = [[Cell("a", 2), Cell("b", rows=3)], [Cell("c", rows=2), Cell("d")], [Cell("e")], [Cell("f")]]
     assert fill_grid(rows) == [["a", "", "b"], ["c", "d", ""], ["", "e", ""], ["f"]]

@@ -1,4 +1,4 @@
-"""Encodings and first bytes, on bytes made by hand."""
+"""Encodings and first bytes, on handmade bytes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ TEXT = "Zażółć gęślą jaźń — naïve café, 東京."
         codecs.BOM_UTF16_BE + TEXT.encode("utf-16-be"),
         codecs.BOM_UTF32_LE + TEXT.encode("utf-32-le"),
         codecs.BOM_UTF32_BE + TEXT.encode("utf-32-be"),
-        # without a mark, their zeros tell
+        # recognised by their zeros, without a mark
         TEXT.encode("utf-16-le"),
         TEXT.encode("utf-16-be"),
     ],
 )
-def test_unicode_is_read_with_and_without_a_mark(data: bytes) -> None:
+def test_unicode_with_and_without_byte_order_mark(data: bytes) -> None:
     assert decode(data) == TEXT
 
 
-def test_a_declared_encoding_is_believed_where_it_can_be() -> None:
+def test_declared_encoding_is_used_if_plausible() -> None:
     polish = "Zażółć gęślą jaźń"
     assert decode(polish.encode("iso-8859-2"), "ISO-8859-2") == polish
     assert decode("“café”".encode("cp1252"), "iso-8859-1") == "“café”"
@@ -42,7 +42,7 @@ def test_utf8_with_a_broken_character_stays_utf8() -> None:
     assert decode("é è ê ".encode() * 3 + b"\xff end") == "é è ê " * 3 + "\ufffd end"
 
 
-def test_line_ends_are_one_and_nuls_are_shown() -> None:
+def test_line_ends_and_nuls_are_normalised() -> None:
     assert decode(b"a\r\nb\rc\x00d" + b" " * 2000) == "a\nb\nc\ufffdd" + " " * 2000
     assert decode(b"line\n" * 1_000 + b"\x00 end").endswith("line\n\ufffd end")
 
@@ -53,28 +53,28 @@ def test_binary_files_are_refused(data: bytes, reason: str) -> None:
         decode(data)
 
 
-def test_a_mismatch_names_what_the_bytes_look_like() -> None:
+def test_mismatch_names_the_kind_of_file() -> None:
     assert mismatch("a PDF", b"GIF89a") == "not a PDF, looks like a GIF image"
     assert mismatch("a PDF", b"hello") == "not a PDF, looks like text"
     assert mismatch("a PDF", b"\x00\xff\xfe") == "not a PDF"
     assert looks_like(b"hello") == ""
 
 
-def test_zeros_are_no_utf16_by_themselves() -> None:
+def test_zeros_alone_are_not_utf16() -> None:
     assert decode(bytes(1000)) == ""
     for binary in (b"\x01\x00" * 500, b"\x00a" * 99 + b"b\x00", bytes(1000) + "text".encode("utf-16-le")):
         with pytest.raises(ReadError, match="binary file"):
             decode(binary)
 
 
-def test_a_log_whose_end_was_never_written() -> None:
+def test_trailing_nuls_of_a_log_are_dropped() -> None:
     assert decode(b"Owls eat mice.\n" + bytes(100_000)) == "Owls eat mice.\n"
     with pytest.raises(ReadError, match="binary file"):
         decode(b"Owls eat mice.\n" * 6_000 + bytes(100_000) + b"Owls eat mice.\n")
 
 
 @pytest.mark.parametrize("name", ["utf-7", "UTF7", "punycode", "idna", "unicode_escape", "raw-unicode-escape", "hex"])
-def test_encodings_that_no_file_is_written_in(name: str) -> None:
-    """A quarter of a megabyte of Punycode takes Python a minute."""
+def test_unusual_declared_encodings_are_ignored(name: str) -> None:
+    """Python needs a minute to decode a quarter of a megabyte of Punycode."""
     text = "+ADw-script+AD4- \\u0041 owls-1a " + "z" * 250_000
     assert decode(text.encode(), name) == text

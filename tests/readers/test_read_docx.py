@@ -1,4 +1,4 @@
-"""DOCX: order, headings, lists, tables and what hides in wrappers; unsafe archives."""
+"""DOCX: order, headings, lists, tables and text in wrappers; unsafe archives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from docx.enum.style import WD_STYLE_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
-from tests.readers.documents import Read, Refusal, archive, outline, repacked, saved
+from tests.readers.documents import Read, Refusal, archive, bytes_of, outline, with_changed_parts
 from tests.support import read
 
 from mergewise.errors import ReadError
@@ -35,7 +35,7 @@ def test_headings_paragraphs_and_tables_in_order(read_bytes: Read) -> None:
     table.cell(0, 2).merge(table.cell(1, 2)).text = "high"
     word.add_heading("Deeper", level=2)
     word.add_paragraph("One line.\nNext line\twith a tab.")
-    document = read_bytes("a.docx", saved(word))
+    document = read_bytes("a.docx", bytes_of(word))
     assert document.text == (
         "The Title\n\nBefore.\n\nSection\n\n| wide |  | high |\n| 10 | 11 |  |\n\n"
         "Deeper\n\nOne line.\nNext line with a tab."
@@ -51,7 +51,7 @@ def test_headings_by_inherited_style_and_outline_level(read_bytes: Read) -> None
     word.add_paragraph("Kapitel eins", style="Kapitel")
     paragraph = word.add_paragraph("By outline level")
     paragraph._p.get_or_add_pPr().append(parse_xml(f'<w:outlineLvl {nsdecls("w")} w:val="2"/>'))
-    assert outline(read_bytes("a.docx", saved(word))) == [(1, "Kapitel eins"), (3, "By outline level")]
+    assert outline(read_bytes("a.docx", bytes_of(word))) == [(1, "Kapitel eins"), (3, "By outline level")]
 
 
 def test_lists(read_bytes: Read) -> None:
@@ -59,10 +59,10 @@ def test_lists(read_bytes: Read) -> None:
     for text, style in [("a", "List Bullet"), ("b", "List Bullet"), ("c", "List Number"), ("d", "List Number")]:
         word.add_paragraph(text, style=style)
     word.add_paragraph("Text")
-    assert read_bytes("a.docx", saved(word)).text == "- a\n- b\n1. c\n2. d\n\nText"
+    assert read_bytes("a.docx", bytes_of(word)).text == "- a\n- b\n1. c\n2. d\n\nText"
 
 
-def test_wrappers_lose_nothing(read_bytes: Read) -> None:
+def test_text_in_wrappers_is_kept(read_bytes: Read) -> None:
     word = docx.Document()
     xml = f"""<w:body {nsdecls("w")} {MATH} xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"
       xmlns:v="urn:schemas-microsoft-com:vml">
@@ -80,7 +80,7 @@ def test_wrappers_lose_nothing(read_bytes: Read) -> None:
       </w:body>"""
     for child in list(parse_xml(xml)):
         word.element.body.append(child)
-    assert read_bytes("a.docx", saved(word)).text == "In a control\n\nlink inserted\n\nAnchor\n\nBox\n\nFramed"
+    assert read_bytes("a.docx", bytes_of(word)).text == "In a control\n\nlink inserted\n\nAnchor\n\nBox\n\nFramed"
 
 
 def test_strict_documents(read_bytes: Read) -> None:
@@ -88,7 +88,7 @@ def test_strict_documents(read_bytes: Read) -> None:
     word.add_heading("Heading", level=1)
     word.add_paragraph("Text")
     kinds = re.compile(rb"http://schemas\.openxmlformats\.org/(officeDocument|wordprocessingml)/2006/")
-    strict = repacked(saved(word), lambda _, data: kinds.sub(rb"http://purl.oclc.org/ooxml/\1/", data))
+    strict = with_changed_parts(bytes_of(word), lambda _, data: kinds.sub(rb"http://purl.oclc.org/ooxml/\1/", data))
     document = read_bytes("a.docx", strict)
     assert (document.text, outline(document)) == ("Heading\n\nText", [(1, "Heading")])
 
@@ -96,7 +96,7 @@ def test_strict_documents(read_bytes: Read) -> None:
 # --- numbers and formulas
 
 
-def test_numbers_are_counted_as_word_counts_them() -> None:
+def test_numbers_match_word() -> None:
     numbering = Numbering(
         {"1": "a", "2": "a", "3": "b"},
         {
@@ -135,7 +135,7 @@ def test_formulas(xml: str, expected: str) -> None:
 # --- archives
 
 
-def test_archives_that_are_no_documents(refusal: Refusal) -> None:
+def test_other_archives_are_refused(refusal: Refusal) -> None:
     assert "not a Word document" in refusal("a.docx", archive({"a": b"x"}))
     assert "zip bomb" in refusal("a.docx", archive({"bomb": bytes(60_000_000)}))
 
@@ -144,13 +144,13 @@ def test_parts_are_read_up_to_a_limit(refusal: Refusal, monkeypatch: pytest.Monk
     word = docx.Document()
     word.add_paragraph("long " * 1_000)
     monkeypatch.setattr(zip_reader, "MAX_PART", 2_000)
-    assert "unpacks to more than" in refusal("a.docx", saved(word))
+    assert "unpacks to more than" in refusal("a.docx", bytes_of(word))
 
 
 def test_truncated_and_damaged_archives(refusal: Refusal, tmp_path: Path) -> None:
     word = docx.Document()
     word.add_paragraph("text")
-    whole = saved(word)
+    whole = bytes_of(word)
     assert refusal("a.docx", whole[: len(whole) // 2]) == "damaged or truncated DOCX"
     for place in range(100, len(whole), len(whole) // 40):
         (tmp_path / "b.docx").write_bytes(whole[:place] + b"\xff\xff\xff" + whole[place + 3 :])

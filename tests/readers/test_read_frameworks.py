@@ -1,4 +1,4 @@
-"""Documents of other frameworks, told by their fields: here by objects of these shapes, in `tests/integrations` by their own."""
+"""Documents of other frameworks, recognised by their fields. Here objects imitate them; `tests/integrations` uses real ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def langchain(text: str = TEXT, **more: object) -> Foreign:
         Foreign(text=TEXT, metadata=METADATA, node_id="a"),
     ],
 )
-def test_each_framework_calls_the_parts_of_a_document_otherwise(foreign: object) -> None:
+def test_documents_of_each_framework_are_recognised(foreign: object) -> None:
     document = document_of(foreign)
     assert document is not None
     assert (document.id, document.text, document.title) == ("a", TEXT, "Owls")
@@ -35,11 +35,11 @@ def test_each_framework_calls_the_parts_of_a_document_otherwise(foreign: object)
 
 
 @pytest.mark.parametrize("other", ["text", Path("a"), mw.Document("a", TEXT), langchain(page_content=3), 5, None, [1]])
-def test_what_is_no_document_of_theirs(other: object) -> None:
+def test_other_objects_are_not_recognised(other: object) -> None:
     assert document_of(other) is None
 
 
-def test_pieces_without_an_id_are_called_by_their_file_and_stay_apart() -> None:
+def test_pieces_without_id_get_distinct_ids_from_their_file() -> None:
     first, second = document_of(langchain()), document_of(langchain("Mice eat corn."))
     assert first is not None and second is not None and first.id != second.id
     assert first.id.startswith("owls.pdf#3#") and first == document_of(langchain())
@@ -47,7 +47,7 @@ def test_pieces_without_an_id_are_called_by_their_file_and_stay_apart() -> None:
     assert nameless is not None and nameless.id.startswith("text#")
 
 
-def test_they_are_indexed_beside_our_own_and_what_fits_no_index_is_left_out(tmp_path: Path) -> None:
+def test_framework_documents_are_indexed_and_unusable_metadata_is_dropped(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     report = index.add([langchain(), mw.Document("b", "Bats fly.")], langchain("Mice eat corn.", id="c"))
     assert (report.added, report.failed) == (3, ())
@@ -56,6 +56,6 @@ def test_they_are_indexed_beside_our_own_and_what_fits_no_index_is_left_out(tmp_
     assert index.add(langchain()).added == 0
 
 
-def test_what_is_no_source_is_refused_however_deep_it_stands() -> None:
-    with pytest.raises(UsageError, match="cannot be indexed"):
+def test_nested_invalid_source_is_refused() -> None:
+    with pytest.raises(UsageError, match="invalid source"):
         inputs_of([[langchain(), [mw.Document("b", TEXT), 5]]])  # type: ignore[list-item]

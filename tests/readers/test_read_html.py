@@ -1,11 +1,11 @@
-"""HTML: what is kept, what is left out, and how it reads."""
+"""HTML: which parts are kept or left out, and how they read."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.readers.documents import Read, marked, outline
+from tests.readers.documents import Read, heading_texts, outline
 from tests.support import read
 
 from mergewise.errors import ReadError
@@ -28,7 +28,7 @@ def test_blocks(read_bytes: Read) -> None:
         "One & two\n\nLoose text\n\nFirst\nsecond line\n\nInside\n\nand deeper\n\n  code\n    more\n\nQuoted\n\nThree"
     )
     assert outline(document) == [(1, "One & two"), (3, "Three")]
-    assert marked(document) == ["One & two", "Three"]
+    assert heading_texts(document) == ["One & two", "Three"]
     assert document.title == "The title"
 
 
@@ -51,7 +51,7 @@ def test_tables_keep_their_columns(read_bytes: Read) -> None:
     assert document.outline == ()
 
 
-def test_a_table_that_only_places_things_is_no_table(read_bytes: Read) -> None:
+def test_layout_table_is_not_a_table(read_bytes: Read) -> None:
     document = read_bytes("a.html", f"<table><tr><td><h2>Side</h2></td><td><h2>Main</h2>{PROSE}</td></tr></table>")
     assert outline(document) == [(2, "Side"), (2, "Main")]
     assert "|" not in document.text
@@ -64,7 +64,7 @@ def test_absurd_spans_are_capped(read_bytes: Read) -> None:
     assert len(document.text) < 1_000
 
 
-def test_deeply_nested_layout_tables_take_no_time(read_bytes: Read) -> None:
+def test_deeply_nested_layout_tables_are_fast(read_bytes: Read) -> None:
     depth = 40
     document = read_bytes("a.html", "<table><tr><td>" * depth + "core" + "</td></tr></table>" * depth)
     assert document.text == "core"
@@ -92,7 +92,7 @@ def test_a_small_page_that_looks_like_a_menu_is_kept_whole(read_bytes: Read) -> 
     assert "Page number 19" in read_bytes("a.html", f"<body><ul class=menu>{LINKS}</ul></body>").text
 
 
-def test_but_nav_never(read_bytes: Read) -> None:
+def test_nav_is_always_left_out(read_bytes: Read) -> None:
     assert read_bytes("a.html", f"<nav>{LINKS}</nav><p>Text</p>").text == "Text"
 
 
@@ -126,7 +126,7 @@ def test_xhtml_with_a_declaration(read_bytes: Read) -> None:
     assert read_bytes("a.xhtml", source).text == "ä"
 
 
-def test_deep_nesting_is_read_or_refused_but_never_cut(tmp_path: Path) -> None:
+def test_deep_nesting_is_never_cut(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_text("<div>" * 300 + "core")
     assert read(path).text == "core"

@@ -1,4 +1,4 @@
-"""E-mail: messages and boxes of them."""
+"""E-mail messages and mailboxes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_a_message(read_bytes: Read) -> None:
     }
 
 
-def test_a_subject_beyond_any_measure(read_bytes: Read) -> None:
-    """It stays whole in the text; as the title it would stand with every leaf."""
+def test_very_long_subject(read_bytes: Read) -> None:
+    """It stays whole in the text. As title it would be repeated with every leaf."""
     document = read_bytes("a.eml", "Subject: " + "x" * 50_000 + "\n\nOwls eat mice.\n")
     assert document.text.startswith("x" * 50_000) and document.title == "x" * 299 + "…"
 
@@ -52,14 +52,14 @@ def test_encodings(read_bytes: Read, charset: str) -> None:
     assert text in read_bytes("a.eml", mail.as_bytes()).text
 
 
-def test_plain_text_is_taken_before_html(read_bytes: Read) -> None:
+def test_plain_text_is_preferred_to_html(read_bytes: Read) -> None:
     mail = message(body="plain\n")
     mail.add_alternative("<p>rich</p>", subtype="html")
     text = read_bytes("a.eml", mail.as_bytes()).text
     assert "plain" in text and "rich" not in text
 
 
-def test_html_alone_is_read_as_a_page(read_bytes: Read) -> None:
+def test_message_in_html(read_bytes: Read) -> None:
     mail = message()
     mail.set_content("<h1>Größe</h1><p>rich <b>text</b></p><script>x()</script>", subtype="html", charset="iso-8859-1")
     document = read_bytes("a.eml", mail.as_bytes())
@@ -75,7 +75,7 @@ def test_a_message_without_a_subject_and_with_broken_headers(read_bytes: Read) -
     assert "date" not in document.metadata
 
 
-def test_a_box(tmp_path: Path) -> None:
+def test_mailbox(tmp_path: Path) -> None:
     path = tmp_path / "list.mbox"
     box = mailbox.mbox(path)
     box.add(message("First", "From here on\n\nFrom the start: no\n"))
@@ -87,22 +87,22 @@ def test_a_box(tmp_path: Path) -> None:
     assert (document.title, document.metadata) == ("list", {})
 
 
-def test_what_is_no_mail(refusal: Refusal) -> None:
+def test_other_content_is_refused(refusal: Refusal) -> None:
     assert refusal("a.eml", "just words") == "not an e-mail, looks like text"
-    assert refusal("a.mbox", "just words") == "not a box of e-mail, looks like text"
+    assert refusal("a.mbox", "just words") == "not a mailbox, looks like text"
     assert refusal("b.eml", b"\x89PNG\r\n\x1a\n" + bytes(50)) == "not an e-mail, looks like a PNG image"
 
 
 @pytest.mark.parametrize("depth", [3, 5_000])
-def test_parts_in_parts(read_bytes: Read, refusal: Refusal, depth: int) -> None:
+def test_nested_parts(read_bytes: Read, refusal: Refusal, depth: int) -> None:
     heads = (f'Content-Type: multipart/mixed; boundary="b{n}"\n\n--b{n}\n' for n in range(depth))
     raw = f"Subject: deep\n{''.join(heads)}\ntext\n"
     if depth == 3:
         assert read_bytes("a.eml", raw).text == "deep\n\ntext"
     else:
-        assert refusal("a.eml", raw) == "a message of too many parts"
+        assert refusal("a.eml", raw) == "a message with too many parts"
 
 
-def test_a_word_of_a_header_is_read_in_its_charset() -> None:
+def test_encoded_word_is_read_in_its_charset() -> None:
     word = base64.b64encode("Привет из Москвы".encode("koi8-r")).decode()
     assert _word_text(f"=?koi8-r?b?{word}?=") == "Привет из Москвы"

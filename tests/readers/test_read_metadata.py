@@ -1,4 +1,4 @@
-"""Title and metadata: where each format says them, and one vocabulary for all."""
+"""Title and metadata of each format, in one vocabulary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import docx
 import pytest
-from tests.readers.documents import Read, repacked, saved
+from tests.readers.documents import Read, bytes_of, with_changed_parts
 
 import mergewise as mw
 from mergewise.readers.front_matter import yaml_pairs
@@ -67,14 +67,14 @@ def test_dates(text: str, expected: str) -> None:
         "123-4",
     ],
 )
-def test_titles_that_a_program_wrote(rubbish: str) -> None:
+def test_titles_from_programs_are_ignored(rubbish: str) -> None:
     assert real_title(rubbish) == ""
 
 
 @pytest.mark.parametrize(
     "title", ["On Ducks", "1984", "Documents of the vanished", "A title of nobody", "Book of Kells"]
 )
-def test_titles_that_a_person_wrote(title: str) -> None:
+def test_titles_from_people_are_kept(title: str) -> None:
     assert real_title(title) == ("" if title == "1984" else title)
 
 
@@ -95,7 +95,7 @@ def test_titles_that_a_person_wrote(title: str) -> None:
         ([], ""),
     ],
 )
-def test_the_heading_that_is_the_title(headings: list[tuple[int, str]], title: str) -> None:
+def test_title_among_headings(headings: list[tuple[int, str]], title: str) -> None:
     assert title_among([Heading(level, name, n, n + 1) for n, (level, name) in enumerate(headings)]) == title
 
 
@@ -147,7 +147,7 @@ def test_a_header_block(read_bytes: Read, name: str) -> None:
         "12:30: tea\n12:40: cake\n",
     ],
 )
-def test_what_is_no_header_block(read_bytes: Read, text: str) -> None:
+def test_text_without_header_block(read_bytes: Read, text: str) -> None:
     document = read_bytes("notes.txt", text)
     assert (document.title, document.metadata) == ("notes", {})
 
@@ -162,7 +162,7 @@ def test_a_field_list_at_the_top(read_bytes: Read, above: str) -> None:
     assert document.metadata == {"author": "Ann, Bob", "date": "2020-05-01", "version": "2", "tocdepth": "2"}
 
 
-def test_a_field_list_further_down_says_nothing_of_the_document(read_bytes: Read) -> None:
+def test_later_field_list_is_not_metadata(read_bytes: Read) -> None:
     assert read_bytes("a.rst", "Text.\n\n:Author: Ann\n\nTitle\n=====\n").metadata == {}
 
 
@@ -214,7 +214,7 @@ Text
     }
 
 
-def test_broken_yaml_gives_what_can_be_read(read_bytes: Read) -> None:
+def test_broken_yaml_gives_its_readable_lines(read_bytes: Read) -> None:
     document = read_bytes("a.md", "---\ntitle: Ducks: a study\nauthor: 'Ann'\nweight: 2\nx: [a\n---\n# Other\n")
     assert (document.title, document.metadata) == ("Ducks: a study", {"author": "Ann", "weight": 2})
 
@@ -224,13 +224,13 @@ def test_aliases_do_not_multiply(read_bytes: Read) -> None:
     assert read_bytes("a.md", f"---\n{rows}\n---\nText\n").metadata == {"k0": "x"}
 
 
-def test_front_matter_that_is_no_table_has_no_keys(read_bytes: Read) -> None:
+def test_front_matter_without_mapping_has_no_keys(read_bytes: Read) -> None:
     assert [yaml_pairs(source) for source in ("- a\n- b\n", "words\n", "")] == [[], [], []]
     assert read_bytes("a.md", "---\n- a\n- b\n---\nText\n").metadata == {}
 
 
 @pytest.mark.parametrize("block", ["---\nauthor: Ann\nx: {}\n---\n", "+++\nx = {}\n+++\n"])
-def test_front_matter_that_is_nested_without_end_does_no_harm(read_bytes: Read, block: str) -> None:
+def test_deeply_nested_front_matter_is_harmless(read_bytes: Read, block: str) -> None:
     assert read_bytes("a.md", block.format("[" * 20_000) + "# Heading\n").title == "Heading"
 
 
@@ -257,7 +257,7 @@ def test_long_metadata_is_bounded(read_bytes: Read) -> None:
     assert 900 < len(str(document.metadata["description"])) <= 1_000
 
 
-def test_numbers_beyond_the_store_are_left_out() -> None:
+def test_numbers_too_large_for_the_store_are_dropped() -> None:
     assert metadata_from([("a", 2**70), ("b", 2**62)]) == {"b": 2**62}
 
 
@@ -284,7 +284,7 @@ def test_html(read_bytes: Read) -> None:
     }
 
 
-def test_html_without_a_title_element_is_called_by_its_heading(read_bytes: Read) -> None:
+def test_html_without_title_element_gets_its_heading_as_title(read_bytes: Read) -> None:
     page = "<svg><title>icon</title></svg><h1>Ducks</h1><p>Text</p>"
     assert read_bytes("a.html", page).title == "Ducks"
 
@@ -307,22 +307,22 @@ def test_docx(read_bytes: Read) -> None:
     word.core_properties.comments = ""
     word.add_heading("Contents", level=1)
     word.add_paragraph("Text")
-    document = read_bytes("minutes.docx", saved(word))
+    document = read_bytes("minutes.docx", bytes_of(word))
     assert document.title == "minutes"
     assert {"author": "Ann", "subject": "Ducks"}.items() <= document.metadata.items()
 
 
-def test_the_template_of_python_docx_says_nothing(read_bytes: Read) -> None:
+def test_properties_of_python_docx_template_are_ignored(read_bytes: Read) -> None:
     word = docx.Document()
     word.add_paragraph("Text")
-    assert read_bytes("a.docx", saved(word)).metadata == {}
+    assert read_bytes("a.docx", bytes_of(word)).metadata == {}
 
 
 @pytest.mark.parametrize("core", [b"<broken", b'<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>'])
-def test_damaged_properties_do_not_hinder_the_text(read_bytes: Read, core: bytes) -> None:
+def test_damaged_properties_keep_the_text(read_bytes: Read, core: bytes) -> None:
     word = docx.Document()
     word.add_paragraph("Text")
-    damaged = repacked(saved(word), lambda name, data: core if name == "docProps/core.xml" else data)
+    damaged = with_changed_parts(bytes_of(word), lambda name, data: core if name == "docProps/core.xml" else data)
     document = read_bytes("a.docx", damaged)
     assert (document.text, document.title, document.metadata) == ("Text", "a", {})
 
@@ -330,7 +330,7 @@ def test_damaged_properties_do_not_hinder_the_text(read_bytes: Read, core: bytes
 # --- in an index
 
 
-def test_a_folder_whose_metadata_disagree_is_read_whole(tmp_path: Path) -> None:
+def test_folder_with_conflicting_metadata_is_indexed(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     values = [
@@ -357,7 +357,7 @@ def test_a_folder_whose_metadata_disagree_is_read_whole(tmp_path: Path) -> None:
     assert {passage.title for passage in late.passages} == {"Ducks 6"}
 
 
-def test_what_a_caller_says_is_still_refused(tmp_path: Path) -> None:
+def test_conflicting_metadata_of_a_caller_are_refused(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     report = index.add(
         [

@@ -1,4 +1,4 @@
-"""Notebooks: cells in order, what they printed, no pictures."""
+"""Notebooks: cells in order, printed output, no pictures."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_cells(read_bytes: Read) -> None:
     assert document.metadata == {"author": "Ann, Bob"}
 
 
-def test_what_is_printed_is_bounded(read_bytes: Read) -> None:
+def test_printed_output_is_limited(read_bytes: Read) -> None:
     text = read_bytes("a.ipynb", made(code("go()", stream("line of output\n" * 10_000)))).text
     assert len(text) < notebook.MAX_OUTPUT + 100
     assert text.endswith("line of output\n...\n```")
@@ -84,18 +84,18 @@ def test_version_3(read_bytes: Read) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ('{"cells": [', "not a notebook: line 1 is not JSON"),
+        ('{"cells": [', "not a notebook: invalid JSON in line 1"),
         ("[]", "JSON, but not a notebook"),
         ('{"cells": 3}', "JSON, but not a notebook"),
         (made(code("")), "no text"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_no_notebook(refusal: Refusal, content: str, reason: str) -> None:
+def test_other_json_is_refused(refusal: Refusal, content: str, reason: str) -> None:
     assert refusal("a.ipynb", content) == reason
 
 
-def test_cells_of_wrong_types_are_passed_over(read_bytes: Read) -> None:
+def test_invalid_cells_are_skipped(read_bytes: Read) -> None:
     odd = [
         3,
         {"cell_type": "code", "source": 3, "outputs": 4},

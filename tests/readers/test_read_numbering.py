@@ -15,7 +15,7 @@ def numbering(*levels: Level) -> Numbering:
     return Numbering({"7": "def", "8": "def"}, {("def", depth): level for depth, level in enumerate(levels)})
 
 
-def test_inner_levels_begin_again_below_each_outer_item() -> None:
+def test_inner_levels_restart_below_each_outer_item() -> None:
     counter = numbering(OUTER, INNER)
     labels = [counter.next_label("7", depth) for depth in (0, 1, 1, 0, 1)]
     assert labels == ["1.", "1.a)", "1.b)", "2.", "2.a)"]
@@ -46,7 +46,7 @@ def math(body: str) -> str:
     return formula(parse_xml(f'<oMath xmlns:m="m">{body}</oMath>'.encode()))
 
 
-def test_formulas_are_linear_text_with_brackets_only_where_they_are_needed() -> None:
+def test_formulas_have_only_needed_brackets() -> None:
     run = "<r><t>{}</t></r>".format
     total = run("a+b")
     assert math(f"<f><num>{total}</num><den>{run('c')}</den></f>") == "(a+b)/c"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odf import dc, meta, office, opendocument, style, table, text
-from tests.readers.documents import Read, Refusal, outline, saved
+from tests.readers.documents import Read, Refusal, bytes_of, outline
 
 
 def row(*cells: object) -> object:
@@ -74,7 +74,7 @@ def test_a_text(read_bytes: Read) -> None:
     grid.addElement(row("A", table.TableCell(numbercolumnsrepeated=2)))
     section.addElement(grid)
     body.addElement(section)
-    document = read_bytes("a.odt", saved(odt))
+    document = read_bytes("a.odt", bytes_of(odt))
     assert document.text == (
         "Von Enten\n\nNahrung\n\nEnten essen Gras\nund Brot.\n\nSelten.\n\n- eins\n- zwei\n  - tiefer\n\nDann:\n\n"
         "1. a\n2. b\n\nZahlen\n\n| Teich | Enten | Gänse |\n| A |  |  |"
@@ -98,13 +98,13 @@ def test_deleted_text_and_comments_are_left_out(read_bytes: Read) -> None:
     comment.addElement(text.P(text="said"))
     kept.addElement(comment)
     odt.text.addElement(kept)
-    assert read_bytes("a.odt", saved(odt)).text == "kept"
+    assert read_bytes("a.odt", bytes_of(odt)).text == "kept"
 
 
 def test_an_empty_text(refusal: Refusal) -> None:
-    assert refusal("a.odt", saved(opendocument.OpenDocumentText())) == "no text"
+    assert refusal("a.odt", bytes_of(opendocument.OpenDocumentText())) == "no text"
 
 
-def test_a_sheet_is_no_text(refusal: Refusal) -> None:
-    sheet = saved(opendocument.OpenDocumentSpreadsheet())
+def test_spreadsheet_is_refused(refusal: Refusal) -> None:
+    sheet = bytes_of(opendocument.OpenDocumentSpreadsheet())
     assert refusal("a.odt", sheet) == "an office file or ZIP archive, but not an OpenDocument text"

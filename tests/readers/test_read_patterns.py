@@ -1,4 +1,4 @@
-"""Patterns of files in folders, held against a slow literal reading."""
+"""Patterns of files in folders, compared with a slow literal implementation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ALL = [name for name in TREE if name != "package.json"]
         ("INTRO.md", []),
     ],
 )
-def test_what_a_pattern_leaves_out(docs: Path, monkeypatch: pytest.MonkeyPatch, exclude: str, gone: list[str]) -> None:
+def test_exclude_patterns(docs: Path, monkeypatch: pytest.MonkeyPatch, exclude: str, gone: list[str]) -> None:
     monkeypatch.chdir(docs.parent)
     assert found(Path("docs"), exclude=[exclude]) == [name for name in ALL if name not in gone]
 
@@ -69,24 +69,24 @@ def test_what_a_pattern_leaves_out(docs: Path, monkeypatch: pytest.MonkeyPatch, 
         (["*.txt"], [], ["manual/intro.txt"]),
         (["manual/"], ["*.txt", "de"], ["manual/drafts/two.md", "manual/intro.md"]),
         (["manual/**", "*.log"], ["drafts"], ["a.log", "manual/de/intro.md", "manual/intro.md", "manual/intro.txt"]),
-        # a suffix that no folder is searched for
+        # folders are not searched for this suffix
         (["*.json"], [], ["package.json"]),
         (["pack*"], [], []),
         (["v1.2/"], [], ["v1.2/notes.md"]),
         (["*"], ["*"], []),
     ],
 )
-def test_what_is_read_of_a_folder(docs: Path, include: list[str], exclude: list[str], read: list[str]) -> None:
+def test_include_patterns(docs: Path, include: list[str], exclude: list[str], read: list[str]) -> None:
     assert found(docs, include, exclude) == read
 
 
-def test_files_that_are_named_are_read_whatever_the_patterns_say(docs: Path) -> None:
+def test_named_files_ignore_patterns(docs: Path) -> None:
     search = FolderSearch(FileChoice.of(exclude=["*"]))
     assert list(find_files([docs / "a.log", docs], search)) == [docs / "a.log"]
     assert search.excluded == 6 and not search.left_out and search.folders == [docs]
 
 
-def test_a_link_that_is_left_out_hides_no_file(docs: Path) -> None:
+def test_excluded_link_does_not_hide_its_target(docs: Path) -> None:
     (docs / "a-link.md").symlink_to(docs / "manual" / "intro.md")
     (docs / "a-folder").symlink_to(docs / "drafts")
     (docs / "a-picture.png").symlink_to(docs / "README.md")
@@ -95,7 +95,7 @@ def test_a_link_that_is_left_out_hides_no_file(docs: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "/", "./", "a/../b", "..", "!a.md", "a\0b"])
-def test_what_is_no_pattern(wrong: str) -> None:
+def test_invalid_patterns_are_refused(wrong: str) -> None:
     with pytest.raises(UsageError):
         FileChoice.of(exclude=[wrong])
     with pytest.raises(UsageError):
@@ -103,7 +103,7 @@ def test_what_is_no_pattern(wrong: str) -> None:
 
 
 def literally(pattern: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether the names, or the first of them, are those of the pattern: by trying all that `**` may stand for."""
+    """Tell whether the pattern matches the names or their beginning, by trying everything that `**` may match."""
     if not pattern:
         return True
     if pattern[0] == "**":
@@ -117,17 +117,17 @@ segments = st.sampled_from(["a", "b", "*", "a*", "?", "[ab]", "**"])
 @given(
     st.lists(segments, min_size=2, max_size=5), st.lists(st.sampled_from(["a", "b", "ab", "c"]), min_size=1, max_size=6)
 )
-def test_a_pattern_means_what_its_literal_reading_means(pattern: list[str], names: list[str]) -> None:
+def test_pattern_matches_like_literal_implementation(pattern: list[str], names: list[str]) -> None:
     wanted = [*pattern[:-1], "*"] if pattern[-1] == "**" else pattern
     for is_folder in (True, False):
-        assert PathPattern.of("/".join(pattern)).means(names, is_folder=is_folder) == literally(wanted, names)
+        assert PathPattern.of("/".join(pattern)).matches(names, is_folder=is_folder) == literally(wanted, names)
         held = names if is_folder else names[:-1]
-        assert PathPattern.of("/".join(pattern) + "/").means(names, is_folder=is_folder) == literally(wanted, held)
+        assert PathPattern.of("/".join(pattern) + "/").matches(names, is_folder=is_folder) == literally(wanted, held)
 
 
-def test_a_hostile_pattern_takes_no_time() -> None:
-    """What tries all that `**` may stand for takes 10^20 steps here."""
+def test_hostile_pattern_is_fast() -> None:
+    """Trying everything that `**` may match would take 10^20 steps here."""
     pattern = PathPattern.of("**/" + "a*a*a*a*a*b/**/" * 40 + "c")
     began = process_time()
-    assert not pattern.means(["a" * 200] * 200, is_folder=False)
+    assert not pattern.matches(["a" * 200] * 200, is_folder=False)
     assert process_time() - began < 10

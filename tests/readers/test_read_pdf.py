@@ -1,4 +1,4 @@
-"""PDF: pages, headings from type and from bookmarks, and what cannot be read."""
+"""PDF: pages, headings from type and from bookmarks, and unreadable files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_pages_paragraphs_and_headings_by_type(read_bytes: Read, make_pdf: MakeP
     assert document.title == "The Title"
 
 
-def test_running_heads_and_sentences_are_no_headings(read_bytes: Read, make_pdf: MakePdf) -> None:
+def test_running_heads_and_sentences_are_not_headings(read_bytes: Read, make_pdf: MakePdf) -> None:
     pages = [
         [
             ("F2", 10, 50, 780, f"Annual report {number}"),
@@ -59,7 +59,7 @@ def test_bookmarks_win_over_type(read_bytes: Read, make_pdf: MakePdf) -> None:
     assert outline(document) == [(1, "1 Introduction"), (1, "2 Results")]
 
 
-def test_one_bookmark_is_no_outline(read_bytes: Read, make_pdf: MakePdf) -> None:
+def test_one_bookmark_is_not_enough_for_an_outline(read_bytes: Read, make_pdf: MakePdf) -> None:
     pages = [
         [*body("File name", "Words and words and words."), ("F2", 14, 50, 600, "Real Heading"), *body("x", top=580)]
     ]
@@ -67,20 +67,20 @@ def test_one_bookmark_is_no_outline(read_bytes: Read, make_pdf: MakePdf) -> None
     assert outline(document) == [(1, "Real Heading")]
 
 
-def test_the_declared_title_counts_if_it_can_be_seen(read_bytes: Read, make_pdf: MakePdf) -> None:
+def test_declared_title_counts_if_the_page_shows_it(read_bytes: Read, make_pdf: MakePdf) -> None:
     pages = [[("F2", 18, 50, 760, "Ducks"), *body("A study of ponds", "and of their ducks")]]
     assert read_bytes("a.pdf", make_pdf(pages, title="A Study of Ponds")).title == "A Study of Ponds"
     assert read_bytes("a.pdf", make_pdf(pages, title="Microsoft Word - x.doc")).title == "Ducks"
 
 
-def test_a_numbered_heading_is_a_title_where_it_stands_alone(read_bytes: Read, make_pdf: MakePdf) -> None:
+def test_single_numbered_heading_is_the_title(read_bytes: Read, make_pdf: MakePdf) -> None:
     alone = [("F2", 18, 50, 760, "1 Ponds"), *body("A study of ponds", "and of their ducks")]
     assert read_bytes("a.pdf", make_pdf([alone], title="On Rivers")).title == "1 Ponds"
     two = [*alone, ("F2", 18, 50, 600, "2 Ducks"), *body("Ducks swim", "on ponds", top=560)]
     assert read_bytes("b.pdf", make_pdf([two], title="On Rivers")).title == "On Rivers"
 
 
-def test_a_heading_of_a_later_page_makes_no_line_of_the_first_a_title(read_bytes: Read, make_pdf: MakePdf) -> None:
+def test_heading_of_a_later_page_is_not_the_title(read_bytes: Read, make_pdf: MakePdf) -> None:
     pages = [
         body("Words of a page without a heading,", "and more of them, line by line."),
         [("F2", 18, 50, 760, "Later"), *body("Words of the page that has one.", top=720)],
@@ -96,7 +96,7 @@ def refusal(path: Path, content: bytes) -> str:
     return caught.value.message
 
 
-def test_what_cannot_be_read(tmp_path: Path, make_pdf: MakePdf) -> None:
+def test_unreadable_files(tmp_path: Path, make_pdf: MakePdf) -> None:
     path = tmp_path / "a.pdf"
     assert refusal(path, make_pdf([[]])) == "no text on its page"
     assert refusal(path, make_pdf([body("secret")], encrypted=True)) == "encrypted"

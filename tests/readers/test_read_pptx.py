@@ -1,4 +1,4 @@
-"""PPTX: slides as pages, in the order in which they are shown."""
+"""PPTX: slides as pages, in the order of the presentation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from pptx import Presentation
 from pptx.presentation import Presentation as Deck
 from pptx.util import Inches
-from tests.readers.documents import Read, Refusal, repacked, saved, titles
+from tests.readers.documents import Read, Refusal, bytes_of, titles, with_changed_parts
 
 from mergewise.errors import install_command
 from mergewise.readers import pptx as reader
@@ -50,7 +50,7 @@ def test_slides(read_bytes: Read) -> None:
     box(hidden, "secret")
     hidden.element.set("show", "0")
     box(presentation.slides.add_slide(presentation.slide_layouts[BLANK]), "Nameless")
-    document = read_bytes("a.pptx", saved(presentation))
+    document = read_bytes("a.pptx", bytes_of(presentation))
     assert document.text == (
         "On ducks\n\n- They swim\n  - in ponds\n\nNotes: Say hello.\nSmile.\n\n"
         "Größe\n\n| 00 01 |  | 02 |\n| 10 | 11 | 12 |\n\nin a group\n\nSlide 4\n\nNameless"
@@ -65,26 +65,28 @@ def test_slides(read_bytes: Read) -> None:
 def test_a_deck_of_pictures(refusal: Refusal) -> None:
     presentation = Presentation()
     presentation.slides.add_slide(presentation.slide_layouts[BLANK])
-    assert refusal("a.pptx", saved(presentation)) == "no text"
+    assert refusal("a.pptx", bytes_of(presentation)) == "no text"
 
 
 def test_too_many_slides(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_MAX_SLIDES", 0)
-    assert refusal("a.pptx", saved(deck())) == "more than 0 slides"
+    assert refusal("a.pptx", bytes_of(deck())) == "more than 0 slides"
 
 
 def test_entities_are_refused(refusal: Refusal) -> None:
     bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa">]>'
-    declared = repacked(saved(deck()), lambda name, data: bomb + data if name == "ppt/slides/slide1.xml" else data)
+    declared = with_changed_parts(
+        bytes_of(deck()), lambda name, data: bomb + data if name == "ppt/slides/slide1.xml" else data
+    )
     assert refusal("a.pptx", declared) == "ppt/slides/slide1.xml declares XML entities"
 
 
 def test_a_damaged_deck(refusal: Refusal) -> None:
-    whole = saved(deck())
+    whole = bytes_of(deck())
     assert refusal("a.pptx", whole[: len(whole) // 2]) == "damaged or truncated PPTX"
 
 
-def test_the_missing_extra_is_named(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_reported(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pptx", None)
     expected = f"reading PPTX: python-pptx is not installed: {install_command('pptx')}"
-    assert refusal("a.pptx", saved(deck())) == expected
+    assert refusal("a.pptx", bytes_of(deck())) == expected

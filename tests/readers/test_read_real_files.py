@@ -1,4 +1,4 @@
-"""Real files of every format, against what a person sees in them."""
+"""Real files of every format, compared with what a person sees in them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_docx_headings_as_seen() -> None:
         ("docx_list_resumed_numbering.docx", "- bullet two\n3. Third ordered item"),
     ],
 )
-def test_docx_texts_that_hide(name: str, text: str) -> None:
+def test_docx_texts_in_wrappers(name: str, text: str) -> None:
     assert read(FILES / "formats/docx" / name).text.count(text) >= 1
 
 

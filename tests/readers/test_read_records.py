@@ -44,14 +44,14 @@ def test_records_without_a_text(read_bytes: Read) -> None:
     ]
 
 
-def test_a_long_text_is_no_unit(read_bytes: Read) -> None:
+def test_long_text_is_not_a_unit(read_bytes: Read) -> None:
     text = "Ducks swim in the pond. " * 100
     document = read_bytes("a.jsonl", lines({"title": "Ducks", "url": "x", "text": text}))
     assert document.units == ()
     assert document.text.startswith("Ducks\n\nurl: x\n\nDucks swim")
 
 
-def test_many_fields_are_cut_between_fields(read_bytes: Read) -> None:
+def test_long_record_is_split_between_fields(read_bytes: Read) -> None:
     document = read_bytes("a.jsonl", lines({f"key{n}": "value" for n in range(400)}))
     assert document.units == ()
     parts = document.text.split("\n\n")
@@ -76,14 +76,14 @@ def test_json(read_bytes: Read, value: Any, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("a.jsonl", '{"a": 1}\n\n{"a": \n', "line 3 is not JSON: Expecting value"),
-        ("a.json", '{"a": 1}\n{"b": 2}', "line 2 is not JSON: Extra data"),
+        ("a.jsonl", '{"a": 1}\n\n{"a": \n', "invalid JSON in line 3: Expecting value"),
+        ("a.json", '{"a": 1}\n{"b": 2}', "invalid JSON in line 2: Extra data"),
         ("a.json", "{}", "no text"),
         ("a.jsonl", "[" * 100_000, "nested too deeply"),
         ("a.jsonl", "null\n", "no text"),
     ],
 )
-def test_what_cannot_be_read(refusal: Refusal, name: str, content: str, reason: str) -> None:
+def test_unreadable_files(refusal: Refusal, name: str, content: str, reason: str) -> None:
     assert refusal(name, content) == reason
 
 
@@ -92,7 +92,7 @@ def test_too_many_records(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> 
     assert refusal("a.jsonl", "1\n" * 4) == "more than 3 records: split it"
 
 
-def test_values_inside_values_are_followed_to_a_bound(read_bytes: Read) -> None:
+def test_nested_values_are_read_up_to_a_depth(read_bytes: Read) -> None:
     deep: Any = "end"
     for _ in range(50):
         deep = {"k": deep}

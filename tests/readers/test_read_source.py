@@ -1,4 +1,4 @@
-"""Source code and configuration: the text is the file's own, definitions are its headings."""
+"""Source code and configuration: the text stays unchanged, definitions are headings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.readers.documents import Read, marked, outline
+from tests.readers.documents import Read, heading_texts, outline
 
 PYTHON = '''\
 """Module: with a colon."""
@@ -49,7 +49,7 @@ def test_python(read_bytes: Read) -> None:
         (1, "class E(Exception)"),
         (1, "def never()"),
     ]
-    assert marked(document)[:2] == [
+    assert heading_texts(document)[:2] == [
         '@decorated(a=":")\n@again\nclass Größe(Base[int], metaclass=Meta):',
         'def one(self, a: dict[str, int] = {"ä:b": 1}, b=lambda x: 1) -> int:',
     ]
@@ -62,17 +62,17 @@ def test_python_of_another_version(read_bytes: Read) -> None:
     assert outline(read_bytes("a.py", source)) == [(1, "class A"), (2, "def f(self)"), (1, "def h(a, b)")]
 
 
-def test_python_that_is_nested_without_end(read_bytes: Read) -> None:
+def test_deeply_nested_python(read_bytes: Read) -> None:
     assert read_bytes("a.py", "def f():\n    x = " + "(" * 50_000 + "\n").title == "a.py"
     deep = "\n".join(f"{' ' * n}def f{n}():" for n in range(90)) + f"\n{' ' * 90}pass\n"
     assert max(level for level, _ in outline(read_bytes("b.py", deep))) == 6
 
 
-def test_long_heads_are_cut_in_the_path_only(read_bytes: Read) -> None:
+def test_long_heads_are_cut_only_in_the_path(read_bytes: Read) -> None:
     head = f"def f({', '.join(f'argument_{n}=None' for n in range(50))}):"
     document = read_bytes("a.py", f"{head}\n    pass\n")
     assert len(outline(document)[0][1]) <= 142
-    assert marked(document) == [head]
+    assert heading_texts(document) == [head]
 
 
 CASES: dict[str, dict[str, Any]] = tomllib.loads(
@@ -91,5 +91,5 @@ def test_other_languages(read_bytes: Read, name: str) -> None:
 
 @pytest.mark.parametrize("sign", ["a", "<", "(", "* ", "a(", "'", "/*", "`", "[", "@a ", "public ", "\\"])
 @pytest.mark.parametrize("suffix", ["js", "java", "cpp", "rs", "sql", "rb", "yaml", "ini"])
-def test_long_lines_of_one_sign_come_to_an_end(read_bytes: Read, suffix: str, sign: str) -> None:
+def test_long_lines_of_one_character_are_fast(read_bytes: Read, suffix: str, sign: str) -> None:
     assert read_bytes(f"a.{suffix}", (sign * 1_900 + "\n") * 20 + "end\n").text

@@ -1,4 +1,4 @@
-"""CSV, TSV and XLSX: each row a unit with the names of its columns."""
+"""CSV, TSV and XLSX: each row is a unit with the names of its columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import openpyxl
 import pytest
-from tests.readers.documents import Read, Refusal, archive, repacked, saved, titles, units
+from tests.readers.documents import Read, Refusal, archive, bytes_of, titles, units, with_changed_parts
 
 from mergewise.errors import ReadError
 from mergewise.readers import table, xlsx
@@ -52,9 +52,9 @@ def test_quoted_fields(read_bytes: Read) -> None:
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("1,2\n3,4\n", ["1; 2", "3; 4"]),  # numbers are no names
-        ("a,a\nb,c\n", ["a; a", "b; c"]),  # nor are two of the same
-        ("Country,2020,2021\nFrance,1,2\n", ["Country: France; 2020: 1; 2021: 2"]),  # years may be
+        ("1,2\n3,4\n", ["1; 2", "3; 4"]),  # numbers are not names
+        ("a,a\nb,c\n", ["a; a", "b; c"]),  # equal texts are not names either
+        ("Country,2020,2021\nFrance,1,2\n", ["Country: France; 2020: 1; 2021: 2"]),  # but years may be names
         (",a,b\nx,1,2\n", ["x; a: 1; b: 2"]),
         ("a,b\n1,2,3\n4\n", ["a: 1; b: 2; 3", "a: 4"]),
         ("word\nother\n", ["word", "other"]),
@@ -65,19 +65,19 @@ def test_headers(read_bytes: Read, source: str, expected: list[str]) -> None:
     assert units(read_bytes("a.csv", source)) == expected
 
 
-def test_what_stands_above_the_header_is_text(read_bytes: Read) -> None:
+def test_rows_above_the_header_are_text(read_bytes: Read) -> None:
     document = read_bytes("a.csv", "Report of May,,\n\nName,Price,Note\nDuck,3,x\nGoose,4,y\n")
     assert document.text.startswith("Report of May\n\nName: Duck")
     assert units(document) == ["Name: Duck; Price: 3; Note: x", "Name: Goose; Price: 4; Note: y"]
 
 
-def test_the_usual_width_tells_the_header_from_a_narrow_row_above_it(read_bytes: Read) -> None:
+def test_narrow_row_above_the_header_is_not_the_header(read_bytes: Read) -> None:
     document = read_bytes("a.csv", "Report,May\nName,Price,Note,Town,Since\nDuck,3,x,Ely,1\nGoose,4,y,Ely,2\n")
     assert document.text.startswith("Report May\n\nName: Duck; Price: 3")
     assert len(document.units) == 2
 
 
-def test_a_wide_row_is_several_units_that_begin_with_its_first_cell(read_bytes: Read) -> None:
+def test_wide_row_is_split_into_units_with_its_first_cell(read_bytes: Read) -> None:
     header = ",".join(["Name", *(f"c{n}" for n in range(1_000))])
     document = read_bytes("a.csv", f"{header}\n{','.join(['Duck', *(f'v{n}' for n in range(1_000))])}\n")
     texts = units(document)
@@ -103,8 +103,8 @@ def test_limits(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
         table.write_rows([["x" * 600_000]] * 3, Builder())
 
 
-def test_a_quotation_mark_that_is_not_closed(refusal: Refusal) -> None:
-    assert "a quotation mark is not closed" in refusal("a.csv", 'a,b\n1,"' + "x" * 200_000)
+def test_unclosed_quotation_mark(refusal: Refusal) -> None:
+    assert "unclosed quotation mark" in refusal("a.csv", 'a,b\n1,"' + "x" * 200_000)
 
 
 # --- XLSX
@@ -133,7 +133,7 @@ def test_a_workbook(read_bytes: Read) -> None:
     geese = workbook.create_sheet("Gänse")
     geese.append(["a", 1])
     geese.append(["b", 2])
-    document = read_bytes("a.xlsx", saved(workbook))
+    document = read_bytes("a.xlsx", bytes_of(workbook))
     assert document.text.split("\n\n") == [
         "Ducks",
         "Prices of May",
@@ -149,11 +149,11 @@ def test_a_workbook(read_bytes: Read) -> None:
     assert document.metadata["author"] == "Ann"
 
 
-def test_the_name_that_excel_gave_the_only_sheet_is_no_heading(read_bytes: Read) -> None:
+def test_default_name_of_the_only_sheet_is_not_a_heading(read_bytes: Read) -> None:
     workbook = openpyxl.Workbook()
     workbook.active.append(["word", "other"])
     workbook.active.append(["x", "y"])
-    document = read_bytes("list.xlsx", saved(workbook))
+    document = read_bytes("list.xlsx", bytes_of(workbook))
     assert (document.text, document.outline, document.title) == ("word: x; other: y", (), "list")
 
 
@@ -163,24 +163,24 @@ def test_a_long_narrow_sheet(read_bytes: Read) -> None:
     sheet.append(["id", "name"])
     for number in range(6_000):
         sheet.append([number, f"duck {number}"])
-    assert units(read_bytes("a.xlsx", saved(workbook)))[-1] == "id: 5999; name: duck 5999"
+    assert units(read_bytes("a.xlsx", bytes_of(workbook)))[-1] == "id: 5999; name: duck 5999"
 
 
-def test_formulas_count_by_their_last_result(read_bytes: Read) -> None:
+def test_formulas_give_their_last_result(read_bytes: Read) -> None:
     workbook = openpyxl.Workbook()
     workbook.active.append(["a", "=1+1"])
-    assert read_bytes("a.xlsx", saved(workbook)).text == "a"  # openpyxl stores no result
+    assert read_bytes("a.xlsx", bytes_of(workbook)).text == "a"  # openpyxl stores no result
 
 
 def with_part(content: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:
-    return repacked(content, lambda entry, data: change(data) if entry == name else data)
+    return with_changed_parts(content, lambda entry, data: change(data) if entry == name else data)
 
 
 def small() -> bytes:
     workbook = openpyxl.Workbook()
     workbook.active.append(["a", "b"])
     workbook.active.append([1, 2])
-    return saved(workbook)
+    return bytes_of(workbook)
 
 
 def test_entities_are_refused(refusal: Refusal) -> None:
@@ -197,7 +197,7 @@ def test_a_sheet_of_empty_rows_is_bounded(refusal: Refusal, read_bytes: Read, mo
 
 
 def test_wide_rows_without_text_count(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is 16,384 cells, of which a file holds one."""
+    """Each row has 16,384 cells, but the file stores only one."""
     wide = with_part(
         small(),
         "xl/worksheets/sheet1.xml",
@@ -218,11 +218,11 @@ def test_sheets_are_bounded_and_each_part_is_read_once(
     workbook = openpyxl.Workbook()
     workbook.create_sheet("Second")
     monkeypatch.setattr(xlsx, "_MAX_SHEETS", 1)
-    assert refusal("a.xlsx", saved(workbook)) == "more than 1 sheets: split it"
+    assert refusal("a.xlsx", bytes_of(workbook)) == "more than 1 sheets: split it"
 
 
 @pytest.mark.parametrize("suffix", ["xlsx", "pptx", "epub", "odt"])
-def test_archives_that_are_something_else(refusal: Refusal, suffix: str) -> None:
+def test_other_archives_are_refused(refusal: Refusal, suffix: str) -> None:
     other = refusal(f"a.{suffix}", archive({"a": b"x"}))
     assert "ZIP archive, but not an" in other.replace("not a P", "not an P")
     assert "zip bomb" in refusal(f"a.{suffix}", archive({"bomb": bytes(60_000_000)}))
@@ -234,7 +234,7 @@ def test_archives_that_are_something_else(refusal: Refusal, suffix: str) -> None
     )
 
 
-def test_old_files_are_named(refusal: Refusal) -> None:
+def test_reason_names_old_formats(refusal: Refusal) -> None:
     assert refusal("a.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)) == "an old Excel file (.xls)"
     assert refusal("a.pptx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)) == "an old PowerPoint file (.ppt)"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.readers.documents import Read, marked, outline
+from tests.readers.documents import Read, heading_texts, outline
 
 # --- encodings
 
@@ -13,7 +13,7 @@ def test_a_single_byte_encoding_is_guessed(read_bytes: Read) -> None:
     assert read_bytes("a.txt", text.encode("cp1252")).text == text
 
 
-def test_line_ends_are_made_one(read_bytes: Read) -> None:
+def test_line_ends_are_normalised(read_bytes: Read) -> None:
     assert read_bytes("a.txt", "a\r\nb\rc\n").text == "a\nb\nc\n"
     assert read_bytes("a.md", "# A\r\n\r\ntext\r\n").text == "# A\n\ntext\n"
 
@@ -60,7 +60,7 @@ of title
         (3, "Indented link image"),
         (6, "Six"),
     ]
-    assert marked(document) == [
+    assert heading_texts(document) == [
         "# One *two* `three`",
         "Setext\n======",
         "Two lines\nof title\n---",
@@ -70,7 +70,7 @@ of title
     assert document.title == "One two three"
 
 
-def test_markdown_titles_lose_mark_up_only(read_bytes: Read) -> None:
+def test_markdown_titles_lose_only_markup(read_bytes: Read) -> None:
     source = "# a\\_b &amp; <b>c</b> [d][r] {#anchor .class}\n\n# {braces}\n\n#\n\n[r]: http://x\n"
     assert outline(read_bytes("a.md", source)) == [(1, "a_b & c d"), (1, "{braces}")]
 
@@ -92,7 +92,7 @@ nested:
     assert document.title == "The: title"
     assert document.metadata == {"draft": True, "weight": 3, "share": 0.5, "version": "1.2.3", "keywords": "a, b"}
     assert outline(document) == [(1, "Heading")]
-    assert marked(document) == ["# Heading"]
+    assert heading_texts(document) == ["# Heading"]
 
 
 def test_a_rule_is_not_front_matter(read_bytes: Read) -> None:
@@ -145,7 +145,7 @@ def test_rst(read_bytes: Read, capfd: pytest.CaptureFixture[str]) -> None:
     document = read_bytes("a.rst", RST)
     assert document.text == RST
     assert outline(document) == [(1, "Guide"), (2, "First Thing"), (3, "Deeper"), (2, "Second"), (3, "A"), (3, "B")]
-    assert marked(document) == [
+    assert heading_texts(document) == [
         "=====\nGuide\n=====",
         "First :class:`Thing`\n--------------------",
         "Deeper\n~~~~~~",

@@ -1,4 +1,4 @@
-"""Scanned pages: named, and read where text recognition is asked for. The models are not always installed."""
+"""Scanned pages: they are reported, or read by text recognition. The models are not always installed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,11 @@ def lines(*texts: str, top: float = 700) -> list[tuple[str, float, float, float,
 
 @pytest.fixture
 def scan(make_pdf: MakePdf, make_scan: MakeScan) -> bytes:
-    """Text, a scan, an empty page, a scan."""
+    """PDF with a page of text, a scan, an empty page, and a scan."""
     return make_scan(make_pdf([lines("Text of the first page."), lines(*ENGLISH), [], lines(*STORKS)]), [1, 3])
 
 
-def test_pages_that_show_something_and_have_no_text_are_named(
-    tmp_path: Path, scan: bytes, make_pdf: MakePdf, make_scan: MakeScan
-) -> None:
+def test_pages_without_text_are_reported(tmp_path: Path, scan: bytes, make_pdf: MakePdf, make_scan: MakeScan) -> None:
     parsed = read_pdf(scan)
     assert parsed.textless == (2, 4) and parsed.text == "Text of the first page." and len(parsed.pages) == 4
     (tmp_path / "a.pdf").write_bytes(scan)
@@ -64,14 +62,14 @@ def test_the_report_names_file_and_pages(tmp_path: Path, scan: bytes, monkeypatc
         run(app, ["index", "docs", "--ocr", "--no-sandbox"], catch_exceptions=False)
 
 
-def test_without_its_extra_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_fails_before_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recognition, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra) as error, reader_within(Limits(ocr_pages=1)):
         pass
     assert error.value.hint == install_command("ocr")
 
 
-# -- what the models give, in order
+# -- order of recognised lines
 
 
 def boxes(*texts: str, left: float, top: float, width: float = 400) -> list[TextBox]:
@@ -101,7 +99,7 @@ def test_rows_of_a_table_stay_together() -> None:
 
 
 class Engine:
-    """Stands in for the models: one page after another of texts with how sure they are."""
+    """Fake models that return texts with confidences, one page after another."""
 
     def __init__(self, *pages: Sequence[tuple[str, float]]) -> None:
         self.pages = list(pages)
@@ -120,7 +118,7 @@ def test_recognised_pages_are_pages_of_the_document(scan: bytes, monkeypatch: py
     )
     monkeypatch.setattr(recognition, "text_boxes", engine)
     parsed = read_pdf(scan, Recognition(pages=10, seconds=1000))
-    # of the second scan the models were sure of less than half
+    # in the second scan, the models were sure of less than half of the lines
     assert parsed.text == "Text of the first page.\n\nOwls hunt.\nThey sleep." and parsed.textless == (4,)
     page = parsed.pages[1]
     assert parsed.text[page.start : page.end].strip() == "Owls hunt.\nThey sleep." and not parsed.outline
@@ -128,7 +126,7 @@ def test_recognised_pages_are_pages_of_the_document(scan: bytes, monkeypatch: py
 
 
 @pytest.mark.parametrize(("pages", "seconds", "asked"), [(1, 1000, 1), (0, 1000, 0), (10, 0, 0)])
-def test_pages_beyond_the_limits_are_named(
+def test_pages_beyond_the_limits_are_reported(
     scan: bytes, monkeypatch: pytest.MonkeyPatch, pages: int, seconds: float, asked: int
 ) -> None:
     engine = Engine([("Owls hunt.", 1.0)], [("Storks fly.", 1.0)])
@@ -137,21 +135,19 @@ def test_pages_beyond_the_limits_are_named(
     assert engine.asked == asked and parsed.textless == ((4,) if asked else (2, 4))
 
 
-def test_the_digest_says_whether_more_pages_may_be_tried(
-    tmp_path: Path, scan: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_digest_marks_untried_pages(tmp_path: Path, scan: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.pdf").write_bytes(scan)
     content = read_file(tmp_path / "a.pdf").digest.removesuffix(" untried beyond 0")
     for pages, read, digest in [(1, ["Owls."], f"{content} untried beyond 1"), (2, ["Owls.", "Storks."], content)]:
         monkeypatch.setattr(recognition, "text_boxes", Engine(*([(text, 1.0)] for text in read)))
         assert read_file(tmp_path / "a.pdf", recognition=Recognition(pages, 1000)).digest == digest
-    # what was tried and gave nothing is not tried again
+    # a page that was tried without result is not tried again
     monkeypatch.setattr(recognition, "text_boxes", Engine([], [("Storks.", 1.0)]))
     file = read_file(tmp_path / "a.pdf", recognition=Recognition(2, 1000))
     assert file.digest == content and file.textless == (2,)
 
 
-def test_a_page_on_which_the_models_fail_costs_itself_alone(scan: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_on_one_page_keeps_the_others(scan: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine([("Storks fly.", 1.0)])
 
     def fails_first(image: Any) -> list[TextBox]:
@@ -163,9 +159,11 @@ def test_a_page_on_which_the_models_fail_costs_itself_alone(scan: bytes, monkeyp
     assert parsed.textless == (2,) and parsed.text.endswith("Storks fly.")
 
 
-def test_nothing_recognised_is_told(make_pdf: MakePdf, make_scan: MakeScan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recognition_without_result_is_reported(
+    make_pdf: MakePdf, make_scan: MakeScan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recognition, "text_boxes", Engine([]))
-    with pytest.raises(ReadError, match=r"no text on its page \(nor was any recognised"):
+    with pytest.raises(ReadError, match=r"no text on its page \(text recognition found none"):
         read_pdf(make_scan(make_pdf([lines("One.")]), [0]), Recognition(1, 1000))
 
 
@@ -173,7 +171,7 @@ def test_nothing_recognised_is_told(make_pdf: MakePdf, make_scan: MakeScan, monk
 
 
 @needs_models
-def test_scans_are_read_apart(tmp_path: Path, scan: bytes) -> None:
+def test_scans_are_read_in_the_sandbox(tmp_path: Path, scan: bytes) -> None:
     (tmp_path / "a.pdf").write_bytes(scan)
     reader = SandboxedReader(Limits(ocr_pages=5, seconds=300))
     try:
@@ -184,7 +182,7 @@ def test_scans_are_read_apart(tmp_path: Path, scan: bytes) -> None:
 
 
 @needs_models
-def test_documents_that_stand_are_read_again_for_their_scans(tmp_path: Path, scan: bytes) -> None:
+def test_existing_documents_are_read_again_with_recognition(tmp_path: Path, scan: bytes) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "a.pdf").write_bytes(scan)

@@ -1,4 +1,4 @@
-"""Files read in a sandbox: the same documents, and what kills, loops or swallows memory fails alone."""
+"""Reading in a sandbox: the documents are the same, and a file that crashes, loops or fills the memory fails alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mergewise.errors import ReadError, UsageError
 from mergewise.readers import SUFFIXES, read_file
 from mergewise.readers.sandbox import SANDBOXED, Limits, SandboxedReader, reader_within
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits are those of POSIX")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs the signals and limits of POSIX")
 
 
 @pytest.fixture
@@ -51,14 +51,12 @@ def test_one_process_reads_file_after_file(hostile: SandboxedReader, tmp_path: P
     ("name", "reason"),
     [
         ("kills", "killed by SIGSEGV"),
-        ("leaves", r"ended the process that read it \(exit 7\)"),
-        ("breaks", "ended the process that read it"),
+        ("leaves", r"ended the reading process \(exit 7\)"),
+        ("breaks", "ended the reading process"),
         ("swallows", "more than 2000 MB"),
     ],
 )
-def test_a_reader_that_ends_its_process_fails_its_file_alone(
-    hostile: SandboxedReader, tmp_path: Path, name: str, reason: str
-) -> None:
+def test_crash_fails_only_its_file(hostile: SandboxedReader, tmp_path: Path, name: str, reason: str) -> None:
     before = hostile.read(file(tmp_path, "good")).document.id
     with pytest.raises(ReadError, match=reason):
         hostile.read(file(tmp_path, name))
@@ -67,22 +65,22 @@ def test_a_reader_that_ends_its_process_fails_its_file_alone(
 
 
 @pytest.mark.parametrize("name", ["loops", "sleeps"])
-def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, name: str) -> None:
+def test_slow_reader_is_killed(tmp_path: Path, name: str) -> None:
     hostile = SandboxedReader(Limits(seconds=1.5), "tests.readers.hostile:read_hostile")
     try:
-        with pytest.raises(ReadError, match=r"took more than 1\.5 seconds"):
+        with pytest.raises(ReadError, match=r"took more than 1\.5 s"):
             hostile.read(file(tmp_path, name))
         assert hostile.read(file(tmp_path, "good")).document.text == "Cats eat fish."
     finally:
         hostile.close()
 
 
-def test_what_a_parser_prints_is_no_answer(hostile: SandboxedReader, tmp_path: Path) -> None:
+def test_printed_output_of_a_parser_is_ignored(hostile: SandboxedReader, tmp_path: Path) -> None:
     assert hostile.read(file(tmp_path, "prints")).document.text == "Cats eat fish."
     assert hostile.read(file(tmp_path, "good")).document.text == "Cats eat fish."
 
 
-def test_the_documents_are_those_that_are_read_here(tmp_path: Path) -> None:
+def test_sandbox_reads_the_same_documents(tmp_path: Path) -> None:
     path = write_docx(tmp_path / "a.docx")
     (tmp_path / "b.docx").write_bytes(b"PK\x03\x04 no archive")
     with reader_within(Limits()) as reader:
@@ -104,7 +102,7 @@ def test_nothing_of_the_working_directory_is_imported(tmp_path: Path, monkeypatc
         assert "Cats eat fish." in reader(write_docx(tmp_path / "a.docx")).document.text
 
 
-def test_an_index_goes_on_after_a_file_that_killed_its_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_continues_after_a_parser_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SandboxedReader.__init__, "__defaults__", ("tests.readers.hostile:read_hostile",))
     folder = tmp_path / "docs"
     folder.mkdir()
@@ -119,7 +117,7 @@ def test_an_index_goes_on_after_a_file_that_killed_its_parser(tmp_path: Path, mo
     assert index.check() == []
 
 
-def test_limits_have_ranges_and_formats_are_those_that_are_read() -> None:
+def test_limits_are_checked_and_formats_have_readers() -> None:
     assert set(SUFFIXES) >= SANDBOXED
     for wrong in ({"seconds": 0}, {"seconds": float("inf")}, {"memory_mb": 1}, {"memory_mb": None}):
         with pytest.raises(UsageError):

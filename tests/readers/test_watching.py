@@ -1,4 +1,4 @@
-"""Folders whose changes are waited for, with and without the package that tells of them."""
+"""Watching folders for changes, with and without `watchfiles`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("package", [True, False], ids=["watchfiles", "looking"])
-def test_each_burst_is_told_once(folder: Path, package: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_burst_is_one_event(folder: Path, package: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not package:
         monkeypatch.setitem(sys.modules, "watchfiles", None)
     else:
@@ -36,11 +36,11 @@ def test_each_burst_is_told_once(folder: Path, package: bool, monkeypatch: pytes
     assert list(told) == []
 
 
-def test_what_the_index_writes_and_what_is_hidden_do_not_count(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_and_hidden_files_are_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "watchfiles", None)
 
     class Looks(Event):
-        """Stops after three looks."""
+        """Event that is set after three intervals."""
 
         looks = 0
 
@@ -55,7 +55,7 @@ def test_what_the_index_writes_and_what_is_hidden_do_not_count(folder: Path, mon
     assert len(list(bursts([folder], [folder / "own.index"], Looks(), 0.01))) == 1
 
 
-def test_what_cannot_be_watched_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_folder_or_package_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="not a folder"):
         next(bursts([folder / "none"], []))
     monkeypatch.setitem(sys.modules, "watchfiles", None)

@@ -273,7 +273,7 @@ class _BatchWriter:
             return None
         if rows is None or was is None or origin is None or not keeps_its_title(rows, was.source, given.name):
             return None
-        described = replace(rows, document=given.described(rows.document))
+        described = replace(rows, document=given.with_metadata(rows.document))
         return rename_document(described, move.task.id, origin, self.registry, self.store.settings)
 
     def flush(

@@ -1,6 +1,6 @@
-"""Files to documents: `read_file` one, `find_files` many.
+"""Files to documents: `read_file` reads one file, `find_files` finds many.
 
-`SUFFIXES` names the reader of each kind of file, `WALKED` the kinds that a folder is searched for. A reader is a function from
+`SUFFIXES` maps each suffix to its reader. `WALKED` has the suffixes that a folder is searched for. A reader is a function from
 bytes to `Parsed`. Whatever its parser raises, `read_file` raises a ReadError with a reason in one line. Parsers are imported at
 their first use.
 """
@@ -61,11 +61,11 @@ Reader: TypeAlias = Callable[[bytes], Parsed]
 
 
 Place: TypeAlias = str | tuple[int, int]
-"""Where something lies: a real path, or the numbers of a folder."""
+"""A place on disk: a real path, or the device and inode of a folder."""
 
 
 class ReadFile(NamedTuple):
-    """A document, the digest of the very bytes that it was read from, and the numbers of its pages that may be scans."""
+    """A document, the digest of the bytes it was read from, and the numbers of its pages that may be scans."""
 
     document: Document
     digest: str
@@ -73,7 +73,7 @@ class ReadFile(NamedTuple):
 
 
 class FileReader(Protocol):
-    """A function that reads one file: `read_file`, or one that does it in another process."""
+    """A function that reads one file: `read_file`, or the same in another process."""
 
     def __call__(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile: ...
 
@@ -89,7 +89,7 @@ _OS_REASONS = {
 
 
 def read_plain(data: bytes) -> Parsed:
-    """Plain text: the decoded file is the text, and there is no outline to find. A header block gives title and metadata."""
+    """Read plain text. It has no outline. A header block gives title and metadata."""
     text = decode(data)
     pairs = header_pairs(text)
     return Parsed(text, title_in(pairs), metadata=metadata_from(pairs))
@@ -119,20 +119,24 @@ SUFFIXES = {suffix: reader for reader, suffixes in _READERS for suffix in suffix
 SUFFIXES |= {suffix: reader_of(language) for suffix, language in LANGUAGES.items()}
 _CONFIGURATION = frozenset({".cfg", ".ini", ".json", ".toml", ".yaml", ".yml"})
 WALKED = frozenset(SUFFIXES) - _CONFIGURATION
-"""The suffixes that a folder is searched for. Configuration and JSON are read only if they are named: in a folder of documents
-they mostly serve to build it, and a search would find their words in place of its text."""
+"""Suffixes that a folder is searched for. Configuration and JSON are read only if they are named: in a folder of documents
+they are mostly build files, and a search would find their words instead of its text."""
 
 
 def read_file(
     path: Path, *, id: str | None = None, name: str | None = None, recognition: Recognition | None = None
 ) -> ReadFile:
-    """Read the document in one file, by its suffix, and the digest of its bytes, which are asked for once.
+    """Read one file, with the reader of its suffix, and hash the same bytes.
 
-    A file of unknown suffix is read as plain text. The id is the path as given, with forward slashes, unless `id` names
-    another. A file that states no title is called by its name. With a `name`, it is read as a file of this name.
+    A file of unknown suffix is read as plain text. A file without a title gets its name as title. Pages without text are
+    recognised as far as `recognition` allows. If a page was left out, the digest ends with `UNTRIED` and the page limit, so that
+    a higher limit reads the file again.
 
-    Pages without text are recognised as far as `recognition` allows. The digest of a file with pages that nobody tried to
-    recognise ends with `UNTRIED` and how many might have been tried.
+    Args:
+        path: Path of the file. With forward slashes, it is the default id.
+        id: Id of the document.
+        name: Name to read the file as, instead of its own.
+        recognition: Limits for text recognition. Without it, no page is recognised.
 
     Raises:
         ReadError: with a reason in one line, whatever the parser raised.
@@ -151,7 +155,7 @@ def read_file(
     except RecursionError as error:
         raise ReadError("nested too deeply") from error
     except Exception as error:
-        # on broken files parsers raise anything; one such file must not stop the others
+        # parsers raise anything on broken files; one such file must not stop the others
         raise ReadError(f"damaged or not supported: {_first_line(error)}") from error
     if not parsed.text.strip():
         raise ReadError("no text")
@@ -171,11 +175,11 @@ def read_file(
 
 @dataclass
 class FolderSearch:
-    """How folders are searched, and what was met there.
+    """Settings and results of a search through folders.
 
-    `choice` says which files are read. What lies in one of the folders `without` is not looked at. `folders` are those that were
-    searched. `left_out` counts by suffix the files that no reader knows, `excluded` the files and folders that `choice` leaves
-    out. `outward` are the links that lead out of the folder that was searched; they are followed.
+    `choice` selects files. The folders `without` are skipped. `folders` are the searched folders. `left_out` counts, by suffix,
+    files without a reader. `excluded` counts the files and folders that `choice` leaves out. `outward` are links that lead out
+    of the searched folder; they are followed.
     """
 
     choice: FileChoice = ALL_FILES
@@ -187,17 +191,17 @@ class FolderSearch:
 
     def files(self, folder: Path, seen: set[Place]) -> Iterator[Path]:
         self.folders.append(folder)
-        # a list instead of recursion, however deep folders lie in each other
+        # a list instead of recursion, since folders may be nested deeply
         waiting = [folder]
         while waiting:
             path = waiting.pop()
-            # `Path.is_dir` raises for a path longer than the system takes
+            # `Path.is_dir` raises for a path that is too long for the system
             is_folder = path is folder or os.path.isdir(path)  # noqa: PTH112
             if path is not folder and not self.choice.takes(path, folder, is_folder=is_folder):
                 self.excluded += 1
             elif not is_folder and (suffix := path.suffix.lower()) not in WALKED and suffix not in self.choice.suffixes:
                 self.left_out[suffix] += 1
-            # what was met before: a file that comes twice, a symbolic link that leads back up
+            # a file may be listed twice, and a symbolic link may lead back up
             elif _is_new(path, seen):
                 self._note_outward(path, folder)
                 try:
@@ -205,7 +209,7 @@ class FolderSearch:
                 except OSError:
                     entries = None
                 if entries is None:
-                    # a pipe, a device or a link to nowhere is among them: `read_file` says why it cannot be read
+                    # also pipes, devices and broken links: `read_file` reports why they cannot be read
                     yield path
                 else:
                     waiting += (entry for entry in reversed(entries) if not entry.name.startswith("."))
@@ -217,15 +221,15 @@ class FolderSearch:
                 if not target.is_relative_to(os.path.realpath(folder)):
                     self.outward.append(OutwardLink(path.as_posix(), target.as_posix()))
         except (OSError, RuntimeError):
-            # a link to nowhere or to itself, or a path that is too long: `read_file` says so
+            # a broken or circular link, or a path that is too long: `read_file` reports it
             return
 
 
 def find_files(paths: Iterable[Path], search: FolderSearch | None = None) -> Iterator[Path]:
-    """The files to read in `paths`, each once. Files that are named themselves are read whatever their suffix.
+    """Yield the files to read in `paths`, each once. A path to a file is yielded whatever its suffix.
 
-    A folder is walked in sorted order, without hidden entries; `search` says which of its files count, and notes the others.
-    A path that does not exist, and a folder that cannot be listed, is yielded as it is, so that `read_file` gives the reason.
+    Folders are walked in sorted order, without hidden entries. `search` selects files and notes the others. Missing and
+    unreadable paths are yielded, too, so that `read_file` reports the reason.
     """
     search = FolderSearch() if search is None else search
     seen: set[Place] = set()
@@ -239,7 +243,7 @@ def find_files(paths: Iterable[Path], search: FolderSearch | None = None) -> Ite
 
 
 def _is_new(path: Path, seen: set[Place]) -> bool:
-    """Note the path, and return whether it is new. A folder is known by its number: its real path may take long to find."""
+    """Note the path, and return whether it is new. A folder is identified by its inode: finding its real path may be slow."""
     number = 0
     with suppress(OSError):
         status = path.stat()
@@ -260,14 +264,14 @@ def file_bytes(path: Path) -> bytes:
         status = path.stat()
         if S_ISDIR(status.st_mode):
             raise ReadError("a folder, not a file" if os.access(path, os.R_OK) else "permission denied")
-        # a sparse file is not read to its end
+        # reading a sparse file to its end would take long
         if status.st_size > MAX_BYTES:
             raise ReadError(f"larger than {MAX_BYTES // 1_000_000} MB")
         return regular_bytes(path, MAX_BYTES, follow=True)
     except OSError as error:
         raise ReadError(_OS_REASONS.get(error.errno or 0) or error.strerror or _first_line(error)) from error
     except ValueError as error:
-        raise ReadError(f"no file can have this name: {_first_line(error)}") from error
+        raise ReadError(f"invalid file name: {_first_line(error)}") from error
 
 
 def digest_of(content: bytes) -> str:

@@ -1,8 +1,8 @@
-"""Bytes to text: by a byte order mark, else as UTF-8, else by a guess; and what bytes that are no text look like.
+"""Bytes to text: by byte order mark, else as UTF-8, else by a guess. Also names the kind of a binary file.
 
-The guess (charset-normalizer, on the first 64 kB) is a guess: short texts in single-byte encodings can come out with
-wrong accents. UTF-32 is read with a byte order mark only; UTF-16 without one where its zeros show it, as in Latin scripts.
-UTF-7 is never read: no text needs it, and it hides mark-up.
+The guess is made by charset-normalizer on the first 64 kB. Short texts in single-byte encodings can come out with wrong accents.
+UTF-32 needs a byte order mark. UTF-16 without one is recognised by its zeros, as in Latin scripts. UTF-7 is never read: no text
+needs it, and it hides mark-up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import codecs
 
 from mergewise.errors import ReadError
 
-# The mark of UTF-32 begins with that of UTF-16.
+# The byte order mark of UTF-32 begins with the one of UTF-16.
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -20,13 +20,13 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _SAMPLE = 65_536
-# Of the bytes at even or at odd places; in English all of these are zero, in Greek the blanks.
+# Share of zeros at even or odd offsets. In English every second byte is zero, in Greek only that of each blank.
 _MIN_ZERO_SHARE = 0.1
-# What no file is written in: encodings of names and of program texts. Python's decoder of Punycode is quadratic.
+# Encodings of host names and source code, not of files. Python's Punycode decoder is quadratic.
 _NO_ENCODINGS = ("utf-7", "punycode", "idna", "unicode-escape", "raw-unicode-escape")
-# The commonest encoding besides UTF-8 wins a tie.
+# The most common encoding besides UTF-8 wins a tie.
 _COMMONEST = "cp1252"
-# As browsers do: a file that declares one of these is read in the superset of it that Windows uses.
+# Like browsers, we read these as the superset that Windows uses.
 _LATIN = {"ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252"}
 _CONTROLS = frozenset(range(32)) - frozenset(b"\a\b\t\n\v\f\r\x1b")
 _MAX_CONTROL_SHARE = 0.001
@@ -48,10 +48,12 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 
 
 def decode(data: bytes, declared: str = "") -> str:
-    """The text of `data`, with `\\n` line ends and no NULs.
+    """Decode `data`, with `\\n` line ends and without NULs.
 
-    `declared` is an encoding that the file names itself; it may be wrong.
-    Raises ReadError when the bytes are no text in any encoding we can tell.
+    `declared` is the encoding that the file names. It may be wrong.
+
+    Raises:
+        ReadError: if no encoding turns the bytes into text.
     """
     marked = ((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom))
     if mark := next(marked, None):
@@ -59,7 +61,7 @@ def decode(data: bytes, declared: str = "") -> str:
     elif wide := _decode_utf16(data):
         text = wide
     else:
-        # a program that was killed leaves the end of its log unwritten
+        # a killed program leaves the end of its log unwritten
         data = data.rstrip(b"\x00")
         _refuse_binary(data)
         text = _decode_declared(data, declared) or _decode_utf8(data) or _decode_guessed(data)
@@ -77,7 +79,7 @@ def _refuse_binary(data: bytes) -> None:
 
 
 def _decode_utf16(data: bytes) -> str | None:
-    """The text of UTF-16 without a byte order mark: zeros stand at the even or at the odd places alone."""
+    """Decode UTF-16 without a byte order mark, if zeros are only at even or only at odd offsets."""
     sample = data[:_SAMPLE]
     zeros = sample[0::2].count(0), sample[1::2].count(0)
     if min(zeros) or max(zeros) <= _MIN_ZERO_SHARE * (len(sample) // 2):
@@ -94,17 +96,17 @@ def _decode_utf16(data: bytes) -> str | None:
 def _decode_declared(data: bytes, declared: str) -> str | None:
     name = declared.lower()
     try:
-        # a declaration in UTF-16 could not have been read
+        # a file in UTF-16 cannot declare it in readable bytes
         if not name or codecs.lookup(name).name.startswith(("utf-16", "utf-32", *_NO_ENCODINGS)):
             return None
         return data.decode(_LATIN.get(name, name))
     except (LookupError, ValueError):
-        # no such encoding, or not that of the file
+        # unknown encoding, or not the one of the file
         return None
 
 
 def _decode_utf8(data: bytes) -> str | None:
-    """The text if it is UTF-8, some damage allowed: there must be more sound multi-byte characters than broken ones."""
+    """Decode UTF-8 with some damage: valid multi-byte characters must outnumber the broken ones."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -127,11 +129,11 @@ def _decode_guessed(data: bytes) -> str:
 
 
 def looks_like(data: bytes) -> str:
-    """A few words such as "a PNG image"; empty when nothing is recognised."""
+    """Name the kind of binary file, such as "a PNG image". Empty if unknown."""
     return next((name for magic, name in _MAGIC if data.startswith(magic)), "")
 
 
 def mismatch(expected: str, data: bytes) -> str:
-    """The reason to give when `data` is not an `expected`: "not a PDF, looks like a PNG image"."""
+    """Return the reason why `data` is not an `expected`: "not a PDF, looks like a PNG image"."""
     kind = looks_like(data) or ("text" if b"\x00" not in data[:4096] and data[:4096].isascii() else "")
     return f"not {expected}, looks like {kind}" if kind else f"not {expected}"

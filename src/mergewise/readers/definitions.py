@@ -1,6 +1,6 @@
-"""Lines that begin a definition, in languages that have no parser here: by keywords, and by the shape of a function's head.
+"""Find definitions in languages without a parser here: by keywords, and by the shape of a function's head.
 
-Exact for code that is formatted as usual. Comments and strings are blanked first. Every pattern takes time linear in the line.
+Exact for conventionally formatted code. Comments and strings are blanked first. Every pattern takes time linear in the line.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Characters of a line: a program wrote a longer one.
+# Characters of a line. A longer line was written by a program.
 MAX_LINE = 2_000
 _MAX_HEAD_LINES = 12
 
@@ -27,7 +27,7 @@ _ARROW = re.compile(
     r"(?:export\s+)?(?:default\s+)?(?:const|let|var)\s+[\w$]+\s*(?::[^=]*)?=\s*(?:async\s+)?(?:function\b|[\w$]+\s*=>|\(.*=>)"
 )
 _TYPED = re.compile(r"[ \t]*(?::[^\n]*)?\s?\{")
-# No string begins with an escaped mark: else each mark of a line would be looked at from all those before it.
+# A string never begins with an escaped quote. Otherwise the search would start again from every quote of a line (quadratic).
 STRINGS = r'(?<!\\)"(?:\\.|[^"\\\n])*"|(?<!\\)\'(?:\\.|[^\'\\\n])*\''
 _SLASHED = re.compile(rf"{STRINGS}|`(?:\\.|[^`\\])*(?:`|\Z)|//[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
 _HASHED = re.compile(rf"{STRINGS}|(?<!\S)\#[^\n]*")
@@ -40,9 +40,9 @@ def _begins(words: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The beginnings of definitions in files of these suffixes.
+    """Patterns of definitions in files of these suffixes.
 
-    They match the pattern `keyword`, and with `heads` also `type name(parameters) {`.
+    A definition matches `keyword`, or with `heads` also `type name(parameters) {`.
     """
 
     suffixes: str
@@ -52,7 +52,7 @@ class Language:
     # `type name(parameters);` at the margin
     prototypes: bool = False
     arrows: bool = False
-    # marks that end a head which a keyword begins, before its line ends
+    # marks that end a keyword's head before its line ends
     bodies: tuple[str, ...] = ("{", "=>")
 
 
@@ -107,7 +107,7 @@ LANGUAGES = {suffix: language for language in _LANGUAGES for suffix in language.
 
 @dataclass(frozen=True, slots=True)
 class DefinitionHead:
-    """`text[start:end]` is the head of a definition, `indent` how far it is indented."""
+    """`text[start:end]` is the head of a definition, indented by `indent`."""
 
     start: int
     end: int
@@ -137,7 +137,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _head(lines: list[str], row: int, code: str, indent: int, language: Language) -> tuple[int, int]:
-    """The length of the head that begins in this row, and the number of its further rows; 0 if none begins."""
+    """Return the length of the head that begins in this row, and the number of its further rows. 0 without a head."""
     if language is YAML:
         return (len(code), 0) if indent == 0 and language.keyword.match(code) else (0, 0)
     if language.keyword.match(code) or (language.arrows and _ARROW.match(code)):
@@ -146,7 +146,7 @@ def _head(lines: list[str], row: int, code: str, indent: int, language: Language
 
 
 def _keyword_head(lines: list[str], row: int, code: str, indent: int, bodies: tuple[str, ...]) -> tuple[int, int]:
-    """A head that a keyword begins: its line, or the lines up to where its parameters end."""
+    """Measure a head that begins with a keyword: one line, or the lines up to the end of its parameters."""
     if code.count("(") <= code.count(")") or "(" in bodies:
         return _until_body(code, bodies), 0
     head = _head_lines(lines, row, indent)
@@ -162,7 +162,7 @@ def _head_lines(lines: list[str], row: int, indent: int) -> str:
 
 
 def _until_body(code: str, bodies: tuple[str, ...]) -> int:
-    """The length of a head on one line: up to what opens its body, where something stands after that."""
+    """Return the length of a head on one line, up to the mark that opens its body."""
     ends = (len(before) + len(mark) for before, mark, after in map(code.partition, bodies) if after.strip())
     return next(ends, len(code))
 
@@ -178,7 +178,7 @@ def _function(lines: list[str], row: int, indent: int, language: Language) -> tu
     if close < 0 or (language.arrows and words > 2):
         return 0, 0
     end = _opening(head, close + 1)
-    # where statements need no semicolon, a call may look like a head
+    # in languages without mandatory semicolons, a call may look like a head
     if language.arrows and not _TYPED.fullmatch(head, close + 1, end):
         return 0, 0
     declared = language.prototypes and indent == 0 and words and head[end : end + 1] == ";"
@@ -189,7 +189,7 @@ def _function(lines: list[str], row: int, indent: int, language: Language) -> tu
 
 
 def _opening(head: str, start: int) -> int:
-    """The end of the head whose parameters end at `start`: after the brace of its body, or before the next statement."""
+    """Return the end of the head whose parameters end at `start`: after the brace of its body, or before the next statement."""
     depth = 0
     for place in range(start, len(head)):
         sign = head[place]
@@ -202,7 +202,7 @@ def _opening(head: str, start: int) -> int:
 
 
 def _closing(head: str, start: int) -> int:
-    """The place at which the bracket of `start` is closed; -1 if it stays open, or a body or statement begins in it."""
+    """Return the offset of the bracket that closes the one at `start`, or -1 if a body or statement begins before it."""
     depth = 0
     for place in range(start, len(head)):
         sign = head[place]

@@ -1,9 +1,9 @@
 """DOCX: the body of a Word document in order, Transitional or Strict.
 
-The XML is walked by local names, which the two dialects share (python-docx reads one of them, and skips text boxes and
-content controls). Read: headings by their style, its ancestors or their outline level, with automatic numbers; lists; tables;
-text boxes, footnotes and endnotes after the paragraph they hang on; formulas as linear text. Left out: headers and
-footers, comments, deleted and hidden text, pictures, charts.
+The XML is walked by local names, which both dialects share (python-docx reads only one of them, and skips text boxes and content
+controls). Read: headings by their style, its ancestors or their outline level, with automatic numbers; lists; tables; text
+boxes, footnotes and endnotes after their paragraph; formulas as linear text. Left out: headers and footers, comments, deleted
+and hidden text, pictures, charts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from mergewise.readers.xml import attribute, children, first, local, value
 from mergewise.types import FileMetadata
 
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
-_GONE = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
+_SKIPPED = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
 _FLOATING = frozenset({"txbxContent", "footnoteReference", "endnoteReference"})
 _USED = frozenset({"styles", "numbering", "footnotes", "endnotes"})
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A paragraph style with what it inherits. `level` is the level of its headings (0: the title), None for other text."""
+    """A paragraph style with inherited values. `level` is its heading level (0: the title), or None for other text."""
 
     level: int | None = None
     list_id: str = ""
@@ -40,7 +40,7 @@ class Style:
 
 @dataclass(slots=True)
 class Package:
-    """The parts that text comes from. `notes` maps ("footnote", id) and ("endnote", id) to elements."""
+    """The parts with text. `notes` maps ("footnote", id) and ("endnote", id) to elements."""
 
     body: Any
     styles: dict[str, Style]
@@ -48,7 +48,7 @@ class Package:
     notes: dict[tuple[str, str], Any]
     title: str
     metadata: FileMetadata
-    # Added to the level of headings: 1 once a title has been read, which is level 1.
+    # added to heading levels: 1 after the title, which is level 1
     shift: int = 0
 
 
@@ -75,7 +75,7 @@ def _open(data: bytes) -> Package:
 
 
 def _related_parts(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
-    """The names of the parts that are related to `source`, by the last word of the relation's type."""
+    """Map the last word of each relation's type to the name of the part that is related to `source`."""
     folder, name = posixpath.split(source)
     relations = part(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
     parts: dict[str, str] = {}
@@ -93,7 +93,7 @@ def _notes(parts: Any) -> dict[tuple[str, str], Any]:
 
 
 def _styles(root: Any) -> dict[str, Style]:
-    """The styles by their ids, each after the one that it is based on; styles in a circle are based on nothing."""
+    """Resolve styles by id, each after the style it is based on. A circular chain inherits nothing."""
     raw = {attribute(style, "styleId"): style for style in children(root, "style")}
     styles: dict[str, Style] = {}
     for name in raw:
@@ -131,7 +131,7 @@ def _outline_level(properties: Any) -> int | None:
 
 
 def _blocks_in(parent: Any) -> Iterator[Any]:
-    """The paragraphs, tables, rows and cells of `parent`, out of the controls and revisions that wrap them."""
+    """Yield the paragraphs, tables, rows and cells of `parent`, unwrapped from controls and revisions."""
     for child in parent:
         name = local(child)
         if name in ("p", "tbl", "tr", "tc"):
@@ -198,7 +198,7 @@ def _cell(cell: Any, package: Package) -> Cell:
 
 
 def _flat(container: Any, package: Package) -> str:
-    """Everything in a cell, nested tables and text boxes included, as one line."""
+    """Return everything in a cell, including nested tables and text boxes, as one line."""
     parts: list[str] = []
     for block in _blocks_in(container):
         if local(block) == "p":
@@ -224,25 +224,25 @@ def _pieces(element: Any) -> Iterator[str]:
             yield "-"
         elif name == "oMath":
             yield " " * (local(child.getprevious()) == "oMath") + formula(child)
-        elif name not in _GONE and name not in _FLOATING:
-            # of hidden runs nothing is text
+        elif name not in _SKIPPED and name not in _FLOATING:
+            # hidden runs are not text
             vanish = first(child, "rPr", "vanish") if name == "r" else None
             if vanish is None or attribute(vanish, "val") in ("0", "false", "off"):
                 yield from _pieces(child)
 
 
 def _floating(element: Any, package: Package) -> Iterator[Any]:
-    """The text boxes and notes that hang on a paragraph; they are no part of its text."""
+    """Yield the text boxes and notes that are attached to a paragraph. They are not part of its text."""
     for child in element:
         name = local(child)
         if name == "txbxContent":
             yield child
         elif name in _FLOATING:
-            # each note once: one may refer to itself, or a thousand times to a long one
+            # each note only once: a note may refer to itself, or be referred to a thousand times
             note = package.notes.pop((name.removesuffix("Reference"), attribute(child, "id")), None)
             if note is not None:
                 yield note
-        elif name not in _GONE:
+        elif name not in _SKIPPED:
             yield from _floating(child, package)
 
 
@@ -273,7 +273,7 @@ def _formula_text(element: Any, name: str) -> str:
 
 
 def _formula_part(element: Any, name: str) -> str:
-    """A part of a formula, in brackets unless it is one character, number or name, or has brackets already."""
+    """Return a part of a formula. Brackets are added unless it has them, or is one character, number or name."""
     text = _formula_text(element, name).strip()
     bracketed = text[:1] == "(" and text.find(")") == len(text) - 1
     return text if len(text) <= 1 or text.isalnum() or bracketed else f"({text})"

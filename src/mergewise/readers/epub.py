@@ -1,7 +1,7 @@
 """EPUB: the chapters in reading order, each read as HTML; title and metadata from the package file.
 
-A chapter without a heading gets its name in the table of contents. Left out: the cover, the table of contents itself, and
-what is not in the reading order. Protected books are refused.
+A chapter without a heading gets its name from the table of contents. Left out: the cover, the table of contents itself, and
+files outside the reading order. Protected books are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def read_epub(data: bytes) -> Parsed:
         if package is None:
             raise ReadError("damaged EPUB: its package file is missing")
         folder = posixpath.dirname(name)
-        # each once: a reading order may lead in a circle
+        # each only once: a reading order may be circular
         chapters = list(dict.fromkeys(_chapters(package, folder)))
         _refuse_protected(archive, chapters)
         names = _contents(archive, package, folder)
@@ -48,7 +48,7 @@ def _package_name(archive: zipfile.ZipFile) -> str:
 
 
 def _chapters(package: Any, folder: str) -> Iterator[str]:
-    """The files of the reading order, without the table of contents."""
+    """Yield the files of the reading order, without the table of contents."""
     items = {item.get("id"): item for item in children(first(package, "manifest"), "item")}
     order = [items.get(entry.get("idref")) for entry in children(first(package, "spine"), "itemref")]
     for item in order[:_MAX_CHAPTERS]:
@@ -65,14 +65,14 @@ def _path(folder: str, href: str) -> str:
 
 
 def _refuse_protected(archive: zipfile.ZipFile, chapters: list[str]) -> None:
-    """Fonts may be scrambled, which does no harm; chapters may not."""
+    """Raise ReadError if chapters are encrypted. Scrambled fonts do no harm."""
     references = descendants(part(archive, "META-INF/encryption.xml"), "CipherReference")
     if not {unquote(reference.get("URI") or "") for reference in references}.isdisjoint(chapters):
         raise ReadError("protected against copying (DRM)")
 
 
 def _contents(archive: zipfile.ZipFile, package: Any, folder: str) -> dict[str, str]:
-    """The names of the chapters in the table of contents, by file: of EPUB 3, else of EPUB 2."""
+    """Map files to chapter names of the table of contents (EPUB 3, else EPUB 2)."""
     items = children(first(package, "manifest"), "item")
     tables = (item for item in items if _is_nav(item) or item.get("media-type") == "application/x-dtbncx+xml")
     names: dict[str, str] = {}
@@ -99,7 +99,7 @@ def _chapter(archive: zipfile.ZipFile, path: str, name: str, builder: Builder) -
     try:
         parsed = read_html(data)
     except ReadError:
-        # a page of pictures
+        # a page of pictures has no text
         return
     if parsed.text.strip():
         if not parsed.outline:

@@ -1,8 +1,8 @@
-"""What a text file says of itself at its very beginning: in front matter, or in a header block.
+"""Metadata at the beginning of a text file: front matter, or a header block.
 
-Front matter is a block of YAML between `---` lines or of TOML between `+++` lines, as in Markdown. Its values stay as they are
-spelt (`1.10` is no number, `no` is no boolean): of YAML only the structure counts. Lists are joined by commas, tables inside
-tables left out. A header block is lines `Name: value`, as in PEPs, letters and some Markdown.
+Front matter is a block of YAML between `---` lines or of TOML between `+++` lines, as in Markdown. YAML values keep their
+spelling (`1.10` is not a number, `no` is not a boolean). Lists are joined by commas, nested tables are dropped. A header block
+has lines `Name: value`, as in PEPs, letters and some Markdown.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?")
 _MAX_SOURCE = 50_000
 _MAX_ITEMS = 100
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9]*(?:[ _-][A-Za-z0-9]+){0,2}):(?:[ \t]+(.*))?")
-_TELLING = (TEXT_KEYS | DATE_KEYS | {"title", "pep", "year"}) - {"description"}
+_DOCUMENT_KEYS = (TEXT_KEYS | DATE_KEYS | {"title", "pep", "year"}) - {"description"}
 _MAX_HEADER_LINES = 200
 
 
 def yaml_pairs(source: str) -> Pairs:
-    """The keys of a YAML block with their values; of a block that is no YAML, the lines that look like `key: value`."""
+    """Return the keys and values of a YAML block. If it is invalid YAML, return its lines that look like `key: value`."""
     import yaml
 
     source = source[:_MAX_SOURCE]
@@ -43,7 +43,7 @@ def yaml_pairs(source: str) -> Pairs:
 
 
 def toml_block(text: str) -> tuple[str, int]:
-    """The source of a TOML block at the beginning of a text, and where the text goes on after it."""
+    """Return the source of a TOML block at the beginning of a text, and the offset of the text after it."""
     match = _TOML.match(text)
     return (match[1], match.end()) if match else ("", 0)
 
@@ -67,7 +67,7 @@ def _toml_value(value: object) -> object:
 
 
 def _node_value(key: str, node: Any) -> object:
-    """A YAML node's value: a scalar, or the scalars of a list in a row; of people in a list, their names."""
+    """Return a YAML node's value: a scalar, the joined scalars of a list, or the names of a list of people."""
     if node.id == "scalar":
         if node.tag.endswith(":null"):
             return None
@@ -79,7 +79,7 @@ def _node_value(key: str, node: Any) -> object:
 
 
 def _name_in(node: Any) -> str:
-    """The field `name` of a YAML mapping."""
+    """Return the field `name` of a YAML mapping."""
     if node.id != "mapping":
         return ""
     fields = {key.value: value.value for key, value in node.value if value.id == "scalar"}
@@ -87,7 +87,7 @@ def _name_in(node: Any) -> str:
 
 
 def typed_value(key: str, value: str) -> MetadataValue:
-    """A value that is written without quotation marks: true or false, a number, or text; of some keys always text."""
+    """Parse an unquoted value as boolean, number or text. The values of some keys are always text."""
     if key_of(key) in TEXT_KEYS or "version" in key.lower():
         return value
     if value in ("true", "false"):
@@ -97,10 +97,10 @@ def typed_value(key: str, value: str) -> MetadataValue:
 
 
 def header_pairs(text: str) -> Pairs:
-    """The fields of the header block that `text` begins with, empty where it begins otherwise.
+    """Return the fields of the header block at the beginning of `text`, or an empty list without one.
 
-    A block is at least two fields that end with a blank line, and two of its names are ones that say what a document is:
-    "Note: ..." and "Warning: ..." are no header.
+    A header block has at least two fields and ends with a blank line. At least two of its names must be usual for documents, so
+    that "Note: ..." and "Warning: ..." do not count.
     """
     pairs: list[tuple[str, str]] = []
     for row, line in enumerate(text.lstrip("\n").split("\n")):
@@ -115,11 +115,11 @@ def header_pairs(text: str) -> Pairs:
             pairs.append((match[1], match[2] or ""))
         else:
             return []
-    telling = {key_of(name) for name, _ in pairs} & _TELLING
-    return [(name, field_value(name, value)) for name, value in pairs] if len(telling) >= 2 else []
+    known_keys = {key_of(name) for name, _ in pairs} & _DOCUMENT_KEYS
+    return [(name, field_value(name, value)) for name, value in pairs] if len(known_keys) >= 2 else []
 
 
 def title_in(pairs: Pairs) -> str:
-    """The title among header fields; an e-mail's is its subject."""
+    """Return the title among header fields, or the subject of an e-mail."""
     fields = {name.lower(): str(value) for name, value in pairs}
     return fields.get("title", "").strip() or fields.get("subject", "").strip()

@@ -5,8 +5,8 @@ The main content is chosen in three steps:
 2. The main content is the page's `main`, its one large `article`, or the innermost container with most of the text outside links.
 3. Blocks in it that call themselves side matter are left out, and so are lists of links.
 
-On small pages such guesses do harm: steps 2 and 3 are undone when they lose half of the text. Style sheets and scripts are not
-read, so what they hide or load is unknown.
+On small pages such guesses do harm: steps 2 and 3 are undone if they lose half of the text. Style sheets and scripts are not
+read, so elements that they hide or load are unknown.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECAS
 _WORDS = re.compile(r"[A-Z]?[a-z]+")
 _FOOTNOTE_MARK = re.compile(r"\[?\s*[\w*†‡]{1,4}\s*\]?")
 
-# Titles that count where the page's own `title` is none, the best first.
+# Titles to use if the page's own `title` is unusable, best first.
 _TITLES = ("og_title", "citation_title", "dc_title", "twitter_title")
 _META_KEYS = TEXT_KEYS - {"type"} | frozenset(_TITLES)
 
 _SMALL_PAGE = 5_000  # characters
-# Characters of a table's cell: no cell with data is longer.
+# Characters of a table cell. Cells with data are shorter.
 _LAYOUT_CELL = 1_000
 _MANY_LINKS = 6
 
 
 class PlainLines:
-    """The blocks of one list item or table cell, as plain lines."""
+    """Blocks of one list item or table cell, as plain lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -88,7 +88,7 @@ class PlainLines:
 
 
 def read_html(data: bytes, charset: str = "") -> Parsed:
-    """The page in `data`. `charset` is the encoding that its sender declares; it goes before the page's own."""
+    """Read a page. `charset` is the encoding that its sender declares. It takes precedence over the page's own."""
     body, title, metadata = _parse(data, charset)
     weights = _weigh(body, _is_never)
     root = _main(body, weights)
@@ -104,12 +104,12 @@ def read_html(data: bytes, charset: str = "") -> Parsed:
 
 
 def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
-    """The body element, the title and the metadata."""
+    """Return the body element, the title and the metadata."""
     from lxml import etree, html
 
     declared = _CHARSET.search(data[:4096])
     text = _DECLARATION.sub("", decode(data, charset or (declared[1].decode("ascii") if declared else "")))
-    # Without huge_tree, libxml2 drops in silence what is nested more than 256 deep. HTML has no entities to expand.
+    # Without huge_tree, libxml2 silently drops elements nested more than 256 deep. HTML has no entities to expand.
     parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         document = html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
@@ -120,12 +120,12 @@ def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
     titles = [document.findtext("head/title") or "", *(value for name, value in pairs if name in _TITLES)]
     title = next((title for title in map(real_title, titles) if title), "")
     title = one_line(title)
-    telling = ((name, value) for name, value in pairs if name not in _TITLES and one_line(value) != title)
-    return (document if body is None else body), title, metadata_from(telling)
+    informative = ((name, value) for name, value in pairs if name not in _TITLES and one_line(value) != title)
+    return (document if body is None else body), title, metadata_from(informative)
 
 
 def _meta(document: Any) -> list[tuple[str, str]]:
-    """The names and contents of the page's `meta` elements, and its language."""
+    """Return the names and contents of the page's `meta` elements, and its language."""
     metas = list(document.iter("meta"))
     keys = [key_of(e.get("name") or e.get("property") or e.get("itemprop") or "") for e in metas]
     pairs = [(key, element.get("content") or "") for key, element in zip(keys, metas, strict=True) if key in _META_KEYS]
@@ -135,13 +135,13 @@ def _meta(document: Any) -> list[tuple[str, str]]:
 def _render(body: Any, root: Any, skip: Callable[[Any], bool]) -> Parsed:
     builder = Builder()
     if root is not body and next(root.iter("h1"), None) is None:
-        _lost_title(body, skip, builder)
+        _title_outside(body, skip, builder)
     _Flow(builder, skip).run(root)
     return builder.build()
 
 
-def _lost_title(body: Any, skip: Callable[[Any], bool], builder: Builder) -> None:
-    """Adds the page's one top heading, which stands outside the main content."""
+def _title_outside(body: Any, skip: Callable[[Any], bool], builder: Builder) -> None:
+    """Add the page's only top heading if it is outside the main content."""
     titles = list(body.iter("h1"))
     if len(titles) == 1:
         chain = [titles[0], *titles[0].iterancestors()]
@@ -149,7 +149,7 @@ def _lost_title(body: Any, skip: Callable[[Any], bool], builder: Builder) -> Non
             builder.heading(1, _flat(titles[0], skip))
 
 
-# --- what counts -------------------------------------------------------------------------------------------------
+# --- main content ------------------------------------------------------------------------------------------------
 
 
 def _is_never(element: Any) -> bool:
@@ -162,7 +162,7 @@ def _is_never(element: Any) -> bool:
     )
 
 
-# The characters of text of each element, and how many of them stand in links.
+# Number of characters of each element, and the number of them in links.
 Weights = dict[Any, tuple[int, int]]
 
 
@@ -204,7 +204,7 @@ def _main(body: Any, weights: Weights) -> Any:
 
 
 def _descend(element: Any, weights: Weights) -> Any:
-    """The innermost container that still holds nine tenths of the prose of each container around it."""
+    """Return the innermost container with nine tenths of the prose of each container around it."""
     prose = _prose(element, weights)
     inner = (c for c in element if c.tag in _CONTAINERS and 10 * _prose(c, weights) >= 9 * prose)
     child = next(inner, None)
@@ -231,7 +231,7 @@ def _is_side_matter(element: Any, weights: Weights, root: Any) -> bool:
 
 
 class _Flow:
-    """Walks elements in order: inline text gathers until a block begins or ends, then goes out as a paragraph."""
+    """A walk over elements in order. Inline text is collected until a block begins or ends, and then written as a paragraph."""
 
     def __init__(self, sink: Builder | PlainLines, skip: Callable[[Any], bool]) -> None:
         self._sink = sink
@@ -312,7 +312,7 @@ class _Flow:
 
 
 def _is_layout(table: Any, cells: list[list[Any]]) -> bool:
-    """Whether a table only lays out the page: it has one cell a row, or cells as long as a page."""
+    """Tell whether a table only lays out the page: it has one cell a row, or cells as long as a page."""
     if table.get("role") in ("presentation", "none") or all(len(row) < 2 for row in cells):
         return True
     return any(len(one_line(cell.text_content())) > _LAYOUT_CELL for row in cells for cell in row)
@@ -323,7 +323,7 @@ def _opens_with_list(item: Any) -> bool:
 
 
 def _is_footnote_mark(element: Any) -> bool:
-    """Whether the element is `<sup><a href="#note-1">[1]</a></sup>` or the like: nobody reads it aloud in a sentence."""
+    """Tell whether the element is a footnote mark, such as `<sup><a href="#note-1">[1]</a></sup>`, and no part of the text."""
     targets = [link.get("href") or "" for link in element.iter("a")] if element.tag == "sup" else []
     leads_within = len(targets) == 1 and targets[0].startswith("#")
     return leads_within and _FOOTNOTE_MARK.fullmatch(element.text_content().strip()) is not None

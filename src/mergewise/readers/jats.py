@@ -1,9 +1,9 @@
 """JATS, the XML of journal articles (also PubMed Central's .nxml).
 
-Read: title, abstracts, keywords, the sections of the body and of the back matter (acknowledgements, appendices, notes),
-tables, captions of figures and tables, and formulas as far as they are text. Left out: the reference list (a search
-would find titles instead of findings), affiliations, footnotes of the front, peer-review letters (`sub-article`).
-Entities are never expanded from a DTD; the named characters of HTML are known.
+Read: title, abstracts, keywords, the sections of the body and of the back matter (acknowledgements, appendices, notes), tables,
+captions of figures and tables, and formulas as far as they are text. Left out: the reference list (a search would find titles
+instead of findings), affiliations, footnotes of the front, peer-review letters (`sub-article`). Entities of a DTD are never
+expanded. HTML's named characters are known.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _metadata(article: Any) -> FileMetadata:
     meta = first(front, "article-meta")
     ids = {element.get("pub-id-type"): _text(element) for element in descendants(front, "article-id")}
     dates = sorted(filter(None, map(_date, descendants(front, "pub-date"))))
-    # the earliest, since the printed issue may come a year later
+    # the earliest date, since the printed issue may come a year later
     published = dates[0] if dates else ""
     full = next((date for date in dates if date.startswith(published) and len(date) == 10), published)
     words = [_text(word) for group in children(meta, "kwd-group") for word in children(group, "kwd")]
@@ -107,7 +107,7 @@ def _section(section: Any, builder: Builder, level: int) -> None:
 
 
 def _blocks(parent: Any, builder: Builder, level: int) -> None:
-    """Every child of `parent` as a block; sections among them have the heading level `level`."""
+    """Write every child of `parent` as a block. Sections get the heading level `level`."""
     for child in parent:
         name = local(child)
         if name in _SKIPPED:
@@ -118,7 +118,7 @@ def _blocks(parent: Any, builder: Builder, level: int) -> None:
             builder.paragraph(_caption(child))
             _blocks(child, builder, level)
         elif name == "p":
-            # in JATS a paragraph may hold lists, figures and tables: they are written after its text
+            # a JATS paragraph may contain lists, figures and tables: they are written after its text
             builder.paragraph(_text(child, without=_FLOATS))
             _blocks(children(child, *_FLOATS), builder, level)
         elif name in ("list", "def-list"):
@@ -142,7 +142,7 @@ def _list(element: Any, builder: Builder, depth: int) -> None:
 
 
 def _caption(element: Any) -> str:
-    """Label, title and text of a figure, table or box in one paragraph."""
+    """Return label, title and text of a figure, table or box as one paragraph."""
     caption = first(element, "caption")
     parts = [first(element, "label"), *(() if caption is None else caption)]
     return " ".join(filter(None, map(_text, parts)))
@@ -150,7 +150,7 @@ def _caption(element: Any) -> str:
 
 def _table(wrap: Any, builder: Builder) -> None:
     builder.paragraph(_caption(wrap))
-    # what stands in a table that stands in a cell is part of that cell's text
+    # a table inside a cell is part of the cell's text
     for table in _outermost(wrap, "table"):
         rows = [children(row, "td", "th") for row in _outermost(table, "tr")]
         builder.table(fill_grid([[Cell.of(_text(c), c.get("colspan"), c.get("rowspan")) for c in row] for row in rows]))
@@ -159,7 +159,7 @@ def _table(wrap: Any, builder: Builder) -> None:
 
 
 def _outermost(element: Any, name: str) -> Iterator[Any]:
-    """The elements of this name below `element`, without those that stand in another of them."""
+    """Yield the elements of this name below `element` that are not nested in each other."""
     for child in element:
         if local(child) == name:
             yield child
@@ -176,10 +176,10 @@ def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
     for child in element:
         name = local(child)
         if name == "":
-            # an entity that was not expanded: `&alpha;`
+            # an unexpanded entity, such as `&alpha;`
             yield unescape(child.text or "")
         elif name == "alternatives":
-            # renderings of one formula: MathML if there is any, else the first that has text
+            # renderings of one formula: prefer MathML, else the first with text
             ranked = sorted(child, key=lambda rendering: local(rendering) != "math")
             yield next(filter(None, (_tex(r) if local(r) == "tex-math" else _text(r) for r in ranked)), "")
         elif name == "tex-math":
@@ -192,6 +192,6 @@ def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
 
 
 def _tex(element: Any) -> str:
-    """The formula of a `tex-math`, which usually comes as a whole LaTeX document."""
+    """Return the formula of a `tex-math`, which is usually wrapped in a whole LaTeX document."""
     source = "".join(element.itertext())
     return source.split(r"\begin{document}", 1)[-1].partition(r"\end{document}")[0]

@@ -1,10 +1,10 @@
-"""E-mail: a message (.eml) or a box of them (.mbox). The subject is the heading; sender, recipients and date stand below it.
+"""E-mail: a message (.eml) or a mailbox (.mbox). The subject is the heading, followed by sender, recipients and date.
 
-A message is read as its plain text, else as its HTML, like any page. Quoted lines keep their `>`, which says that somebody else
-wrote them. Attachments are named, not read.
+The plain text of a message is read, or else its HTML, like any page. Quoted lines keep their `>`, which marks text of somebody
+else. Only the names of attachments are read.
 
-The time of the standard library's parser of addresses and parameters grows with the square of a field, or worse. It gets fields
-up to a length; those of messages are then unfolded here, and those that describe a part are cut.
+The standard library's parser of addresses and parameters takes time quadratic in the length of a field, or worse. It only gets
+short fields. Longer fields of a message are unfolded here, and longer fields of a part are cut.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\n(?=[A-Za-z][A-Za-z0-9-]*:|
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "return-path", "mime-version")
 _MAX_MESSAGES = 100_000
-# The parser compares each line with the bounds of all parts that are open.
+# The parser compares each line with the boundaries of all open parts.
 _MAX_CHECKS = 5_000_000
 _BOUND = re.compile(rb"boundary[*0\s]*=", re.IGNORECASE)
-# Characters of a field that the parser gets: in the worst shape they take it 50 ms.
+# Characters of a field for the parser. The worst field of this length takes 50 ms.
 _MAX_FIELD = 1_000
-# White space between two encoded words is none of the text.
+# White space between two encoded words is not part of the text.
 _ENCODED_WORD = re.compile(r"=\?[^?\s]{1,60}\?[bq]\?[^?\s]{0,1000}\?=(?:\s+(?==\?))?", re.IGNORECASE)
 
 
 class _BoundedFields(EmailPolicy):
-    """The parser's default policy, with bounds on what is parsed."""
+    """The parser's default policy, with limits on the length of parsed fields."""
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
         if len(value) <= _MAX_FIELD or name.lower().startswith("content-"):
@@ -48,12 +48,12 @@ class _BoundedFields(EmailPolicy):
 
 @lru_cache(256)
 def _parsed_field(name: str, value: str) -> Any:
-    """A field as the library parses it; it would parse it again for every question about a part."""
+    """Parse a field once. The library would parse it again for every question about a part."""
     return policy.default.header_fetch_parse(name, value)
 
 
 def _unfold(value: str) -> str:
-    """The text of a field, encoded words decoded; the rest of its syntax stays as it is."""
+    """Unfold a field and decode its encoded words. Its other syntax stays."""
     text = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return _ENCODED_WORD.sub(lambda word: _word_text(word[0]), one_line(text))
 
@@ -80,7 +80,7 @@ def read_eml(data: bytes) -> Parsed:
 def read_mbox(data: bytes) -> Parsed:
     starts = [match.end() for match in _FROM_LINE.finditer(data)]
     if not starts or not data.startswith(b"From "):
-        raise ReadError(mismatch("a box of e-mail", data))
+        raise ReadError(mismatch("a mailbox", data))
     if len(starts) > _MAX_MESSAGES:
         raise ReadError(f"more than {_MAX_MESSAGES} messages: split it")
     ends = [data.rfind(b"From ", 0, start) for start in starts[1:]]
@@ -92,7 +92,7 @@ def read_mbox(data: bytes) -> Parsed:
 
 def _message(data: bytes) -> EmailMessage:
     if len(_BOUND.findall(data)) * data.count(b"\n") > _MAX_CHECKS:
-        raise ReadError("a message of too many parts")
+        raise ReadError("a message with too many parts")
     message = message_from_bytes(data, policy=_BoundedFields())
     assert isinstance(message, EmailMessage)
     return message
@@ -121,11 +121,11 @@ def _body(message: EmailMessage, builder: Builder) -> None:
 
 
 def _field(message: EmailMessage, name: str) -> str:
-    """A header's text. The parser of the standard library raises on some broken ones."""
+    """Return a header's text. The standard library's parser raises on some broken headers."""
     try:
         return one_line(str(message.get(name, "")))
     except Exception:
-        # whatever a hostile header makes it raise, the rest of the message can be read
+        # whatever a hostile header raises, the rest of the message is readable
         return ""
 
 

@@ -1,6 +1,6 @@
 """Markdown: the source is the text; headings come from a CommonMark parser.
 
-Headings inside quotes and list items do not divide the document, and are no part of the outline. Front matter (YAML between
+Headings inside quotes and list items do not divide the document, and are left out of the outline. Front matter (YAML between
 `---`, TOML between `+++`) or a header block gives title and metadata, and stays in the text.
 """
 
@@ -39,7 +39,7 @@ def parse_markdown(text: str) -> Parsed:
     inline = MarkdownIt("commonmark")
     references: dict[str, Any] = {}
     toml, skipped = toml_block(text)
-    # line breaks alone before the end of the front matter: offsets and line numbers stay
+    # front matter is replaced by empty lines, so that line numbers stay valid
     tokens = blocks.parse("\n" * text.count("\n", 0, skipped) + text[skipped:], references)
     outline = tuple(_headings(text, tokens, inline, references))
     yaml = yaml_pairs(tokens[0].content) if tokens and tokens[0].type == "front_matter" else []

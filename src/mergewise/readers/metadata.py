@@ -1,7 +1,7 @@
-"""Metadata in one vocabulary for all formats: what a file calls `dc:creator`, `Authors` or `article:author` is `author`.
+"""Metadata in one vocabulary for all formats: `dc:creator`, `Authors` and `article:author` all become `author`.
 
-Keys are lower-case identifiers. Dates are ISO days ("2020-05-01", or "2020-05" and "2020" where no more is known), so that
-they compare as text. The keys of the vocabulary hold text, since one index holds one type a key; `year` is a number.
+Keys are lower-case identifiers. Dates are ISO dates ("2020-05-01", "2020-05" or "2020"), so that they compare as text. The keys
+of the vocabulary hold text, since an index has one type per key. Only `year` is a number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TEXT_KEYS = frozenset(
 )
 DATE_KEYS = frozenset({"date", "modified"})
 ADDING_KEYS = frozenset({"author", "keywords"})
-"""Keys whose several values stand together, joined by commas."""
+"""Keys that collect several values, joined by commas."""
 _SPELLINGS = {
     "author": (
         "authors creator creators dc_creator dcterms_creator by byline writer from article_author citation_author autor"
@@ -56,10 +56,10 @@ _RUBBISH = frozenset(
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 
-# Ways to find a date, in the order in which they are tried; d, m, n and y are day, month, the month's name, and year.
+# Patterns of dates, in the order they are tried; d, m, n and y are day, month, the month's name, and year.
 _DATES = (
     (re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?![-\d]|[./]\d)").match, "ymd"),
-    # of a PDF
+    # in a PDF
     (re.compile(r"D:(\d{4})(\d{2})?(\d{2})?").match, "ymd"),
     (re.compile(r"\b(\d{4})[/.](\d{1,2})[/.](\d{1,2})\b").search, "ymd"),
     (re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})\b").search, "dmy"),
@@ -77,14 +77,14 @@ _MONTHS = MONTH_OF | {"maerz": 3, "okt": 10, "dez": 12}
 
 
 def key_of(name: str) -> str:
-    """The key for what a file calls `name`; empty where nothing usable is left."""
+    """Return the key of a field name, or an empty string if nothing usable is left."""
     key = _NOT_WORD.sub("_", name.lower().strip()).strip("_")
     key = _KEYS.get(key, key).lstrip("0123456789_")
     return key if len(key) <= _MAX_KEY else ""
 
 
 def iso_date(text: str) -> str:
-    """The day, month or year that `text` names, as ISO writes it; empty where it names none."""
+    """Return the day, month or year in `text` as an ISO date, or an empty string without one."""
     text = one_line(text)
     for find, order in _DATES:
         if match := find(text):
@@ -113,9 +113,9 @@ def _iso(parts: Mapping[str, str | None]) -> str:
 
 
 def metadata_from(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
-    """The metadata among `pairs` of names and values. The first of several values counts, but keywords and authors add up.
+    """Return the metadata among `pairs` of names and values. The first value of a key counts; keywords and authors add up.
 
-    Left out are empty values, dates that name no day, month or year, and what stands in for an author who was not named.
+    Empty values, unreadable dates and placeholders for an author are left out.
     """
     metadata: dict[str, MetadataValue] = {}
     for name, raw in pairs:
@@ -132,7 +132,7 @@ def metadata_from(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
 
 
 def field_value(name: str, text: str) -> MetadataValue:
-    """The value of a header field: text, or a whole number in fields of an order, such as a year or a PEP's number."""
+    """Return the value of a header field: a whole number in numeric fields, such as a year or the number of a PEP, else text."""
     whole = key_of(name) in ("year", "pep", "rfc", "number", "weight", "order") and _WHOLE.fullmatch(text.strip())
     return int(text) if whole else text
 

@@ -1,6 +1,6 @@
-"""Notebooks (.ipynb): Markdown cells as Markdown, code cells fenced, and what they printed, up to a bound. No pictures.
+"""Notebooks (.ipynb): Markdown cells as Markdown, code cells fenced, and their printed output up to a limit. No pictures.
 
-The format is plain JSON, and four of its fields matter; nbformat would bring a validator of schemas for them.
+The format is plain JSON, and four of its fields matter. nbformat would add a validator of schemas for them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from mergewise.readers.decoding import decode
 from mergewise.readers.markdown import parse_markdown
 from mergewise.readers.metadata import metadata_from
 
-# Characters of a cell's output.
+# characters of a cell's output
 MAX_OUTPUT = 2_000
-# No other picture begins within one: so each character is looked at twice at most.
+# A match contains no second `![`, so that each character is looked at twice at most.
 _EMBEDDED = re.compile(r"!\[((?:[^\]!]|!(?!\[))*+)\]\(data:(?:[^)!]|!(?!\[))*+\)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _REPR = re.compile(r"<[\w.]+ (?:object )?at 0x[0-9a-f]+>|<Figure size .*>|Figure\(.*\)")
@@ -28,7 +28,7 @@ def read_notebook(data: bytes) -> Parsed:
     try:
         notebook = json.loads(decode(data))
     except json.JSONDecodeError as error:
-        raise ReadError(f"not a notebook: line {error.lineno} is not JSON") from error
+        raise ReadError(f"not a notebook: invalid JSON in line {error.lineno}") from error
     cells = _cells(notebook)
     described = _dict(notebook.get("metadata"))
     language = _dict(described.get("kernelspec")).get("language") or _dict(described.get("language_info")).get("name")
@@ -40,7 +40,7 @@ def read_notebook(data: bytes) -> Parsed:
 
 
 def _cells(notebook: Any) -> list[dict[str, Any]]:
-    """The cells of version 4, or of the first worksheet of version 3."""
+    """Return the cells of version 4, or of the first worksheet of version 3."""
     if isinstance(notebook, dict):
         sheets = notebook.get("worksheets")
         holder = sheets[0] if isinstance(sheets, list) and sheets and isinstance(sheets[0], dict) else notebook
@@ -63,7 +63,7 @@ def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
         markdown = "\n".join(line.rstrip() for line in _EMBEDDED.sub(r"![\1]", source).split("\n"))
         builder.part(parse_markdown(decode(markdown.encode("utf-8", "replace")).strip("\n")))
     elif kind == "heading":
-        # a cell of version 3
+        # only in version 3
         level = cell.get("level")
         builder.heading(level if isinstance(level, int) and 1 <= level <= 6 else 1, source)
     elif kind == "code" and source.strip():
@@ -94,7 +94,7 @@ def _code_block(source: str, language: str) -> str:
 
 
 def _source_text(source: Any) -> str:
-    """A text, which the format also writes as a list of lines."""
+    """Return a text, which may be written as a list of lines."""
     if isinstance(source, list):
         return "".join(line for line in source if isinstance(line, str))
     return source if isinstance(source, str) else ""

@@ -1,4 +1,4 @@
-"""The numbers of Word's lists and headings. A DOCX does not contain them, so they are counted here as Word counts them.
+"""Numbers of Word's lists and headings. A DOCX does not contain them, so we count as Word does.
 
 Bullets of any shape are "-". Formats other than decimal, letters and Roman numerals are counted in decimal.
 """
@@ -17,7 +17,7 @@ BULLET = "-"
 _LEVEL = re.compile(r"%(\d)")
 # Word's lists have nine levels.
 _DEPTHS = frozenset("012345678")
-# Characters of a level's pattern; Word takes no more.
+# Characters of a level's pattern. Word allows no more.
 _MAX_PATTERN = 255
 
 
@@ -30,14 +30,14 @@ class Level:
 
 @dataclass(slots=True)
 class Numbering:
-    """`lists` maps a list's id to the id of its definition, under which lists share their counters."""
+    """Lists with their levels. `lists` maps a list's id to the id of its definition. Lists of one definition share counters."""
 
     lists: dict[str, str] = field(default_factory=dict)
     levels: dict[tuple[str, int], Level] = field(default_factory=dict)
     _counts: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def next_label(self, list_id: str, depth: int) -> str:
-        """The label of the next item of a list: "-", "3." or "2.1"; empty when there is no such list."""
+        """Return the label of a list's next item: "-", "3." or "2.1". Empty for an unknown list."""
         definition = self.lists.get(list_id)
         level = self.levels.get((definition, depth)) if definition else None
         if definition is None or level is None or level.kind == "none":
@@ -58,7 +58,7 @@ class Numbering:
 
 
 def read_numbering(root: Any) -> Numbering:
-    """`root` is the numbering part, or None."""
+    """Read the numbering part `root`, which may be None."""
     numbering = Numbering()
     for definition in children(root, "abstractNum"):
         name = attribute(definition, "abstractNumId")
@@ -75,7 +75,7 @@ def read_numbering(root: Any) -> Numbering:
 
 
 def _letters(number: int) -> str:
-    """1 is a, 26 is z, 27 is aa: Word repeats the letter."""
+    """Count as Word does: 1 is a, 26 is z, 27 is aa."""
     repeats, letter = divmod(max(number, 1) - 1, 26)
     return chr(ord("a") + letter) * (min(repeats, 9) + 1)
 

@@ -15,9 +15,11 @@ from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, descendants, first, local
 
-_GONE = frozenset({"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"})
+_SKIPPED = frozenset(
+    {"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"}
+)
 _BLOCKS = frozenset({"p", "h", "list", "table"})
-# Columns: programs write a sheet's width as one cell that is repeated a thousand times.
+# Columns. Programs write a sheet's width as one cell repeated a thousand times.
 _MAX_REPEATED = 50
 _MAX_SPACES = 100
 # Writer has ten levels of headings.
@@ -26,11 +28,11 @@ _MAX_LEVEL = 10
 
 @dataclass(slots=True)
 class Styles:
-    """The paragraph styles of titles, and the numbered list styles with the depths at which they are."""
+    """Paragraph styles of titles, and numbered list styles with their depths."""
 
     titles: set[str]
     numbered: set[tuple[str, int]]
-    # Added to the level of headings: 1 once a title has been read, which is level 1.
+    # added to heading levels: 1 after the title, which is level 1
     shift: int = 0
 
 
@@ -78,13 +80,13 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
             _list(child, builder, styles, depth=0)
         elif name == "table":
             builder.table(fill_grid([_cells(row) for row in _rows(child)]))
-        elif name not in _GONE:
+        elif name not in _SKIPPED:
             # a section, an index, a frame
             _blocks(child, builder, styles)
 
 
 def _list(element: Any, builder: Builder, styles: Styles, depth: int, name: str = "") -> None:
-    # a list in a list takes over the style
+    # a nested list inherits the style
     name = attribute(element, "style-name") or name
     numbered = (name, depth + 1) in styles.numbered
     for number, item in enumerate(children(element, "list-item", "list-header"), start=1):
@@ -115,23 +117,23 @@ def _cells(row: Any) -> list[Cell]:
 
 
 def _count(element: Any, name: str) -> int:
-    """An attribute that is a number; 1 where it is missing or none."""
+    """Return a numeric attribute, or 1 if it is missing or invalid."""
     return whole_number(attribute(element, name), 1)
 
 
 def _flat(container: Any) -> str:
-    """Everything in a cell as one line."""
+    """Return everything in a cell as one line."""
     parts = (_text(child) if local(child) in ("p", "h") else _flat(child) for child in container)
     return " ".join(text for text in map(one_line, parts) if text)
 
 
 def _floating(element: Any, builder: Builder, styles: Styles) -> None:
-    """Write the notes and frames that hang on a paragraph; they are no part of its text."""
+    """Write the notes and frames that are attached to a paragraph. They are not part of its text."""
     for child in element:
         name = local(child)
         if name in ("note-body", "text-box"):
             _blocks(child, builder, styles)
-        elif name not in _GONE and name not in _BLOCKS:
+        elif name not in _SKIPPED and name not in _BLOCKS:
             _floating(child, builder, styles)
 
 
@@ -149,6 +151,6 @@ def _pieces(element: Any) -> Iterator[str]:
             yield " "
         elif name == "line-break":
             yield "\n"
-        elif name and name not in _GONE and name not in ("note", "frame", "custom-shape"):
+        elif name and name not in _SKIPPED and name not in ("note", "frame", "custom-shape"):
             yield from _pieces(child)
         yield child.tail or ""

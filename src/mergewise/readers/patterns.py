@@ -1,11 +1,11 @@
-"""Patterns of paths that say which files of a folder are read, in the manner of a `.gitignore`.
+"""Patterns that select the files of a folder, similar to `.gitignore`.
 
-- `*`, `?` and `[a-z]` stand for characters of one name, `**` for any number of folders.
-- A pattern without a slash means names at any depth: `*.log`, `drafts`.
-- One with a slash counts from the folder that is searched, or from where that folder is named from: of `docs`,
-  `2019/*.md` and `docs/2019/*.md` mean the same.
-- A slash at the end means folders alone: `drafts/`.
-- With a folder goes all that it holds.
+- `*`, `?` and `[a-z]` match characters of one name, `**` any number of folders.
+- A pattern without a slash matches names at any depth: `*.log`, `drafts`.
+- A pattern with a slash is relative to the searched folder, or to the folder that its path is relative to: in `docs`,
+  `2019/*.md` and `docs/2019/*.md` match the same files.
+- A slash at the end matches only folders: `drafts/`.
+- A folder that matches includes all its content.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mergewise.errors import UsageError
 from mergewise.ranges import as_list, short_repr, text
 
 _ANY = "**"
-_HINT = "patterns are such as 'drafts/', '*.log' or '2019/**/*.md'"
+_HINT = "use a pattern such as 'drafts/', '*.log' or '2019/**/*.md'"
 
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """One pattern, as the names that it is made of. It is `anchored` where it counts from the folder."""
+    """A pattern as its names. An `anchored` pattern is relative to the folder."""
 
     names: tuple[str, ...]
     anchored: bool
@@ -32,46 +32,48 @@ class PathPattern:
 
     @classmethod
     def of(cls, written: str) -> PathPattern:
-        """Raises UsageError for a pattern that can mean nothing."""
+        """Parse a pattern. Raises UsageError if it is invalid."""
         if written.startswith("!"):
-            raise UsageError(f"the pattern {short_repr(written)} begins with !", "name by --include what is to be read")
+            raise UsageError(
+                f"invalid pattern: {short_repr(written)} (begins with !)", "use --include for files to read"
+            )
         names = [name for name in written.split("/") if name not in ("", ".")]
         if not names or ".." in names or "\0" in written:
-            raise UsageError(f"the pattern {short_repr(written)} means nothing in a folder", _HINT)
-        # two in a row say what one says, and one at the end means what a folder holds, not the folder
+            raise UsageError(f"invalid pattern: {short_repr(written)}", _HINT)
+        # `**/**` equals `**`, and a final `**` matches the content of a folder, not the folder itself
         names = [name for i, name in enumerate(names) if name != _ANY or names[i + 1 : i + 2] != [_ANY]]
         names[-1:] = ["*"] if names[-1] == _ANY else names[-1:]
         return cls(tuple(names), "/" in written.rstrip("/"), written.endswith("/"))
 
     @property
     def suffix(self) -> str:
-        """The suffix that all files have which it means by their names; empty where it says none."""
+        """Suffix of all files that match by name. Empty if the pattern has no suffix."""
         suffix = "" if self.folders_only else PurePosixPath(self.names[-1]).suffix.lower()
         return "" if any(sign in suffix for sign in "*?[") else suffix
 
-    def means(self, names: Sequence[str], *, is_folder: bool) -> bool:
-        """Whether it means the path of these names, or a folder above it.
+    def matches(self, names: Sequence[str], *, is_folder: bool) -> bool:
+        """Tell whether the pattern matches the path of these names, or a folder above it.
 
-        The places in the pattern that the names so far may have reached are followed all at once, so that the time grows with
-        the product of both lengths and no faster.
+        All places in the pattern that the names may have reached are followed at once. So the time grows only with the product of
+        both lengths.
         """
-        asked = self.names if self.anchored else (_ANY, *self.names)
+        parts = self.names if self.anchored else (_ANY, *self.names)
         reached = {0}
         for name in names[: None if is_folder or not self.folders_only else -1]:
-            reached |= {at + 1 for at in reached if asked[at] == _ANY}
-            stay = {at for at in reached if asked[at] == _ANY}
-            reached = stay | {at + 1 for at in reached - stay if fnmatchcase(name, asked[at])}
-            if len(asked) in reached:
+            reached |= {at + 1 for at in reached if parts[at] == _ANY}
+            stay = {at for at in reached if parts[at] == _ANY}
+            reached = stay | {at + 1 for at in reached - stay if fnmatchcase(name, parts[at])}
+            if len(parts) in reached:
                 return True
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class FileChoice:
-    """The files that are read: those that a pattern of `include` means, or all without one, but none that `exclude` means.
+    """Selection of files: files that match `include` (all without one), except files that match `exclude`.
 
-    A pattern of `include` that ends in a suffix, such as `*.json`, brings files of this suffix also where a folder is not
-    searched for them. Files that are named themselves are read whatever the patterns say.
+    An `include` pattern that ends in a suffix, such as `*.json`, adds files of this suffix even if folders are not searched for
+    them. Files that you name yourself are read whatever the patterns say.
     """
 
     include: tuple[PathPattern, ...] = ()
@@ -80,7 +82,7 @@ class FileChoice:
 
     @classmethod
     def of(cls, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> FileChoice:
-        """Raises UsageError for what is no pattern."""
+        """Parse patterns. Raises UsageError if one is invalid."""
         wanted, unwanted = (
             tuple(PathPattern.of(text("pattern", one)) for one in as_list("patterns", given, "give a list"))
             for given in (include, exclude)
@@ -88,17 +90,17 @@ class FileChoice:
         return cls(wanted, unwanted, frozenset(filter(None, (pattern.suffix for pattern in wanted))))
 
     def takes(self, path: Path, folder: Path, *, is_folder: bool = False) -> bool:
-        """Whether what lies at `path` in `folder` is read, or for a folder, whether it is entered."""
+        """Tell whether the file at `path` in `folder` is read. For a folder, tell whether it is searched."""
         if not (self.include or self.exclude):
             return True
         within = path.relative_to(folder).parts
         named = (*(part for part in folder.parts if part != folder.anchor), *within)
 
-        def is_meant(patterns: Iterable[PathPattern]) -> bool:
+        def is_matched(patterns: Iterable[PathPattern]) -> bool:
             readings = ((p, names) for p in patterns for names in ((within, named) if p.anchored else (within,)))
-            return any(pattern.means(names, is_folder=is_folder) for pattern, names in readings)
+            return any(pattern.matches(names, is_folder=is_folder) for pattern, names in readings)
 
-        return not is_meant(self.exclude) and (is_folder or not self.include or is_meant(self.include))
+        return not is_matched(self.exclude) and (is_folder or not self.include or is_matched(self.include))
 
 
 ALL_FILES = FileChoice()

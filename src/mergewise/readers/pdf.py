@@ -1,10 +1,13 @@
-"""PDF: the text that PDFium reads, page by page, with headings from bookmarks or from the type that they are set in.
+"""PDF: the text that PDFium reads, page by page, with headings from bookmarks or from type sizes.
 
-A PDF holds glyphs at positions, no paragraphs and no headings. Lines come in the order of the file (right for most
-documents, columns included); a wide gap between lines starts a paragraph. The outline is the bookmarks, where at least two
-of them and half of all stand on their pages; else it is the short lines that are larger than the body text, or bold where
-it is not, and that are no running heads. Tables lose their grid. Pages that show something and have no text, as scans have
-not, are named; where text recognition is asked for, they have the text that it reads, and no headings but those of bookmarks.
+A PDF holds glyphs at positions, not paragraphs or headings.
+
+- Lines are in the order of the file, which is right for most documents, even with columns. A wide gap between lines starts a
+  paragraph. Tables lose their grid.
+- The outline comes from the bookmarks if at least two of them, and half of all, are found on their pages. Otherwise it has the
+  short lines that are larger than the body text, or bold in text that is not. Running heads are left out.
+- Pages that show something but have no text, such as scans, are reported. With text recognition, they have the recognised text
+  and only headings from bookmarks.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ _PDFIUM = threading.Lock()
 
 _BOLD_NAME = re.compile(r"bold|black|heavy|demi|[a-z]BX\d|CMBX|SFBX|-bd\b|Bd$", re.IGNORECASE)
 _BOLD_WEIGHT = 600
-# Characters of a line whose type is looked up: looking up all of them takes longer than reading the text.
+# Characters of a line whose type is looked up. Looking up all of them takes longer than reading the text.
 _SAMPLES = 5
 _PARAGRAPH_GAP = 1.35  # line distances
 _LARGER = 1.1
@@ -46,10 +49,10 @@ _PROPERTIES = ("Author", "CreationDate", "ModDate", "Subject", "Keywords")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a page: its text, type size in points, and whether all of it is bold.
+    """A line of a page: its text, its type size in points, and whether all of it is bold.
 
-    `top` and `bottom` are the heights of its base line at its beginning and at its end. They differ where PDFium has undone
-    a hyphenation: such a "line" is two lines or more of the page.
+    `top` and `bottom` are the heights of its base line at its beginning and its end. They differ if PDFium has undone a
+    hyphenation, which joins two or more lines of the page.
     """
 
     text: str
@@ -72,7 +75,7 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class HeadingLines:
-    """Lines `first` to `last` of a page, both included, that make one heading."""
+    """A heading on lines `first` to `last` of a page, both included."""
 
     page: int
     first: int
@@ -82,7 +85,7 @@ class HeadingLines:
 
 @dataclass(slots=True)
 class PdfContent:
-    """What PDFium gives of a document. Of pages without text of their own, the numbers from 0: `textless`, and `recognised`."""
+    """Content that PDFium reads. `textless` and `recognised` are page numbers from 0 of pages without text of their own."""
 
     bookmarks: list[Bookmark]
     properties: dict[str, str]
@@ -101,7 +104,7 @@ def read_pdf(data: bytes, recognition: Recognition | None = None) -> Parsed:
     content = _extract(data, recognition)
     if not any(content.pages):
         which = "its page" if len(content.pages) == 1 else f"any of its {len(content.pages)} pages"
-        tried = "--ocr reads scans" if recognition is None else "nor was any recognised"
+        tried = "--ocr reads scans" if recognition is None else "text recognition found none"
         raise ReadError(f"no text on {which}" + (f" ({tried})" if content.textless else ""))
     headings = _from_bookmarks(content.pages, content.bookmarks)
     typeset = [[] if number in content.recognised else page for number, page in enumerate(content.pages)]
@@ -142,13 +145,13 @@ def _add_pages(document: Any, recognition: Recognition | None, content: PdfConte
                 (content.recognised if lines else content.textless).append(number)
         content.pages.append(lines)
         length += sum(len(line.text) for line in lines)
-        # a million pages may show one stream
+        # a million pages may share one stream
         if length > MAX_CHARACTERS:
             raise ReadError(f"more than {MAX_CHARACTERS // 1_000_000} million characters of text: split it")
 
 
 def _recognised_lines(page: Any, recognition: Recognition) -> PageLines:
-    """The rows that text recognition reads, as lines of the page, in points from its foot."""
+    """Return the rows of recognised text as lines of the page, in points from its foot."""
     rows, scale = recognition.rows(page)
     height = page.get_height()
     lines = []
@@ -187,7 +190,7 @@ def _line_ranges(codes: list[int]) -> list[tuple[int, int]]:
 
 
 def _text_of(codes: list[int]) -> str:
-    """The text of these codes. PDFium gives a character beyond the basic plane as two surrogates."""
+    """Decode character codes. PDFium returns two surrogates for a character beyond the basic plane."""
     return "".join(map(chr, codes)).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -243,7 +246,7 @@ def _without_overlaps(headings: Iterable[HeadingLines]) -> list[HeadingLines]:
     return kept
 
 
-# The first and last of the lines that read a text first, by its letters: first without the number before them, then with it.
+# Maps a text's letters, first without its number and then with it, to the first and last of the lines that show it first.
 TextPlaces = dict[str, dict[str, tuple[int, int]]]
 
 
@@ -258,7 +261,7 @@ def _places(lines: PageLines) -> TextPlaces:
 
 
 def _find(places: TextPlaces, title: str) -> tuple[int, int] | None:
-    """The first and the last of the lines that read `title`, whatever their case and spaces; a number may stand before."""
+    """Return the first and last of the lines that show `title`, ignoring case, spaces and a number before it."""
     wanted = _letters(title)
     alike = places.get(wanted.lstrip(_DIGITS), {}) if wanted else {}
     return next((place for seen, place in alike.items() if seen.endswith(wanted)), None)
@@ -274,7 +277,7 @@ def _from_type(pages: Sequence[PageLines]) -> list[HeadingLines]:
     running = _running_heads(pages)
     blocks = [(number, first, last) for number, page in enumerate(pages) for first, last in _runs(page, body, running)]
     if len(lines) > 20 and 3 * len(blocks) > len(lines):
-        # a form or a poster: type sets nothing apart here
+        # a form or a poster: type does not mark headings here
         return []
     types = sorted({pages[number][first].type for number, first, _ in blocks}, reverse=True)
     levels = {kind: level for level, kind in enumerate(types, start=1)}
@@ -289,7 +292,7 @@ def _body_type(lines: Sequence[Line]) -> Type:
 
 
 def _running_heads(pages: Sequence[PageLines]) -> set[str]:
-    """Lines, with their digits masked, that come on several pages."""
+    """Return lines, with masked digits, that are on several pages."""
     counts = Counter(text for page in pages for text in {_without_digits(line.text) for line in page})
     return {text for text, count in counts.items() if count >= _RUNNING_HEAD_PAGES}
 
@@ -299,7 +302,7 @@ def _without_digits(text: str) -> str:
 
 
 def _runs(page: PageLines, body: Type, running: set[str]) -> Iterator[tuple[int, int]]:
-    """Runs of neighbouring lines of one type that stand out from the body and read like a heading."""
+    """Yield runs of neighbouring lines of one type that differ from the body and look like a heading."""
     body_size, body_bold = body
     for (size, bold), group in groupby(enumerate(page), lambda numbered: numbered[1].type):
         rows, lines = zip(*group, strict=True)
@@ -346,18 +349,20 @@ def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], propert
 
 
 def _line_distance(page: PageLines) -> float:
-    """The lower quartile of the steps down: pages of many short paragraphs have more gaps than lines in a row."""
+    """Return the lower quartile of the steps down. Pages of many short paragraphs have more gaps than lines in a row."""
     steps = sorted(upper.bottom - lower.top for upper, lower in pairwise(page))
-    # smaller steps are those of columns and superscripts
+    # columns and superscripts cause smaller steps
     steps = [step for step in steps if step > 0.5 * page[0].size]
     return steps[len(steps) // 4] if steps else 0.0
 
 
 def _title(declared: str, pages: Sequence[PageLines], headings: Sequence[HeadingLines]) -> str:
-    """The declared title if the first page shows it (if not, it is often the title of a template).
+    """Return the first of these that exists:
 
-    Else the one heading of the first page that outranks all others there, else the first heading there, unless it names a
-    part, such as "Abstract" or "5.1 Results". Else the declared title all the same.
+    1. The declared title, if the first page shows it. Otherwise it is often the title of a template.
+    2. The only heading of the first page with the highest level.
+    3. The first heading of that page, unless it names a part, such as "Abstract" or "5.1 Results".
+    4. The declared title.
     """
     shown = _letters("".join(line.text for line in pages[0]))
     if _letters(declared) and _letters(declared) in shown:

@@ -1,4 +1,4 @@
-"""PPTX: a slide is a page and a heading; then its texts as lists, tables, grouped shapes, and the speaker's notes.
+"""PPTX: each slide is a page and a heading, followed by its texts as lists, tables, grouped shapes, and the speaker's notes.
 
 Left out: hidden slides (their pages stay, empty), footers and slide numbers, charts and pictures, text in SmartArt.
 """
@@ -15,7 +15,7 @@ from mergewise.readers.archive import office_properties
 from mergewise.readers.builder import Builder, Parsed, one_line
 
 _MAX_SLIDES = 5_000
-_MAX_DEPTH = 20  # of groups in groups
+_MAX_DEPTH = 20  # of nested groups
 
 
 def read_pptx(data: bytes) -> Parsed:
@@ -27,7 +27,7 @@ def read_pptx(data: bytes) -> Parsed:
         if number > _MAX_SLIDES:
             raise ReadError(f"more than {_MAX_SLIDES} slides")
         builder.page()
-        # a presentation holds each slide once
+        # a presentation may list a slide twice
         if slide.element.get("show") != "0" and slide.part.partname not in seen:
             seen.add(slide.part.partname)
             name = _slide(slide, number, builder)
@@ -47,7 +47,7 @@ def _presentation(data: bytes) -> Any:
 
 
 def _slide(slide: Any, number: int, builder: Builder) -> str:
-    """Appends a slide; returns its title, empty where it has none."""
+    """Append a slide. Return its title, or an empty string without one."""
     shape = slide.shapes.title
     title = one_line(shape.text_frame.text) if shape is not None else ""
     shapes = [other for other in _flat(slide.shapes, 0) if shape is None or other.shape_id != shape.shape_id]
@@ -64,7 +64,7 @@ def _slide(slide: Any, number: int, builder: Builder) -> str:
 
 
 def _flat(shapes: Any, depth: int) -> Iterator[Any]:
-    """The shapes that hold text, out of their groups."""
+    """Yield the shapes that hold text, also from groups."""
     for shape in shapes:
         if hasattr(shape, "shapes"):
             if depth < _MAX_DEPTH:
@@ -79,7 +79,7 @@ def _is_furniture(shape: Any) -> bool:
 
 def _shape(shape: Any, builder: Builder) -> None:
     if not shape.has_text_frame:
-        # rows and cells that are asked for by their number are counted each time
+        # python-pptx counts rows and cells again for each access by number
         rows = groupby(shape.table.iter_cells(), lambda cell: cell._tc.getparent())
         builder.table([["" if cell.is_spanned else _lines(cell.text) for cell in row] for _, row in rows])
         return

@@ -1,7 +1,7 @@
-"""Text recognition (OCR) of pages without text, by RapidOCR (extra `ocr`), whose models come with its package.
+"""Text recognition (OCR) of pages without text, by RapidOCR (extra `ocr`), whose package includes its models.
 
-The models read Latin writing, and are made for Chinese too. A page is left alone of whose lines they are sure of less than
-half: so are pages in other writing, of which they would make rubbish.
+The models read Latin writing and Chinese. If they are sure of less than half of a page's lines, the page is skipped: it is
+probably in another script, and would be read as rubbish.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mergewise.errors import MissingExtra
 log = logging.getLogger("mergewise")
 
 THREADS = min(4, os.cpu_count() or 1)
-# pixels of the longer side of a page: the models look at no more
+# Pixels of the longer side of a page. The models scale larger images down.
 _LONGEST_SIDE = 2000
-# how sure the models are of a line, from which it counts as read
-_SURE = 0.8
-# of the seconds that there are, those after which no further page is begun
-_SHARE = 0.75
-# where the white between two columns may lie, in parts of the width; and what part of its column a line of prose fills
+# lowest confidence of a line that counts as read
+_MIN_SCORE = 0.8
+# share of the time limit after which no further page is begun
+_TIME_SHARE = 0.75
+# range of the white between two columns, as shares of the width; and share of its column that a line of prose fills
 _MIDDLE, _FILLED = (0.3, 0.7), 0.6
 _MOST_ACROSS = 0.2
 _FEWEST_LINES = 3
@@ -35,7 +35,7 @@ _FEWEST_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class TextBox:
-    """A line of text in an image, and where it stands, in pixels from the top left corner."""
+    """A line of text in an image, with its place in pixels from the top left corner."""
 
     text: str
     left: float
@@ -55,9 +55,9 @@ class TextBox:
 
 @dataclass
 class Recognition:
-    """The pages of one file that may be recognised, and the time for them, in seconds from now.
+    """Limits for recognising the pages of one file: a number of pages, and seconds from now.
 
-    `tried` counts those that were; `ended` says whether one more was to be.
+    `tried` counts the pages. `ended` is true once a limit has skipped a page.
     """
 
     pages: int
@@ -67,10 +67,11 @@ class Recognition:
     _began: float = field(default_factory=monotonic)
 
     def rows(self, page: Any) -> tuple[list[list[TextBox]], float]:
-        """The rows of text on a page of PDFium in reading order, and the pixels of a point; none where the models read nothing,
-        or pages or time are used up.
+        """Return the rows of text on a PDFium page in reading order, and the pixels of a point.
+
+        Without rows if the models read nothing, or if no pages or time are left.
         """
-        if self.tried >= self.pages or monotonic() - self._began > _SHARE * self.seconds:
+        if self.tried >= self.pages or monotonic() - self._began > _TIME_SHARE * self.seconds:
             self.ended = True
             return [], 1.0
         self.tried += 1
@@ -80,22 +81,22 @@ class Recognition:
         except MemoryError:
             raise
         except Exception as error:
-            # on strange pictures models raise anything; one such page must not cost the others
-            log.debug("a page was not recognised: %s", error)
+            # models raise anything on strange pictures; one such page must not cost the others
+            log.debug("page not recognised: %s", error)
             return [], scale
-        # of letters that they do not know, the models see the full stops alone
-        sure = [box for box in boxes if box.score >= _SURE and any(map(str.isalnum, box.text))]
+        # in unknown letters, the models see only the full stops
+        sure = [box for box in boxes if box.score >= _MIN_SCORE and any(map(str.isalnum, box.text))]
         return list(rows_in_order(sure)) if 2 * len(sure) >= len(boxes) else [], scale
 
 
 def check_recognition() -> None:
-    """Raises MissingExtra where RapidOCR is not installed."""
+    """Raise MissingExtra if RapidOCR is not installed."""
     if find_spec("rapidocr") is None:
         raise MissingExtra("text recognition", "ocr")
 
 
 def text_boxes(image: Any) -> list[TextBox]:
-    """The lines of text that the models find in an image, an array (height, width, 3) of bytes."""
+    """Return the lines of text in an image, an array (height, width, 3) of bytes."""
     found = _engine()(image)
     if found.boxes is None:
         return []
@@ -112,15 +113,15 @@ def _engine() -> Any:
     from rapidocr import RapidOCR
 
     threads = dict.fromkeys(("intra_op_num_threads", "inter_op_num_threads"), THREADS)
-    # pages are scanned upright; text_score=0, so that what is not read is seen too
+    # pages are scanned upright; text_score=0 returns unsure lines, too, which we count
     own = {"Global.log_level": "error", "Global.text_score": 0.0, "Global.use_cls": False}
     return RapidOCR(params=own | {f"EngineConfig.onnxruntime.{name}": number for name, number in threads.items()})
 
 
 def rows_in_order(boxes: Sequence[TextBox]) -> Iterator[list[TextBox]]:
-    """The boxes row by row, from top to bottom; where prose stands in columns, column by column.
+    """Yield the boxes row by row, from top to bottom. Columns of prose are read one after the other.
 
-    What goes across columns, such as a title, divides them: those above it come before it, those below it after.
+    Lines across columns, such as a title, divide them: the columns above come before the line, the columns below after it.
     """
     gutter = _gutter(boxes)
     if gutter is None:
@@ -139,12 +140,12 @@ def rows_in_order(boxes: Sequence[TextBox]) -> Iterator[list[TextBox]]:
 
 
 def _gutter(boxes: Sequence[TextBox]) -> float | None:
-    """Where white divides columns of prose: few lines go across, and those at its sides fill their columns, as cells do not."""
+    """Return the white between columns of prose: few lines cross it, and its neighbours fill their columns, unlike cells."""
     if len(boxes) < 2 * _FEWEST_LINES:
         return None
     left, right = min(box.left for box in boxes), max(box.right for box in boxes)
     low, high = (left + share * (right - left) for share in _MIDDLE)
-    # just beside a box the number changes of those that go across
+    # the number of crossing boxes changes only at the edges of boxes
     places = {box.right for box in boxes if low <= box.right <= high}
     across = {place: sum(box.left < place < box.right for box in boxes) for place in places}
     for place in sorted(places, key=lambda place: (across[place], -place)):

@@ -1,9 +1,9 @@
-"""JSON Lines and JSON: each record a unit that stands alone.
+"""JSON Lines and JSON: each record is a unit that is never split.
 
-A record's text is the first of the fields `text`, `content`, `body` and the like; its other fields stand before it as
-`key: value`. A record without such a field is its fields. One with a title is headed by it. A text too long for one unit is cut
-as other texts are. Values inside values are written with dots, `author.name: Ann`; vectors and other long rows of numbers are
-left out. A JSON file that holds no list of records is one record for each of its keys.
+A record's text is the first of its fields `text`, `content`, `body` and the like. Its other fields precede it as `key: value`. A
+record without such a field consists of its fields. Its title, if any, is its heading. A text too long for one unit is split like
+other texts. Nested values get dotted keys, `author.name: Ann`. Vectors and other long lists of numbers are left out. A JSON file
+without a list of records becomes one record per key.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from mergewise.readers.table import MAX_ROWS, MAX_UNIT, refuse_long
 _TEXTS = ("text", "content", "body", "page_content", "passage", "document", "markdown", "contents", "message")
 _TITLES = ("title", "headline", "subject", "name", "question")
 _LISTS = ("data", "records", "items", "results", "documents", "rows", "entries", "articles", "features")
-# Numbers of a list: a longer list is a vector.
+# Numbers of a list. A longer list is a vector.
 _MAX_NUMBERS = 16
 _MAX_FIELDS = 500
-# Characters of a key: it stands with each value below it.
+# Characters of a key, which is repeated with each value below it.
 _MAX_KEY = 200
 _MAX_DEPTH = 12
 
@@ -42,7 +42,7 @@ def _json(text: str, lines_before: int = 0) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ReadError(f"line {lines_before + error.lineno} is not JSON: {error.msg}") from error
+        raise ReadError(f"invalid JSON in line {lines_before + error.lineno}: {error.msg}") from error
 
 
 def _parsed_records(records: Iterable[Any]) -> Parsed:
@@ -53,7 +53,7 @@ def _parsed_records(records: Iterable[Any]) -> Parsed:
 
 
 def _records(value: Any) -> Iterator[Any]:
-    """The records in a JSON value: those of a list, or of the one list of records in an object, after its other fields."""
+    """Yield the records of a list, or an object's other fields and then the records of its only list of records."""
     if isinstance(value, list):
         yield from value
         return
@@ -90,7 +90,7 @@ def _add(record: Any, number: int, builder: Builder) -> None:
 
 
 def _long(line: str, text: str, builder: Builder) -> None:
-    """A record that is too long for one unit: its fields, in paragraphs of a unit's length, and its text as it is."""
+    """Write a record that is too long for one unit: its fields in paragraphs of a unit's length, then its text unchanged."""
     at = 0
     while at < len(line):
         cut = len(line) if len(line) - at <= MAX_UNIT else line.rfind("; ", at + 1, at + MAX_UNIT) + 2
@@ -101,13 +101,13 @@ def _long(line: str, text: str, builder: Builder) -> None:
 
 
 def _take(record: dict[str, Any], names: tuple[str, ...]) -> str | None:
-    """The key of the first of these fields that holds text, in any case."""
+    """Return the key of the first of these fields that holds text, ignoring case."""
     keys = {key.lower(): key for key, value in record.items() if isinstance(value, str) and value.strip()}
     return next((keys[name] for name in names if name in keys), None)
 
 
 def _flat(key: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
-    """The values in `value` by their dotted keys. Lists of plain values are one value."""
+    """Yield the nested values of `value` by dotted keys. A list of plain values is one value."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if depth < _MAX_DEPTH:

@@ -1,9 +1,8 @@
 """reStructuredText: the source is the text; headings and their levels come from docutils.
 
-docutils says which titles there are and how deep they stand; their offsets come from looking for them in the source, in
-order. It does not know the roles and directives of Sphinx. Its complaints are dropped, and the outline loses only the titles
-inside the body of such a directive. Nothing is included, fetched or run. A header block, as in PEPs, or the field list at the
-top gives title and metadata.
+docutils finds the titles and their depths. Their offsets come from searching the source in order. docutils does not know the
+roles and directives of Sphinx. Its complaints are dropped, and the outline loses only titles inside the body of such a directive.
+Nothing is included, fetched or run. A header block, as in PEPs, or the field list at the top gives title and metadata.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from mergewise.types import Heading
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*")
 _ROLE = re.compile(r"(?::[\w:+.-]+:)?`([^`<]+?)(?:\s*<[^>`]*>)?`_{0,2}")
-# Characters of a paragraph whose mark-up is read.
+# Characters of a paragraph whose markup is parsed.
 _MAX_MARKED = 1_000
-# One more than docutils' highest level of complaint.
+# above docutils' highest level of complaint
 _QUIET = 5
 _SETTINGS = {
     "report_level": _QUIET,
@@ -46,7 +45,7 @@ def read_rst(data: bytes) -> Parsed:
 
 
 def _document(text: str) -> Any:
-    """The tree that docutils makes of the text."""
+    """Parse the text into docutils' tree."""
     from docutils import nodes
     from docutils.frontend import get_default_settings
     from docutils.parsers.rst import Parser
@@ -57,7 +56,7 @@ def _document(text: str) -> Any:
     parse_markup = inliner.parse
 
     def parse_short(text: str, *context: Any) -> Any:
-        # each open mark is looked for to the end of its paragraph
+        # docutils searches each open mark to the end of its paragraph (quadratic)
         return parse_markup(text, *context) if len(text) <= _MAX_MARKED else ([nodes.Text(text)], [])
 
     inliner.parse = parse_short
@@ -70,16 +69,16 @@ def _document(text: str) -> Any:
 
 
 def _titles(document: Any) -> list[tuple[int, str, str]]:
-    """Level, source and shown text of every section title."""
+    """Return level, source and visible text of every section title."""
     from docutils import nodes
 
     titles = (section[0] for section in document.findall(nodes.section))
-    # a role that docutils does not know stands in its title as source: the marks of roles are taken off
+    # docutils leaves unknown roles in the title as source: remove their marks
     return [(_depth(t, nodes.section), t.rawsource, one_line(_ROLE.sub(r"\1", t.astext()))) for t in titles]
 
 
 def _fields(document: Any) -> Pairs:
-    """The field list at the top, which may stand under the title and the subtitle."""
+    """Return the field list at the top, which may follow the title and the subtitle."""
     from docutils import nodes
 
     parent = document
@@ -114,7 +113,7 @@ def _depth(node: Any, kind: type) -> int:
 def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:
     lines = text.split("\n")
     starts = line_starts(text)
-    # the rows of lines that are underlined, by what they say
+    # maps each underlined text to the rows it is in
     underlined: dict[str, list[int]] = {}
     for row in range(len(lines) - 1):
         if _ADORNMENT.fullmatch(lines[row + 1]):

@@ -1,11 +1,11 @@
-"""Files read in a separate process, within limits: a parser that crashes, loops or swallows memory fails its file alone.
+"""Read files in a separate process, within limits, so that a crashing, looping or memory-hungry parser fails only its own file.
 
-The process is a fresh interpreter (`python -m mergewise.readers.sandbox`), never a fork. It reads one file after another. After
-its death the next file gets another process. Requests and answers are JSON, a line each: a parser that was taken over can hand
-nothing but a document to the caller.
+The process is a fresh interpreter (`python -m mergewise.readers.sandbox`), never a fork. It reads one file after another. If it
+dies, the next file gets a new process. Requests and answers are JSON lines, so that a compromised parser can return nothing but a
+document.
 
-Small files of text formats are read in the caller's process, which is quicker. What their readers do with them is bounded, but
-not what they do with large ones.
+Small text files are read in the caller's process, which is faster. Their readers take bounded time and memory on small files, but
+not on large ones.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ from mergewise.types import Document, FileMetadata, Heading, Page
 log = logging.getLogger("mergewise")
 
 SANDBOXED = frozenset({".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"})
-"""The suffixes of files that are read in the sandbox: their formats need parsers of others, native code or archives."""
+"""Suffixes of files that are read in the sandbox: their formats need third-party parsers, native code or archives."""
 
 LARGE = 200_000
-"""Bytes above which files of all formats are read in the sandbox."""
+"""Size in bytes above which files of all formats are read in the sandbox."""
 _READ = "mergewise.readers:read_file"
 _STOP_SECONDS = 2.0
 _MB = 1_000_000
-# Bytes of an answer: more than any document that can be read.
+# Bytes of an answer. It is larger than any readable document.
 _MAX_ANSWER = 1_000 * _MB
 _READY = b"ready\n"
-# How often the time for one file may be lost on files that cannot be read, and the part of it that further files then have.
+# Unreadable files may waste the time limit this often. After that, each file gets this share of it.
 _PATIENCE, _SHARE = 3, 1 / 24
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of the reading of one file. Memory is that of the whole process; Windows does not limit it.
+    """Limits for reading one file. The memory limit is that of the whole process; Windows has none.
 
-    Once files that ended their process, or ran out of its time or memory, have taken three times these seconds in all, those that
-    follow have a twenty-fourth of them: a folder of such files is not waited for by the hour.
+    Files that crash the process or exceed its limits waste time. Once they have wasted three times `seconds` in all, each further
+    file gets a twenty-fourth of `seconds`, so that a folder of such files does not take hours.
     """
 
-    seconds: Annotated[float, SECONDS, "time for one file"] = FILE_SECONDS
+    seconds: Annotated[float, SECONDS, "time limit of one file"] = FILE_SECONDS
     memory_mb: Annotated[int, Range(100, 1_000_000), "address space of the process, in megabytes"] = 4000
-    ocr_pages: Annotated[int, Range(0, 10_000), "pages of a PDF without text that are recognised, as time allows"] = 0
+    ocr_pages: Annotated[int, Range(0, 10_000), "PDF pages without text to recognise, as time allows"] = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -69,7 +69,7 @@ class Limits:
 
 @contextmanager
 def reader_within(limits: Limits | None) -> Iterator[FileReader]:
-    """`read_file`, or one that reads large files, and those of others' formats, in a sandbox within limits."""
+    """Yield `read_file`, or with limits, a reader that reads large files and risky formats in a sandbox."""
     if limits is None:
         yield read_file
         return
@@ -89,14 +89,14 @@ def _is_sandboxed(path: Path, name: str | None) -> bool:
     try:
         return suffix.lower() in SANDBOXED or path.stat().st_size > LARGE
     except (OSError, ValueError):
-        # its reader says why
+        # its reader reports why
         return False
 
 
 class SandboxedReader:
-    """A `FileReader` that reads large files, and those of others' formats, in one separate process.
+    """A `FileReader` that reads large files and risky formats in one separate process.
 
-    The process is started when it is needed. Safe to use from several threads. In another process it stands for that one's own.
+    The process starts at its first use. Safe to use from several threads. A pickled reader gets a process of its own.
     """
 
     def __init__(self, limits: Limits, function: str = _READ) -> None:
@@ -104,7 +104,7 @@ class SandboxedReader:
         self._function = function
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        # seconds that went to files which ran into the limits
+        # seconds wasted by unreadable files
         self._lost = 0.0
 
     def __call__(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
@@ -114,7 +114,7 @@ class SandboxedReader:
         return _reader_of_process, (self.limits,)
 
     def read(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
-        """Read a file in the separate process, whatever its size. Raises ReadError, also if the process ends or is late."""
+        """Read a file of any size in the separate process. Raises ReadError, also if the process dies or exceeds its time."""
         with self._lock:
             process = self._process = self._process or self._start()
             late = Event()
@@ -143,7 +143,7 @@ class SandboxedReader:
         return _read_file(answer)
 
     def _seconds(self) -> float:
-        """The time for the next file."""
+        """Return the time limit of the next file."""
         return self.limits.seconds * (_SHARE if self._is_impatient() else 1)
 
     def _is_impatient(self) -> bool:
@@ -154,7 +154,7 @@ class SandboxedReader:
         self._lost += seconds
         if self._is_impatient() and not was_impatient:
             log.warning(
-                "files that could not be read within limits took %.0f seconds: from now on each has %.3g",
+                "unreadable files took %.0f s: time limit of further files reduced to %.3g s",
                 *(self._lost, self._seconds()),
             )
 
@@ -164,22 +164,22 @@ class SandboxedReader:
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = start_sandbox(__name__, self._function, json.dumps(asdict(self.limits)), stderr=subprocess.DEVNULL)
-        # the time that it takes to start is not that of a file
+        # starting must not count as a file's time
         assert process.stdout is not None
         process.stdout.readline(len(_READY))
         return process
 
     def _end(self, process: subprocess.Popen[bytes], late: float | None) -> str:
-        """Why there was no answer; `late`: within so many seconds. The process is gone after this."""
+        """End the process and return the reason of a missing answer. `late` is the exceeded time limit, or None."""
         self._process = None
         if late is not None:
-            why = "" if late == self.limits.seconds else ", as others before it took too long: try it by itself"
-            return f"reading it took more than {late:.3g} seconds{why}"
+            why = "" if late == self.limits.seconds else ", after other files wasted the time: read it alone"
+            return f"reading took more than {late:.3g} s{why}"
         code = _exit_code(process)
         if code is None:
-            return "its parser closed the process that read it"
+            return "its parser closed the connection to the reading process"
         if code >= 0:
-            return f"its parser ended the process that read it ({ending_of(code)})"
+            return f"its parser ended the reading process ({ending_of(code)})"
         return f"its parser was {ending_of(code)}"
 
     def _stop(self) -> None:
@@ -195,7 +195,7 @@ def start_sandbox(
     env: Mapping[str, str] = MappingProxyType({}),
     own_group: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """A fresh interpreter that runs a module of this process, but none that lies about in the working directory (-P)."""
+    """Start a fresh interpreter with a module of this package. It imports nothing from the working directory (-P)."""
     module_path = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
@@ -208,7 +208,7 @@ def start_sandbox(
 
 
 def ending_of(code: int) -> str:
-    """How a process with this exit code ended."""
+    """Describe how a process with this exit code ended."""
     if code >= 0:
         return f"exit {code}"
     with suppress(ValueError):
@@ -217,7 +217,7 @@ def ending_of(code: int) -> str:
 
 
 def _ask(process: subprocess.Popen[bytes], request: list[str | float | None]) -> dict[str, Any] | None:
-    """The answer of the process; None if it gives none."""
+    """Return the answer of the process, or None without one."""
     assert process.stdin is not None and process.stdout is not None
     try:
         process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -229,7 +229,7 @@ def _ask(process: subprocess.Popen[bytes], request: list[str | float | None]) ->
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """The exit code of the process, which ends when there is nothing more to read; None where it has to be killed."""
+    """Wait for the process, which ends when its input ends. Return its exit code, or None if it had to be killed."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(OSError):
@@ -256,14 +256,14 @@ def _read_file(answer: dict[str, Any]) -> ReadFile:
         )
         return ReadFile(document, str(answer["digest"]), tuple(int(page) for page in answer["textless"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise ReadError(f"its parser answered with no document ({type(error).__name__})") from error
+        raise ReadError(f"its parser returned no document ({type(error).__name__})") from error
 
 
 # --- within the process ------------------------------------------------------------------------------------------
 
 
 def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Read file after file, until there are no more requests."""
+    """Read file after file until the requests end."""
     module, _, name = function.partition(":")
     reader = getattr(importlib.import_module(module), name)
     answers.write(_READY)
@@ -286,7 +286,7 @@ def _answer(reader: FileReader, path: Path, doc_id: str | None, limits: Limits) 
     except (ReadError, MemoryError) as error:
         if isinstance(error, ReadError) and not isinstance(error.__cause__, MemoryError):
             return {"failed": error.message}
-        return {"failed": f"reading it took more than {limits.memory_mb} MB", "exhausted": True}
+        return {"failed": f"reading took more than {limits.memory_mb} MB", "exhausted": True}
     of_file = isinstance(document.metadata, FileMetadata)
     return {"document": document, "digest": digest, "of_file": of_file, "textless": textless}
 
@@ -296,7 +296,7 @@ def _field_values(record: Any) -> list[Any]:
 
 
 def _limit(memory_mb: int, seconds: float) -> None:
-    """Set bounds that hold even when nobody is left to end the process."""
+    """Limit the process itself, in case its parent no longer can."""
     try:
         import resource
     except ImportError:  # Windows
@@ -310,7 +310,7 @@ def _limit(memory_mb: int, seconds: float) -> None:
 
 
 def main() -> None:
-    """Serve requests from standard input. What parsers print goes nowhere; answers go to the original standard output."""
+    """Serve requests from standard input. Answers go to the original standard output. Output of parsers is dropped."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with suppress(KeyboardInterrupt, BrokenPipeError):

@@ -1,8 +1,8 @@
-"""Source code and configuration: the file is the text, and its definitions are the headings of the passages in them.
+"""Source code and configuration: the file is the text, and its definitions are the headings.
 
-Python is parsed by `ast`, the other languages line by line (`definitions`). A heading is a definition's head, parameters
-and defaults included. Parsers for all these languages would have to be downloaded at run time (tree-sitter's packs), or tell
-names apart, but not what stands in what (Pygments).
+Python is parsed by `ast`, other languages line by line (`definitions`). A heading is a definition's head, including parameters
+and defaults. Parsers for all these languages would need a download at run time (tree-sitter's packs), or would find names but
+not their nesting (Pygments).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mergewise.readers.decoding import decode
 from mergewise.text.spans import line_starts
 from mergewise.types import Heading
 
-# Characters of a definition's head.
+# characters of a definition's head
 MAX_TITLE = 140
-# Characters of a module: `ast` needs a hundred times the memory of its text.
+# Characters of a module. `ast` needs a hundred times the memory of its text.
 _MAX_PARSED = 5_000_000
 _MAX_LEVEL = 6
 _ENDS = re.compile(r"(?:\s|=>|[{:;(\\,])+\Z")
@@ -28,7 +28,7 @@ _COMMENT = re.compile(r"\s\#\s[^\n]*")
 _DECORATORS = re.compile(r"\A(?:[ \t]*@[^\n]*\n)+")
 _LITERAL = re.compile(rf"{d.STRINGS}|\#[^\n]*")
 
-# Level, start and end of a definition's head.
+# level, start and end of a definition's head
 Block = tuple[int, int, int]
 
 
@@ -53,7 +53,7 @@ def _headings(text: str, blocks: list[Block]) -> Iterator[Heading]:
 
 
 def _nested_blocks(text: str, language: d.Language) -> list[Block]:
-    """Definitions with their levels: what is indented further than the one before it stands in it."""
+    """Return definitions with their levels. A definition is inside the one before it if it is indented further."""
     stack: list[int] = []
     blocks = []
     for definition in d.definitions(text, language):
@@ -68,7 +68,7 @@ def _nested_blocks(text: str, language: d.Language) -> list[Block]:
 
 
 def _python(text: str) -> list[Block] | None:
-    """The classes and functions of a module; None where it is no Python of this version."""
+    """Return the classes and functions of a module, or None if it is not valid in this version of Python."""
     if len(text) > _MAX_PARSED:
         return None
     try:
@@ -80,7 +80,7 @@ def _python(text: str) -> list[Block] | None:
 
 
 class _SourceOffsets:
-    """Offsets in a text by line and column, which `ast` counts in bytes of UTF-8."""
+    """Offsets in a text by line and column. `ast` counts columns in bytes of UTF-8."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -102,7 +102,7 @@ def _definitions(node: ast.AST, level: int, offsets: _SourceOffsets) -> Iterator
 
 
 def _head(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, offsets: _SourceOffsets) -> tuple[int, int]:
-    """From the first decorator to the colon before the body."""
+    """Return the start of the first decorator and the end at the colon before the body."""
     define = offsets.offset(node.lineno, node.col_offset)
     first = node.decorator_list[0] if node.decorator_list else None
     start = define if first is None else offsets.text.rindex("@", 0, offsets.offset(first.lineno, first.col_offset))
@@ -111,7 +111,7 @@ def _head(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, offsets: 
 
 
 def _colon(head: str) -> int:
-    """The colon that ends a head: the first outside brackets, strings and comments."""
+    """Return the offset of the colon that ends a head: the first one outside brackets, strings and comments."""
     depth = 0
     blanked = _LITERAL.sub(lambda match: " " * len(match[0]), head)
     for place, sign in enumerate(blanked):

@@ -1,8 +1,8 @@
-"""Tables: of data, whose rows stand alone as units; and of documents, whose merged cells become plain grids.
+"""Tables: rows of data become units, tables of documents become plain grids.
 
-A row of data is one unit, `Header: value; Header: value`. Rows before the header (a report's title, say) are paragraphs. Empty
-cells are left out. A row that is too long for one unit becomes several, each with the row's first cell at its beginning. In a
-grid the text of a merged cell stands in its top left field; its other fields are empty.
+A row of data is one unit, `Header: value; Header: value`. Rows before the header, such as a report's title, are paragraphs. Empty
+cells are left out. A row too long for one unit is split, and each part begins with the row's first cell. In a grid, the text of
+a merged cell is in its top left field; its other fields are empty.
 
 The delimiter of a CSV file is the one that divides its rows most evenly.
 """
@@ -24,11 +24,11 @@ from mergewise.readers.decoding import decode
 MAX_ROWS = 200_000
 MAX_CELLS = 10_000_000
 MAX_CHARACTERS = 100_000_000
-# Characters of a unit: a longer one says too many things to be found by one of them.
+# Characters of a unit. A longer unit has too many topics to be found by one of them.
 MAX_UNIT = 1_200
-# Rows among which the header is looked for.
+# rows to search for the header
 _SAMPLE = 50
-# Columns of a grid: a colspan of a million is an attack or an accident.
+# Columns of a grid. A colspan of a million is an attack or an accident.
 _MAX_COLUMNS = 200
 _MAX_NAME = 80
 _NUMBER = re.compile(
@@ -36,7 +36,7 @@ _NUMBER = re.compile(
 )
 _DELIMITERS = ",;\t|"
 _SAMPLE_LINES = 60
-# The limit of the csv module, a setting of the whole process, stays as it is.
+# The limit of the csv module. It is a setting of the whole process, so it stays unchanged.
 _MAX_FIELD = 131_072
 
 Row = Sequence[str]
@@ -63,7 +63,7 @@ def refuse_long(builder: Builder) -> None:
 
 
 def _tidy_rows(rows: Iterable[Row]) -> Iterator[list[str]]:
-    """The rows that hold something, cells tidied and trailing empty ones dropped."""
+    """Yield non-empty rows with tidy cells and without trailing empty cells."""
     cells = kept = 0
     for row in rows:
         cells += len(row) + 1
@@ -80,7 +80,7 @@ def _tidy_rows(rows: Iterable[Row]) -> Iterator[list[str]]:
 
 
 def _header_row(sample: Sequence[Sequence[str]]) -> int | None:
-    """The row with the names of the columns; None where the first full row is data already."""
+    """Return the row of the column names, or None if the first full row is data."""
     widths = Counter(len(row) for row in sample if len(row) > 1)
     if not widths or len(sample) < 2:
         return None
@@ -96,7 +96,7 @@ def _header_row(sample: Sequence[Sequence[str]]) -> int | None:
 
 
 def _is_year_row(names: Sequence[str]) -> bool:
-    """Whether the numbers among the names are years, as in `Country, 2020, 2021`."""
+    """Tell whether the numbers among the names are years, as in `Country, 2020, 2021`."""
     numbers = [name for name in names if _NUMBER.fullmatch(name)]
     return len(numbers) < len(names) and all(re.fullmatch(r"(?:19|20)\d\d", number) for number in numbers)
 
@@ -147,12 +147,12 @@ def _delimited_rows(text: str, delimiter: str) -> Iterator[list[str]]:
     try:
         yield from reader
     except csv.Error as error:
-        reason = f"a field of more than {_MAX_FIELD} characters: a quotation mark is not closed"
+        reason = f"a field of more than {_MAX_FIELD} characters: unclosed quotation mark"
         raise ReadError(f"line {reader.line_num}: {reason if 'limit' in str(error) else error}") from error
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter that gives most rows the same number of fields, and more than one; a comma where none does."""
+    """Return the delimiter that gives most rows the same number of fields, and more than one. The default is a comma."""
     lines = text.split("\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
     return max(_DELIMITERS, key=lambda delimiter: _evenness(lines, delimiter))
 
@@ -178,7 +178,7 @@ class Cell:
 
     @classmethod
     def of(cls, text: str, columns: str | None, rows: str | None) -> Cell:
-        """A cell with its spans as a file spells them, which need not be numbers."""
+        """Create a cell from its spans as the file spells them. Invalid spans count as 1."""
         return cls(text, _count(columns), _count(rows))
 
 
@@ -187,9 +187,9 @@ def _count(value: str | None) -> int:
 
 
 def fill_grid(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
-    """The texts of `rows` as a grid, with empty strings in the other fields of merged cells."""
+    """Return the texts of `rows` as a grid. Covered fields of merged cells are empty strings."""
     grid: list[list[str]] = []
-    # by column, the rows that a cell from above still covers
+    # maps each column to the number of rows that a cell above still covers
     hanging: dict[int, int] = {}
     for row in rows:
         line: list[str] = []

@@ -1,4 +1,4 @@
-"""The title of a document that declares none, and declared titles that are none."""
+"""Titles of documents that declare none, and declared titles that are unusable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GENERIC = """
 """
 _NAMES = frozenset(name.strip() for name in _GENERIC.replace("\n", " ").split("|"))
 _NUMBER = re.compile(r"(?:\d+(?:\.\d+)*[.):]?|[IVX]+[.)]|§\s*\d+)\s+(?=\S)")
-# Characters of a heading that may be generic, with its number and its spaces.
+# characters of a generic heading, including its number and spaces
 _LONGEST = 200
 _RUBBISH = re.compile(
     r"microsoft (?:word|powerpoint|excel) - .*|(?:powerpoint|word|microsoft word) (?:presentation|document)"
@@ -31,28 +31,28 @@ _RUBBISH = re.compile(
 
 
 def is_generic(title: str) -> bool:
-    """Whether it names a part that any document may have, such as "1. Introduction", and so says nothing of this one."""
+    """Tell whether the title names a part of any document, such as "1. Introduction"."""
     return (
         len(title) <= _LONGEST and _NUMBER.sub("", " ".join(title.split()), count=1).casefold().rstrip(".:") in _NAMES
     )
 
 
 def is_numbered(title: str) -> bool:
-    """Whether it begins with a number as parts have it, such as "5.1 Results"."""
+    """Tell whether the title begins with a part's number, such as "5.1 Results"."""
     return _NUMBER.match(title) is not None
 
 
 def real_title(declared: str) -> str:
-    """The title that a file declares in its properties; empty where a program put it there."""
+    """Return the title in a file's properties, or an empty string if a program has put it there."""
     title = " ".join(declared.split())
     return "" if _RUBBISH.fullmatch(title) else title
 
 
 def title_among(outline: Sequence[Heading]) -> str:
-    """The heading that is the document's title: empty where all headings name its parts.
+    """Return the heading that is the document's title, or an empty string if all headings name its parts.
 
-    It is the only heading of the highest level, which must be the first heading where that level is not 1; or the first of
-    several of level 1, unless it is numbered as a part.
+    This is the only heading of the highest level, if it is also the first heading or that level is 1. With several headings of
+    level 1, it is the first of them, unless it has a part's number.
     """
     if not outline:
         return ""

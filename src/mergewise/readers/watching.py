@@ -1,4 +1,4 @@
-"""Folders whose changes are waited for: one burst of changes is one event."""
+"""Watch folders for changes. One burst of changes is one event."""
 
 from __future__ import annotations
 
@@ -10,22 +10,31 @@ from threading import Event
 from mergewise.errors import MissingExtra, UsageError
 
 QUIET = 300
-"""Milliseconds without a change after which a burst is over."""
+"""Milliseconds without a change that end a burst."""
 LONGEST = 5000
-"""Milliseconds after which a burst that does not end is taken as it is."""
+"""Milliseconds after which a longer burst is reported."""
 
 
 def bursts(
     folders: Sequence[Path], left_out: Sequence[Path], stop: Event | None = None, look_seconds: float | None = None
 ) -> Iterator[None]:
-    """Once when the watch stands, so that no change is lost, and then after each burst of changes, until `stop` is set.
+    """Yield once when watching has started, so that no change is missed, and then after each burst of changes.
 
-    What lies in the directories `left_out`, and what is hidden, does not count. Without the package that tells of changes, the
-    folders are looked through every `look_seconds`, or MissingExtra is raised. Raises UsageError for what is no folder.
+    Without the package `watchfiles`, folders are searched for changes at intervals.
+
+    Args:
+        folders: Folders to watch.
+        left_out: Directories to ignore. Hidden files are always ignored.
+        stop: Event that ends watching.
+        look_seconds: Interval without `watchfiles`.
+
+    Raises:
+        UsageError: if a path is not a folder.
+        MissingExtra: without both `watchfiles` and `look_seconds`.
     """
     for folder in folders:
         if not folder.is_dir():
-            raise UsageError(f"{folder} is not a folder", "name a folder to watch")
+            raise UsageError(f"not a folder: {folder}", "name a folder to watch")
     own = [os.path.realpath(directory) for directory in left_out]
 
     def counts(_: object, path: str) -> bool:
@@ -82,5 +91,5 @@ def _files_below(folder: str, own: Sequence[str]) -> Iterator[os.DirEntry[str]]:
                 elif entry.is_file():
                     yield entry
     except OSError:
-        # gone, or not to be read: what is indexed says so
+        # the folder is gone or unreadable: indexing reports it
         return

@@ -1,4 +1,4 @@
-"""XLSX: the visible sheets of a workbook, each a heading with its rows as units. Formulas count by their last result."""
+"""XLSX: the visible sheets of a workbook, each a heading with its rows as units. Formulas give their last result."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mergewise.readers.table import MAX_CELLS, MAX_ROWS, write_rows
 _PERCENT = re.compile(r"0(?:\.(0+))?%")
 _DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Planilha|Лист|シート)\s?\d*", re.IGNORECASE)
 _MAX_SHEETS = 1_000
-# Rows of a sheet, with those that hold nothing.
+# rows of a sheet, empty rows included
 _MAX_GRID = 3 * MAX_ROWS
 
 
 @dataclass(slots=True)
 class CellCount:
-    """The cells of a workbook that were looked at, with those that hold nothing: a row may be wide, a sheet come again."""
+    """Number of read cells of a workbook, empty cells included: a row may be wide, a sheet listed twice."""
 
     cells: int = 0
 
@@ -39,9 +39,9 @@ class CellCount:
 def read_xlsx(data: bytes) -> Parsed:
     title, metadata = office_properties(data, "XLSX", "xl/workbook.xml", "an Excel workbook")
     builder = Builder()
-    # the warnings are on features that matter only for writing the file again
+    # openpyxl warns about features that are lost only when it writes the file
     with warnings.catch_warnings(action="ignore"), closing(_workbook(data)) as workbook:
-        # two names of one part are one sheet
+        # two names may share one part, which is one sheet
         parts = {getattr(sheet, "_worksheet_path", sheet.title): sheet for sheet in reversed(workbook.worksheets)}
         sheets = [sheet for sheet in reversed(parts.values()) if sheet.sheet_state == "visible"]
         if len(sheets) > _MAX_SHEETS:
@@ -59,7 +59,7 @@ def _workbook(data: bytes) -> Any:
 
 
 def _sheet(sheet: Any, builder: Builder, count: CellCount, *, named: bool) -> None:
-    # the size that a sheet states may be wrong
+    # the size that a sheet declares may be wrong
     sheet.reset_dimensions()
     rows = _rows(sheet, count)
     first = next(rows, None)

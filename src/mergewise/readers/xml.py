@@ -1,4 +1,4 @@
-"""XML parsed without its dangers, and read by local names, which are the same in all namespaces of a format."""
+"""Safe XML parsing, and access by local names, which are the same in all namespaces of a format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mergewise.errors import ReadError
 
 
 def parse_xml(data: bytes) -> Any:
-    """The root element. No entity is expanded, nothing is fetched, libxml2's limits on depth and length hold."""
+    """Parse XML into its root element. No entity is expanded, nothing is fetched, libxml2's limits on depth and length hold."""
     from lxml import etree
 
     parser = etree.XMLParser(
@@ -17,38 +17,38 @@ def parse_xml(data: bytes) -> Any:
     try:
         return etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
-        raise ReadError(f"not well-formed XML: {error.msg}".partition("\n")[0]) from error
+        raise ReadError(f"invalid XML: {error.msg}".partition("\n")[0]) from error
 
 
 def local(element: Any) -> str:
-    """The local name of an element; empty for None and for anything else, such as an entity that was not expanded."""
+    """Return the local name of an element. Empty for None and for other nodes, such as an unexpanded entity."""
     tag = getattr(element, "tag", None)
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def children(element: Any, *names: str) -> list[Any]:
-    """The children of these names, none of None."""
+    """Return the children with these names. Empty for None."""
     return [] if element is None else list(element.iterchildren(*(f"{{*}}{name}" for name in names)))
 
 
 def descendants(element: Any, *names: str) -> list[Any]:
-    """The element, if it has one of these names, and all below it that do, in their order."""
+    """Return the element and its descendants that have one of these names, in document order."""
     return [] if element is None else list(element.iter(*(f"{{*}}{name}" for name in names)))
 
 
 def first(element: Any, *path: str) -> Any:
-    """The first child of each name in turn; None as soon as there is none."""
+    """Follow a path of first children by name. Return None if one is missing."""
     for name in path:
         element = None if element is None else element.find(f"{{*}}{name}")
     return element
 
 
 def attribute(element: Any, name: str) -> str:
-    """An attribute in any namespace; empty if missing."""
+    """Return an attribute of any namespace, or an empty string."""
     return next((str(content) for key, content in element.attrib.items() if key.rpartition("}")[2] == name), "")
 
 
 def value(element: Any, name: str) -> str:
-    """The attribute `val` of the first child `name`, as Word writes most properties; empty if missing."""
+    """Return the attribute `val` of the first child `name`, the form of most Word properties. Empty if missing."""
     child = first(element, name)
     return "" if child is None else attribute(child, "val")

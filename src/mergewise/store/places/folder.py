@@ -94,7 +94,7 @@ class Folder:
     def check_same(self) -> None:
         if self._held is None and self.directory.is_dir():
             self._held = PinnedDirectory(self.directory)
-        if self._held is None or not self._held.stands():
+        if self._held is None or not self._held.is_in_place():
             raise StoreError(f"{self} was moved, replaced or deleted since it was opened", "open the index again")
 
     def check_plain(self) -> None:
