@@ -66,6 +66,8 @@ def expected(where: str) -> set[int]:
         *((where, {1}) for where in ("not draft = true", '"two words" is not null and YEAR < 0')),
         ("year is null", {4}),
         ("year not in (2020, 0) and year >= -5 and year <= 5", {1}),
+        ("lang not in ('en') or lang not in ('de')", {0, 1, 2}),
+        ("not (lang in ('en') and lang in ('de'))", {0, 1, 2}),
         ("year = 2020.0", {0}),
         ("title like '%tle 3'", {3}),
         ("title not like '%tle 3' and id != 'd0'", {1, 2, 4}),

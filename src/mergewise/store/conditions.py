@@ -38,6 +38,8 @@ KIND_NAMES: Mapping[type, str] = {
 }
 _WORDS = frozenset("and or not in like is null true false".split())
 _SIGNS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_NEGATIONS = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "and": "or", "or": "and"}
+_NEGATIONS |= {"in": "not in", "like": "not like", "is null": "is not null"}
 # all quantifiers are possessive, so that each character is read once
 _TOKEN = re.compile(
     r"""\s*+(?:(?P<text>'(?:[^']++|'')*+')|(?P<quoted>`[^`]++`|"[^"]++")"""
@@ -82,19 +84,28 @@ def sql_value(value: Value) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value).lower()
 
 
-def sql_of(condition: Condition) -> str:
-    """Write the condition as SQL, with every name quoted and every operation in brackets."""
+def sql_of(condition: Condition, negated: bool = False) -> str:
+    """Write the condition as SQL, with every name quoted and every operation in brackets.
+
+    "not" is moved into the comparisons. Each comparison is then false for a document without the key, also for "not in", whose
+    disjunctions the database would simplify to true.
+    """
     if isinstance(condition, bool):
-        return str(condition).lower()
+        return str(condition is not negated).lower()
     if isinstance(condition, Junction):
-        parts = [sql_of(part) for part in condition.parts]
-        return f"(not {parts[0]})" if condition.name == "not" else _balanced(f" {condition.name} ", parts)
+        if condition.name == "not":
+            return sql_of(condition.parts[0], not negated)
+        name = _NEGATIONS[condition.name] if negated else condition.name
+        return _balanced(f" {name} ", [sql_of(part, negated) for part in condition.parts])
     key, values = f"`{condition.key}`", condition.values
     if any(isinstance(value, float) for value in values):
         values = tuple(map(float, values))
         key = key if condition.kind is float else f"cast({key} as double)"
+    sign = _NEGATIONS[condition.sign] if negated else condition.sign
     written = ", ".join(map(sql_value, values))
-    return f"({key} {condition.sign} {f'({written})' if condition.sign == 'in' else written})"
+    if sign == "not in":
+        return f"(`{condition.key}` is not null and {key} not in ({written}))"
+    return f"({key} {sign} {f'({written})' if sign == 'in' else written})"
 
 
 def _balanced(between: str, parts: Sequence[str]) -> str:
