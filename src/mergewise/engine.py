@@ -111,7 +111,7 @@ class Index:
         """Return an index that shares this one's files and models, but asks another chat model. Close only this one.
 
         Raises:
-            UsageError: for an invalid chat model. What `open` raises for a chat model is raised, too.
+            UsageError: for an invalid chat model. Errors of `open` are raised, too.
         """
         own = load_chat(chat) if isinstance(chat, str) else streaming(chat)
         causal = causal_of(own) or self._models.causal
@@ -248,7 +248,7 @@ class Index:
             MissingExtra: if Ray is not installed.
             IndexBusy: if another process writes for longer than the `lock_wait` of `open`.
             StoreError: if another process changed the views at the same time.
-            ModelError: if the embedder or a model that writes rows fails. What `embedder` raises is raised, too.
+            ModelError: if the embedder or a model that writes rows fails. Errors of `embedder` are raised, too.
         """
         from mergewise.index.plan import lost_files, plan
 
@@ -272,7 +272,7 @@ class Index:
             folders: Folders to compare with. The other options are those of `add`.
 
         Raises:
-            UsageError: if a folder is missing, or is empty while the index has documents from it. What `add` raises is raised,
+            UsageError: if a folder is missing, or is empty while the index has documents from it. Errors of `add` are raised,
                 too.
         """
         from mergewise.index.plan import plan_sync
@@ -328,7 +328,7 @@ class Index:
             Number of leaves with and without vectors.
 
         Raises:
-            UsageError: for invalid options. What `add` raises is raised, too.
+            UsageError: for invalid options. Errors of `add` are raised, too.
         """
         from mergewise.index import pipeline
         from mergewise.index.cluster import executors_of
@@ -342,7 +342,7 @@ class Index:
         return self.vectors()
 
     def vectors(self) -> VectorCount:
-        """Count the leaves that have vectors and those that wait for them."""
+        """Count the leaves with and without vectors."""
         reader = self.store.reader()
         leaves, waiting = reader.row_counts()[next(iter(VIEWS))], len(reader.unembedded())
         return VectorCount(leaves, leaves - waiting if reader.manifest.dimension else 0, waiting)
@@ -462,7 +462,7 @@ class Index:
             progress: Callback with the work done, the total work and the current document.
 
         Raises:
-            UsageError: if the index has the view with other settings. What `add` raises is raised, too.
+            UsageError: if the index has the view with other settings. Errors of `add` are raised, too.
         """
         for name, asked in wanted.items():
             standing = self.store.settings.get(name)
@@ -510,7 +510,7 @@ class Index:
         Raises:
             UsageError: for an empty question, an invalid option, or a view that the index lacks.
             DeadlineExceeded: if the deadline has passed.
-            ModelError: if a model keeps failing. What `embedder` raises is raised, too.
+            ModelError: if a model keeps failing. Errors of `embedder` are raised, too.
         """
         from mergewise import asking
 
@@ -542,7 +542,7 @@ class Index:
 
         Raises:
             UsageError: for an unknown mode, or if its model is missing.
-            ModelError: if the chat model keeps failing or returns nothing. What `context` raises is raised, too.
+            ModelError: if the chat model keeps failing or returns nothing. Errors of `context` are raised, too.
         """
         with deadline_in(query.deadline):
             return self._prepare(query, self.state()).answer(query.show)
@@ -655,8 +655,8 @@ class Index:
 
         Raises:
             IndexBusy: if another process writes for too long during a repair.
-            UsageError: if a repair needs the chat model or the prompts that wrote rows, and they are not given. What
-                `embedder` raises is raised, too.
+            UsageError: if a repair needs the chat model or the prompts that wrote rows, and they are not given. Errors of
+                `embedder` are raised, too.
         """
         from mergewise.index import pipeline
 

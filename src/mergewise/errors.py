@@ -1,20 +1,20 @@
-"""Every error mergewise raises on purpose. Each says what happened and, in `hint`, what to do next.
+"""Errors that mergewise raises. The message names the problem, and `hint` is an instruction.
 
 MergewiseError
-├── UsageError            the caller asked for something that cannot be (exit 2)
-├── ReadError             one file could not be read; its reason goes into the summary of `add`
-├── MissingExtra          an optional dependency is not installed, or broken
-├── Cancelled             the caller called the work off; what was finished stays
-├── DeadlineExceeded      a question took longer than it may
-├── ModelError            a model failed or answered nonsense
-│   └── InputRefused      an endpoint refuses what it was sent, which may be too long
-└── StoreError            the index on disk
-    ├── NotAnIndex        the directory holds something else (exit 2)
-    ├── NewerFormat       the index was written by a newer mergewise (exit 2)
-    ├── OlderFormat       the index was written by an older mergewise (exit 2)
-    ├── EmbedderMismatch  the index was built by another embedder (exit 2)
+├── UsageError            an invalid argument or request (exit 2)
+├── ReadError             a file that cannot be read
+├── MissingExtra          an optional dependency that is missing or broken
+├── Cancelled             cancelled by the caller
+├── DeadlineExceeded      past the deadline of a question
+├── ModelError            a failed model, or an invalid reply
+│   └── InputRefused      an input that an endpoint refused
+└── StoreError            a failure of the index on disk
+    ├── NotAnIndex        a directory with something else (exit 2)
+    ├── NewerFormat       an index of a newer mergewise (exit 2)
+    ├── OlderFormat       an index of an older mergewise (exit 2)
+    ├── EmbedderMismatch  an index of another embedder (exit 2)
     ├── IndexBusy         another process is writing (retryable)
-    └── CorruptIndex      an invariant is broken; `mergewise check --repair` may mend it
+    └── CorruptIndex      a damaged index
 """
 
 from __future__ import annotations
@@ -33,9 +33,13 @@ def install_command(extra: str, *options: str) -> str:
 
 
 class MergewiseError(Exception):
-    """Base of all errors. `exit_code` is what the command line returns; `retryable` is what a retry looks at.
+    """Base of all errors. Messages and hints never contain keys.
 
-    Neither message nor hint holds a key that this process sends.
+    Attributes:
+        message: The problem.
+        hint: An instruction.
+        exit_code: Exit code of the command line.
+        retryable: True if the same call may succeed later.
     """
 
     exit_code: ClassVar[int] = 1
@@ -50,11 +54,13 @@ class MergewiseError(Exception):
 
 
 class UsageError(MergewiseError):
+    """An invalid argument or request."""
+
     exit_code = 2
 
 
 class ReadError(MergewiseError):
-    pass
+    """A file that cannot be read. The report of `Index.add` names it with the reason."""
 
 
 class MissingExtra(MergewiseError):
@@ -85,44 +91,54 @@ def _is_absence(error: Exception) -> bool:
 
 
 class Cancelled(MergewiseError):
-    pass
+    """Work that the caller cancelled. Finished batches stay."""
 
 
 class DeadlineExceeded(MergewiseError):
-    pass
+    """A question that took longer than its deadline."""
 
 
 class ModelError(MergewiseError):
-    pass
+    """A failed model, or a reply that cannot be used."""
 
 
 class InputRefused(ModelError):
-    pass
+    """An input that an endpoint refused, for example because it is too long."""
 
 
 class StoreError(MergewiseError):
-    pass
+    """A failure of the index on disk."""
 
 
 class NotAnIndex(StoreError):
+    """A directory that holds something other than an index."""
+
     exit_code = 2
 
 
 class NewerFormat(StoreError):
+    """An index that a newer mergewise wrote."""
+
     exit_code = 2
 
 
 class OlderFormat(StoreError):
+    """An index that an older mergewise wrote, in a format that cannot be opened."""
+
     exit_code = 2
 
 
 class EmbedderMismatch(StoreError):
+    """An index that was built with another embedder."""
+
     exit_code = 2
 
 
 class IndexBusy(StoreError):
+    """An index that another process is writing. Try again later."""
+
     retryable = True
 
 
 class CorruptIndex(StoreError):
-    pass
+    """A damaged index. `mergewise check --repair` may repair it."""

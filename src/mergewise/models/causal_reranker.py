@@ -1,4 +1,4 @@
-"""Reranker `hf:PATH`: logits of a causal model that is asked whether a text helps to answer the question.
+"""Reranker `hf:PATH`: a causal model judges by yes or no whether a text helps to answer the question.
 
 The logit of a text is log P(yes) - log P(no) of the answer's first token. The model generates no text, so there is nothing to
 parse and nothing to retry. One run of the network reads the prompts of `BATCH_TEXTS` texts, which share their beginning. A prompt
