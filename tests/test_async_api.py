@@ -292,9 +292,9 @@ def test_failed_batch_of_questions_is_embedded_one_by_one(open_with: Callable[..
 def test_ask_many_refuses_invalid_arguments(open_with: Callable[..., mw.Index]) -> None:
     index = open_with()
     for wrong in (0, True, 1.5):
-        with pytest.raises(mw.UsageError, match="at once"):
+        with pytest.raises(mw.UsageError, match="invalid concurrency"):
             index.ask_many([QUESTION], concurrency=wrong)  # type: ignore[arg-type]
-    with pytest.raises(mw.UsageError, match="one text"):
+    with pytest.raises(mw.UsageError, match="invalid questions: a text"):
         index.ask_many(QUESTION)
     with pytest.raises(mw.UsageError, match="needs a chat model"):
         index.ask_many([QUESTION], mode="r&b")

@@ -90,7 +90,7 @@ def test_lock_wait_is_limited(tmp_path: Path) -> None:
         assert not done
     waiting.join(30)
     assert [report.added for report in done] == [4]
-    with pytest.raises(mw.UsageError, match="wait for the lock"):
+    with pytest.raises(mw.UsageError, match="invalid lock_wait"):
         mw.open(tmp_path / "index", lock_wait=-1)
 
 

@@ -237,6 +237,6 @@ def test_budget_auto_stops_early_and_reports_the_rest(tmp_path: Path) -> None:
     assert stop.inputs and "left out" in stop.reason
     with pytest.raises(mw.UsageError, match="cannot stop by itself"):
         index.context("Who?", strategy="topk", budget="auto")
-    with pytest.raises(mw.UsageError, match="the budget is 'much'"):
+    with pytest.raises(mw.UsageError, match="invalid budget: 'much'"):
         index.context("Who?", budget="much")  # type: ignore[arg-type]
     assert index.ask("Who directed Silent Rain?", budget="auto").found

@@ -111,7 +111,7 @@ def test_unreadable_file_fails_alone_by_its_name(tmp_path: Path, index: mw.Index
     for wrong in (mw.File(good, name=5), mw.File(5), mw.File(good, id=""), mw.File(good, metadata=["a"])):  # type: ignore[arg-type]
         with pytest.raises(mw.UsageError):
             index.add(wrong)
-    with pytest.raises(mw.UsageError, match="an id is"):
+    with pytest.raises(mw.UsageError, match="invalid id"):
         index.describe([5], {"year": 1})  # type: ignore[list-item]
     with pytest.raises(mw.UsageError):
         index.describe(["good.md"], {"year": "soon"})

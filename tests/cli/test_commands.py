@@ -76,8 +76,8 @@ def test_info(home: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("ask", ""), "the question is empty"), (("context", "q", "--budget", "0"), "the budget is 0"),
-        (("context", "q", "--budget", "-5"), "the budget is -5"),
+        (("ask", ""), "the question is empty"), (("context", "q", "--budget", "0"), "invalid budget: 0"),
+        (("context", "q", "--budget", "-5"), "invalid budget: -5"),
         (("context", "q", "--strategy", "nope"), "unknown strategy: 'nope'"),
         (("context", "q", "--where", "nope = 1"), "invalid condition"),
         (("ask", "q", "--index", "absent"), "index not found: absent"),

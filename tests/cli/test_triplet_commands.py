@@ -95,7 +95,7 @@ def test_error_without_triplets_names_the_command(home: Path) -> None:
     assert isinstance(result.exception, UsageError) and "no report for the view 'leaf'" in result.exception.message
     assert "marker, triplet" in result.exception.hint
     result = CliRunner().invoke(app, ["info", "--view", "nope"])
-    assert isinstance(result.exception, UsageError) and "unknown view 'nope'" in result.exception.message
+    assert isinstance(result.exception, UsageError) and "unknown view: 'nope'" in result.exception.message
 
 
 def test_a_run_without_a_folder_writes_the_missing_triplets(home: Path, server: ChatServer) -> None:

@@ -138,8 +138,8 @@ def test_fitted_weights_are_used_by_questions(folder: Path, monkeypatch: pytest.
     ("text", "message"),
     [
         ("[weave]\ncosin = 1", "unknown feature of weave: cosin"),
-        ("[weave]\ncosine = 1e9", "cosine is 1000000000.0"),
-        ('[weave]\ncosine = "much"', "cosine is 'much'"),
+        ("[weave]\ncosine = 1e9", "invalid cosine of .*: 1000000000.0"),
+        ('[weave]\ncosine = "much"', "invalid cosine of .*: 'much'"),
         ("cosine = 1", r"missing table \[weave\]"),
         ("[weave", "cannot be read"),
     ],

@@ -92,6 +92,6 @@ def test_options_without_a_folder_are_errors(home: Path) -> None:
         run("index")
     with pytest.raises(UsageError, match="missing folder"):
         run("index", "--sync")
-    with pytest.raises(UsageError, match="--embed is 'soon'"):
+    with pytest.raises(UsageError, match="invalid --embed: 'soon'"):
         run("index", "docs", "--embed", "soon")
     assert not (home / "mergewise.index").exists()

@@ -69,7 +69,7 @@ def test_parameters_from_a_spec_and_on_top() -> None:
         ("topk(", "unknown strategy"),
         ("topk(bogus=1)", "topk has no parameter 'bogus'"),
         ("topk(k)", "invalid assignment"),
-        ("auto-merge(mode=sometimes)", "cannot be 'sometimes'"),
+        ("auto-merge(mode=sometimes)", "invalid mode of auto-merge: 'sometimes'"),
     ],
 )
 def test_errors_for_wrong_specs_have_a_hint(spec: str, says: str) -> None:

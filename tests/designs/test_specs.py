@@ -50,10 +50,10 @@ def test_switches_are_read_as_a_person_writes_them(given: object, wanted: bool) 
 @pytest.mark.parametrize(
     ("key", "value", "says", "hint"),
     [
-        ("kind", "red", "tea: kind cannot be 'red'", "one of: green, black"),
-        ("cups", "many", "tea: cups cannot be 'many'", "it is of type int"),
-        ("cups", "-1", "tea: cups cannot be negative", "give 0 or more"),
-        ("milk", "2", "tea: milk cannot be '2'", "true or false"),
+        ("kind", "red", "invalid kind of tea: 'red'", "one of: green, black"),
+        ("cups", "many", "invalid cups of tea: 'many'", "expected a whole number, 0 or more"),
+        ("cups", "-1", "invalid cups of tea: -1", "expected a whole number, 0 or more"),
+        ("milk", "2", "invalid milk of tea: '2'", "expected true or false"),
         ("lemon", "1", "tea has no parameter 'lemon'", "it has: kind, cups, sugar, milk"),
     ],
 )

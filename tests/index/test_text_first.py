@@ -492,7 +492,7 @@ def test_indexes_without_embedder_need_no_vectors(tmp_path: Path) -> None:
     index.add(tower(9), embed="later")
     count = index.vectors()
     assert (count.embedded, count.waiting) == (0, 0) and index.embed() == count and index.manifest.format == 4
-    with pytest.raises(mw.UsageError, match="embed is"):
+    with pytest.raises(mw.UsageError, match="invalid embed"):
         index.add(tower(10), embed="sometimes")  # type: ignore[arg-type]
 
 

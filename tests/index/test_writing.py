@@ -116,7 +116,7 @@ def test_examples_built_in_and_of_ones_own(tmp_path: Any) -> None:
         own.write_text(bad)
         with pytest.raises(UsageError, match="own"):
             task(MarkerSettings(examples=str(own)))
-    with pytest.raises(UsageError, match="not at"):
+    with pytest.raises(UsageError, match="cannot read the examples"):
         task(MarkerSettings(examples=str(tmp_path / "none.json")))
 
 

@@ -91,5 +91,5 @@ def test_similarity_top_k_limits_passages_and_llama_documents_can_be_indexed(ind
     best = max(index.context(QUESTION, budget=200).passages, key=lambda passage: passage.score)
     (only,) = LlamaIndexRetriever(index, budget=200, similarity_top_k=1).retrieve(QUESTION)
     assert only.text == best.text
-    with pytest.raises(mw.UsageError, match="the most passages are"):
+    with pytest.raises(mw.UsageError, match="limit of passages"):
         LlamaIndexRetriever(index, similarity_top_k=0).retrieve(QUESTION)

@@ -52,5 +52,5 @@ def test_the_best_passages_keep_their_order() -> None:
     scored = [replace(passage("brix"), score=score) for score in (0.1, 0.9, 0.5, 0.7)]
     assert [one.score for one in _best(scored, 2)] == [0.9, 0.7]
     assert _best(scored, None) == scored and list(_best(scored, 9)) == scored
-    with pytest.raises(mw.UsageError, match="most passages"):
+    with pytest.raises(mw.UsageError, match="limit of passages"):
         _best(scored, 0)

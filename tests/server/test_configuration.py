@@ -172,9 +172,9 @@ def test_every_limit_has_a_description() -> None:
 def test_a_bucket_is_refused(tmp_path: Path) -> None:
     """A bucket taken for a path would become a new folder next to the file."""
     (tmp_path / "serve.toml").write_text('[collections.manual]\npath = "s3://bucket/manual"\n', "utf-8")
-    with pytest.raises(UsageError, match="path is on a bucket") as raised:
+    with pytest.raises(UsageError, match="path is in a bucket") as raised:
         load_config(tmp_path)
     assert "mergewise copy" in raised.value.hint
     ran = CliRunner().invoke(app, ["serve", "s3://bucket/manual"])
-    assert isinstance(ran.exception, UsageError) and "on a bucket" in str(ran.exception)
+    assert isinstance(ran.exception, UsageError) and "in a bucket" in str(ran.exception)
     assert not list(tmp_path.glob("s3*")) and not Path("s3:").exists()

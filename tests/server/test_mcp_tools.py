@@ -205,7 +205,7 @@ def test_errors_have_hints(index: mw.Index) -> None:
         said = await refusal(client, "build_context", question="x", collection="other")
         assert "unknown collection (expected one of: pets)" in said
         assert "invalid start: 81" in await refusal(client, "read_document", id="cats.md", start=81)
-        assert "no document has the id 'nope'" in await refusal(client, "read_document", id="nope")
+        assert "unknown document: 'nope'" in await refusal(client, "read_document", id="nope")
         assert "document not found" in await refusal(client, "fetch", id="mergewise://pets/documents/A")
         assert "strategy" in await refusal(client, "build_context", question="x", strategy="nope")
         assert "greater than or equal to 1" in await refusal(client, "build_context", question="x", budget=0)
@@ -281,7 +281,7 @@ def test_the_command_speaks_the_previous_protocol(directory: Path) -> None:
 
 def test_a_missing_index_is_an_error(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["mcp", "--index", str(tmp_path / "none")])
-    assert isinstance(done.exception, mw.UsageError) and "there is no index" in str(done.exception)
+    assert isinstance(done.exception, mw.UsageError) and "index not found" in str(done.exception)
     assert done.stdout == ""
 
 

@@ -379,7 +379,7 @@ def option_parameter(option: Option, panel: str | None = None) -> Parameter:
     name = _NAMES.get(option.name, option.name)
     default = _DEFAULTS.get(option.name, option.default)
     words = get_args(option.type) if get_origin(option.type) is Literal else ()
-    parser = partial(choice, f"--{name} is", choices=words) if words else _PARSERS.get(option.name)
+    parser = partial(choice, f"--{name}", choices=words) if words else _PARSERS.get(option.name)
     limits = option.range if panel is None else None
     described = typer.Option(
         f"--{name.replace('_', '-')}",

@@ -136,6 +136,6 @@ def test_definitions_in_both_stores_are_alike(tmp_path: Path) -> None:
 
 
 def test_more_hops_than_three_are_refused() -> None:
-    with pytest.raises(UsageError, match="hops cannot be 4"):
+    with pytest.raises(UsageError, match="invalid hops of weave: 4"):
         weave("Who directed Silent Rain?", FILMS, spec="weave(hops=4)")
     assert weave("Who directed Silent Rain?", FILMS, spec="weave(hops=3)").passages
