@@ -18,7 +18,7 @@ def page() -> str:
 def _lines(api: Mapping[str, Any]) -> Iterator[str]:
     yield "# HTTP\n"
     yield wrapped(
-        "A running server describes this API at `/api/v1/openapi.json`. Every request but those of scope `none` carries "
+        "A running server describes this API at `/api/v1/openapi.json`. All requests except those of scope `none` carry "
         "`Authorization: Bearer TOKEN`. Errors of `/api` are `application/problem+json`. Errors of `/v1` and `/v2` have "
         "OpenAI's form."
     )

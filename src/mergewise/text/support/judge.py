@@ -221,7 +221,7 @@ def _reversals(
 
 
 def _differs_in_no(clause: str, stated: str, grounds: ReadSource) -> bool:
-    """Return true if the clauses with most of this one's words, names aside, differ from it in negation.
+    """Return True if the clauses that share the most words with this one, apart from names, differ from it in negation.
 
     A word such as "failed", in the statement or in the clauses, may negate in another way.
     """
