@@ -64,7 +64,7 @@ def test_the_arguments_are_those_of_a_context(index: mw.Index, where: Any) -> No
     retriever = LlamaIndexRetriever(index, strategy="topk", where=where, parameters={"k": 1}, verbose=True)
     (only,) = retriever.retrieve(QUESTION)
     assert only.metadata["source"] == "thorn"
-    with pytest.raises(mw.UsageError, match="the budget"):
+    with pytest.raises(mw.UsageError, match="invalid budget"):
         LlamaIndexRetriever(index, budget=0).retrieve(QUESTION)
 
 
