@@ -1,5 +1,5 @@
 # make demo          answer two questions from the manual, or QUESTION="..." from DOCS=path, with cited sentences
-# make quick         lint, types and the tests without processes, servers and databases: a minute on two cores
+# make quick         lint, types and the tests without processes, servers and databases: two minutes on two cores
 # make test          lint, types and all tests but those of integrations and causal models
 # make wheel         build the wheel and run `mergewise demo` with it in an empty environment
 # make causal        test causal models and training with torch (TORCH=..., some 220 MB)
