@@ -15,6 +15,7 @@ from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.decoding import decode
 from mergewise.readers.front_matter import Pairs, header_pairs, title_in
 from mergewise.readers.metadata import field_value, metadata_from
+from mergewise.readers.rst_entries import with_entries
 from mergewise.readers.titles import title_among
 from mergewise.text.spans import line_starts
 from mergewise.types import Heading
@@ -41,7 +42,8 @@ def read_rst(data: bytes) -> Parsed:
     document = _document(text)
     outline = tuple(_locate(text, _titles(document)))
     pairs = header_pairs(text) or _fields(document)
-    return Parsed(text, title_in(pairs) or title_among(outline), outline, metadata=metadata_from(pairs))
+    title = title_in(pairs) or title_among(outline)
+    return Parsed(text, title, with_entries(text, outline), metadata=metadata_from(pairs))
 
 
 def _document(text: str) -> Any:

@@ -48,7 +48,7 @@ _ITEM_MARK = r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.)\s"
 _ITEM = re.compile(rf"\s*{_ITEM_MARK}")
 MARGIN = 4 * " "
 _BY_MARGIN = re.compile(rf"^(?:{MARGIN}(?! *{_ITEM_MARK})[^\n]*(?:\n|\Z))+", re.MULTILINE)
-_GAP_BEFORE_END = re.compile(r"[ ]{2,}(?=[.,;:!?)\]])")
+_GAP_BEFORE_END = re.compile(r"[ ]{2,}(?=[.,;:!?)\]](?!\w))")
 _GAP = re.compile(r"(?<=\S)[ ]{2,}")
 
 

@@ -18,19 +18,27 @@ _TAGS = (
 _ALT = r"[^\]\n!]*+(?:!(?!\[)[^\]\n!]*+)*+"
 _IMAGE = r"[^)\n!]*+(?:!(?!\[)[^)\n!]*+)*+"
 _TARGET = r"[^)\s\]]*+(?:\](?!\()[^)\s\]]*+)*+"
+# docutils' names of directives and roles: letters and digits, with single marks in between.
+_NAME = r"[^\W_]++(?:[-._+:][^\W_]++)*+"
+DIRECTIVE = re.compile(rf"\.\.[ \t]+(?P<name>{_NAME})[ ]?::(?:[ \t]+(?P<argument>[^\n]*)|(?=\n|\Z))")
+CODE_DIRECTIVES = frozenset(
+    "code code-block sourcecode parsed-literal prompt console ipython doctest testcode math".split()
+)
 _MARKUP = re.compile(
     rf"""
       ^(?:                                                                   # at the beginning of a line
         [ \t]*(?:`{{3,}}|~{{3,}})[^\n`]*$                                     # the edge of a fenced code block
     | [ \t]*\.\.[ \t]+_[^\n]*:[^\n]*$                                       # an anchor or the target of a link
-    | (?P<margin>[ \t]*)\.\.(?:[ \t]+(?![\w.+-]+::|\|[^|\n]+\||\[[\w\#*-]+\])[^\n]*)?$  # a comment
+    | (?P<margin>[ \t]*)\.\.(?:[ \t]+(?:index::|(?!{_NAME}[ ]?::(?:\s|\Z)|\|[^|\n]+\||\[[\w\#*-]+\]))[^\n]*)?$  # a comment
     | [ \t]*\.\.[ \t]+(?:\|[^|\n]+\|[ \t]+)?(?:image|figure|contents|toctree|highlight|include|literalinclude|
         currentmodule|module|py:currentmodule|py:module|meta|raw|autoclass|automodule|autofunction|code|code-block|
-        sourcecode|parsed-literal|prompt|console|ipython|doctest|testcode|math)::[^\n]*$
-    | [ \t]*\.\.[ \t]+[\w.+-]+::                                            # the mark of another directive
+        sourcecode|parsed-literal|prompt|console|ipython|doctest|testcode|math|sectionauthor|moduleauthor|tabularcolumns|
+        default-role)[ ]?::[^\n]*$
+    | [ \t]*\.\.[ \t]+{_NAME}[ ]?::(?=\s|\Z)                               # the mark of another directive
     | [ \t]*[!?]{{3}}\+?[ \t]+[\w-]*                                        # the mark of an admonition
     | [ ]{{0,3}}\[[^\]\n]+\]:[ \t]+<?[\w.#/][^\n]*$                         # where a link leads
-    | [ \t]*:(?:class|name|alt|width|height|target|align|maxdepth|caption|local|depth|hidden|titlesonly):[^\n]*$
+    | [ \t]*:(?:class|name|alt|width|height|target|align|maxdepth|caption|local|depth|hidden|titlesonly|
+        no-?index(?:-entry)?|module|canonical|synopsis|platform|members|undoc-members|show-inheritance|linenos):[^\n]*$
     )
     | (?=[<\[!:`{{*])(?:                                                     # with one of these: few places are tried
         (?P<comment><!--)
@@ -38,7 +46,7 @@ _MARKUP = re.compile(
     | \[!\[{_ALT}\]\({_IMAGE}\)\]\({_IMAGE}\)                                # an image that is a link
     | !\[{_ALT}\](?:\({_IMAGE}\)|\[[^\]\n]{{0,99}}\])                        # an image
     | (?<!!)\[(?P<link>[^\]\[\n]*(?:\n[^\]\[\n]+)?)\](?:\({_TARGET}(?:[ \t\n]+"[^"\n]{{0,999}}")?\)|\[[^\]\n]{{0,99}}\])
-    | :(?:[\w.+-]+:){{1,2}}`[~!]?(?P<role>[^`<]++)(?:<[^>`]*>)?`
+    | :(?:[\w.+-]+:){{1,3}}`[~!]?(?P<role>[^`<]++)(?:<[^>`]*>)?`
     | `(?P<named>[^`<\n]++)\s*+<[^>`\n]+>`__?
     | (?<!`)`(?P<reference>[^`\n]+)`__?(?!\w)
     | \{{:?[ \t]*[.\#][\w-][^{{}}\n]*\}}                                     # an anchor or class in braces

@@ -35,7 +35,7 @@ def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
         while path and path[-1].level >= heading.level:
             path.pop()
         path.append(heading)
-    return tuple(short_name(heading.title) for heading in path)
+    return tuple(short_name(heading.title) for heading in path if heading.title)
 
 
 def shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -21,12 +21,21 @@ _BLOCK = re.compile(
     r"""
       ^(?P<blank>[ \t]*\n)                                                        # a blank line
     | ^[ \t]*(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)              # a list item
+    | ^[ \t]*:[^\W\d_][^:`\n]{0,60}:(?=[ \t]+\S)                                # a field of reStructuredText
+    | ^[ \t]*--?\w[^\s,]*(?:,?[ ][^\s,]+){0,4}[ ]{2,}(?=\S)                       # an option with its description
     | ^[ \t]*\|[^\n]*(?:\n|\Z)                                                    # a table row
     | ^\#{1,6}[ \t][^\n]*(?:\n|\Z)                                                # a Markdown heading
     | ^(?P<rule>[=\-~^"'`#*+_.:]{4,}[ \t]*(?:\n|\Z))                              # an underline, a rule, a grid table's edge
     """,
     re.MULTILINE | re.VERBOSE,
 )
+
+# Inline code, roles and addresses are never cut.
+_UNBROKEN = re.compile(r"``[^`]{1,500}``|`[^`]{1,500}`|\w{2,20}://[!-~]+")
+_UNBROKEN_MARKS = ("`", "://")
+# A dotted name or a version goes on after its dot: `logging.StreamHandler`, `3.4.Final`.
+_VERSION = re.compile(r"\d\.\d+\.\Z")
+_NAME_AFTER_DOT = re.compile(r"[A-Za-z]\w*?(?:(?<=[a-z])[A-Z]|[\d_(]|\.\w)")
 
 # Words that end in a full stop within a sentence. With the lookahead, only the last word is compared with the list.
 _LEANS_ON = re.compile(
@@ -136,6 +145,7 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     # The bounds of the previous sentence.
     first = last = start
     at = start
+    unbroken = [m.span() for m in _UNBROKEN.finditer(text, start, end)] if _has_unbroken(block) else []
     for piece in _pieces(block, language):
         core = piece.strip()
         if core:
@@ -146,6 +156,8 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
                 (first == start and _ITEM_MARK.match(text, start, last))
                 or _CLOSING.fullmatch(core)
                 or (text[last - 1] == "." and _was_split_wrongly(" " + text[max(first, begins - _TAIL) : begins], core))
+                or (last == begins and text[last - 1] == "." and _is_dotted_name(text, begins))
+                or _is_inside(unbroken, begins)
             ):
                 begins = first
                 spans.pop()
@@ -155,6 +167,20 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     if ")" in block or "]" in block:
         return [part for start, end in spans for part in _after_brackets(text, start, end)]
     return spans
+
+
+def _has_unbroken(block: str) -> bool:
+    return any(mark in block for mark in _UNBROKEN_MARKS)
+
+
+def _is_inside(spans: list[tuple[int, int]], position: int) -> bool:
+    at = bisect_right(spans, (position, 0)) - 1
+    return at >= 0 and spans[at][0] < position < spans[at][1]
+
+
+def _is_dotted_name(text: str, at: int) -> bool:
+    """Return true if the dot before this position is inside a name or a version number."""
+    return _VERSION.search(text[max(at - 12, 0) : at]) is not None or _NAME_AFTER_DOT.match(text, at) is not None
 
 
 def _pieces(block: str, language: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from mergewise.text.markup import readable, says_something
+from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable, says_something
 from mergewise.text.sentences import blocks, segment, strip_span
 
 # In characters: the maximum length of an announcement joined with its units, and of an item kept whole, and the length
@@ -24,12 +24,10 @@ CODE = 400
 
 Kind: TypeAlias = Literal["text", "item", "row", "code", "edge"]
 
-_ITEM_MARK = re.compile(r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.|:[^:\n`]+:)(?=\s)")
-_EDGE = re.compile(r"[=\-~^\"'`#*+_.:|\s]+")
-_DIRECTIVE = re.compile(r"\.\.[ \t]+(?P<name>[\w.+-]+)::(?P<rest>[^\n]*)")
-_CODE_DIRECTIVES = frozenset(
-    "code code-block sourcecode parsed-literal prompt console ipython doctest testcode math".split()
+_ITEM_MARK = re.compile(
+    r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.|:[^:\n`]+:|--?\w[^\s,]*(?:,?[ ][^\s,]+){0,4}[ ])(?=\s)"
 )
+_EDGE = re.compile(r"[=\-~^\"'`#*+_.:|\s]+")
 _QUALIFIES = re.compile(
     r"[(\[*_`]*(?:defaults?\b|optional\b|required\b|deprecated\b|(?:allowed|possible|valid|accepted|supported) values\b|"
     r"must be\b|(?:new|added|changed|removed) in\b)",
@@ -89,6 +87,10 @@ class _Walk:
     open: set[int] = field(default_factory=set)
     # A unit that ends with a colon, until the next one has come.
     _announced_by: int | None = None
+    # The indent of a directive that announces deeper text.
+    _directive_indent: int | None = None
+    # The last unit, if it is a paragraph whose last sentence goes on in the list or table below.
+    _unfinished: int | None = None
     # True if a list is open, and the unit that announces the list.
     _listing: bool = False
     _list_of: int | None = None
@@ -132,6 +134,9 @@ class _Walk:
     def _take(self, region: Sequence[_Block]) -> None:
         first, start, end = region[0], region[0].start, region[-1].end
         literal, self._code_of = self._code_of if self._opens_literal(first) else None, None
+        if self._directive_indent is not None and first.indent <= self._directive_indent:
+            self._announced_by = None
+        self._directive_indent = None
         if literal is not None:
             self._code(start, end, literal[1])
         elif first.kind == "code":
@@ -149,8 +154,8 @@ class _Walk:
 
     def _silent(self, block: _Block) -> None:
         """Add a rule, an anchor or a comment. It says nothing, but may open a literal block."""
-        directive = _DIRECTIVE.match(self.text, block.start, block.end)
-        if self.text[block.start : block.end].endswith("::") or (directive and directive["name"] in _CODE_DIRECTIVES):
+        directive = DIRECTIVE.match(self.text, block.start, block.end)
+        if self.text[block.start : block.end].endswith("::") or (directive and directive["name"] in CODE_DIRECTIVES):
             self._code_of = (block.indent, self._above())
         self.found.append(TextUnit(block.start, block.end))
 
@@ -181,11 +186,14 @@ class _Walk:
         self._announced_by = None
 
     def _announcement(self) -> int | None:
-        """Return the unit that announces a list or table: it ends with a colon, or says that something follows."""
+        """Return the unit that announces a list or table: it ends with a colon, has no end, or says that something follows."""
         above = self._above() if self._announced_by is None else self._announced_by
         if above is None or above == self._announced_by:
             return above
         unit = self.found[above]
+        if above == self._unfinished:
+            self.open.add(above)
+            return above
         return above if _FOLLOWING.search(self.plain, unit.start, unit.end) else None
 
     def _item(self, region: Sequence[_Block]) -> None:
@@ -222,7 +230,12 @@ class _Walk:
             lead = number - 1
         for i, (start, end) in enumerate(sentences):
             self.found.append(TextUnit(start, end, (number if term else None) if i else lead))
-        self._note_announcement(block.indent, block.end, len(self.found) - 1, whole=len(sentences) == 1)
+        if term:
+            self._items = [*self._items, _OpenItem(block.indent, number)]
+        last = len(self.found) - 1
+        ends = _END.search(self.plain[self.found[last].start : block.end].rstrip())
+        self._unfinished = None if term or ends else last
+        self._note_announcement(block.indent, block.end, last, whole=len(sentences) == 1)
 
     def _close_list(self) -> None:
         self._items.clear()
@@ -242,12 +255,13 @@ class _Walk:
         """Remember a unit that announces the next one."""
         start = self.found[unit].start
         shown = self.plain[start:end].rstrip().rstrip("*_`")
-        directive = _DIRECTIVE.match(self.text, start, end)
-        if directive and directive["name"] in _CODE_DIRECTIVES:
+        directive = DIRECTIVE.match(self.text, start, end)
+        if directive and directive["name"] in CODE_DIRECTIVES:
             above = self._above()
             self._code_of = (indent, above if above is not None and above < unit else None)
         elif directive or self.text.endswith("::", start, end):
             self._announced_by = unit
+            self._directive_indent = indent if directive else None
             self._code_of = None if directive else (indent, unit)
         elif shown.endswith(_ANNOUNCES) or (whole and shown.endswith(("?", "？"))) or self._is_label(start, end):
             self._announced_by = unit

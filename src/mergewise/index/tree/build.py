@@ -121,7 +121,9 @@ def _clean_outline(document: Document) -> list[Heading]:
     outline = markdown_headings(document.text) if document.outline is None else document.outline
     kept: list[Heading] = []
     for heading in sorted(outline, key=lambda h: (h.start, -h.end)):
-        fits = 0 <= (kept[-1].end if kept else 0) <= heading.start < heading.end <= len(document.text)
+        fits = 0 <= (kept[-1].end if kept else 0) <= heading.start <= heading.end <= len(document.text)
+        # a heading without a title and a line: the text after an entry continues its section
+        fits = fits and (heading.start < heading.end or not heading.title)
         if fits and not _is_inside_unit(document.units, heading.start):
             kept.append(heading)
     return kept
@@ -138,11 +140,11 @@ def _units(document: Document, outline: Sequence[Heading]) -> list[_SizedUnit]:
     text = document.text
     language = ENGLISH if _is_english(document) else document_language(document)
     bounds = {0, len(text), *(bound for unit in document.units for bound in unit)}
+    heading_starts = {h.start for h in outline if h.start < h.end}
     # the start of each unit with that of its lead
     starts: dict[int, int | None] = {}
     for start, end in pairwise(sorted(bounds.union(*((h.start, h.end) for h in outline)))):
-        heading = any(h.start == start for h in outline)
-        stretch = [TextUnit(0, end - start)] if heading else split_units(text[start:end], language)
+        stretch = [TextUnit(0, end - start)] if start in heading_starts else split_units(text[start:end], language)
         for unit in stretch:
             starts[start + unit.start] = None if unit.lead is None else start + stretch[unit.lead].start
     if not starts:
@@ -194,7 +196,8 @@ def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_SizedU
         while stack[-1][0] >= level:
             stack.pop()
         parent = stack[-1][1]
-        node = _TreeNode(start, end, _body(text, heading.end, end), (*parent.headings, short_name(heading.title)))
+        titles = (short_name(heading.title),) if heading.title else ()
+        node = _TreeNode(start, end, _body(text, heading.end, end), (*parent.headings, *titles))
         node.units = list(units[bisect_left(starts, start) : bisect_left(starts, end)])
         parent.children.append(node)
         stack.append((level, node))
