@@ -121,9 +121,16 @@ class _Walk:
             while upto < len(stretch) and self._continues_table(stretch[upto - 1], stretch[upto]):
                 upto += 1
         elif first.kind == "item":
+            while upto < len(stretch) and self._continues_fields(first, stretch[upto - 1], stretch[upto]):
+                upto += 1
             while upto < len(stretch) and stretch[upto].kind == "text" and stretch[upto].indent > first.indent:
                 upto += 1
         return upto
+
+    def _continues_fields(self, first: _Block, before: _Block, block: _Block) -> bool:
+        """Return true for a further field of a short field list, such as the options of a directive."""
+        fields = self.text[first.start] == ":" == self.text[block.start] and block.kind == "item"
+        return fields and block.end - first.start <= ITEM and "\n\n" not in self.text[before.end : block.start]
 
     def _opens_literal(self, block: _Block) -> bool:
         return self._code_of is not None and block.indent > self._code_of[0]

@@ -460,8 +460,8 @@ def _leaf_runs(document: Document, node: _TreeNode, limit: int) -> list[tuple[li
     for unit in units[1:]:
         at = unit.start
         announced = unit.lead == run[-1].start
-        settled = 2 * size >= limit and at > node.body and at in paragraph_starts and not announced
-        closes = size + unit.size > limit or settled or (at in given and at > node.body)
+        settled = 2 * size >= limit and at in paragraph_starts and not announced
+        closes = at > node.body and (size + unit.size > limit or settled or at in given)
         if closes and not _is_inside_unit(document.units, at):
             # an announcement moves to the leaf of its continuation
             closed = run[:-1] if announced and len(run) > 1 and run[-1].start > node.body else run
