@@ -164,7 +164,7 @@ def read_file(
         metadata=parsed.metadata,
         outline=parsed.outline,
         pages=parsed.pages,
-        units=parsed.units or (field_units(parsed.text) if reader in _WITH_FIELDS else ()),
+        units=(*(field_units(parsed.text) if reader in _WITH_FIELDS else ()), *parsed.units),
     )
     tried = 0 if recognition is None else recognition.pages
     complete = not parsed.textless or (recognition is not None and not recognition.ended)
