@@ -27,7 +27,7 @@ from mergewise.readers.decoding import decode
 from mergewise.readers.definitions import LANGUAGES
 from mergewise.readers.docx import read_docx
 from mergewise.readers.epub import read_epub
-from mergewise.readers.front_matter import header_pairs, title_in
+from mergewise.readers.front_matter import field_units, parse_plain
 from mergewise.readers.html import read_html
 from mergewise.readers.jats import read_jats
 from mergewise.readers.mail import read_eml, read_mbox
@@ -89,10 +89,7 @@ _OS_REASONS = {
 
 
 def read_plain(data: bytes) -> Parsed:
-    """Read plain text. It has no outline. A header block gives title and metadata."""
-    text = decode(data)
-    pairs = header_pairs(text)
-    return Parsed(text, title_in(pairs), metadata=metadata_from(pairs))
+    return parse_plain(decode(data))
 
 
 _READERS: tuple[tuple[Reader, str], ...] = (
@@ -117,6 +114,7 @@ _READERS: tuple[tuple[Reader, str], ...] = (
 )
 SUFFIXES = {suffix: reader for reader, suffixes in _READERS for suffix in suffixes.split()}
 SUFFIXES |= {suffix: reader_of(language) for suffix, language in LANGUAGES.items()}
+_WITH_FIELDS = (read_plain, read_markdown, read_rst)
 _CONFIGURATION = frozenset({".cfg", ".ini", ".json", ".toml", ".yaml", ".yml"})
 WALKED = frozenset(SUFFIXES) - _CONFIGURATION
 """Suffixes that a folder is searched for. Configuration and JSON are read only if they are named: in a folder of documents
@@ -166,7 +164,7 @@ def read_file(
         metadata=parsed.metadata,
         outline=parsed.outline,
         pages=parsed.pages,
-        units=parsed.units,
+        units=(*(field_units(parsed.text) if reader in _WITH_FIELDS else ()), *parsed.units),
     )
     tried = 0 if recognition is None else recognition.pages
     complete = not parsed.textless or (recognition is not None and not recognition.ended)

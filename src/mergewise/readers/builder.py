@@ -57,14 +57,51 @@ def tidy(text: str) -> str:
     return "\n".join(line for line in map(one_line, text.split("\n")) if line)
 
 
-class Builder:
-    """Text that grows block by block. Empty blocks are ignored."""
+class OpenHeadings:
+    """The headings in force at the end of a growing text. The text after an entry belongs to the heading around the entry.
 
-    def __init__(self) -> None:
+    An outline has no ends. So the heading around an entry is repeated for the text that follows, in place of the line break
+    before it.
+    """
+
+    def __init__(self, title: str = "") -> None:
+        self._around = [Heading(1, title, 0, 0)]
+        self._is_ended = False
+
+    @property
+    def level(self) -> int:
+        return self._around[-1].level if len(self._around) > 1 else 0
+
+    def add(self, heading: Heading) -> Heading:
+        while self.level >= max(heading.level, 1):
+            self._around.pop()
+        self._around.append(heading)
+        self._is_ended = False
+        return heading
+
+    def end(self, level: int) -> None:
+        """End the entry of this level, unless a heading of a higher level has ended it."""
+        if self.level >= level:
+            while self.level >= level:
+                self._around.pop()
+            self._is_ended = True
+
+    def resume(self, start: int) -> Heading | None:
+        """Return the repeated heading for text that begins at `start`, or None if it is still in force."""
+        around, is_ended = self._around[-1], self._is_ended
+        self._is_ended = False
+        return Heading(around.level, around.title, start - 1, start) if is_ended and around.title and start else None
+
+
+class Builder:
+    """Text that grows block by block. Empty blocks are ignored. `title` heads the text after entries without a heading."""
+
+    def __init__(self, title: str = "") -> None:
         self._pieces: list[str] = []
         # number of characters
         self.length = 0
         self._outline: list[Heading] = []
+        self._open = OpenHeadings(title)
         self._page_starts: list[int] = []
         # number of pages that begin with the next block
         self._new_pages = 0
@@ -74,8 +111,21 @@ class Builder:
     def heading(self, level: int, title: str) -> None:
         title = one_line(title)
         if title:
-            start = self._append(title)
-            self._outline.append(Heading(level, title, start, self.length))
+            start = self._append(title, headed=False)
+            self._outline.append(self._open.add(Heading(level, title, start, self.length)))
+
+    def begin_entry(self, name: str) -> int:
+        """Append the name of an entry, such as a term or a signature. It heads the following blocks up to `end_entry`.
+
+        Returns:
+            The level of the entry.
+        """
+        level = self._open.level + 1
+        self.heading(level, name)
+        return level
+
+    def end_entry(self, level: int) -> None:
+        self._open.end(level)
 
     def paragraph(self, text: str) -> None:
         self._append(tidy(text))
@@ -124,13 +174,15 @@ class Builder:
         pages = tuple(Page(number, *span) for number, span in enumerate(spans, start=1))
         return Parsed(text, title, outline, pages, metadata or {}, tuple(self._units))
 
-    def _append(self, block: str, *, item: bool = False) -> int:
+    def _append(self, block: str, *, item: bool = False, headed: bool = True) -> int:
         if not block:
             return self.length
         gap = "" if not self._pieces else "\n" if item and self._after_item else "\n\n"
         start = self.length + len(gap)
         self.length = start + len(block)
         self._pieces += [gap, block]
+        if headed and (resumed := self._open.resume(start)):
+            self._outline.append(resumed)
         self._start_pages(start)
         self._after_item = item
         return start

@@ -1,17 +1,22 @@
-"""Metadata at the beginning of a text file: front matter, or a header block.
+"""Fields at the beginning of a text file: front matter, or a header block. They are metadata, and each is a unit of the text.
 
 Front matter is a block of YAML between `---` lines or of TOML between `+++` lines, as in Markdown. YAML values keep their
 spelling (`1.10` is not a number, `no` is not a boolean). Lists are joined by commas, nested tables are dropped. A header block
-has lines `Name: value`, as in PEPs, letters and some Markdown.
+has lines `Name: value`, as in PEPs, letters and some Markdown. The header of an RFC has a second column, without names. A file of
+records has nothing but blocks of fields, as Debian's control files.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from mergewise.readers.metadata import DATE_KEYS, TEXT_KEYS, field_value, key_of
-from mergewise.types import MetadataValue
+from mergewise.readers.builder import Parsed, one_line
+from mergewise.readers.metadata import DATE_KEYS, TEXT_KEYS, field_value, iso_date, key_of, metadata_from
+from mergewise.text.keys import short_name
+from mergewise.text.sections import paragraphs
+from mergewise.types import Heading, MetadataValue
 
 Pairs = list[tuple[str, object]]
 
@@ -24,6 +29,18 @@ _MAX_ITEMS = 100
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9]*(?:[ _-][A-Za-z0-9]+){0,2}):(?:[ \t]+(.*))?")
 _DOCUMENT_KEYS = (TEXT_KEYS | DATE_KEYS | {"title", "pep", "year"}) - {"description"}
 _MAX_HEADER_LINES = 200
+_YAML = re.compile(r"---[ \t]*\n(?=[\w\"'])(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+# a field, with its further lines
+_PIECE = re.compile(r"^(?=[\w\"'])[^\n:=]+[:=][ \t]*\S?[^\n]*(?:\n(?:[ \t]+\S|- )[^\n]*)*", re.MULTILINE)
+_EMPTY = re.compile(r"[^:=]+[:=]\s*")
+_ACRONYM = re.compile(r"[A-Z]{2,6}")
+_COLUMNS = re.compile(r"(\S.*?)?(?:(?<=\S)[ \t]{3,}|(?<!\S)[ \t]{20,})(\S.*)")
+_PERSON = re.compile(r"(?:[A-Z]\.[ -]?){1,4}(?:\w+ ){0,3}[A-Z]\w+.*")
+_COLUMN_NAMES = frozenset({"RFC", "Category", "Obsoletes", "Updates", "Status", "Intended status", "Expires"})
+_COLUMN_WIDTH, _MAX_COLUMN_ROWS = 72, 60
+# fields with their further lines, and lines of comment
+_RECORD = re.compile(r"(?:[A-Za-z][\w-]*:(?:[ \t][^\n]*)?(?:\n|\Z)(?:[ \t][^\n]*(?:\n|\Z))*|#[^\n]*(?:\n|\Z))+")
+_WORD = re.compile(r"\w[\w.+-]*")
 
 
 def yaml_pairs(source: str) -> Pairs:
@@ -120,6 +137,117 @@ def header_pairs(text: str) -> Pairs:
 
 
 def title_in(pairs: Pairs) -> str:
-    """Return the title among header fields, or the subject of an e-mail."""
+    """Return the title among header fields, or the subject of an e-mail. A number of the document precedes it ("PEP 8: ...")."""
     fields = {name.lower(): str(value) for name, value in pairs}
-    return fields.get("title", "").strip() or fields.get("subject", "").strip()
+    title = fields.get("title", "").strip() or fields.get("subject", "").strip()
+    series, number = pairs[0] if pairs else ("", "")
+    is_numbered = _ACRONYM.fullmatch(series) and str(number).isdecimal()
+    return f"{series} {number}: {title}" if title and is_numbered else title
+
+
+def field_units(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the spans of the fields of front matter or of a header block, each without the white space around it."""
+    start = len(text) - len(text.lstrip("\n"))
+    block = _YAML.match(text, start) or _TOML.match(text, start)
+    if block is not None:
+        return tuple(_pieces(text, *block.span(1)))
+    return tuple(_pieces(text, start, _block_end(text, start))) if header_pairs(text) else ()
+
+
+def _block_end(text: str, start: int) -> int:
+    """Return the end of the lines before the next blank one."""
+    blank = re.compile(r"\n[ \t]*(?:\n|\Z)").search(text, start)
+    return blank.start() if blank else len(text)
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the fields with a value."""
+    for piece in _PIECE.finditer(text, start, end):
+        if not _EMPTY.fullmatch(piece[0]):
+            yield piece.start(), piece.start() + len(piece[0].rstrip())
+
+
+# --- plain text --------------------------------------------------------------------------------------------------
+
+
+def parse_plain(text: str) -> Parsed:
+    """Read plain text. A header block gives title and metadata. The records of a file of records are its outline."""
+    pairs = header_pairs(text)
+    if pairs:
+        return Parsed(text, title_in(pairs), metadata=metadata_from(pairs))
+    return _two_columns(text) or _records(text) or Parsed(text)
+
+
+def _two_columns(text: str) -> Parsed | None:
+    """Read a header block with fields on the left, and with people, organizations and a date on the right, as in RFCs.
+
+    The entries on the right get names: "M. Nottingham, Ed." becomes "Author: M. Nottingham, Ed.".
+    """
+    start = _first_line(text)
+    end = _block_end(text, start)
+    lines, pairs = [], Pairs()
+    spans: list[tuple[int, int]] = []
+    at = start
+    rows = text[start:end].split("\n")
+    if len(rows) > _MAX_COLUMN_ROWS:
+        return None
+    for row in rows:
+        columns = _COLUMNS.fullmatch(row.rstrip())
+        left, right = (columns[1] or "", columns[2]) if columns else (row.rstrip(), "")
+        if field := _FIELD.fullmatch(left):
+            pairs.append(("RFC" if field[1] == "Request for Comments" else field[1], field[2] or ""))
+        if right:
+            pairs.append((_name_in_column(right), right))
+            right = f"{pairs[-1][0]}: {right}"
+        line = left + " " * max(3, _COLUMN_WIDTH - len(left) - len(right)) + right if right else left
+        spans += [(at + line.index(part), at + line.index(part) + len(part)) for part in (left.strip(), right) if part]
+        lines.append(line)
+        at += len(line) + 1
+    names = {name for name, _ in pairs}
+    if len(names & _COLUMN_NAMES) < 1 or len(names & {"Author", "Date"}) < 2:
+        return None
+    pairs.sort(key=lambda pair: pair[0] != "RFC")
+    after = _first_line(text, end)
+    title = text[after : _block_end(text, after)]
+    if all(line.startswith("   ") for line in title.split("\n")):
+        pairs.append(("Title", one_line(title)))
+    text = text[:start] + "\n".join(lines) + text[end:]
+    pairs = [(name, field_value(name, str(value))) for name, value in pairs]
+    return Parsed(text, title_in(pairs), metadata=metadata_from(pairs), units=tuple(spans))
+
+
+def _name_in_column(entry: str) -> str:
+    """Return the name of an entry in the second column of a header block."""
+    return "Author" if _PERSON.fullmatch(entry) else "Date" if iso_date(entry) else "Organization"
+
+
+def _first_line(text: str, start: int = 0) -> int:
+    """Return the start of the first line with text."""
+    start += len(text) - start - len(text[start:].lstrip())
+    return text.rfind("\n", 0, start) + 1
+
+
+def _records(text: str) -> Parsed | None:
+    """Read a file of records, as Debian's control files: nothing but blocks of fields. A record's first field heads it."""
+    outline: list[Heading] = []
+    units: list[tuple[int, int]] = []
+    most = 0
+    for start, end in paragraphs(text, 0, len(text)):
+        block = text[start:end].rstrip()
+        if not block.strip():
+            continue
+        if not _RECORD.fullmatch(block):
+            return None
+        fields = list(_pieces(text, start, start + len(block)))
+        names = [text[first:last].partition(":")[0] for first, last in fields]
+        if not fields or len(set(names)) < len(names):
+            return None
+        most = max(most, len(fields))
+        first, last = fields.pop(0)
+        name = one_line(text[first:last])
+        value = name.partition(": ")[2]
+        outline.append(Heading(1, short_name(value if _WORD.fullmatch(value) else name), first, last))
+        units += fields
+    if most < 3 or len(units) < len(outline):
+        return None
+    return Parsed(text, outline=tuple(outline), units=tuple(units))

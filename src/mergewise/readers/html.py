@@ -12,7 +12,7 @@ read, so elements that they hide or load are unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +66,8 @@ _SMALL_PAGE = 5_000  # characters
 # Characters of a table cell. Cells with data are shorter.
 _LAYOUT_CELL = 1_000
 _MANY_LINKS = 6
+# Characters of the text of an entry that stays in one block with its term.
+_SHORT_ENTRY = 240
 
 
 class PlainLines:
@@ -96,10 +98,10 @@ def read_html(data: bytes, charset: str = "") -> Parsed:
     def is_side(element: Any) -> bool:
         return _is_never(element) or _is_side_matter(element, weights, root)
 
-    parsed = _render(body, root, is_side)
+    parsed = _render(body, root, is_side, title)
     size, _ = weights[body]
     if not parsed.text or 2 * len(parsed.text) < size <= _SMALL_PAGE:
-        parsed = _render(body, body, _is_never)
+        parsed = _render(body, body, _is_never, title)
     return replace(parsed, title=title or parsed.title, metadata=metadata)
 
 
@@ -132,8 +134,8 @@ def _meta(document: Any) -> list[tuple[str, str]]:
     return [*pairs, ("language", document.get("lang") or "")]
 
 
-def _render(body: Any, root: Any, skip: Callable[[Any], bool]) -> Parsed:
-    builder = Builder()
+def _render(body: Any, root: Any, skip: Callable[[Any], bool], title: str) -> Parsed:
+    builder = Builder(title)
     if root is not body and next(root.iter("h1"), None) is None:
         _title_outside(body, skip, builder)
     _Flow(builder, skip).run(root)
@@ -261,11 +263,13 @@ class _Flow:
             self._sink.verbatim(element.text_content())
         elif tag in _LISTS:
             self._sink.verbatim("\n".join(self._list(element)))
+        elif tag == "dl" and isinstance(self._sink, Builder):
+            self._entries(element, self._sink)
         elif tag == "dl":
-            self._sink.verbatim("\n".join(self._definitions(element)))
+            self._sink.verbatim("\n".join(self._definitions(self._children(element))))
         elif tag == "table":
             self._table(element)
-        elif not _is_footnote_mark(element):
+        elif not (_is_footnote_mark(element) or _is_permalink(element)):
             self._walk(element)
         if tag in _BLOCKS:
             self._flush()
@@ -289,10 +293,27 @@ class _Flow:
             number += 1
             yield from (f"{'  ' if row else marker + ' '}{line}" for row, line in enumerate(lines))
 
-    def _definitions(self, element: Any) -> Iterator[str]:
-        for child in self._children(element):
+    def _definitions(self, parts: Iterable[Any]) -> Iterator[str]:
+        for child in parts:
             indent = "  " if child.tag == "dd" else ""
             yield from (indent + line for line in _lines(child, self._skip))
+
+    def _entries(self, element: Any, builder: Builder) -> None:
+        """Write each entry of a list of definitions as a block. The terms of a long entry head its body instead."""
+        parts = [part for child in self._children(element) for part in (child if child.tag == "div" else (child,))]
+        for entry in _by_terms(parts):
+            terms = [part for part in entry if part.tag == "dt"]
+            name = ", ".join(filter(None, (_flat(part, self._skip) for part in terms)))
+            # "Parameters:" announces a list
+            if not name or name.endswith(":") or not _is_large(entry):
+                builder.verbatim("\n".join(self._definitions(entry)))
+                continue
+            level = builder.begin_entry(name)
+            for part in entry[len(terms) :]:
+                if not self._skip(part):
+                    self._walk(part)
+                    self._flush()
+            builder.end_entry(level)
 
     def _table(self, table: Any) -> None:
         for caption in table.iterchildren("caption"):
@@ -311,6 +332,27 @@ class _Flow:
         return (child for child in element if not self._skip(child))
 
 
+def _by_terms(parts: Iterable[Any]) -> Iterator[list[Any]]:
+    """Group the parts of a list of definitions: one or more terms, with what follows up to the next term."""
+    entry: list[Any] = []
+    for part in parts:
+        if part.tag == "dt" and entry and entry[-1].tag != "dt":
+            yield entry
+            entry = []
+        entry.append(part)
+    if entry:
+        yield entry
+
+
+def _is_large(entry: Sequence[Any]) -> bool:
+    """Tell whether an entry has an id, blocks within blocks, or much text."""
+    bodies = [part for part in entry if part.tag != "dt"]
+    size = sum(len(one_line(body.text_content())) for body in bodies)
+    if not size or size > _SHORT_ENTRY or any(part.get("id") for part in entry if part.tag == "dt"):
+        return size > 0
+    return sum(1 for body in bodies for inner in body.iterdescendants() if inner.tag in _BLOCKS) > 1
+
+
 def _is_layout(table: Any, cells: list[list[Any]]) -> bool:
     """Tell whether a table only lays out the page: it has one cell a row, or cells as long as a page."""
     if table.get("role") in ("presentation", "none") or all(len(row) < 2 for row in cells):
@@ -327,6 +369,13 @@ def _is_footnote_mark(element: Any) -> bool:
     targets = [link.get("href") or "" for link in element.iter("a")] if element.tag == "sup" else []
     leads_within = len(targets) == 1 and targets[0].startswith("#")
     return leads_within and _FOOTNOTE_MARK.fullmatch(element.text_content().strip()) is not None
+
+
+def _is_permalink(element: Any) -> bool:
+    """Tell whether the element is the mark "¶" beside a heading, which links to the heading itself."""
+    return (
+        element.tag == "a" and (element.get("href") or "").startswith("#") and element.text_content().strip() in "¶#§"
+    )
 
 
 def _lines(element: Any, skip: Callable[[Any], bool]) -> list[str]:

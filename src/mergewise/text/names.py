@@ -2,7 +2,7 @@
 
 A name is a run of folded words joined by spaces: lower case, without accents and possessive s. A section defines its heading,
 the title of the document that it opens, the subject of its first sentence if the sentence describes the subject ("X is a ..."),
-and the other names in it ("known as Y", "(Z)").
+and the other names in it ("known as Y", "(Z)"). Numbers of documents are spelled in one way: "PEP-0008" and "PEP 8" are "pep 8".
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ _SAYS_WHAT = re.compile(r"\b(?:is|was|are|were|refers?|means|denotes)\b")
 _OTHER = re.compile(
     rf"\b(?:known as|called|nicknamed|abbreviated(?: as| to)?|also|or simply|born|short for)\s+[\"“'‘`*_]*({_RUN})"
 )
+_NUMBERED = re.compile(r"([a-z]{2,6})-?0*(\d{1,6})")
+# "RFC 9110: HTTP Semantics"
+_NUMBERED_TITLE = re.compile(r"\s*([A-Z]{2,6}[ -]?\d{1,6})(?:\s*:|\s+[–—-])\s+(?=\S)")
+_NUMBERS_ONLY = re.compile(r"[A-Z][\w -]*:\s*\d{1,6}(?:[,\s]+\d{1,6})*(?:\s*\([^()\n]*\))?\s*")
 _SHORT = re.compile(r"\(\s*[\"“'‘]?([A-Z][\w.&-]{1,15})[\"”'’]?\s*\)")
 
 
@@ -54,7 +58,19 @@ class Mention(NamedTuple):
 
 def words_of(text: str) -> Words:
     raw = _WORD.findall(text)
-    return Words(tuple(_fold(word) for word in raw), tuple(not word[0].islower() for word in raw))
+    folded, marked = [_fold(word) for word in raw], [not word[0].islower() for word in raw]
+    if any(" " in word for word in folded):
+        marked = [mark for word, mark in zip(folded, marked, strict=True) for _ in word.split()]
+        folded = " ".join(folded).split()
+    return Words(tuple(folded), tuple(marked))
+
+
+def with_series(field: str, title: str) -> str:
+    """Spell out the numbers of a header field: "Obsoletes: 2616" below "RFC 9110: ..." becomes "Obsoletes: rfc 2616"."""
+    if not _NUMBERS_ONLY.fullmatch(field):
+        return field
+    series, number = (*words_of(title).folded, "", "")[:2]
+    return re.sub(r"\d+", rf"{series} \g<0>", field) if series.isalpha() and number.isdecimal() else field
 
 
 def without_accents(word: str) -> str:
@@ -66,13 +82,23 @@ def without_accents(word: str) -> str:
 @lru_cache(100_000)
 def _fold(word: str) -> str:
     word = without_accents(word.lower())
+    if word[-1:].isdecimal():
+        if numbered := _NUMBERED.fullmatch(word):
+            return f"{numbered[1]} {numbered[2]}"
+        return word.lstrip("0") or "0" if word.isdecimal() else word
     return word.removesuffix("'s").removesuffix("’s") if word[-1:] == "s" else word
 
 
 def names_of_title(title: str) -> set[str]:
-    """Return the names in a title: as written and without its brackets, each also without its article."""
+    """Return the names in a title: as written and without its brackets, each also without its article.
+
+    "RFC 9110: HTTP Semantics" also gives its two parts.
+    """
     names = set()
-    for form in {title, _BRACKETS.sub("", title)} if "(" in title else (title,):
+    forms = [title, _BRACKETS.sub("", title)] if "(" in title else [title]
+    if numbered := _NUMBERED_TITLE.match(title):
+        forms += [numbered[1], title[numbered.end() :]]
+    for form in forms:
         words = [_fold(word) for word in _WORD.findall(form)]
         names.add(" ".join(words))
         if len(words) > 1 and words[0] in {"the", "a", "an"}:

@@ -15,7 +15,16 @@ from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
 from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects, by_score
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.text.names import LONGEST_TITLE, NAME_WORD, Mention, Words, mentions, possible_names, words_of
+from mergewise.text.names import (
+    LONGEST_TITLE,
+    NAME_WORD,
+    Mention,
+    Words,
+    mentions,
+    possible_names,
+    with_series,
+    words_of,
+)
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Definition, LeafSentences
 
@@ -107,7 +116,8 @@ class Follower:
         """Look up, in one call, the definitions of all names that the evidence may hold."""
         fresh = [i for i in evidence if i not in self._words]
         for i in fresh:
-            self._words[i] = words_of(self.candidates.sentences[i].text)
+            sentence = self.candidates.sentences[i]
+            self._words[i] = words_of(with_series(sentence.text, sentence.leaf.title))
             self._possible[i] = possible_names(self._words[i])
         names = dict.fromkeys(name for i in fresh for name, _, _ in self._possible[i])
         self._definitions |= self.reader.definitions(list(names)) if names else {}

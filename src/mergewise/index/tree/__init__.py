@@ -57,6 +57,9 @@ def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:
     names = []
     for _, place in groupby(tree.leaves, key=lambda leaf: leaf.headings):
         leaves = list(place)
+        if leaves[0].start and document.text[leaves[0].start : leaves[0].body].isspace():
+            # a heading that is only repeated for the text after an entry
+            continue
         sentence = next((sentence for leaf in leaves for sentence in leaf.sentences), None)
         first = document.text[sentence.start : sentence.end] if sentence else ""
         names += [Name(name, leaves[0].id, len(leaves)) for name in sorted(names_defined(_titles(leaves[0]), first))]
