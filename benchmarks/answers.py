@@ -3,6 +3,8 @@
 python -m benchmarks.answers fit       fit the weights on the first halves, with and without vectors
 python -m benchmarks.answers errors    right and wrong answers by level of confidence, on --split
 python -m benchmarks.answers show      print each question over the manuals with its answer, for reading
+python -m benchmarks.answers adversarial   sure and wrong answers to questions with false premises, unknown names and near
+                                       misses, by kind, and the curve of risk and coverage as adversarial.csv in the cache
 
 An answer is right if its quotations contain a gold answer from the gold's place, or nine tenths of a gold's spans.
 Unanswerable questions over the manuals measure how often an answer is invented. Multi-hop questions (2wiki) keep the ranking from
@@ -199,15 +201,71 @@ def show(cache: Path, split: str) -> None:
             print("gold:", " … ".join(text for _, text in result.asked.golds[0]))
 
 
+# -- adversarial questions
+
+
+def adversarial(cache: Path, split: str, embedder: str) -> None:
+    """Print the outcomes of the adversarial questions and of the answerable ones next to them, and the curve of both."""
+    rows = manuals.load_adversarial(split)  # type: ignore[arg-type]
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    curve: list[tuple[float, bool, bool]] = []
+    for corpus in dict.fromkeys(row["corpus"] for row in rows):
+        index = manuals.opened_corpus(corpus, cache, embedder)
+        for row in rows:
+            if row["corpus"] != corpus:
+                continue
+            answer = index.ask(row["question"], mode="extractive")
+            texts = [normalise(citation.text) for citation in answer.citations]
+            right = any(normalise(gold) in text for gold in row["answers"] for text in texts)
+            quoted = extractive.quotations_of(answer.context, QuotableTexts(index.document, answer.context))
+            level = "sure" if answer.sure else "likely" if answer.found else "nothing"
+            contradicted = answer.text.startswith("The documents say otherwise")
+            outcome = f"{level}, {'right' if right else 'wrong'}" if row["answers"] else level
+            counts.setdefault((row["kind"], row["language"]), Counter()).update(
+                [outcome, *["contradicted"] * contradicted]
+            )
+            curve.append((quoted.signals.sure() if quoted and answer.found else 0.0, right, bool(row["answers"])))
+            print(f"{row['id']} {row['kind']}: {outcome}{', contradicted' * contradicted}  {row['question']}")
+    _print_outcomes(counts)
+    _write_curve(curve, cache / "adversarial.csv")
+
+
+def _print_outcomes(counts: Mapping[tuple[str, str], Counter[str]]) -> None:
+    print("| kind | language | questions | sure, right | sure, wrong | wrongly refused | contradicted |")
+    kinds = {kind for kind, _ in counts}
+    totals = {(kind, "all"): sum((c for (k, _), c in counts.items() if k == kind), Counter()) for kind in kinds}
+    hostile = sum((c for (kind, _), c in totals.items() if kind != "answerable"), Counter[str]())
+    for (kind, language), count in [*sorted((counts | totals).items()), (("all adversarial", "all"), hostile)]:
+        total = sum(number for outcome, number in count.items() if outcome != "contradicted")
+        cells = count["sure, right"], count["sure, wrong"] + count["sure"], count["nothing, right"]
+        print(f"| {kind} | {language} | {total} | {' | '.join(map(str, cells))} | {count['contradicted']} |")
+
+
+def _write_curve(curve: Sequence[tuple[float, bool, bool]], path: Path) -> None:
+    """Write, for each threshold of `sure`, the coverage of answerable questions and the share of wrong answers."""
+    answerable = max(1, sum(asked for _, _, asked in curve))
+    lines = ["threshold,coverage,sure_right,risk,adversarial_sure"]
+    for step in range(21):
+        sure = [one for one in curve if one[0] >= step / 20]
+        right = sum(right for _, right, _ in sure)
+        coverage, risk = sum(asked for *_, asked in sure) / answerable, 1 - right / max(1, len(sure))
+        hostile = sum(not asked for *_, asked in sure)
+        lines.append(f"{step / 20:.2f},{coverage:.3f},{right / answerable:.3f},{risk:.3f},{hostile}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("fit", "errors", "show"))
+    parser.add_argument("what", choices=("fit", "errors", "show", "adversarial"))
     parser.add_argument("--split", default="dev", choices=("dev", "test", "all"))
     parser.add_argument("--limit", type=int, default=150, help="Questions per question set")
     parser.add_argument("--embedder", default="minilm", choices=("minilm", "none"))
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     options = parser.parse_args()
-    if options.what == "fit":
+    if options.what == "adversarial":
+        adversarial(options.cache, options.split, options.embedder)
+    elif options.what == "fit":
         fit(options.cache, options.limit)
     elif options.what == "errors":
         errors(options.cache, options.split, options.limit, options.embedder)

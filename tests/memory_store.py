@@ -332,7 +332,14 @@ class MemoryStore:
 
     @_at_once
     def text_search(
-        self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
+        self,
+        question: str,
+        k: int,
+        where: str | None = None,
+        table: str | None = None,
+        *,
+        words: bool = False,
+        every: bool = False,
     ) -> Ranking:
         """Search by BM25 (Robertson and Zaragoza 2009) with a non-negative idf."""
         spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
@@ -347,7 +354,8 @@ class MemoryStore:
         for (row, held), number in zip(texts.items(), rows[NUMBER].to_pylist(), strict=True):
             counts = Counter(held)
             length = K1 * (1 - B + B * len(held) / average)
-            scores[row] = (number in numbers) * sum(
+            has_all = not every or counts.keys() >= set(cut(question))
+            scores[row] = (number in numbers and has_all) * sum(
                 math.log(1 + (len(texts) - holding[w] + 0.5) / (holding[w] + 0.5))
                 * counts[w] * (K1 + 1) / (counts[w] + length)
                 for w in set(cut(question)) if counts[w]

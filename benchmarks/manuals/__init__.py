@@ -11,6 +11,7 @@ from typing import Any, Literal
 import mergewise
 from mergewise import Span
 from mergewise.engine import Index
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import Score, score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import Split
@@ -55,15 +56,30 @@ def load(name: str, split: Split) -> list[Asked]:
     return [one for one in asked if split == "all" or one.half == HALVES[split]]
 
 
-def opened(cache: Path, embedder: str = "minilm") -> Index:
-    """Open the index of the manuals in `cache`, building it if missing."""
-    if not FOLDER.is_dir():
-        sys.exit(f"manuals not found: {FOLDER}")
-    index = mergewise.open(cache / f"manuals-{embedder}", embedder=embedder)
+def load_adversarial(split: Split) -> list[dict[str, Any]]:
+    """Load the rows of `adversarial` for a split: `question`, `answers` (none if adversarial), `kind`, `corpus`, `language`."""
+    lines = Path(__file__).with_name("adversarial.jsonl").read_text(encoding="utf-8").splitlines()
+    return [row for row in map(json.loads, lines) if split == "all" or row["half"] == HALVES[split]]
+
+
+def opened_corpus(name: str, cache: Path, embedder: str) -> Index:
+    """Open the index of a corpus of `adversarial`: a folder of manuals, or a set of `data/languages`."""
+    if name.startswith("manuals"):
+        return opened(cache, embedder, FOLDER.with_name(name))
+    index = mergewise.open(cache / f"{name}-{embedder}", embedder=embedder)
+    index.add(load_question_set(FOLDER.parents[1] / "languages" / name).documents)
+    return index
+
+
+def opened(cache: Path, embedder: str = "minilm", folder: Path = FOLDER) -> Index:
+    """Open the index of a folder of manuals in `cache`, building it if missing."""
+    if not folder.is_dir():
+        sys.exit(f"manuals not found: {folder}")
+    index = mergewise.open(cache / f"{folder.name}-{embedder}", embedder=embedder)
     documents = []
-    for path in sorted(FOLDER.rglob("*")):
-        if path.suffix in (".md", ".rst") and path.parent != FOLDER:
-            documents.append(read_file(path, id=path.relative_to(FOLDER).as_posix()).document)
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".md", ".rst") and path.parent != folder:
+            documents.append(read_file(path, id=path.relative_to(folder).as_posix()).document)
     index.add(documents)
     return index
 

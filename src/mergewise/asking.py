@@ -20,6 +20,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import StoreReader
 from mergewise.query import AnswerQuery, Budget, Query
 from mergewise.ranges import SECONDS, Ceilings, number, short_repr
+from mergewise.retrieve.absence import absent_names
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.store.filters import condition_text
@@ -135,7 +136,10 @@ def prepare_request(query: AnswerQuery, state: IndexState, mode: str) -> Request
     else:
         context = Context(asked, query.strategy, _most_tokens(asked, query.budget, state, ()), "", 0, ())
     context = _with_question(context, query.question, spent, state)
-    return Request(context, state.store.document, state.models, query.max_tokens)
+    absent = ()
+    if MODES[mode].reads_evidence:
+        absent = absent_names(context, state.store, condition_text(query.where, state.store.metadata_kinds))
+    return Request(context, state.store.document, state.models, query.max_tokens, absent=absent)
 
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import exp
 
 from mergewise.text.question import answer_type, offers
+from mergewise.text.question_names import asked_names
 from mergewise.text.terms import content_terms
 
 MOST_MARGIN = 3.0
@@ -44,6 +45,8 @@ class Signals:
         missing: Weighted share of the terms that the quoted document lacks.
         margin: Log-odds of the best sentence minus those of the best one outside of the quotation, at most 3.
         lacks_kind: 1 if the question asks for a number, a time or a place, and the quotation has none.
+        lacks_name: A name, version or number of the question is not in the quotation, its headings, title and file name, nor in
+            the sentence that led to it. The answer is not sure then.
     """
 
     cosine: float | None
@@ -54,6 +57,7 @@ class Signals:
     missing: float
     margin: float
     lacks_kind: float
+    lacks_name: bool = False
 
     @classmethod
     def of(
@@ -70,7 +74,8 @@ class Signals:
         """Compute the signals of the quotation `quoted`. `around` has its headings, names and leading sentence."""
         terms = content_terms(question)
         names = named_terms(question) & terms
-        held = content_terms(f"{quoted}\n{around}") & terms
+        evidence = f"{quoted}\n{around}"
+        held = content_terms(evidence) & terms
         wanted = answer_type(question)
         return cls(
             cosine=cosine,
@@ -81,6 +86,7 @@ class Signals:
             missing=missing,
             margin=min(margin, MOST_MARGIN),
             lacks_kind=float(wanted is not None and not offers(quoted, wanted)),
+            lacks_name=any(not name.is_in(evidence) for name in asked_names(question) if name.kind != "noun"),
         )
 
     def found(self) -> float:
@@ -89,7 +95,7 @@ class Signals:
 
     def sure(self) -> float:
         """Return the probability that the first quotation answers the question."""
-        return _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
+        return 0.0 if self.lacks_name else _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
 
 
 def named_terms(question: str) -> frozenset[str]:

@@ -20,6 +20,8 @@ from mergewise.generate.quotable_texts import QuotableTexts
 from mergewise.text.keys import heading_path
 from mergewise.text.light import MARGIN
 from mergewise.text.markup import readable
+from mergewise.text.sentences import split_sentences
+from mergewise.text.support.premises import contradicts
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Context, Evidence, Span
 
@@ -42,7 +44,10 @@ WITH_VECTORS: Mapping[str, float] = {
 }
 WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.97, "relevance": 0.63, "terms": 2.47, "path_terms": 0.33}
 LIKELY = "Likely in one of these places:"
-NEAREST = "Probably not in these documents. Nearest places:"
+OTHERWISE = "The documents say otherwise:"
+PLACES = "Nearest places:"
+NEAREST = f"Probably not in these documents. {PLACES}"
+DOES_NOT_OCCUR, DO_NOT_OCCUR = "does not occur in these documents.", "do not occur in these documents."
 
 _NUMBER = re.compile(r"\d[\d.]*")
 
@@ -77,16 +82,34 @@ def answer(request: Request) -> Answer:
     context = request.context
     texts = QuotableTexts(request.document, context)
     quoted = quotations_of(context, texts)
+    unknown = [name.text for name in request.absent if name.kind != "noun"]
+    missing = f"{', '.join(map(repr, unknown))} {DO_NOT_OCCUR if unknown[1:] else DOES_NOT_OCCUR}" if unknown else ""
     if quoted is None:
-        return Answer(context.question, NOT_FOUND, (), context, context.usage, found=False, sure=False)
-    found = quoted.signals.found() >= FOUND_FROM
-    sure = found and quoted.signals.sure() >= SURE_FROM
-    hedge = [] if sure else [LIKELY if found else NEAREST]
-    text = "\n\n".join(
-        [*hedge, *(_quotation_text(quotation, context.question, texts) for quotation in quoted.quotations)]
-    )
-    citations = tuple(citation for quotation in quoted.quotations for citation in quotation.citations)
+        return Answer(context.question, missing or NOT_FOUND, (), context, context.usage, found=False, sure=False)
+    found = not unknown and quoted.signals.found() >= FOUND_FROM
+    sure = found and not request.absent and quoted.signals.sure() >= SURE_FROM
+    quotations = quoted.quotations
+    hedge = [] if sure else [f"{missing} {PLACES}" if unknown else LIKELY if found else NEAREST]
+    if not any(name.kind == "code" for name in request.absent):
+        otherwise = next((one for one in quotations if _is_contradiction(one, context)), None)
+        if otherwise is not None:
+            found, sure, hedge, quotations = True, False, [OTHERWISE], (otherwise,)
+    text = "\n\n".join([*hedge, *(_quotation_text(quotation, context.question, texts) for quotation in quotations)])
+    citations = tuple(citation for quotation in quotations for citation in quotation.citations)
     return Answer(context.question, text, citations, context, context.usage, found=found, sure=sure)
+
+
+def _is_contradiction(quotation: Quotation, context: Context) -> bool:
+    """Check that a sentence of the quotation contradicts what the question takes for granted."""
+    known = "\n".join(passage.text for passage in context.passages)
+    path = "\n".join(
+        f"{citation.span.doc_id} {heading_path(citation.title, citation.headings)}" for citation in quotation.citations
+    )
+    return any(
+        contradicts(readable(citation.text[start:end]), path, context.question, known)
+        for citation in quotation.citations
+        for start, end in split_sentences(citation.text)
+    )
 
 
 def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:

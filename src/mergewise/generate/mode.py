@@ -11,6 +11,7 @@ from mergewise.generate.sources import DocumentLookup
 from mergewise.models.decoding import Decoded
 from mergewise.models.record import Models
 from mergewise.protocols import CausalModel, ChatModel, Embedder, Reranker
+from mergewise.text.question_names import AskedName
 from mergewise.types import Answer, Context
 
 Show: TypeAlias = Callable[[str], None]
@@ -30,6 +31,7 @@ class Request:
         max_tokens: Maximum tokens that a model writes in one call.
         show: Called with each piece of a streamed answer.
         backgrounds: Cache of background texts by the causal model, by question. The mode reads it and adds new ones.
+        absent: Names of the question that occur in no document, for a mode that reads evidence.
     """
 
     context: Context
@@ -38,6 +40,7 @@ class Request:
     max_tokens: int = MAX_TOKENS
     show: Show | None = None
     backgrounds: MutableMapping[str, Decoded] | None = None
+    absent: tuple[AskedName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,7 +248,14 @@ class StoreReader(TableReader, Protocol):
         ...
 
     def text_search(
-        self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
+        self,
+        question: str,
+        k: int,
+        where: str | None = None,
+        table: str | None = None,
+        *,
+        words: bool = False,
+        every: bool = False,
     ) -> Future[Ranking]:
         """Search by BM25 in the background. Only scores above zero count; ties are ordered by id.
 
@@ -258,6 +265,7 @@ class StoreReader(TableReader, Protocol):
             where: SQL condition on documents.
             table: Table to search, by default the leaves.
             words: Search the table's column of words, if it has one.
+            every: Return only rows with every word of the question, apart from stop words.
         """
         ...
 

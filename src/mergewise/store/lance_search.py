@@ -50,14 +50,21 @@ class LanceSearch(LanceDocuments):
             self._row_count(name)
 
     def text_search(
-        self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
+        self,
+        question: str,
+        k: int,
+        where: str | None = None,
+        table: str | None = None,
+        *,
+        words: bool = False,
+        every: bool = False,
     ) -> Future[Ranking]:
         table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
         column = None if spec is None else spec.table.words if words else spec.table.text
         if opened is None or not question.strip() or (words and column not in self._schema(table).names):
             return start(_nothing())
-        query = _query(opened).nearest_to_text(question, columns=[str(column)])
+        query = _query(opened).nearest_to_text(_every_word(question, str(column)) if every else question, str(column))
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
@@ -314,6 +321,13 @@ def _query(table: AsyncTable) -> Any:
     from lancedb.query import AsyncQuery
 
     return AsyncQuery(table._inner.query())
+
+
+def _every_word(question: str, column: str) -> Any:
+    """Build a text query for the rows with every word of the question."""
+    from lancedb.query import FullTextOperator, MatchQuery
+
+    return MatchQuery(question, column, operator=FullTextOperator.AND)
 
 
 async def _hits(query: Any, most: int) -> pa.Table:

@@ -225,11 +225,18 @@ class ShardedReader:
     # -- searches
 
     def text_search(
-        self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
+        self,
+        question: str,
+        k: int,
+        where: str | None = None,
+        table: str | None = None,
+        *,
+        words: bool = False,
+        every: bool = False,
     ) -> Future[Ranking]:
         """Search text in all shards. With `words`, scores are local to each shard."""
         name = table or self.readers[0]._first
-        ask = partial(LanceReader.text_search, question=question, where=where, table=name, words=words)
+        ask = partial(LanceReader.text_search, question=question, where=where, table=name, words=words, every=every)
         return self._search(ask, k, where, name, None if words else partial(self._rescore, question, name))
 
     def _rescore(self, question: str, name: str, rankings: Sequence[Ranking]) -> Sequence[Ranking]:

@@ -1,0 +1,112 @@
+"""Contradictions of what a question takes for granted: another number in the same role, a negation, or an opposite.
+
+Only questions for a reason ("Why is the port 9000?") and questions for a yes or no ("Is the port 9000?") take something for
+granted. Rules look at one sentence that has the question's names and most of its other terms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from mergewise.text.languages.table import language_table
+from mergewise.text.question_names import asked_names, may_be_german
+from mergewise.text.support.denial import says_no
+from mergewise.text.support.figures import Figure, figures, known_figures
+from mergewise.text.support.judge import Judge
+from mergewise.text.support.sources import Extract, ReadSource, without_figures
+from mergewise.text.terms import content_terms
+
+MOST_TERMS, SOME_TERMS = 0.75, 0.5
+"""Minimum shares of the question's other terms in a sentence that denies the question, or has another number."""
+
+_ASKS_WHY = re.compile(
+    r"^\W*(?:why|how come|warum|wieso|weshalb|pourquoi|por qu[eé]|perch[eé]|waarom|почему)\b", re.IGNORECASE
+)
+_ASKS_WHETHER = re.compile(
+    r"^\W*(?:is|are|was|were|does|do|did|has|have|ist|sind|war|hat|benötigt|braucht|est-ce que)\b", re.IGNORECASE
+)
+_NAMED_STATE = re.compile(r"^\W{0,6}(?:status|état|estado|stato)\b[\W_]{1,6}(\w+)", re.IGNORECASE | re.MULTILINE)
+# States that a document gives itself, by stem, and words that contradict all of them.
+_LIVE = frozenset("activ accept final stabl maintain support current adopt approv".split())
+_DEAD = frozenset("abandon reject withdrawn withdraw deprec discontinu obsolet remov drop supersed cancel".split())
+_DEFAULT = frozenset("default défaut standardwert standardmäßig standard vorgab".split())
+_RANGE = re.compile(
+    r"\b(?:or|and|oder|und|ou|et)\s+(?:higher|newer|later|above|greater|more|lower|below|less|earlier|höher|neuer|plus)\b|[<>≤≥+]|"
+    r"\b(?:at (?:least|most)|up to|between|minimum|maximum|mindestens|höchstens|bis zu|au moins|au plus|jusqu)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]+")
+_YEAR = re.compile(r"(?:1\d|20)\d\d")
+NEAR_BEFORE, NEAR_AFTER = 4, 2
+"""Words around a number that tell its role."""
+_TIME = frozenset(
+    "second minut hour day week month year sekund stund tag woch monat jahr jahren second heur jour semain mois année an".split()
+)
+
+
+def contradicts(sentence: str, path: str, question: str, known: str) -> bool:
+    """Return True if the sentence, under the titles of `path`, contradicts what the question takes for granted.
+
+    A number that occurs in `known`, the whole text that was found, is not contradicted.
+    """
+    why = _ASKS_WHY.match(question)
+    asked = why or _ASKS_WHETHER.match(question)
+    if asked is not None and asked[0].strip().lower() == "was" and may_be_german(question):
+        asked = None  # "was" asks for a thing in German
+    source = f"{path}\n{sentence}"
+    if asked is None or not all(name.is_in(source) for name in asked_names(question) if name.kind == "code"):
+        return False
+    stated = question[asked.end() :].strip(" ?\n") if why else question.strip(" ?\n")
+    terms = content_terms(without_figures(stated, figures(stated))) - _function_words()
+    covered = len(terms & content_terms(source)) / max(1, len(terms))
+    if covered >= SOME_TERMS and _has_another_number(stated, sentence, known_figures(known)):
+        return True
+    return why is not None and len(terms) > 1 and covered >= MOST_TERMS and _denies(stated, sentence, path)
+
+
+def contradicted_state(question: str, text: str) -> str:
+    """Return the line with a document's own state, such as "Status: Active", if it contradicts a question that asks why."""
+    state = _NAMED_STATE.search(text)
+    if state is None or not _ASKS_WHY.match(question):
+        return ""
+    return state[0].strip() if content_terms(question) & _DEAD and content_terms(state[1]) & _LIVE else ""
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    return content_terms(" ".join(language.words for language in language_table().languages.values()))
+
+
+def _denies(stated: str, sentence: str, path: str) -> bool:
+    read = ReadSource.of([Extract(sentence, 0, len(sentence))], path)
+    flags = Judge(lambda key: read).judge(stated, [0], ()).flagged
+    return any(flag.kind in ("negation", "opposite") for flag in flags)
+
+
+def _has_another_number(stated: str, sentence: str, known: frozenset[str]) -> bool:
+    """Return True if a number of the statement is unknown, and the sentence has another one with the same role."""
+    if says_no(stated) or _RANGE.search(sentence):
+        return False
+    others = figures(sentence)
+    return any(
+        not figure.held_by(known) and any(_have_one_role(figure, stated, other, sentence) for other in others)
+        for figure in figures(stated)
+    )
+
+
+def _have_one_role(figure: Figure, stated: str, other: Figure, sentence: str) -> bool:
+    here, there = frozenset(_words_near(figure, stated)), frozenset(_words_near(other, sentence))
+    years = [_YEAR.fullmatch(text[one.start : one.end]) for one, text in ((figure, stated), (other, sentence))]
+    if any(years):
+        return all(years)
+    is_default = bool(there & _DEFAULT) and bool(content_terms(stated) & _DEFAULT)
+    return bool(here & there - _DEFAULT) or bool(here & _TIME and there & _TIME) or is_default
+
+
+def _words_near(figure: Figure, text: str) -> Iterator[str]:
+    """Yield the stems of the content words close to a number."""
+    before = [match[0] for match in _WORD.finditer(text, 0, figure.start)][-NEAR_BEFORE:]
+    after = [match[0] for match in _WORD.finditer(text, figure.end)][:NEAR_AFTER]
+    yield from content_terms(" ".join([*before, *after])) - _function_words()
