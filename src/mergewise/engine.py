@@ -670,7 +670,7 @@ class Index:
         try:
             problems = self.store.check()
         except CorruptIndex as error:
-            return [Problem(str(error))]
+            return [Problem(str(error), kind="lost")]
         if not repair:
             return problems
         altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
@@ -686,5 +686,5 @@ class Index:
             )
             self.add_views(dict.fromkeys(self.manifest.views))
         except CorruptIndex as error:
-            return [Problem(str(error))]
+            return [Problem(str(error), kind="lost")]
         return self.store.check()

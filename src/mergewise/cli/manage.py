@@ -473,8 +473,12 @@ def check(
 ) -> None:
     """Check an index for damage. With --repair, repair the damage where possible."""
     import mergewise
+    from mergewise.designs import VIEWS
+    from mergewise.store import LOCK_SECONDS, MOVED, restore_manifest
 
     settings.set_patience(timeout, retries)
+    if repair and restore_manifest(index_dir, VIEWS, LOCK_SECONDS, embedder):
+        say_aside(f"the manifest was rebuilt from the tables; a damaged one is now {index_dir / MOVED}")
     known, writer = permitted_embedder(index_dir, embedder), chat if repair else defaults.CHAT
     opened = mergewise.open(index_dir, embedder=known, chat=writer, prompts=prompts, create=False)
     problems = opened.check(repair=repair)
@@ -485,8 +489,13 @@ def check(
             say(one_line(f"{problem.doc_id}: {problem.what}" if problem.doc_id else problem.what))
         say("all invariants hold" if not problems else f"{len(problems)} problems")
     if problems:
-        if not repair:
-            say_error("the index is damaged", "run `mergewise check --repair` to repair it")
+        kinds = {problem.kind for problem in problems}
+        hint = "restore the index from a copy, or index the documents again into a new directory"
+        if kinds == {"altered"}:
+            hint = "run `mergewise remove DOC_ID` for each document above, then index its file again"
+        elif "lost" not in kinds and not repair:
+            hint = "run `mergewise check --repair` to repair it"
+        say_error("the index is damaged", hint)
         raise typer.Exit(1)
 
 
