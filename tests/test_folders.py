@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from mergewise.index import pipeline
 from mergewise.index.moves import rename_document
 from mergewise.index.plan import plan, plan_sync
 from mergewise.index.work import IndexingProgress
-from mergewise.inputs import Input, inputs_of
+from mergewise.inputs import Input, inputs_of, split_digest
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import DocumentChange, Duplicate, Origin
@@ -490,6 +491,46 @@ def test_plan_reads_the_index_in_batches(index: mw.Index, docs: Path, monkeypatc
     (docs / "new.md").write_text("New.\n")
     planned = plan(inputs_of([docs], docs.parent), index.store.reader())
     assert [task.id for task in planned.tasks] == ["docs/new.md"] and planned.unchanged == 3
+
+
+# -- documents of an older version of the readers
+
+
+def test_unchanged_files_of_an_older_version_are_read_again_on_request(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mergewise.index.pipeline.BATCH_DOCUMENTS", 1)
+    index = mw.open(tmp_path / "index", embedder="none")
+    index.add(docs, mw.Document("own", "Mine."), mw.File(docs / "cats.md", id="named"))
+    assert index.outdated() == []
+    monkeypatch.setattr("mergewise.inputs.VERSION", 100)
+    assert set(index.outdated()) == ALL
+    (docs / "new.md").write_text("Owls eat mice.\n")
+    assert index.add(docs).unchanged == 3 and set(index.outdated()) == ALL
+    assert {change.action for change in index.sync(docs, reread=True, dry_run=True).changes} == {"replaced"}
+
+    # cancelled after the first document: the rest follows, and nothing is read twice
+    with pytest.raises(mw.Cancelled):
+        index.add(docs, reread=True, cancel=lambda: len(index.outdated()) < 3)
+    left = index.outdated()
+    assert 0 < len(left) < 3
+    report = index.add(docs, mw.Document("own", "Mine."), reread=True)
+    assert (report.replaced, report.unchanged) == (len(left), 5 - len(left))
+    assert index.outdated() == [] and index.add(docs, reread=True).replaced == 0
+    assert index.add(mw.File(docs / "cats.md", id="named"), reread=True).replaced == 1
+    assert index.check() == []
+
+
+def test_documents_without_a_recorded_version_count_as_older(index: mw.Index, docs: Path) -> None:
+    rows = index.store.reader().document_rows(["docs/cats.md"])
+    older = [replace(row, digest=split_digest(row.digest)[0]) for row in rows]
+    index.store.write(older)
+    assert index.outdated() == ["docs/cats.md"]
+    assert index.sync(docs) == mw.AddReport(unchanged=3)
+    # a moved document keeps its rows, and so its version
+    (docs / "cats.md").rename(docs / "felines.md")
+    assert index.sync(docs).moved == 1 and index.outdated() == ["docs/felines.md"]
+    assert index.sync(docs, reread=True).replaced == 1 and index.outdated() == []
 
 
 # -- deleted files, links out of the folder, patterns, metadata of a run

@@ -225,6 +225,7 @@ class Index:
             exclude: Patterns of files to skip in folders, such as "drafts/" or "*.log".
             metadata: Metadata for all documents of the call. It replaces their own under the same keys. A change of metadata
                 alone embeds nothing.
+            reread: Also read unchanged files again that an older version of mergewise read. `outdated` lists their documents.
             dry_run: Report the changes without making them.
             progress: Callback with the work done, the total work and the current document.
             limits: Limits for reading risky formats (PDF, DOCX and the like). Each such file is read in a separate process, so
@@ -305,7 +306,7 @@ class Index:
         executors = executors_of(options["workers"], options["ray"], options["gpus_per_worker"])
         with reader_within(limits) as reader:
             pages = limits.ocr_pages if limits else 0
-            inputs = inputs_of(sources, self._root, search, reader, metadata, ocr_pages=pages)
+            inputs = inputs_of(sources, self._root, search, reader, metadata, ocr_pages=pages, reread=options["reread"])
             work = IndexingProgress(options["progress"], options["cancel"])
             planned = plan_of(inputs, search, work.look_at)
             report = (
@@ -444,6 +445,12 @@ class Index:
         ids = as_list("ids", doc_ids, "give a list of ids")
         known = self.store.reader().known_documents(ids) if ids else []
         return {one.id: self._root / one.origin.source for one in known if one.origin is not None}
+
+    def outdated(self) -> list[str]:
+        """List documents whose files an older version of the readers read. `add` and `sync` read them again with `reread`."""
+        from mergewise.inputs import is_outdated
+
+        return [known.id for known in self.store.reader().known_documents() if is_outdated(known)]
 
     def duplicates(self) -> list[Duplicate]:
         """List documents with the same text as an earlier one. Searches find the first one only."""
@@ -663,7 +670,7 @@ class Index:
         try:
             problems = self.store.check()
         except CorruptIndex as error:
-            return [Problem(str(error))]
+            return [Problem(str(error), kind="lost")]
         if not repair:
             return problems
         altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
@@ -679,5 +686,5 @@ class Index:
             )
             self.add_views(dict.fromkeys(self.manifest.views))
         except CorruptIndex as error:
-            return [Problem(str(error))]
+            return [Problem(str(error), kind="lost")]
         return self.store.check()

@@ -49,6 +49,7 @@ class IndexingOptions(EmbeddingOptions, total=False):
         Default("now"),
         "Time to compute vectors: now, or later with `mergewise index`; until then, texts are found by words",
     ]
+    reread: Annotated[bool, Default(False), "Read files again that an older version of mergewise read"]
     dry_run: Annotated[bool, Default(False)]
     limits: Annotated["Limits | None", Default(None)]
 

@@ -18,14 +18,25 @@ from typing import Any, TypeAlias
 
 from mergewise.errors import ReadError, UsageError
 from mergewise.ranges import short_repr, text_or_none
-from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
+from mergewise.readers import (
+    UNTRIED,
+    VERSION,
+    FileReader,
+    FolderSearch,
+    ReadFile,
+    digest_of,
+    file_bytes,
+    find_files,
+    read_file,
+)
 from mergewise.readers.builder import whole_number
-from mergewise.types import Document, File, FileMetadata, Metadata, Origin
+from mergewise.types import Document, File, FileMetadata, Known, Metadata, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document | File
 
 NAMED = "named "
 """Prefix of the digest of a file that was read under another name. It never equals the digest of a file in a folder."""
+_READ_BY = " read by "
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # the text, the metadata and the id: LangChain, Haystack, LlamaIndex
 _FOREIGN_FIELDS = (("page_content", "metadata", "id"), ("content", "meta", "id"), ("text", "metadata", "node_id"))
@@ -38,7 +49,8 @@ class Input:
 
     `name` is the source of a file by its path, or the id of the document. `given` are names that an older mergewise may have used
     for the file. `metadata` replace the document's own values. `ocr_pages` is the number of pages without text that may be
-    recognised. If it is higher than before, a file with unrecognised pages counts as changed.
+    recognised. If it is higher than before, a file with unrecognised pages counts as changed. With `reread`, a file counts as
+    changed if an older version of the readers read it.
     """
 
     name: str
@@ -47,6 +59,7 @@ class Input:
     reader: FileReader = field(default=read_file, compare=False, repr=False)
     metadata: Metadata = field(default_factory=dict, compare=False, repr=False)
     ocr_pages: int = 0
+    reread: bool = False
 
     @property
     def is_file(self) -> bool:
@@ -90,8 +103,9 @@ class Input:
 
     def is_same(self, standing: str, digest: str) -> bool:
         """Tell whether content with this `digest` equals the indexed content, whose digest is `standing`."""
-        content, untried, tried = standing.partition(UNTRIED)
-        return digest == content and (not untried or self.ocr_pages <= whole_number(tried, 0))
+        content, tried, version = split_digest(standing)
+        outdated = self.reread and version < VERSION and not isinstance(self.source, Document)
+        return digest == content and not outdated and (tried is None or self.ocr_pages <= tried)
 
     def origin(self) -> Origin | None:
         """Return size and time of a file by its path, or None for other inputs."""
@@ -118,7 +132,7 @@ class Input:
             named = self.source if isinstance(self.source, File) else None
             label = None if named is None else _label(named)
             document, digest, textless = self.reader(self._path, id=self.name if doc_id is None else doc_id, name=label)
-            digest = self._digest_with_name(digest)
+            digest = f"{self._digest_with_name(digest)}{_READ_BY}{VERSION}"
             if named is not None and named.title is not None:
                 document = replace(document, title=named.title)
         if not document.text.strip():
@@ -136,6 +150,21 @@ class Input:
         metadata = {**document.metadata, **self.metadata}
         of_file = isinstance(document.metadata, FileMetadata)
         return replace(document, metadata=FileMetadata(metadata) if of_file else metadata)
+
+
+def split_digest(digest: str) -> tuple[str, int | None, int]:
+    """Split the digest of an indexed document into the digest of its content, the page limit, and the version of the readers.
+
+    The page limit is None if no page was left out. The version is 1 if none is recorded.
+    """
+    rest, _, version = digest.partition(_READ_BY)
+    content, untried, tried = rest.partition(UNTRIED)
+    return content, whole_number(tried, 0) if untried else None, whole_number(version, 1)
+
+
+def is_outdated(known: Known) -> bool:
+    """Return whether an older version of the readers read the file of an indexed document."""
+    return known.origin is not None and split_digest(known.digest)[2] < VERSION
 
 
 def _invalid_field(document: Document) -> str:
@@ -179,6 +208,7 @@ def inputs_of(
     metadata: Metadata = MappingProxyType({}),
     *,
     ocr_pages: int = 0,
+    reread: bool = False,
 ) -> list[Input]:
     """List files and documents, each once. A folder is replaced by its files.
 
@@ -189,6 +219,7 @@ def inputs_of(
         reader: Reader of the files.
         metadata: Metadata of all inputs.
         ocr_pages: Pages of a file that `reader` may recognise.
+        reread: Files that an older version of the readers read count as changed.
     """
     inputs: dict[str, Input] = {}
     paths: list[Path] = []
@@ -197,7 +228,7 @@ def inputs_of(
     for source in _flat(sources):
         if isinstance(source, File):
             given = named_input(source, metadata)
-            inputs.setdefault(given.name, replace(given, reader=reader, ocr_pages=ocr_pages))
+            inputs.setdefault(given.name, replace(given, reader=reader, ocr_pages=ocr_pages, reread=reread))
         elif isinstance(source, Document):
             name = source.id if isinstance(source.id, str) else short_repr(source.id)
             inputs.setdefault(name, Input(name, source, metadata=metadata))
@@ -205,7 +236,7 @@ def inputs_of(
             paths.append(Path(os.path.normpath(source)))
             for file in find_files(paths[-1:], search):
                 given = file_input(file, paths[-1], root)
-                given = replace(given, reader=reader, metadata=metadata, ocr_pages=ocr_pages)
+                given = replace(given, reader=reader, metadata=metadata, ocr_pages=ocr_pages, reread=reread)
                 inputs.setdefault(given.name, given)
     return list(inputs.values())
 

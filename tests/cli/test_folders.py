@@ -40,6 +40,21 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(app, list(words), catch_exceptions=False)
 
 
+def test_index_and_info_name_the_documents_of_an_older_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "older version" not in run("info").output + run("index", "docs").output
+    monkeypatch.setattr("mergewise.inputs.VERSION", 100)
+    line = "2 documents were read by an older version: run `mergewise index FOLDER --reread` to read them again"
+    assert line in run("index", "docs").stderr
+    shown = run("info").stdout
+    assert line in shown and "docs/cats.md" in shown and "docs/sub/dogs.md" in shown
+    assert json.loads(run("info", "--json").stdout)["outdated"] == ["docs/cats.md", "docs/sub/dogs.md"]
+    assert "would be replaced: docs/cats.md" in run("index", "docs", "--sync", "--reread", "--dry-run").stdout
+    assert "0 added, 1 replaced" in run("index", "docs/cats.md", "--reread").stdout
+    assert "1 document was read by an older version" in run("info").stdout
+    assert "0 added, 1 replaced, 1 unchanged" in run("index", "docs", "--reread").stdout
+    assert "older version" not in run("info").output
+
+
 def test_sync_lists_its_changes_and_makes_them(home: Path) -> None:
     (home / "docs" / "cats.md").rename(home / "docs" / "sub" / "cats.md")
     (home / "docs" / "sub" / "dogs.md").unlink()

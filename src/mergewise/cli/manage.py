@@ -15,7 +15,7 @@ import typer
 from mergewise import defaults
 from mergewise.cli import options, settings
 from mergewise.cli.configuration import permitted_embedder
-from mergewise.cli.output import say, say_aside, say_error, say_json, say_waiting, waiting_line
+from mergewise.cli.output import outdated_line, say, say_aside, say_error, say_json, say_waiting, waiting_line
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import MergewiseError, UsageError
@@ -121,7 +121,9 @@ def index(
             return
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
-        dry = opened.sync(*paths, include=include, exclude=exclude, metadata=metadata, dry_run=True)
+        dry = opened.sync(
+            *paths, include=include, exclude=exclude, metadata=metadata, reread=given["reread"], dry_run=True
+        )
         say_report(dry, len(opened), opened.store.place, as_json, dry_run=True)
         return
     if not any(path.exists() for path in paths):
@@ -151,6 +153,8 @@ def index(
     with _report_on_interrupt(opened):
         report = update()
     say_report(report, len(opened), opened.store.place, as_json)
+    if line := outdated_line(len(opened.outdated())):
+        say_aside(line)
     say_waiting(opened.vectors())
     if report.failed and not report.added + report.replaced + report.unchanged + report.updated + report.moved:
         raise typer.Exit(1)
@@ -315,11 +319,11 @@ def info(
     views = {name: rows for name, rows in counts.items() if name != "documents"}
     rows = opened.documents()
     contents = contents_of(rows, opened.duplicates(), opened.store.place.size())
-    listed = rows if documents else None
+    listed, outdated = rows if documents else None, opened.outdated()
     if as_json:
         manifest = opened.manifest
         said = info_json(counts["documents"], views, manifest.embedder, manifest.format, listed, asdict(contents))
-        say_json({**said, "prompts": _own_prompts(manifest), "vectors": asdict(opened.vectors())})
+        say_json({**said, "prompts": _own_prompts(manifest), "vectors": asdict(opened.vectors()), "outdated": outdated})
         return
     say(f"{counts['documents']} documents in {opened.store.place}, embedder {opened.manifest.embedder}")
     say_contents(contents)
@@ -327,6 +331,9 @@ def info(
         say(f"  {name}: {count} rows")
     if line := waiting_line(opened.vectors()):
         say(f"  {line}")
+    if outdated:
+        say(f"  {outdated_line(len(outdated))}")
+        _say_some(outdated, "such documents", indent="    ")
     for name, digest in _own_prompts(opened.manifest).items():
         say(f"  view {name!r}: written with your own prompt, {digest}")
     for name in opened.manifest.views:
@@ -466,8 +473,12 @@ def check(
 ) -> None:
     """Check an index for damage. With --repair, repair the damage where possible."""
     import mergewise
+    from mergewise.designs import VIEWS
+    from mergewise.store import LOCK_SECONDS, MOVED, restore_manifest
 
     settings.set_patience(timeout, retries)
+    if repair and restore_manifest(index_dir, VIEWS, LOCK_SECONDS, embedder):
+        say_aside(f"the manifest was rebuilt from the tables; a damaged one is now {index_dir / MOVED}")
     known, writer = permitted_embedder(index_dir, embedder), chat if repair else defaults.CHAT
     opened = mergewise.open(index_dir, embedder=known, chat=writer, prompts=prompts, create=False)
     problems = opened.check(repair=repair)
@@ -478,8 +489,13 @@ def check(
             say(one_line(f"{problem.doc_id}: {problem.what}" if problem.doc_id else problem.what))
         say("all invariants hold" if not problems else f"{len(problems)} problems")
     if problems:
-        if not repair:
-            say_error("the index is damaged", "run `mergewise check --repair` to repair it")
+        kinds = {problem.kind for problem in problems}
+        hint = "restore the index from a copy, or index the documents again into a new directory"
+        if kinds == {"altered"}:
+            hint = "run `mergewise remove DOC_ID` for each document above, then index its file again"
+        elif "lost" not in kinds and not repair:
+            hint = "run `mergewise check --repair` to repair it"
+        say_error("the index is damaged", hint)
         raise typer.Exit(1)
 
 

@@ -115,6 +115,13 @@ def waiting_line(vectors: VectorCount) -> str:
     return f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves; run `mergewise index` to continue"
 
 
+def outdated_line(count: int) -> str:
+    """Say how many documents an older version read, if any."""
+    documents = "1 document was" if count == 1 else f"{count:,} documents were"
+    remedy = "run `mergewise index FOLDER --reread` to read them again"
+    return f"{documents} read by an older version: {remedy}" if count else ""
+
+
 class PrintableFormatter(logging.Formatter):
     """Formatter of log lines that escapes control characters and masks keys."""
 

@@ -31,11 +31,11 @@ from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches
 from mergewise.index.vectors import embed_in_workers, embed_some, embedding_tables, waiting_characters
 from mergewise.index.work import IndexingProgress
 from mergewise.index.writing.calls import chat_of
+from mergewise.inputs import split_digest
 from mergewise.models.cache import CachedChat
 from mergewise.models.minilm import MiniLM, cores
 from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, Embedder, Store
-from mergewise.readers import UNTRIED
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
 from mergewise.text.languages.detection import document_language
 from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin, TextlessPages
@@ -200,7 +200,7 @@ def _is_as_planned(task: IndexingTask, read: _ReadDocument) -> bool:
     """Return whether a file had the content of the plan when it was read, or failed."""
     if read.rows is None:
         return task.given.digest() == task.digest
-    return read.rows.digest.partition(UNTRIED)[0] == task.digest
+    return split_digest(read.rows.digest)[0] == task.digest
 
 
 class _BatchWriter:

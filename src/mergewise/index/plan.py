@@ -10,9 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from mergewise.errors import ReadError, UsageError
-from mergewise.inputs import NAMED, Input, real_path, source_name
+from mergewise.inputs import NAMED, Input, real_path, source_name, split_digest
 from mergewise.protocols import StoreReader
-from mergewise.readers import UNTRIED
 from mergewise.readers.patterns import ALL_FILES, FileChoice
 from mergewise.store.documents import storable_metadata
 from mergewise.types import AddReport, DocumentChange, Failure, Known, Metadata, Origin
@@ -236,7 +235,7 @@ def _detect_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
     left: dict[tuple[str, str], list[Known]] = {}
     for known in gone:
         if known.origin is not None:
-            left.setdefault((known.digest.partition(UNTRIED)[0], _suffix(known.origin.source)), []).append(known)
+            left.setdefault((split_digest(known.digest)[0], _suffix(known.origin.source)), []).append(known)
     tasks, moves = [], []
     for task in planned.tasks:
         same = left.get((task.digest, _suffix(task.given.name)))

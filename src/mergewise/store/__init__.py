@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mergewise.store.places import place_of as place_of
     from mergewise.store.places import root_of as root_of
     from mergewise.store.places.copying import copy_index as copy_index
+    from mergewise.store.restoring import MOVED as MOVED
+    from mergewise.store.restoring import restore_manifest as restore_manifest
     from mergewise.store.shards.place import state_file as state_file
     from mergewise.store.views import Estimate as Estimate
     from mergewise.store.views import Progress as Progress
@@ -29,6 +31,7 @@ __getattr__ = lazy_names(
         "manifest": "Manifest NAME",
         "places": "is_url place_of root_of",
         "places.copying": "copy_index",
+        "restoring": "MOVED restore_manifest",
         "shards.place": "state_file",
         "views": "Estimate Progress Registry views_of",
     },

@@ -218,11 +218,12 @@ class LanceStore:
         tables = reader.damage()
         problems = []
         for name, message in tables.items():
-            problems.append(Problem(f"{message}; {REINDEX_HINT}" if name == DOCUMENTS else message))
+            lost = name == DOCUMENTS
+            problems.append(Problem(f"{message}; {REINDEX_HINT}", kind="lost") if lost else Problem(message))
             if DOCUMENTS not in tables:
                 problems += [Problem(f"unreadable rows in table {name!r}", doc) for doc in reader.unreadable(name)]
         if DOCUMENTS not in tables:
-            what = "its text has changed since it was written: index it again"
+            what = "its text has changed since it was written: remove it, and index it again"
             problems += [Problem(what, doc, "altered") for doc in reader.altered_documents()]
         return problems or [Problem(message) for message in reader.damaged_search().values()]
 

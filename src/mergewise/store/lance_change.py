@@ -23,7 +23,7 @@ from mergewise.store.mapped import IntArray, Mapped, MappingWriter, files_of
 from mergewise.store.numbers import sql_numbers
 from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRight
 from mergewise.store.places.steps import SteppedTable
-from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
+from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used, with_record
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
 from mergewise.types import DocumentRows, Failure, Metadata, Origin
@@ -128,7 +128,12 @@ class Change:
     def _open_for_writing(self, name: str) -> LanceTable:
         version = self.manifest.tables.get(name)
         if version is None:
-            created: LanceTable = self.place.create_table(name, new_schema(name, self.specs, self.manifest.dimension))
+            view = self.specs[name].view if name in self.specs else None
+            record = {} if view is None else {"view": view, "settings": self.manifest.views[view].settings}
+            schema = new_schema(name, self.specs, self.manifest.dimension)
+            created: LanceTable = self.place.create_table(
+                name, with_record(schema, {"embedder": self.manifest.embedder, **record})
+            )
             return created
         self.place.check_own_files(name, version)
         table: LanceTable = self.place.database().open_table(name)

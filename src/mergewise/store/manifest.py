@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from hashlib import blake2b
 from operator import itemgetter
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeAlias
 
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, StoreError
@@ -93,6 +94,8 @@ def read_manifest(directory: Path) -> Manifest | None:
     path = directory / NAME
     try:
         text = _read(path)
+        if text is None and _has_tables(directory):
+            raise CorruptIndex(f"missing manifest: {path}", damage_hint(directory))
         if text is None and directory.is_dir() and any(not entry.name.startswith(".") for entry in directory.iterdir()):
             raise NotAnIndex(f"{directory} is not a mergewise index", "choose another --index, or an empty directory")
     except UnicodeDecodeError:
@@ -138,7 +141,7 @@ def _parse(text: str, directory: Path) -> Manifest:
         raw = _record(text)
     except ValueError:
         # tables next to the manifest show that this is an index
-        if any(directory.glob("*.lance")):
+        if _has_tables(directory):
             raise _damage_error(directory) from None
         raise NotAnIndex(f"{directory / NAME} is not a mergewise manifest", "choose another --index") from None
     return manifest_of(raw, directory)
@@ -186,14 +189,23 @@ def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
     except (TypeError, KeyError, ValueError, AttributeError):
         wrong = "missing or malformed fields"
     if wrong is not None:
-        raise CorruptIndex(
-            f"invalid manifest {place}/{NAME}: {wrong}", "index the documents again into a new directory"
-        )
+        raise CorruptIndex(f"invalid manifest {place}/{NAME}: {wrong}", damage_hint(place))
     return manifest
 
 
 def _damage_error(directory: Path) -> CorruptIndex:
-    return CorruptIndex(f"{directory / NAME} is damaged", "restore it from a copy, or index the documents again")
+    return CorruptIndex(f"{directory / NAME} is damaged", damage_hint(directory))
+
+
+def damage_hint(place: object) -> str:
+    """Return an instruction for a damaged manifest. It can be rebuilt from the tables of an index in a folder."""
+    if isinstance(place, Path) and _has_tables(place):
+        return f"run `mergewise check --repair -i {quote(str(place))}`, or restore the file from a copy"
+    return "restore it from a copy, or index the documents again into a new directory"
+
+
+def _has_tables(directory: Path) -> bool:
+    return any(directory.glob("*.lance"))
 
 
 def _faults(manifest: Manifest) -> Iterator[str]:

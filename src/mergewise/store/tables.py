@@ -6,6 +6,7 @@ as any other dataclass whose fields are a subset of the columns. Only the column
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -24,6 +25,7 @@ from mergewise.types import Rows
 NUMBER = "doc"
 """The column of the document's number in every table. The field `document` is read from it."""
 
+_RECORD = b"mergewise"
 _PLAIN: Mapping[Any, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 
 
@@ -93,6 +95,16 @@ class Table:
                 ),
             ]
         )
+
+
+def with_record(schema: pa.Schema, record: Mapping[str, Any]) -> pa.Schema:
+    """Record facts about the index in the schema of a new table, from which `restoring` rebuilds a lost manifest."""
+    return schema.with_metadata({_RECORD: json.dumps(record)})
+
+
+def record_of(schema: pa.Schema) -> dict[str, Any]:
+    """Return the record of a table. Empty in a table of an older mergewise."""
+    return dict(json.loads((schema.metadata or {}).get(_RECORD, b"{}")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,9 +195,10 @@ class Problem:
     Attributes:
         what: Description.
         doc_id: Document to index again, if a document is affected.
-        kind: "altered" if the text of the document is not the one that was written, which cannot be repaired.
+        kind: "altered" if the text of the document is not the one that was written, "lost" if the documents are unreadable.
+            Neither can be repaired.
     """
 
     what: str
     doc_id: str | None = None
-    kind: Literal["broken", "altered"] = "broken"
+    kind: Literal["broken", "altered", "lost"] = "broken"

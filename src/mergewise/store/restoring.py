@@ -1,0 +1,90 @@
+"""Restoration of a damaged or missing manifest from the tables of an index.
+
+Each table records the embedder and the settings of its view when it is created (`tables.with_record`). A repair completes the
+rest of the manifest from the rows. In a table of an older mergewise, a view counts as one with default settings.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from pathlib import Path
+
+import pyarrow as pa
+
+from mergewise.errors import CorruptIndex, UsageError
+from mergewise.store.damage import REINDEX_HINT, reading
+from mergewise.store.documents import DOCUMENTS
+from mergewise.store.lance_versions import version_of
+from mergewise.store.manifest import NAME, Manifest, ViewState, read_manifest, write_manifest
+from mergewise.store.places import is_url
+from mergewise.store.places.folder import Folder
+from mergewise.store.shards.place import are_shards
+from mergewise.store.tables import record_of
+from mergewise.store.views import Registry
+
+MOVED = "manifest.damaged.json"
+"""Name of the damaged manifest after a restoration."""
+
+
+def restore_manifest(directory: Path, registry: Registry, wait: float, embedder: str | None = None) -> bool:
+    """Replace a damaged or missing manifest. Return whether that was necessary. The damaged one is kept as `MOVED`.
+
+    An index in shards or in a bucket is left as it is.
+
+    Args:
+        directory: Directory of the index.
+        registry: All views.
+        wait: Seconds to wait for another writer.
+        embedder: Embedder of an index whose tables do not record it.
+
+    Raises:
+        CorruptIndex: if the table of documents is unreadable.
+        UsageError: if the embedder is unknown.
+        IndexBusy: if another process writes for too long.
+    """
+    if is_url(directory) or are_shards(directory):
+        return False
+    with suppress(CorruptIndex):
+        read_manifest(directory)
+        return False
+    place = Folder(directory)
+    with place.writer(wait):
+        tables = _newest_tables(place)
+        records = [record for _, schema in tables.values() if (record := record_of(schema))]
+        dimension = max(size for _, schema in tables.values() for size in _vector_sizes(schema))
+        spec = records[0]["embedder"] if records else embedder if dimension else "none"
+        if spec is None:
+            raise UsageError(
+                f"the tables of {directory} do not record the embedder",
+                "name it: `mergewise check --repair --embedder minilm`, if the index has the default embedder",
+            )
+        standard = {view.name: view.dump() for view in registry.values()}
+        present = [name for name in standard if any(t.name in tables for t in registry[name].tables_of(standard[name]))]
+        settings = {name: standard[name] for name in present} | {
+            record["view"]: record["settings"] for record in records if "view" in record
+        }
+        views = {name: ViewState(own) for name, own in settings.items()}
+        manifest = Manifest(spec, dimension, views, {name: version for name, (version, _) in tables.items()})
+        with suppress(FileNotFoundError):
+            (directory / NAME).replace(directory / MOVED)
+        write_manifest(directory, manifest)
+    return True
+
+
+def _newest_tables(place: Folder) -> dict[str, tuple[int, pa.Schema]]:
+    """Return the newest version and the schema of each table. An unreadable table is left out, unless it is the documents."""
+    tables = {}
+    for folder in sorted(place.directory.glob("*.lance"), key=lambda folder: folder.stem != DOCUMENTS):
+        tolerant = suppress(CorruptIndex) if DOCUMENTS in tables else nullcontext()
+        with tolerant, reading(place, f"table {folder.stem!r}", REINDEX_HINT):
+            version = max(filter(None, map(version_of, (folder / "_versions").iterdir())))
+            place.check_own_files(folder.stem, version)
+            tables[folder.stem] = version, place.database().open_table(folder.stem).schema
+    if DOCUMENTS not in tables:
+        raise CorruptIndex(f"missing table {DOCUMENTS!r} in {place}", REINDEX_HINT)
+    return tables
+
+
+def _vector_sizes(schema: pa.Schema) -> list[int]:
+    """Return the lengths of the vectors in a table, and 0."""
+    return [0, *(field.type.list_size for field in schema if pa.types.is_fixed_size_list(field.type))]
