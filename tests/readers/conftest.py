@@ -22,8 +22,9 @@ def check(document: Document) -> Document:
     assert document.title
     end = 0
     for heading in document.outline or ():
-        assert end <= heading.start < heading.end <= len(document.text)
-        assert heading.title.strip() == heading.title != ""
+        assert end <= heading.start <= heading.end <= len(document.text)
+        assert heading.title.strip() == heading.title
+        assert (heading.start < heading.end) == bool(heading.title)
         assert heading.level >= 1
         end = heading.end
     end = 0

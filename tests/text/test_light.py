@@ -96,3 +96,7 @@ def test_a_line_with_only_a_component_is_not_text() -> None:
     text = '<YouWillLearn>\n- One\n</YouWillLearn>\n<LearnMore path="/a">\nRead on.\n</LearnMore>'
     assert laid_out(text) == "- One\nRead on."
     assert laid_out("```jsx\n<Intro>\n```", ((0, 19),)) == "    <Intro>"
+
+
+def test_a_word_that_begins_with_a_dot_keeps_the_space_before_it() -> None:
+    assert laid_out("Set it or :attr:`.Request.max` and `now`_ .", []) == "Set it or .Request.max and now."

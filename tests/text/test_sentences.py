@@ -140,3 +140,28 @@ def test_a_sentence_without_end_is_cut_between_words() -> None:
     assert max(end - start for start, end in spans) <= 8000
     assert all(text[start:end].strip() == text[start:end] for start, end in spans)
     assert {word for start, end in spans for word in text[start:end].split()} == {"„word„"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use a :class:`~logging.StreamHandler` for it.",
+        "Set :meth:`!foo.Bar.baz` or :attr:`.Request.Max`.",
+        "The ``a.B. C d`` of it.",
+        "See https://a.org/x.Html?y.Z for more.",
+        "Since version 3.4.Final it works.",
+        "A logging.StreamHandler, a logging.Handler() and an a.Bc.De.",
+    ],
+)
+def test_names_roles_code_and_addresses_are_not_cut(text: str) -> None:
+    assert sentences(f"Before. {text} Next one.") == ["Before.", text, "Next one."]
+
+
+def test_a_missing_space_does_not_join_sentences() -> None:
+    assert sentences("It ended in 2019.Next came it.") == ["It ended in 2019.", "Next came it."]
+
+
+def test_options_and_fields_begin_blocks() -> None:
+    assert sentences(
+        "-o FILE, --out FILE  Write to it.\n                     Always.\n-v  Verbose\n:param x: a thing"
+    ) == ["-o FILE, --out FILE  Write to it.", "Always.", "-v  Verbose", ":param x: a thing"]

@@ -148,3 +148,44 @@ def test_units_tile_their_text_and_need_earlier_units(text: str) -> None:
         position = unit.end
     assert not text[position:].strip()
     assert SHORT < ITEM
+
+
+def test_the_paragraphs_of_a_definition_need_its_term() -> None:
+    text = (
+        "one\n    Means this.\n\n    It is more. And more.\n\n    * an item\n\ntwo : class\n    Means that.\n\nAfter."
+    )
+    assert units_of(text) == [
+        ("one\n    Means this.", None),
+        ("It is more.", 0),
+        ("And more.", 0),
+        ("* an item", 0),
+        ("two : class\n    Means that.", None),
+        ("After.", None),
+    ]
+
+
+def test_inner_definitions_need_the_outer_term() -> None:
+    text = "outer\n    Text.\n\n    a\n        First.\n\n    b\n        Second."
+    assert [lead for _, lead in units_of(text)] == [None, 0, 0]
+
+
+def test_a_list_after_a_sentence_without_an_end_needs_it() -> None:
+    text = "Intro.\n\nThe colours are\n\n* one\n* two"
+    assert units_of(text) == [("Intro.", None), (text[8:], None)]
+    long = units_of(f"{text} {LONG}")
+    assert [lead for part, lead in long if part.startswith("* ")] == [1, 1]
+
+
+def test_a_short_field_list_is_one_unit_and_a_long_one_is_cut_between_fields() -> None:
+    assert units_of(":type: int\n:default: 5\n\nText.") == [(":type: int\n:default: 5", None), ("Text.", None)]
+    long = units_of("\n".join(f":param {name}: {LONG.strip()}" for name in "abc"))
+    assert [part[:9] for part, _ in long if part.startswith(":")] == [":param a:", ":param b:", ":param c:"]
+
+
+def test_a_directive_announces_only_deeper_text() -> None:
+    assert units_of(".. versionadded:: 3.2\n\nNext.") == [(".. versionadded:: 3.2", None), ("Next.", None)]
+    assert units_of(".. note:: Careful\n\n   Hot.") == [(".. note:: Careful\n\n   Hot.", None)]
+
+
+def test_the_body_of_a_note_is_prose() -> None:
+    assert units_of(".. note::\n\n   It is hot. It burns.")[1:] == [("It is hot.", None), ("It burns.", None)]

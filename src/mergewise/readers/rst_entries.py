@@ -140,7 +140,9 @@ class _Walk:
             title = f"{title[:_MAX_TITLE].rstrip()} …" if len(title) > _MAX_TITLE else title
             self._add(self._next_level(), title, start, self._starts[row - 1] + len(self._lines[row - 1].rstrip()))
             self._open.append(indent)
-        elif (section and argument in section.title) or (below == row and DIRECTIVE.match(line.strip())):
+        elif (section and argument.lower() in section.title.lower()) or (
+            below == row and DIRECTIVE.match(line.strip())
+        ):
             self._ahead = (start, indent) if self._ahead is None else self._ahead
             self._names += names
         else:

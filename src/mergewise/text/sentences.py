@@ -34,7 +34,7 @@ _BLOCK = re.compile(
 _UNBROKEN = re.compile(r"``[^`]{1,500}``|`[^`]{1,500}`|\w{2,20}://[!-~]+")
 _UNBROKEN_MARKS = ("`", "://")
 # A dotted name or a version goes on after its dot: `logging.StreamHandler`, `3.4.Final`.
-_VERSION = re.compile(r"\d\.\d+\.\Z")
+_DOTTED = re.compile(r"\w\.\w+\.\Z")
 _NAME_AFTER_DOT = re.compile(r"[A-Za-z]\w*?(?:(?<=[a-z])[A-Z]|[\d_(]|\.\w)")
 
 # Words that end in a full stop within a sentence. With the lookahead, only the last word is compared with the list.
@@ -180,7 +180,7 @@ def _is_inside(spans: list[tuple[int, int]], position: int) -> bool:
 
 def _is_dotted_name(text: str, at: int) -> bool:
     """Return true if the dot before this position is inside a name or a version number."""
-    return _VERSION.search(text[max(at - 12, 0) : at]) is not None or _NAME_AFTER_DOT.match(text, at) is not None
+    return _DOTTED.search(text[max(at - 40, 0) : at]) is not None or _NAME_AFTER_DOT.match(text, at) is not None
 
 
 def _pieces(block: str, language: str) -> Iterator[str]:

@@ -68,10 +68,11 @@ class _Block(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenItem:
-    """An open list item: its indent and its first unit."""
+    """An open list item or definition: its indent and its first unit."""
 
     indent: int
     unit: int
+    is_definition: bool = False
 
 
 @dataclass(slots=True)
@@ -162,7 +163,10 @@ class _Walk:
     def _silent(self, block: _Block) -> None:
         """Add a rule, an anchor or a comment. It says nothing, but may open a literal block."""
         directive = DIRECTIVE.match(self.text, block.start, block.end)
-        if self.text[block.start : block.end].endswith("::") or (directive and directive["name"] in CODE_DIRECTIVES):
+        literal = (
+            directive["name"] in CODE_DIRECTIVES if directive else self.text.endswith("::", block.start, block.end)
+        )
+        if literal:
             self._code_of = (block.indent, self._above())
         self.found.append(TextUnit(block.start, block.end))
 
@@ -223,6 +227,8 @@ class _Walk:
         self._note_announcement(first.indent, end, number)
 
     def _paragraph(self, block: _Block) -> None:
+        while self._items and self._items[-1].is_definition and self._items[-1].indent >= block.indent:
+            self._items.pop()
         inside = self._items and block.indent > self._items[0].indent
         if not inside:
             self._close_list()
@@ -235,10 +241,11 @@ class _Walk:
             lead = self._items[-1].unit
         if lead is None and self.found and self._answers(block):
             lead = number - 1
+        body_of = self._items[-1].unit if inside and self._items[-1].is_definition else None
         for i, (start, end) in enumerate(sentences):
-            self.found.append(TextUnit(start, end, (number if term else None) if i else lead))
+            self.found.append(TextUnit(start, end, (number if term else body_of) if i else lead))
         if term:
-            self._items = [*self._items, _OpenItem(block.indent, number)]
+            self._items.append(_OpenItem(block.indent, number, is_definition=True))
         last = len(self.found) - 1
         ends = _END.search(self.plain[self.found[last].start : block.end].rstrip())
         self._unfinished = None if term or ends else last

@@ -55,7 +55,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """One heading of a document: `text[start:end]` is its line or lines, mark-up included; level 1 is the highest."""
+    """One heading of a document: `text[start:end]` is its line or lines, mark-up included; level 1 is the highest.
+
+    An empty one without a title is the place where the text after a nested entry continues the section above.
+    """
 
     level: int
     title: str

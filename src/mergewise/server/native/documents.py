@@ -176,7 +176,8 @@ def _outline(document: Document | None) -> Sequence[Heading]:
     """Return the given headings, else those found in the text by indexing."""
     if document is None:
         return ()
-    return markdown_headings(document.text) if document.outline is None else document.outline
+    outline = markdown_headings(document.text) if document.outline is None else document.outline
+    return [heading for heading in outline if heading.title]
 
 
 def _known(
