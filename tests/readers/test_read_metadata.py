@@ -126,7 +126,7 @@ Motivation
 def test_a_header_block(read_bytes: Read, name: str) -> None:
     document = read_bytes(name, PEP)
     assert document.text == PEP
-    assert document.title == "Style Guide for Python Code"
+    assert document.title == "PEP 8: Style Guide for Python Code"
     assert document.metadata == {
         "pep": 8,
         "author": "Guido van Rossum <guido@python.org>, Barry Warsaw <barry@python.org>",
