@@ -33,13 +33,15 @@ _SLASHED = re.compile(rf"{STRINGS}|`(?:\\.|[^`\\])*(?:`|\Z)|//[^\n]*|/\*(?:.*?\*
 _HASHED = re.compile(rf"{STRINGS}|(?<!\S)\#[^\n]*")
 _DASHED = re.compile(r"'[^']*(?:'|\Z)|--[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
 # A comment with the lines of annotations below it, up to the line of a definition.
-_ANNOTATIONS = r"(?:[ \t]*(?:@|\#?\[)[^\n]*\n)*"
+_ANNOTATIONS = r"(?P<annotations>(?:[ \t]*(?:@|\#?\[)[^\n]*\n)*)"
 _SLASHED_COMMENT = re.compile(
     r"^[ \t]*(?P<mark>//+|/\*(?!\*/)\**)(?:(?<=/)[^\n]*\n(?:[ \t]*//[^\n]*\n)*|(?<=\*)(?:(?!\*/).)*+(?:\*/[ \t]*\n?|\Z))"
     + _ANNOTATIONS,
     re.DOTALL | re.MULTILINE,
 )
-_LINE_COMMENT = re.compile(r"^[ \t]*(?P<mark>\#+(?!!)|--+)[^\n]*\n(?:[ \t]*(?:\#|--)[^\n]*\n)*", re.MULTILINE)
+_LINE_COMMENT = re.compile(
+    r"^[ \t]*(?P<mark>\#+(?!!)|--+)[^\n]*\n(?:[ \t]*(?:\#|--)[^\n]*\n)*(?P<annotations>)", re.MULTILINE
+)
 
 
 def _begins(words: str) -> re.Pattern[str]:

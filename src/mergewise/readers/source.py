@@ -59,7 +59,8 @@ def _headings(text: str, blocks: list[Block]) -> Iterator[Heading]:
 
 def _with_comments(text: str, headings: Iterable[Heading], comment: re.Pattern[str]) -> Iterator[Heading]:
     """Move each heading to the mark that opens the comment directly above it, if there is one."""
-    marks = {match.end(): match.span("mark") for match in comment.finditer(text)}
+    # a heading begins with the annotations, or below them
+    marks = {end: match.span("mark") for match in comment.finditer(text) for end in match.span("annotations")}
     end = 0
     for heading in headings:
         start, after = marks.get(text.rfind("\n", 0, heading.start) + 1, (-1, 0))
