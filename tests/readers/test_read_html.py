@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.readers.documents import Read, heading_texts, outline
 from tests.support import read
 
 from mergewise.errors import ReadError
+from mergewise.readers.html import read_html
+from mergewise.text.sections import headings_at
 
 PROSE = "<p>" + "The quick brown fox jumps over the lazy dog, and then it rests. " * 40 + "</p>"
 LINKS = "".join(f'<li><a href="/{n}">Page number {n}</a></li>' for n in range(20))
@@ -133,3 +137,72 @@ def test_deep_nesting_is_never_cut(tmp_path: Path) -> None:
     path.write_text("<div>" * 3_000 + "core")
     with pytest.raises(ReadError):
         read(path)
+
+
+# --- entries of definition lists
+
+
+SPHINX = """<h1>Pumps<a class="headerlink" href="#pumps" title="Permalink">¶</a></h1><p>Intro.</p>
+<dl class="py class"><dt id="Pump">class <code>Pump</code>(size)<a class="headerlink" href="#Pump">¶</a></dt><dd><p>A pump.</p>
+<dl class="field-list"><dt>Parameters<span>:</span></dt><dd><p>size – in litres</p></dd></dl>
+<dl class="py method"><dt id="Pump.start">start(speed=40)</dt><dt id="Pump.run">run(speed)</dt><dd><p>Start it.</p></dd></dl>
+<p>Pumps are heavy.</p></dd></dl><p>After the class.</p><h2>More</h2><p>End.</p>"""
+
+
+def test_names_of_entries_head_their_bodies(read_bytes: Read) -> None:
+    document = read_bytes("a.html", SPHINX)
+    assert outline(document) == [
+        (1, "Pumps"),
+        (2, "class Pump(size)"),
+        (3, "start(speed=40), run(speed)"),
+        (2, "class Pump(size)"),
+        (1, "Pumps"),
+        (2, "More"),
+    ]
+    paths = {text: headings_at(document.outline or (), document.text.index(text)) for text in ("in litres", "Start it")}
+    assert paths["in litres"] == ("Pumps", "class Pump(size)")
+    assert paths["Start it"] == ("Pumps", "class Pump(size)", "start(speed=40), run(speed)")
+    assert headings_at(document.outline or (), document.text.index("Pumps are")) == ("Pumps", "class Pump(size)")
+    assert headings_at(document.outline or (), document.text.index("After the")) == ("Pumps",)
+    assert "¶" not in document.text and "Parameters:\n  size" in document.text
+
+
+def test_short_entries_are_blocks_with_their_terms(read_bytes: Read) -> None:
+    page = "<dl><div><dt>Author<dd>Ann</div><dt>Date<dt>Year<dd>2020<dd>or later<dt>Loose</dl>"
+    document = read_bytes("a.html", page)
+    assert document.text == "Author\n  Ann\n\nDate\nYear\n  2020\n  or later\n\nLoose"
+    assert document.outline == ()
+
+
+Parts = list["str | tuple[str, Parts]"]
+
+
+@given(
+    st.recursive(
+        st.lists(st.just("p"), min_size=1, max_size=2),
+        lambda inner: st.lists(st.one_of(st.just("p"), st.tuples(st.just("e"), inner)), min_size=1, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_every_paragraph_is_headed_by_the_entries_around_it(parts: Parts) -> None:
+    paths: dict[str, tuple[str, ...]] = {}
+
+    def page(parts: Parts, path: tuple[str, ...]) -> str:
+        written = ""
+        for part in parts:
+            number = len(paths)
+            if isinstance(part, str):
+                paths[f"text{number}."] = path
+                written += f"<p>text{number}.</p>"
+            else:
+                name = f"name{number}"
+                paths[f"body{number}."] = (*path, name)
+                written += f"<dl><dt id=x>{name}<dd><p>body{number}.</p>{page(part[1], (*path, name))}</dl>"
+        return written
+
+    source = "<title>Pumps of the town</title><p>First.</p>" + page(parts, ())
+    parsed = read_html(source.encode())
+    for text, path in paths.items():
+        headings = headings_at(parsed.outline, parsed.text.index(text))
+        # text after entries is headed by the page's title
+        assert (headings[1:] if headings[:1] == ("Pumps of the town",) else headings) == path

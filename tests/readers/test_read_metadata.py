@@ -7,7 +7,7 @@ from pathlib import Path
 
 import docx
 import pytest
-from tests.readers.documents import Read, bytes_of, with_changed_parts
+from tests.readers.documents import Read, bytes_of, outline, units, with_changed_parts
 
 import mergewise as mw
 from mergewise.readers.front_matter import yaml_pairs
@@ -126,7 +126,7 @@ Motivation
 def test_a_header_block(read_bytes: Read, name: str) -> None:
     document = read_bytes(name, PEP)
     assert document.text == PEP
-    assert document.title == "Style Guide for Python Code"
+    assert document.title == "PEP 8: Style Guide for Python Code"
     assert document.metadata == {
         "pep": 8,
         "author": "Guido van Rossum <guido@python.org>, Barry Warsaw <barry@python.org>",
@@ -135,6 +135,115 @@ def test_a_header_block(read_bytes: Read, name: str) -> None:
         "requires": "234",
         "date": "2001-07-05",
     }
+
+
+@pytest.mark.parametrize("name", ["pep-0008.rst", "pep-0008.txt", "pep-0008.md"])
+def test_each_header_field_is_a_unit(read_bytes: Read, name: str) -> None:
+    assert units(read_bytes(name, PEP))[:4] == [
+        "PEP: 8",
+        "Title: Style Guide for\n       Python Code",
+        "Author: Guido van Rossum <guido@python.org>,\n        Barry Warsaw <barry@python.org>",
+        "Status: Active",
+    ]
+
+
+RFC = """
+
+
+Internet Engineering Task Force (IETF)                       R. Fielding, Ed.
+Request for Comments: 9110                                              Adobe
+STD: 97                                                    J. Reschke, Ed.
+Obsoletes: 2818, 7230                                               greenbytes
+Category: Standards Track                                            June 2022
+ISSN: 2070-1721
+
+
+                             HTTP Semantics
+
+Abstract
+
+   The Hypertext Transfer Protocol (HTTP) is stateless.
+"""
+
+
+def test_a_header_block_of_two_columns(read_bytes: Read) -> None:
+    document = read_bytes("rfc9110.txt", RFC)
+    assert document.title == "RFC 9110: HTTP Semantics"
+    assert document.metadata == {
+        "rfc": 9110,
+        "author": "R. Fielding, Ed., J. Reschke, Ed.",
+        "organization": "Adobe",
+        "std": "97",
+        "obsoletes": "2818, 7230",
+        "category": "Standards Track",
+        "date": "2022-06",
+        "issn": "2070-1721",
+    }
+    assert units(document)[1:8] == [
+        "Author: R. Fielding, Ed.",
+        "Request for Comments: 9110",
+        "Organization: Adobe",
+        "STD: 97",
+        "Author: J. Reschke, Ed.",
+        "Obsoletes: 2818, 7230",
+        "Organization: greenbytes",
+    ]
+    assert document.text.count("\n") == RFC.count("\n")
+
+
+CONTROL = """Source: otterlog
+Maintainer: Ines Falk <ines@example.org>
+Build-Depends: debhelper
+
+# the program
+Package: otterlog
+Depends: libfen2 (>= 2.4),
+ ocket
+Description: log viewer
+ Follows log files.
+ .
+ In colour.
+"""
+
+
+def test_records_are_headed_by_their_first_fields(read_bytes: Read) -> None:
+    document = read_bytes("control", CONTROL)
+    assert document.text == CONTROL
+    assert outline(document) == [(1, "otterlog"), (1, "otterlog")]
+    assert units(document)[2:] == [
+        "Depends: libfen2 (>= 2.4),\n ocket",
+        "Description: log viewer\n Follows log files.\n .\n In colour.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Anna: hello\nBob: hi\n\nAnna: bye\nBob: bye\n",
+        "Q: What?\nA: That.\n\nQ: Why?\nA: So.\n",
+        "Red Mill      open\nOld Forge     closed\n\nText",
+        "Name: x        12 May 2020\nOther: y       B. Marsh\n\nText",
+    ],
+)
+def test_texts_that_are_no_records(read_bytes: Read, text: str) -> None:
+    document = read_bytes("notes.txt", text)
+    assert (document.text, document.outline, document.units) == (text, (), ())
+
+
+@pytest.mark.parametrize(
+    ("block", "fields"),
+    [
+        (
+            "---\ntitle: Guide\ntags: [a, b]\nby:\n  - Otto\n  - Pia\nempty:\n---\n",
+            ["title: Guide", "tags: [a, b]", "by:\n  - Otto\n  - Pia"],
+        ),
+        ('+++\ntitle = "Guide"\ndraft = false\n+++\n', ['title = "Guide"', "draft = false"]),
+    ],
+)
+def test_each_field_of_front_matter_is_a_unit(read_bytes: Read, block: str, fields: list[str]) -> None:
+    document = read_bytes("a.md", f"{block}\nBoats enter by the north gate.\n")
+    assert document.title == "Guide"
+    assert units(document) == fields
 
 
 @pytest.mark.parametrize(

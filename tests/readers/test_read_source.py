@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from tests.readers.documents import Read, heading_texts, outline
 
+from mergewise.text.sections import headings_at
+
 PYTHON = '''\
 """Module: with a colon."""
 import x
@@ -93,3 +95,58 @@ def test_other_languages(read_bytes: Read, name: str) -> None:
 @pytest.mark.parametrize("suffix", ["js", "java", "cpp", "rs", "sql", "rb", "yaml", "ini"])
 def test_long_lines_of_one_character_are_fast(read_bytes: Read, suffix: str, sign: str) -> None:
     assert read_bytes(f"a.{suffix}", (sign * 1_900 + "\n") * 20 + "end\n").text
+
+
+JAVA_COMMENTS = """package a;
+
+/** A gate. */
+@Named("x")
+public class Gate {
+    int level; // no comment of a method
+
+    /**
+     * Opens the gate.
+     * @param angle degrees, at most 85
+     */
+    @Override
+    public int open(int angle) {
+        return 12;
+    }
+
+    // not directly above
+
+    public void close(int force) {
+    }
+}
+"""
+
+
+def test_a_comment_belongs_to_the_definition_below_it(read_bytes: Read) -> None:
+    document = read_bytes("Gate.java", JAVA_COMMENTS)
+    assert outline(document) == [
+        (1, "public class Gate"),
+        (2, "public int open(int angle)"),
+        (2, "public void close(int force)"),
+    ]
+    assert heading_texts(document)[:2] == ["/**", "/**"]
+    assert headings_at(document.outline or (), document.text.index("at most 85"))[-1] == "public int open(int angle)"
+    assert headings_at(document.outline or (), document.text.index("not directly"))[-1] == "public int open(int angle)"
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("a.go", "package a\n\n// Lift raises it.\n// Slowly.\nfunc Lift(load int) error {\n}\n"),
+        ("a.rs", "/// Lift raises it.\n#[inline]\npub fn lift() {\n}\n"),
+        ("a.rb", "x = 1\n# Lift raises it.\ndef lift(load)\nend\n"),
+        ("a.toml", "a = 1\n# Lift raises it.\n[lift]\nb = 1\n"),
+        ("a.ts", "/* Lift raises it. */\nexport function lift() {\n}\n"),
+    ],
+)
+def test_comments_of_other_languages(read_bytes: Read, name: str, source: str) -> None:
+    document = read_bytes(name, source)
+    assert "ift" in "".join(headings_at(document.outline or (), document.text.index("raises")))
+
+
+def test_comments_that_never_end_cost_linear_time(read_bytes: Read) -> None:
+    assert read_bytes("a.java", "class A {}\n" + "/*\n" * 100_000).outline

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.readers.documents import Read, heading_texts, outline
+from tests.readers.documents import Read, heading_texts, outline, units
+
+from mergewise.text.sections import headings_at
 
 # --- encodings
 
@@ -165,3 +167,49 @@ def test_rst_outlines_do_not_depend_on_files_read_before(read_bytes: Read) -> No
 def test_broken_rst_is_read(read_bytes: Read) -> None:
     source = "Title\n===\n\n.. csv-table::\n   :file: /etc/passwd\n\n*open ``\n\nUnder\n====\n\nText\n"
     assert read_bytes("a.rst", source).text == source
+
+
+# --- definition lists of Markdown
+
+
+DEFINITIONS = """# Manual
+
+## Options
+
+timeout
+:   Seconds to wait. Default 5.
+
+retries
+:   How often to try again.
+
+    Zero means never.
+
+host `name`
+
+~   Where to connect.
+
+    - by name
+
+After the list.
+
+> quoted
+> :   no entry
+"""
+
+
+def test_terms_head_their_definitions(read_bytes: Read) -> None:
+    document = read_bytes("a.md", DEFINITIONS)
+    assert document.text == DEFINITIONS
+    assert outline(document) == [(1, "Manual"), (2, "Options"), (3, "retries"), (3, "host name"), (2, "Options")]
+    assert units(document) == ["timeout\n:   Seconds to wait. Default 5."]
+    for text, path in (("Zero", "retries"), ("by name", "host name"), ("After", "Options"), ("timeout", "Options")):
+        assert headings_at(document.outline or (), DEFINITIONS.index(text))[-1] == path
+
+
+def test_lines_that_begin_with_colons_are_no_definitions(read_bytes: Read) -> None:
+    document = read_bytes("a.md", "# A\n\none\ntwo\n\n: x\n: y\n\n    :   code\n")
+    assert (outline(document), document.units) == ([(1, "A")], ())
+
+
+def test_many_definitions_cost_linear_time(read_bytes: Read) -> None:
+    assert len(read_bytes("a.md", "a\n: b\n\n" * 20_000).units) == 20_000

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.names import LONGEST, Mention, mentions, names_defined, names_of_title, possible_names, words_of
+from mergewise.text.names import (
+    LONGEST,
+    Mention,
+    mentions,
+    names_defined,
+    names_of_title,
+    possible_names,
+    with_series,
+    words_of,
+)
 from mergewise.text.terms import STOP_WORDS
 
 
@@ -84,3 +93,42 @@ def test_possible_names_are_the_runs_that_the_rule_allows(text: str) -> None:
             ):
                 allowed.append((" ".join(run), first, last))
     assert [tuple(possible) for possible in possible_names(words)] == allowed
+
+
+@pytest.mark.parametrize("title", ["PEP 8", "pep-0008", "pep8", "PEP-8: Layout", "PEP 8 – Layout"])
+@pytest.mark.parametrize("text", ["PEP 8", "PEP 0008", "PEP-0008", "PEP8", "PEP\u00a08"])
+def test_a_number_of_a_document_is_a_name_in_each_spelling(title: str, text: str) -> None:
+    (mention, *_) = mentions_in(f"as {text} says", names_defined([title], ""))
+    assert mention.name.replace("-", " ").replace(" ", "") == "pep8"
+
+
+def test_a_numbered_title_gives_its_two_parts() -> None:
+    names = names_of_title("RFC 9110: HTTP Semantics")
+    assert names == {"rfc 9110 http semantics", "rfc 9110", "http semantics"}
+
+
+def test_numbers_that_are_no_documents_stay() -> None:
+    assert words_of("v2 utf-8 x86 1931 area51b 2nd LM317").folded == (
+        "v2",
+        "utf-8",
+        "x86",
+        "1931",
+        "area51b",
+        "2nd",
+        "lm317",
+    )
+    assert names_of_title("Chapter 1") == {"chapter 1"}
+
+
+@pytest.mark.parametrize(
+    ("field", "title", "names"),
+    [
+        ("Obsoletes: 2616", "RFC 9110: HTTP Semantics", "Obsoletes: RFC 2616"),
+        ("Updates: 2817, 0042 (if approved)", "rfc7230", "Updates: rfc 2817, rfc 0042 (if approved)"),
+        ("Superseded-By: 8", "PEP 9: Layout", "Superseded-By: PEP 8"),
+        ("Pages: 12", "Harbour guide", "Pages: 12"),
+        ("ISSN: 2070-1721", "RFC 9110: HTTP Semantics", "ISSN: 2070-1721"),
+    ],
+)
+def test_numbers_of_a_header_field_belong_to_the_series(field: str, title: str, names: str) -> None:
+    assert with_series(field, title) == names

@@ -116,7 +116,6 @@ _READERS: tuple[tuple[Reader, str], ...] = (
 )
 SUFFIXES = {suffix: reader for reader, suffixes in _READERS for suffix in suffixes.split()}
 SUFFIXES |= {suffix: reader_of(language) for suffix, language in LANGUAGES.items()}
-_WITH_FIELDS = (read_plain, read_markdown, read_rst)
 _CONFIGURATION = frozenset({".cfg", ".ini", ".json", ".toml", ".yaml", ".yml"})
 WALKED = frozenset(SUFFIXES) - _CONFIGURATION
 """Suffixes that a folder is searched for. Configuration and JSON are read only if they are named: in a folder of documents
@@ -166,7 +165,7 @@ def read_file(
         metadata=parsed.metadata,
         outline=parsed.outline,
         pages=parsed.pages,
-        units=(*(field_units(parsed.text) if reader in _WITH_FIELDS else ()), *parsed.units),
+        units=field_units(parsed.text) if reader is read_rst else parsed.units,
     )
     tried = 0 if recognition is None else recognition.pages
     complete = not parsed.textless or (recognition is not None and not recognition.ended)

@@ -80,8 +80,8 @@ class OpenHeadings:
         return heading
 
     def end(self, level: int) -> None:
-        """End the entry of this level, unless a heading of a higher level has ended it."""
-        if self.level >= level:
+        """End the entry of this level, unless a heading of a higher level has ended it. 0 stands for no entry."""
+        if 0 < level <= self.level:
             while self.level >= level:
                 self._around.pop()
             self._is_ended = True

@@ -32,6 +32,16 @@ STRINGS = r'(?<!\\)"(?:\\.|[^"\\\n])*"|(?<!\\)\'(?:\\.|[^\'\\\n])*\''
 _SLASHED = re.compile(rf"{STRINGS}|`(?:\\.|[^`\\])*(?:`|\Z)|//[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
 _HASHED = re.compile(rf"{STRINGS}|(?<!\S)\#[^\n]*")
 _DASHED = re.compile(r"'[^']*(?:'|\Z)|--[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
+# A comment with the lines of annotations below it, up to the line of a definition.
+_ANNOTATIONS = r"(?P<annotations>(?:[ \t]*(?:@|\#?\[)[^\n]*\n)*)"
+_SLASHED_COMMENT = re.compile(
+    r"^[ \t]*(?P<mark>//+|/\*(?!\*/)\**)(?:(?<=/)[^\n]*\n(?:[ \t]*//[^\n]*\n)*|(?<=\*)(?:(?!\*/).)*+(?:\*/[ \t]*\n?|\Z))"
+    + _ANNOTATIONS,
+    re.DOTALL | re.MULTILINE,
+)
+_LINE_COMMENT = re.compile(
+    r"^[ \t]*(?P<mark>\#+(?!!)|--+)[^\n]*\n(?:[ \t]*(?:\#|--)[^\n]*\n)*(?P<annotations>)", re.MULTILINE
+)
 
 
 def _begins(words: str) -> re.Pattern[str]:
@@ -54,6 +64,8 @@ class Language:
     arrows: bool = False
     # marks that end a keyword's head before its line ends
     bodies: tuple[str, ...] = ("{", "=>")
+    # comments above definitions
+    comment: re.Pattern[str] = _SLASHED_COMMENT
 
 
 SCRIPT = Language(
@@ -84,9 +96,9 @@ RUST = Language(
 )
 KOTLIN = Language(".kt", _begins(r"(?:suspend\s+|override\s+)*fun\b|(?:class|interface|object)\s+\w"))
 PHP = Language(".php", _begins(r"function\s+&?\w|(?:class|interface|trait|enum|namespace)\s+[\w\\]"))
-RUBY = Language(".rb", re.compile(r"(?:class|module|def)\s+\S"), _HASHED)
+RUBY = Language(".rb", re.compile(r"(?:class|module|def)\s+\S"), _HASHED, comment=_LINE_COMMENT)
 PYTHON = Language(".py .pyi", re.compile(r"(?:async\s+)?(?:def|class)\s+\w"), _HASHED)
-SHELL = Language(".bash .sh", re.compile(r"function\s+[\w:.-]+|[\w:.-]+\s*\(\)"), _HASHED)
+SHELL = Language(".bash .sh", re.compile(r"function\s+[\w:.-]+|[\w:.-]+\s*\(\)"), _HASHED, comment=_LINE_COMMENT)
 SQL = Language(
     ".sql",
     re.compile(
@@ -96,9 +108,10 @@ SQL = Language(
     ),
     _DASHED,
     bodies=("(",),
+    comment=_LINE_COMMENT,
 )
-INI = Language(".cfg .ini .toml", re.compile(r"\[{1,2}[^\[\]]+\]{1,2}\s*(?:[#;].*)?\Z"), None)
-YAML = Language(".yaml .yml", re.compile(r"[\w\"'./-][^#]*:\s*(?:#.*)?\Z"), None)
+INI = Language(".cfg .ini .toml", re.compile(r"\[{1,2}[^\[\]]+\]{1,2}\s*(?:[#;].*)?\Z"), None, comment=_LINE_COMMENT)
+YAML = Language(".yaml .yml", re.compile(r"[\w\"'./-][^#]*:\s*(?:#.*)?\Z"), None, comment=_LINE_COMMENT)
 
 
 _LANGUAGES = (SCRIPT, JAVA, C, GO, RUST, KOTLIN, PHP, RUBY, PYTHON, SHELL, SQL, INI, YAML)

@@ -34,13 +34,15 @@ _YAML = re.compile(r"---[ \t]*\n(?=[\w\"'])(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
 _PIECE = re.compile(r"^(?=[\w\"'])[^\n:=]+[:=][ \t]*\S?[^\n]*(?:\n(?:[ \t]+\S|- )[^\n]*)*", re.MULTILINE)
 _EMPTY = re.compile(r"[^:=]+[:=]\s*")
 _ACRONYM = re.compile(r"[A-Z]{2,6}")
-_COLUMNS = re.compile(r"(\S.*?)?(?:(?<=\S)[ \t]{3,}|(?<!\S)[ \t]{20,})(\S.*)")
+_VISIBLE = re.compile(r"\S")
+# the second column, and a piece of a column
+_RIGHT = re.compile(r"^(\S.*?[ ]{3,}|[ ]{20,})(\S.*?)[ ]*$", re.MULTILINE)
+_COLUMN = re.compile(r"\S+(?:[ ]{1,2}\S+)*")
+_COLUMN_NAMES = frozenset({"Request for Comments", "Category", "Obsoletes", "Updates", "Intended status", "Expires"})
 _PERSON = re.compile(r"(?:[A-Z]\.[ -]?){1,4}(?:\w+ ){0,3}[A-Z]\w+.*")
-_COLUMN_NAMES = frozenset({"RFC", "Category", "Obsoletes", "Updates", "Status", "Intended status", "Expires"})
-_COLUMN_WIDTH, _MAX_COLUMN_ROWS = 72, 60
+_MAX_HEADER = 5_000
 # fields with their further lines, and lines of comment
-_RECORD = re.compile(r"(?:[A-Za-z][\w-]*:(?:[ \t][^\n]*)?(?:\n|\Z)(?:[ \t][^\n]*(?:\n|\Z))*|#[^\n]*(?:\n|\Z))+")
-_WORD = re.compile(r"\w[\w.+-]*")
+_RECORD = re.compile(r"\s*(?:[A-Za-z][\w-]*:(?:[ \t][^\n]*)?(?:\n|\Z)(?:[ \t][^\n]*(?:\n|\Z))*|#[^\n]*(?:\n|\Z))+\s*")
 
 
 def yaml_pairs(source: str) -> Pairs:
@@ -171,11 +173,10 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def parse_plain(text: str) -> Parsed:
-    """Read plain text. A header block gives title and metadata. The records of a file of records are its outline."""
+    """Read plain text. Header fields give title and metadata. The records of a file of records are its outline."""
     pairs = header_pairs(text)
-    if pairs:
-        return Parsed(text, title_in(pairs), metadata=metadata_from(pairs))
-    return _two_columns(text) or _records(text) or Parsed(text)
+    parsed = _records(text) or _two_columns(text)
+    return parsed or Parsed(text, title_in(pairs), metadata=metadata_from(pairs), units=field_units(text))
 
 
 def _two_columns(text: str) -> Parsed | None:
@@ -183,37 +184,25 @@ def _two_columns(text: str) -> Parsed | None:
 
     The entries on the right get names: "M. Nottingham, Ed." becomes "Author: M. Nottingham, Ed.".
     """
-    start = _first_line(text)
+    start = _first_line(text, 0)
     end = _block_end(text, start)
-    lines, pairs = [], Pairs()
-    spans: list[tuple[int, int]] = []
-    at = start
-    rows = text[start:end].split("\n")
-    if len(rows) > _MAX_COLUMN_ROWS:
+    if end - start > _MAX_HEADER:
         return None
-    for row in rows:
-        columns = _COLUMNS.fullmatch(row.rstrip())
-        left, right = (columns[1] or "", columns[2]) if columns else (row.rstrip(), "")
-        if field := _FIELD.fullmatch(left):
-            pairs.append(("RFC" if field[1] == "Request for Comments" else field[1], field[2] or ""))
-        if right:
-            pairs.append((_name_in_column(right), right))
-            right = f"{pairs[-1][0]}: {right}"
-        line = left + " " * max(3, _COLUMN_WIDTH - len(left) - len(right)) + right if right else left
-        spans += [(at + line.index(part), at + line.index(part) + len(part)) for part in (left.strip(), right) if part]
-        lines.append(line)
-        at += len(line) + 1
-    names = {name for name, _ in pairs}
-    if len(names & _COLUMN_NAMES) < 1 or len(names & {"Author", "Date"}) < 2:
+    block = _RIGHT.sub(lambda match: f"{match[1]}{_name_in_column(match[2])}: {match[2]}", text[start:end])
+    pieces = list(_COLUMN.finditer(block))
+    fields = [match.groups("") for piece in pieces if (match := _FIELD.fullmatch(piece[0]))]
+    names = {name for name, _ in fields}
+    if "Date" not in names or names.isdisjoint(_COLUMN_NAMES):
         return None
-    pairs.sort(key=lambda pair: pair[0] != "RFC")
-    after = _first_line(text, end)
-    title = text[after : _block_end(text, after)]
-    if all(line.startswith("   ") for line in title.split("\n")):
+    pairs: Pairs = [(name, value) for name, value in fields if name != "Request for Comments"]
+    pairs[:0] = [("RFC", field_value("rfc", value)) for name, value in fields if name == "Request for Comments"]
+    # the title is centred
+    below = _first_line(text, end)
+    title = text[below : _block_end(text, below)]
+    if title.startswith("   "):
         pairs.append(("Title", one_line(title)))
-    text = text[:start] + "\n".join(lines) + text[end:]
-    pairs = [(name, field_value(name, str(value))) for name, value in pairs]
-    return Parsed(text, title_in(pairs), metadata=metadata_from(pairs), units=tuple(spans))
+    units = tuple((start + piece.start(), start + piece.end()) for piece in pieces)
+    return Parsed(text[:start] + block + text[end:], title_in(pairs), metadata=metadata_from(pairs), units=units)
 
 
 def _name_in_column(entry: str) -> str:
@@ -221,33 +210,26 @@ def _name_in_column(entry: str) -> str:
     return "Author" if _PERSON.fullmatch(entry) else "Date" if iso_date(entry) else "Organization"
 
 
-def _first_line(text: str, start: int = 0) -> int:
+def _first_line(text: str, start: int) -> int:
     """Return the start of the first line with text."""
-    start += len(text) - start - len(text[start:].lstrip())
-    return text.rfind("\n", 0, start) + 1
+    match = _VISIBLE.search(text, start)
+    return text.rfind("\n", 0, match.start()) + 1 if match else len(text)
 
 
 def _records(text: str) -> Parsed | None:
     """Read a file of records, as Debian's control files: nothing but blocks of fields. A record's first field heads it."""
     outline: list[Heading] = []
     units: list[tuple[int, int]] = []
-    most = 0
     for start, end in paragraphs(text, 0, len(text)):
-        block = text[start:end].rstrip()
-        if not block.strip():
-            continue
-        if not _RECORD.fullmatch(block):
+        if not _RECORD.fullmatch(text, start, end):
             return None
-        fields = list(_pieces(text, start, start + len(block)))
+        fields = list(_pieces(text, start, end))
         names = [text[first:last].partition(":")[0] for first, last in fields]
-        if not fields or len(set(names)) < len(names):
+        if len(names) < 2 or len(set(names)) < len(names):
             return None
-        most = max(most, len(fields))
-        first, last = fields.pop(0)
-        name = one_line(text[first:last])
-        value = name.partition(": ")[2]
-        outline.append(Heading(1, short_name(value if _WORD.fullmatch(value) else name), first, last))
-        units += fields
-    if most < 3 or len(units) < len(outline):
-        return None
-    return Parsed(text, outline=tuple(outline), units=tuple(units))
+        head = one_line(text[slice(*fields[0])])
+        outline.append(Heading(1, short_name(head.partition(": ")[2] or head), *fields[0]))
+        units += fields[1:]
+    # questions and answers, or turns of a talk, are no records
+    is_file = 1 < len(outline) < len(units)
+    return Parsed(text, outline=tuple(outline), units=tuple(units)) if is_file else None

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from mergewise.readers.builder import OpenHeadings, Parsed, one_line
 from mergewise.readers.decoding import decode
-from mergewise.readers.front_matter import header_pairs, title_in, toml_block, toml_pairs, yaml_pairs
+from mergewise.readers.front_matter import field_units, header_pairs, title_in, toml_block, toml_pairs, yaml_pairs
 from mergewise.readers.metadata import metadata_from
 from mergewise.readers.titles import title_among
 from mergewise.text.sentences import strip_span
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 _TEXTS = frozenset({"text", "text_special", "code_inline", "image"})
 # `# Title {#anchor .class}`, as many site generators write.
 _DEFINITION = re.compile(r"^[ \t]*[:~][ \t]+(?=\S)", re.MULTILINE)
-_AROUND = frozenset("blockquote_open blockquote_close list_item_open list_item_close".split())
 # characters of an entry that is a unit
 _SHORT_ENTRY = 240
 _ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")
@@ -51,86 +51,66 @@ def parse_markdown(text: str) -> Parsed:
     tokens = blocks.parse("\n" * text.count("\n", 0, skipped) + text[skipped:], references)
     yaml = yaml_pairs(tokens[0].content) if tokens and tokens[0].type == "front_matter" else []
     pairs = toml_pairs(toml) if toml else yaml or header_pairs(text)
-    outline = _Outline(text, title_in(pairs))
-    outline.walk(tokens, lambda source: _plain(inline.parseInline(source, references)))
+    outline = _Outline(text, title_in(pairs), lambda source: _plain(inline.parseInline(source, references)))
+    outline.add_all(tokens)
     title = title_in(pairs) or title_among(outline.headings)
-    return Parsed(text, title, tuple(outline.headings), metadata=metadata_from(pairs), units=tuple(outline.units))
+    return Parsed(
+        text, title, tuple(outline.headings), metadata=metadata_from(pairs), units=(*field_units(text), *outline.units)
+    )
 
 
 class _Outline:
     """The headings of a text and the terms of its definition lists. A short entry of a list is a unit instead."""
 
-    def __init__(self, text: str, title: str) -> None:
+    def __init__(self, text: str, title: str, plain: Callable[[str], str]) -> None:
         self.headings: list[Heading] = []
         self.units: list[tuple[int, int]] = []
         self._text = text
+        self._plain = plain
         self._starts = [*line_starts(text), len(text)]
         self._open = OpenHeadings(title)
 
-    def walk(self, tokens: Sequence[Token], plain: Callable[[str], str]) -> None:
-        # number of open quotes and lists
-        around = 0
-        # levels of the entries that are headings, one for each open definition list
-        entries: list[int] = []
+    def add_all(self, tokens: Sequence[Token]) -> None:
+        # the level of the entry that is open, or 0
+        entry = 0
         for place, token in enumerate(tokens):
-            kind = token.type
-            if kind in _AROUND:
-                around += token.nesting
-            if kind == "heading_open" and token.level == 0 and token.map:
-                self._add(int(token.tag[1:]), _ATTRIBUTES.sub("", plain(tokens[place + 1].content)), *token.map)
-            elif kind == "dl_open" and not around:
-                entries.append(0)
-            elif kind == "dl_close" and not around:
-                self._end(entries.pop())
-            elif kind == "dt_open" and not around and tokens[place - 1].type != "dt_close":
-                self._end(entries[-1])
-                entries[-1] = self._entry(tokens[place : _entry_end(tokens, place)], plain)
-            elif token.map and token.nesting >= 0:
+            if token.type == "heading_open" and token.level == 0 and token.map:
+                span = strip_span(self._text, *(self._starts[line] for line in token.map))
+                self._add(int(token.tag[1:]), _ATTRIBUTES.sub("", self._plain(tokens[place + 1].content)), *span)
+            elif token.type == "dt_open" and token.level == 1:
+                self._open.end(entry)
+                entry = self._add_entry(tokens, place)
+            elif token.type == "dl_close" and token.level == 0:
+                self._open.end(entry)
+            elif token.level == 0 and token.map and token.nesting >= 0:
                 self._resume(self._starts[token.map[0]])
 
-    def _entry(self, tokens: Sequence[Token], plain: Callable[[str], str]) -> int:
+    def _add_entry(self, tokens: Sequence[Token], place: int) -> int:
         """Add an entry as a heading, and return its level. Add a short one as a unit, and return 0."""
-        opening, term, _, *body = tokens
-        blocks = [token for token in body if token.level == opening.level + 1 and token.nesting >= 0]
+        term = tokens[place + 1].content
+        after_term = (tokens[i] for i in range(place + 3, len(tokens)))
+        body = list(takewhile(lambda token: token.level > 1 or token.type[:2] == "dd", after_term))
         # the parser gives wrong lines of a definition itself, so those of its content count
         lines = [token.map for token in body if token.map and token.type != "dd_open"]
-        if not lines or term.content.startswith((":", "~")):
+        if not lines or term.startswith((":", "~")):
             return 0
-        first, start = (self._starts[line] for line in ((opening.map or lines[0])[0], lines[0][0]))
+        first, start = self._starts[(tokens[place].map or lines[0])[0]], self._starts[lines[0][0]]
         end = self._starts[max(after for _, after in lines)]
-        if len(blocks) == 1 and end - start <= _SHORT_ENTRY:
-            self._resume(first)
-            self.units.append(strip_span(self._text, first, end))
-            return 0
-        mark = _DEFINITION.match(self._text, start)
-        heading = Heading(self._open.level + 1, plain(term.content), first, mark.end() if mark else start)
-        if heading.title:
-            self.headings.append(self._open.add(heading))
-        return heading.level
+        if end - start > _SHORT_ENTRY or sum(token.level == 2 and token.nesting >= 0 for token in body) > 1:
+            mark = _DEFINITION.match(self._text, start)
+            self._add(self._open.level + 1, self._plain(term), first, mark.end() if mark else start)
+            return self._open.level
+        self._resume(first)
+        self.units.append(strip_span(self._text, first, end))
+        return 0
 
-    def _end(self, level: int) -> None:
-        if level:
-            self._open.end(level)
+    def _add(self, level: int, title: str, start: int, end: int) -> None:
+        if title:
+            self.headings.append(self._open.add(Heading(level, title, start, end)))
 
     def _resume(self, start: int) -> None:
         if resumed := self._open.resume(start):
             self.headings.append(resumed)
-
-    def _add(self, level: int, title: str, first: int, after: int) -> None:
-        span = strip_span(self._text, self._starts[first], self._starts[after])
-        if title:
-            self.headings.append(self._open.add(Heading(level, title, *span)))
-
-
-def _entry_end(tokens: Sequence[Token], place: int) -> int:
-    """Return the place after an entry of a definition list: of the next term after a definition, or of the list's end."""
-    level = tokens[place].level
-    place += 1
-    while tokens[place].type != "dl_close" or tokens[place].level >= level:
-        if tokens[place].type == "dt_open" and tokens[place].level == level and tokens[place - 1].type == "dd_close":
-            break
-        place += 1
-    return place
 
 
 def _plain(tokens: list[Token]) -> str:

@@ -1,7 +1,8 @@
 """Source code and configuration: the file is the text, and its definitions are the headings.
 
 Python is parsed by `ast`, other languages line by line (`definitions`). A heading is a definition's head, including parameters
-and defaults. Parsers for all these languages would need a download at run time (tree-sitter's packs), or would find names but
+and defaults. A comment directly above a definition belongs to it: the heading takes the place of the mark that opens the comment.
+Parsers for all these languages would need a download at run time (tree-sitter's packs), or would find names but
 not their nesting (Pygments).
 """
 
@@ -10,7 +11,8 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from mergewise.readers import definitions as d
 from mergewise.readers.builder import Parsed, one_line
@@ -37,7 +39,10 @@ def reader_of(language: d.Language) -> Callable[[bytes], Parsed]:
         text = decode(data)
         blocks = _python(text) if language is d.PYTHON else None
         blocks = _nested_blocks(text, language) if blocks is None else blocks
-        return Parsed(text, outline=tuple(_headings(text, blocks)))
+        headings = _headings(text, blocks)
+        if language is not d.PYTHON:
+            headings = _with_comments(text, headings, language.comment)
+        return Parsed(text, outline=tuple(headings))
 
     return read_source
 
@@ -50,6 +55,17 @@ def _headings(text: str, blocks: list[Block]) -> Iterator[Heading]:
             title = f"{title[:MAX_TITLE].rstrip()} …"
         if title:
             yield Heading(min(level, _MAX_LEVEL), title, start, end)
+
+
+def _with_comments(text: str, headings: Iterable[Heading], comment: re.Pattern[str]) -> Iterator[Heading]:
+    """Move each heading to the mark that opens the comment directly above it, if there is one."""
+    # a heading begins with the annotations, or below them
+    marks = {end: match.span("mark") for match in comment.finditer(text) for end in match.span("annotations")}
+    end = 0
+    for heading in headings:
+        start, after = marks.get(text.rfind("\n", 0, heading.start) + 1, (-1, 0))
+        end, is_own = heading.end, start >= end
+        yield replace(heading, start=start, end=after) if is_own else heading
 
 
 def _nested_blocks(text: str, language: d.Language) -> list[Block]:

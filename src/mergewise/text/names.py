@@ -2,7 +2,7 @@
 
 A name is a run of folded words joined by spaces: lower case, without accents and possessive s. A section defines its heading,
 the title of the document that it opens, the subject of its first sentence if the sentence describes the subject ("X is a ..."),
-and the other names in it ("known as Y", "(Z)"). Numbers of documents are spelled in one way: "PEP-0008" and "PEP 8" are "pep 8".
+and the other names in it ("known as Y", "(Z)"). The number of a document is a name in each of its spellings: "PEP 8", "pep-0008".
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _SAYS_WHAT = re.compile(r"\b(?:is|was|are|were|refers?|means|denotes)\b")
 _OTHER = re.compile(
     rf"\b(?:known as|called|nicknamed|abbreviated(?: as| to)?|also|or simply|born|short for)\s+[\"“'‘`*_]*({_RUN})"
 )
-_NUMBERED = re.compile(r"([a-z]{2,6})-?0*(\d{1,6})")
-# "RFC 9110: HTTP Semantics"
-_NUMBERED_TITLE = re.compile(r"\s*([A-Z]{2,6}[ -]?\d{1,6})(?:\s*:|\s+[–—-])\s+(?=\S)")
+# the series and the number of a document, alone or before its title
+_NUMBERED = re.compile(r"([A-Z]{2,6}|[a-z]{2,6})[ -]?0*(\d{1,6})(?:(?:\s*:|\s+[–—-])\s+(?=\S)|\Z)")
 _NUMBERS_ONLY = re.compile(r"[A-Z][\w -]*:\s*\d{1,6}(?:[,\s]+\d{1,6})*(?:\s*\([^()\n]*\))?\s*")
+_PADDED = re.compile(r"((?:[a-z]{2,6}-?)?)0+(\d{1,6})")
 _SHORT = re.compile(r"\(\s*[\"“'‘]?([A-Z][\w.&-]{1,15})[\"”'’]?\s*\)")
 
 
@@ -58,19 +58,13 @@ class Mention(NamedTuple):
 
 def words_of(text: str) -> Words:
     raw = _WORD.findall(text)
-    folded, marked = [_fold(word) for word in raw], [not word[0].islower() for word in raw]
-    if any(" " in word for word in folded):
-        marked = [mark for word, mark in zip(folded, marked, strict=True) for _ in word.split()]
-        folded = " ".join(folded).split()
-    return Words(tuple(folded), tuple(marked))
+    return Words(tuple(_fold(word) for word in raw), tuple(not word[0].islower() for word in raw))
 
 
 def with_series(field: str, title: str) -> str:
-    """Spell out the numbers of a header field: "Obsoletes: 2616" below "RFC 9110: ..." becomes "Obsoletes: rfc 2616"."""
-    if not _NUMBERS_ONLY.fullmatch(field):
-        return field
-    series, number = (*words_of(title).folded, "", "")[:2]
-    return re.sub(r"\d+", rf"{series} \g<0>", field) if series.isalpha() and number.isdecimal() else field
+    """Spell out the numbers of a header field: "Obsoletes: 2616" below "RFC 9110: ..." becomes "Obsoletes: RFC 2616"."""
+    series = _NUMBERED.match(title) if _NUMBERS_ONLY.fullmatch(field) else None
+    return field if series is None else re.sub(r"\d+", rf"{series[1]} \g<0>", field)
 
 
 def without_accents(word: str) -> str:
@@ -83,9 +77,8 @@ def without_accents(word: str) -> str:
 def _fold(word: str) -> str:
     word = without_accents(word.lower())
     if word[-1:].isdecimal():
-        if numbered := _NUMBERED.fullmatch(word):
-            return f"{numbered[1]} {numbered[2]}"
-        return word.lstrip("0") or "0" if word.isdecimal() else word
+        padded = _PADDED.fullmatch(word)
+        return padded[1] + padded[2] if padded else word
     return word.removesuffix("'s").removesuffix("’s") if word[-1:] == "s" else word
 
 
@@ -95,9 +88,9 @@ def names_of_title(title: str) -> set[str]:
     "RFC 9110: HTTP Semantics" also gives its two parts.
     """
     names = set()
-    forms = [title, _BRACKETS.sub("", title)] if "(" in title else [title]
-    if numbered := _NUMBERED_TITLE.match(title):
-        forms += [numbered[1], title[numbered.end() :]]
+    forms = {title, _BRACKETS.sub("", title)} if "(" in title else {title}
+    if numbered := _NUMBERED.match(title):
+        forms |= {f"{numbered[1]} {numbered[2]}", title[numbered.end() :]}
     for form in forms:
         words = [_fold(word) for word in _WORD.findall(form)]
         names.add(" ".join(words))
@@ -109,6 +102,8 @@ def names_of_title(title: str) -> set[str]:
 def names_defined(titles: Sequence[str], first_sentence: str) -> set[str]:
     """Return the names that a section with these titles and this first sentence defines."""
     names = set[str]().union(*map(names_of_title, titles))
+    for numbered in filter(None, map(_NUMBERED.match, titles)):
+        names |= {f"{numbered[1].lower()}{sign}{numbered[2]}" for sign in ("", "-")}
     if subject := _SUBJECT.match(first_sentence):
         if _SAYS_WHAT.search(first_sentence):
             names |= {name for name in names_of_title(subject[1]) if " " in name.removeprefix("the ")}
