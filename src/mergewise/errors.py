@@ -19,6 +19,7 @@ MergewiseError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from mergewise.redaction import masked
@@ -30,6 +31,20 @@ REQUIREMENT = "."
 def install_command(extra: str, *options: str) -> str:
     """Return the command that installs an extra, such as `pip install ".[openai]"`, with more options of pip."""
     return " ".join(("pip install", *options, f'"{REQUIREMENT}[{extra}]"'))
+
+
+def did_you_mean(given: object, names: Iterable[str]) -> str:
+    """Ask for the known name that is most like an unknown one: "did you mean weave? ". Empty if no name is like it."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(given)[:80].lower(), list(names), 1)
+    return f"did you mean {near[0]}? " if near else ""
+
+
+def one_of(given: object, names: Iterable[str]) -> str:
+    """Return the hint for an unknown name, with the list of known names."""
+    known = list(names)
+    return f"{did_you_mean(given, known)}one of: {', '.join(known)}"
 
 
 class MergewiseError(Exception):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from functools import cache, partial
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, one_of
 
 SWITCHES = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
 # Maximum characters of an invalid value in a message, and of a number
@@ -170,7 +170,7 @@ def _parse_number(given: object, kind: type[int] | type[float]) -> float:
 
 def choice(what: str, given: object, choices: Collection[str]) -> str:
     if not isinstance(given, str) or given not in choices:
-        raise UsageError(f"invalid {what}: {short_repr(given)}", f"one of: {', '.join(choices)}")
+        raise UsageError(f"invalid {what}: {short_repr(given)}", one_of(given, choices))
     return given
 
 

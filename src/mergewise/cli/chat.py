@@ -26,7 +26,7 @@ from mergewise.cli.places import locations_in
 from mergewise.cli.questions import say_context
 from mergewise.cli.show import AROUND, excerpts_of, say_excerpts
 from mergewise.cli.trace import say_trace
-from mergewise.errors import MergewiseError, UsageError
+from mergewise.errors import MergewiseError, UsageError, one_of
 from mergewise.files import regular_bytes, state_directory, write_whole
 from mergewise.query import AnswerQuery
 from mergewise.types import Answer
@@ -86,7 +86,7 @@ class Conversation:
 
     def _run_command(self, word: str, rest: str) -> None:
         if word not in COMMANDS:
-            raise UsageError(f"unknown command: {word}", f"one of: {', '.join(COMMANDS)}")
+            raise UsageError(f"unknown command: {word}", one_of(word, COMMANDS))
         if self.answerer.options.as_json and word not in ("/new", "/quit"):
             raise UsageError(f"{word} is not available with --json", "read the fields of the answer's JSON instead")
         COMMANDS[word].run(self, rest)

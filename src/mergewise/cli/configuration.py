@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mergewise.defaults import FILE_SECONDS, SHIPPED_EMBEDDERS
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, did_you_mean
 from mergewise.files import load_toml, user_directory
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ _UNSAFE = {
 """Options that an untrusted file must not set. They name files to overwrite, remove or read, metadata of documents, prompts of
 chat models, nodes of a cluster (which get documents and run programs), or who may reach a server."""
 TRUST = "trust"
+_TOML_HINT = "correct the line; write an option with the name of a command into tables, such as [ask] with index = ..."
 """Key of the user's own file with the list of trusted folders."""
 
 
@@ -98,15 +99,14 @@ def trusted_folders(own: Path) -> list[Path]:
 
 
 def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
-    """Return the embedder that an index names, if the user names it too or trusts the folder. Otherwise return None."""
+    """Return the embedder that the user names, else the one that an index in a trusted folder names, or None."""
     from mergewise.store import is_url, place_of
 
-    manifest = None if is_url(index_dir) and named is None else place_of(index_dir).known()
     # a bucket is in no folder
-    trusted = manifest is not None and (
-        manifest.embedder == named or (not is_url(index_dir) and _is_trusted(index_dir))
-    )
-    return manifest.embedder if manifest is not None and trusted else None
+    if named is not None or is_url(index_dir) or not _is_trusted(index_dir):
+        return named
+    manifest = place_of(index_dir).known()
+    return None if manifest is None else manifest.embedder
 
 
 def open_permitted(index_dir: Path, *, embedder: str | None = None, **options: Any) -> Index:
@@ -215,20 +215,24 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
         known: The parameters of each command. True marks a path.
         base: The folder that relative paths count from.
     """
-    settings = load_toml(path)
+    settings = load_toml(path, _TOML_HINT)
     if path == own_configuration():
         settings.pop(TRUST, None)
     tables = {key: value for key, value in settings.items() if isinstance(value, dict)}
     common = _by_parameter({key: value for key, value in settings.items() if key not in tables})
-    unknown = (common.keys() - set().union(*known.values())) | (tables.keys() - known.keys())
+    names = set().union(*known.values())
+    own = {name: _by_parameter(tables[name]) for name in tables.keys() & known.keys()}
+    unknown = (common.keys() - names) | (tables.keys() - known.keys())
+    unknown |= {key for name, options in own.items() for key in options.keys() - known[name].keys()}
     if unknown:
         raise UsageError(
-            f"{path}: unknown options: {', '.join(sorted(unknown))}", "list them with `mergewise config COMMAND`"
+            f"{path}: unknown options: {', '.join(sorted(unknown))}",
+            f"{did_you_mean(min(unknown), names | known.keys())}list them with `mergewise config COMMAND`",
         )
     return {
         name: {
             key: str(base / value) if base is not None and parameters[key] and isinstance(value, str) else value
-            for key, value in {**common, **_by_parameter(tables.get(name, {}))}.items()
+            for key, value in {**common, **own.get(name, {})}.items()
             if key in parameters
         }
         for name, parameters in known.items()

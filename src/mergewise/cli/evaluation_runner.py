@@ -27,7 +27,7 @@ from mergewise.cli.reports import EvaluationFiles, say_missed, say_report, say_t
 from mergewise.designs import VIEWS
 from mergewise.designs.weave import weights_line
 from mergewise.engine import Index
-from mergewise.errors import MergewiseError, UsageError
+from mergewise.errors import MergewiseError, UsageError, one_of
 from mergewise.evaluate.drilldown import LIMIT
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
 from mergewise.evaluate.layout import OVER_SETS
@@ -411,7 +411,7 @@ def _parse_budgets(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"invalid budgets: {text!r}", "write numbers, such as 128,384,640") from None
+        raise UsageError(f"invalid budgets: {text[:80]!r}", "write numbers, such as 128,384,640") from None
 
 
 def _preset_methods(presets: Sequence[Preset], budgets: str | None) -> list[tuple[Method, int]]:
@@ -433,7 +433,7 @@ def _from_reference(chosen: list[tuple[Method, int]], reference: str | None) -> 
         return chosen
     names = list(dict.fromkeys(method.name for method, _ in chosen))
     if reference not in names:
-        raise UsageError(f"unknown reference method: {reference!r}", f"one of: {', '.join(names)}")
+        raise UsageError(f"unknown reference method: {reference!r}", one_of(reference, names))
     return sorted(chosen, key=lambda one: one[0].name != reference)
 
 

@@ -26,7 +26,7 @@ from mergewise.cli.configuration import (
 from mergewise.cli.options import JsonOption, NamingCommand, PrintableGroup
 from mergewise.cli.output import PrintableFormatter, say, say_aside, say_error, say_json, say_warning
 from mergewise.cli.settings import from_environment, variable
-from mergewise.errors import MergewiseError, UsageError
+from mergewise.errors import MergewiseError, UsageError, one_of
 
 app = typer.Typer(
     name="mergewise",
@@ -80,8 +80,10 @@ def config(
 ) -> None:
     """Show every option and setting of a command with its value and its origin."""
     if command not in callbacks():
-        raise UsageError(f"unknown command: {command!r}", f"one of: {', '.join(callbacks())}")
-    given = {name: (value, str(file)) for file, by in configuration_files() for name, value in by[command].items()}
+        raise UsageError(f"unknown command: {command!r}", one_of(command, callbacks()))
+    given = {
+        name: (value, str(file)) for file, by in configuration_files(quiet=True) for name, value in by[command].items()
+    }
     rows = []
     for name, env, default in _known_settings(command):
         in_environment = from_environment(env)
@@ -156,6 +158,13 @@ def run() -> int:
     except MergewiseError as error:
         say_error(error.message, error.hint)
         return error.exit_code
+    except (OSError, MemoryError) as error:
+        from mergewise.store import machine_advice
+
+        if not (advice := machine_advice(error)):
+            raise
+        say_error(str(error) or "out of memory", advice)
+        return 1
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
     return 0
@@ -190,11 +199,11 @@ def configuration() -> dict[str, Any]:
     return merged
 
 
-def configuration_files() -> list[tuple[Path, dict[str, Any]]]:
+def configuration_files(*, quiet: bool = False) -> list[tuple[Path, dict[str, Any]]]:
     """List the configuration files with the options that each sets, by command. A later file overrides an earlier one.
 
     Paths in the user's own file, and in a file above the working directory, are relative to the file's folder. Options that the
-    nearest file must not set are dropped with a warning.
+    nearest file must not set are dropped with a warning, unless `quiet`.
     """
     known = {
         command: {
@@ -210,15 +219,15 @@ def configuration_files() -> list[tuple[Path, dict[str, Any]]]:
     local = read_configuration(nearest, known, base)
     trusted = [] if own is None else trusted_folders(own)
     if not any(nearest.parent.resolve().is_relative_to(folder) for folder in trusted):
-        local = _without_harm(nearest, local)
+        local = _without_harm(nearest, local, quiet)
     return [*files, (nearest, local)]
 
 
-def _without_harm(file: Path, options: dict[str, Any]) -> dict[str, Any]:
+def _without_harm(file: Path, options: dict[str, Any], quiet: bool) -> dict[str, Any]:
     """Return the options that an untrusted file may set, and warn about the others."""
     allowed = {command: harmless(given, file.parent) for command, given in options.items()}
     refused = {name for command, given in options.items() for name in given.keys() - allowed[command].keys()}
-    if refused:
+    if refused and not quiet:
         folder, own = file.parent.resolve(), own_configuration()
         say_warning(f"{file} may not set {', '.join(sorted(refused))}: ignored, because the folder is not trusted")
         say_aside(f'  use the command line or the environment, or write {TRUST} = ["{folder}"] into {own}')

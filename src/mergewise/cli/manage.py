@@ -21,6 +21,7 @@ from mergewise.cli.progress import characters, progress
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.indexing import EmbeddingOptions, IndexingOptions
 from mergewise.jsonable import info_json, problem_json, report_json
+from mergewise.ranges import short_repr
 from mergewise.types import AddReport, Duplicate, MetadataValue
 
 if TYPE_CHECKING:
@@ -156,7 +157,10 @@ def index(
     if line := outdated_line(len(opened.outdated())):
         say_aside(line)
     say_waiting(opened.vectors())
-    if report.failed and not report.added + report.replaced + report.unchanged + report.updated + report.moved:
+    if not report.added + report.replaced + report.unchanged + report.updated + report.moved:
+        if not report.failed:
+            hint = "check the folder and the patterns; name other files themselves, or add them with --include"
+            say_error(f"no readable files in {', '.join(map(str, paths))}", hint)
         raise typer.Exit(1)
 
 
@@ -220,7 +224,9 @@ def _run_metadata(assignments: Sequence[str]) -> dict[str, MetadataValue]:
             hint = (
                 "write --meta KEY=VALUE, such as --meta team=sales or --meta date=2024-05-01; the key must not be title"
             )
-            raise UsageError(f"invalid --meta: {assignment!r}", hint)
+            is_date = key_of(name) in ("year", "date", "modified")
+            expected = " (expected a date, such as 2024 or 2024-05-01)" if is_date else ""
+            raise UsageError(f"invalid --meta: {short_repr(assignment)}{expected}", hint)
         if key_of(name) not in ADDING_KEYS and key_of(name) in {key_of(before) for before, _ in pairs}:
             raise UsageError(f"--meta sets {key_of(name)} twice", "give it one value")
         pairs.append(pair)
@@ -439,7 +445,7 @@ def remove(
     opened = mergewise.open(index_dir, create=False)
     found = opened.find(*(wanted or ["*"]), where=condition)
     unknown = [one for one, ids in found.items() if not ids]
-    ids = list(dict.fromkeys(doc_id for of_one in found.values() for doc_id in of_one))
+    ids = sorted({doc_id for of_one in found.values() for doc_id in of_one})
     unsure = condition is not None and not (yes or dry_run)
     dry_run = dry_run or unsure
     removed = len(ids) if dry_run else opened.remove(ids)

@@ -24,7 +24,7 @@ from mergewise.cli.settings import GPUsSetting, setting_of, setting_value, varia
 from mergewise.errors import UsageError
 from mergewise.indexing import IndexingOptions
 from mergewise.query import AnswerQuery, Option, Query, options_of
-from mergewise.ranges import choice
+from mergewise.ranges import choice, short_repr
 from mergewise.redaction import masked
 from mergewise.text.printable import on_one_line
 
@@ -288,7 +288,7 @@ def _budget(text: str | int) -> int | str:
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"invalid budget: {text!r}", "give a number of tokens, or auto") from None
+        raise UsageError(f"invalid budget: {short_repr(text)}", "give a number of tokens, or auto") from None
 
 
 ChatOption = Annotated[

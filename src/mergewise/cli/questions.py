@@ -13,10 +13,10 @@ from mergewise.cli import batch, last, options
 from mergewise.cli.answering import Answerer, AnswerOptions, is_found
 from mergewise.cli.asking import AskingOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
-from mergewise.cli.output import say, say_aside, say_json
+from mergewise.cli.output import say, say_aside, say_error, say_json
 from mergewise.cli.places import Locations, locations_in
 from mergewise.cli.trace import say_trace
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, one_of
 from mergewise.jsonable import context_json
 from mergewise.query import AnswerQuery, Query
 from mergewise.ranges import short_repr
@@ -35,7 +35,7 @@ def ask(question: options.QuestionArgument, *, query: AnswerQuery, common: Answe
     Exits with 1 if nothing was found.
     """
     answerer = Answerer(common, query, common.open_index(scorer=common.scorer, causal=common.causal))
-    _each_question(question, query.where, common, answerer.answer, answerer.as_dict)
+    _each_question(question, query.where, common, answerer.index, answerer.answer, answerer.as_dict)
 
 
 @partial(options.with_options, without=["question"])
@@ -49,7 +49,7 @@ def context(
     from mergewise.generate import FORMS
 
     if form not in FORMS:
-        raise UsageError(f"unknown format: {short_repr(form)}", f"one of: {', '.join(FORMS)}")
+        raise UsageError(f"unknown format: {short_repr(form)}", one_of(form, FORMS))
     if question == STANDARD_INPUT and form not in ("text", "json"):
         raise UsageError(f"--format {form} takes one question", "give the question instead of -, or use --json")
     if form == "json":
@@ -67,7 +67,7 @@ def context(
         return context
 
     _each_question(
-        question, query.where, common, assemble, lambda context: context_json(context, index.locations(context))
+        question, query.where, common, index, assemble, lambda context: context_json(context, index.locations(context))
     )
 
 
@@ -75,6 +75,7 @@ def _each_question(
     question: str,
     where: Where | None,
     common: AskingOptions,
+    index: Index,
     make: Callable[[str, Where | None], Result],
     as_dict: Callable[[Result], dict[str, Any]],
 ) -> None:
@@ -103,6 +104,8 @@ def _each_question(
             say_json(as_dict(result))
         succeeded = is_found(result)
     if not succeeded:
+        if not len(index):
+            say_error(f"{index.store.place} has no documents", "add some: mergewise index FOLDER")
         raise typer.Exit(1)
 
 

@@ -17,6 +17,7 @@ from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_sty
 from mergewise.cli.places import DocumentNames, Locations, locations_in, one_line, place
 from mergewise.errors import UsageError
 from mergewise.jsonable import citation_json
+from mergewise.ranges import short_repr
 from mergewise.text.keys import heading_path
 from mergewise.text.spans import line_at, line_starts
 from mergewise.types import Citation, Document, Span
@@ -28,6 +29,8 @@ AROUND = 3
 MOST_NAMED = 10
 """Documents that an error lists."""
 _PLAIN = re.compile(r"[\w./@+,-]+")
+_LONGEST_NUMBER = 20
+_LINES = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ def say_excerpts(excerpts: Sequence[Excerpt], names: DocumentNames) -> None:
 
 def _number(what: str) -> int | None:
     bare = what.strip("[] ")
-    return int(bare) if bare.isascii() and bare.isdigit() else None
+    return int(bare) if bare.isascii() and bare.isdigit() and len(bare) < _LONGEST_NUMBER else None
 
 
 def _check_unchanged(remembered: last.Last, number: int, locations: Locations) -> None:
@@ -212,10 +215,10 @@ def _documents_with(name: str, ids: Sequence[str], opened: Index) -> list[str]:
 
 def _line_numbers(text: str) -> tuple[int, int] | None:
     """Parse "5" or "5-9" as line numbers. Return None for anything else."""
-    first, dash, end = text.partition("-")
-    if not (first.isdigit() and (end.isdigit() if dash else not end)) or int(first) < 1:
+    match = _LINES.fullmatch(text)
+    if match is None or int(match[1]) < 1:
         return None
-    return int(first), max(int(first), int(end or first))
+    return int(match[1]), max(int(match[1]), int(match[2] or match[1]))
 
 
 def _unknown_error(ids: Sequence[str], name: str, what: str, remembered: last.Last | None) -> UsageError:
@@ -231,7 +234,7 @@ def _unknown_error(ids: Sequence[str], name: str, what: str, remembered: last.La
         if near
         else "run `mergewise info --documents` to list the ids"
     )
-    return UsageError(f"unknown document: {what!r}", hint)
+    return UsageError(f"unknown document: {short_repr(what)}", hint)
 
 
 def _say_excerpt(excerpt: Excerpt, names: DocumentNames) -> None:

@@ -23,7 +23,7 @@ from mergewise.cli.options import (
 )
 from mergewise.cli.output import say, say_warning
 from mergewise.cli.progress import characters, progress
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, one_of
 from mergewise.files import load_toml
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _settings(preset: str, config: Path | None, options: Mapping[str, Any]) -> t
     from mergewise.designs.aed import PRESETS, LabelSettings, TrainSettings
 
     if preset not in PRESETS:
-        raise UsageError(f"unknown preset: {preset!r}", f"one of: {', '.join(PRESETS)}")
+        raise UsageError(f"unknown preset: {preset!r}", one_of(preset, PRESETS))
     of_labels = {field.name for field in fields(LabelSettings)} - {"solved"}
     of_training = {field.name for field in fields(TrainSettings)}
     loaded = {} if config is None else load_toml(config)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.defaults import CHAT
 from mergewise.designs import VIEWS
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, did_you_mean
 from mergewise.ranges import hints_of, short_repr, value_of
 from mergewise.store.views import Presets, views_of
 
@@ -55,7 +55,8 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
     for key in given:
         if key not in known:
             named = f"; presets: {', '.join(presets)}" if presets else ""
-            raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}{named}")
+            hint = f"{did_you_mean(key, known)}it has: {', '.join(known)}{named}"
+            raise UsageError(f"{name} has no parameter {short_repr(key)}", hint)
     chosen = {key: value_of(f"{key} of {name}", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)
 

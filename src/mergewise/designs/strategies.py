@@ -9,7 +9,7 @@ from typing import Any
 from mergewise.designs import STRATEGIES
 from mergewise.designs.design import Strategy
 from mergewise.designs.specs import assignments, split_spec, with_parameters
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, one_of
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import Ceilings, short_repr, text
@@ -59,7 +59,7 @@ def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[
     """Return the strategy of a spec and its checked parameters."""
     name, arguments = split_spec(text("strategy", spec))
     if name not in STRATEGIES:
-        raise UsageError(f"unknown strategy: {name!r}", f"one of: {', '.join(STRATEGIES)}")
+        raise UsageError(f"unknown strategy: {name!r}", one_of(name, STRATEGIES))
     strategy = STRATEGIES[name]
     if not isinstance(parameters, Mapping | None):
         raise UsageError(f"the parameters are {short_repr(parameters)}", "give a dictionary, name to value")

@@ -19,7 +19,7 @@ from typing import Literal
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs import MODES, STRATEGIES, assignments, resolve, search_settings, split_spec, split_specs
 from mergewise.designs.weave import weights_of
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, one_of
 from mergewise.models import Models
 
 Judge = Literal["given", "none", "reranker", "utility"]
@@ -249,8 +249,7 @@ def methods_of(names: str) -> list[Method]:
     for name in filter(None, (part.strip() for part in names.split(","))):
         found = GROUPS.get(name) or ((METHODS[name],) if name in METHODS else ())
         if not found:
-            known = ", ".join([*GROUPS, *METHODS])
-            raise UsageError(f"unknown method: {name!r}", f"one of: {known}")
+            raise UsageError(f"unknown method: {name!r}", one_of(name, [*GROUPS, *METHODS]))
         chosen.update((method.name, method) for method in found)
     if not chosen:
         raise UsageError("missing method name", f"one of: {', '.join([*GROUPS, *METHODS])}")

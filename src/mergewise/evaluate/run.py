@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from mergewise.engine import Index
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, one_of
 from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.loaders import find_tasks, load_question_set
 from mergewise.evaluate.means import MethodMeans, method_means
@@ -30,7 +30,7 @@ def parse_split(text: str) -> Split:
     for split in SPLITS:
         if split == text:
             return split
-    raise UsageError(f"unknown split: {text!r}", f"one of: {', '.join(SPLITS)}")
+    raise UsageError(f"unknown split: {text!r}", one_of(text, SPLITS))
 
 
 def chosen_questions(
@@ -59,8 +59,8 @@ def chosen_questions(
 def parse_shard(text: str) -> tuple[int, int]:
     """Parse a shard such as "1/4" into its number, from 1, and the number of shards. Raises UsageError for an invalid shard."""
     number, slash, count = text.partition("/")
-    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise UsageError(f"invalid shard: {text!r} (expected NUMBER/COUNT)", "write, for example, 1/4")
+    if not (slash and number.isdecimal() and count.isdecimal() and len(text) < 20 and 1 <= int(number) <= int(count)):
+        raise UsageError(f"invalid shard: {text[:80]!r} (expected NUMBER/COUNT)", "write, for example, 1/4")
     return int(number), int(count)
 
 

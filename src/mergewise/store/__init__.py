@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from mergewise.store.damage import machine_advice as machine_advice
     from mergewise.store.filters import condition_text as condition_text
     from mergewise.store.lance import LOCK_SECONDS as LOCK_SECONDS
     from mergewise.store.manifest import NAME as NAME
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_names(
     __name__,
     {
+        "damage": "machine_advice",
         "filters": "condition_text",
         "lance": "LOCK_SECONDS",
         "manifest": "Manifest NAME",

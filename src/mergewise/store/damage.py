@@ -52,9 +52,8 @@ def reading(place: object, what: str = "", hint: str = REPAIR_HINT) -> Iterator[
         # an error of the database, of Arrow, or of our own code on damaged data; a Rust panic is not an `Exception`
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        for sign, advice in _MACHINE.items():
-            if sign in str(error).lower():
-                raise StoreError(f"{place}: {line(error)}", advice) from error
+        if advice := machine_advice(error):
+            raise StoreError(f"{place}: {line(error)}", advice) from error
         data = f"{what} of {place}" if what else str(place)
         raise CorruptIndex(f"cannot read {data}: {line(error)}", hint) from error
 
@@ -68,6 +67,13 @@ def raising_store_errors(kind: type[Kind]) -> type[Kind]:
         if isfunction(member) and not name.startswith("_"):
             setattr(kind, name, _raising(member))
     return kind
+
+
+def machine_advice(error: BaseException) -> str:
+    """Return an instruction if an error reports a problem of the machine, such as a full disk. Else return an empty text."""
+    if isinstance(error, MemoryError):
+        return "free memory or raise its limit (ulimit -v); for `index`, use fewer --workers or exclude large files"
+    return next((advice for sign, advice in _MACHINE.items() if sign in str(error).lower()), "")
 
 
 def tells_full_disk(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol, TypeAlias
 
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, one_of
 from mergewise.models.record import Models
 from mergewise.protocols import RowReader, StoreReader
 from mergewise.store.tables import Table
@@ -173,5 +173,5 @@ def views_of(registry: Registry, names: Sequence[str]) -> list[View]:
     """Return the views of these names, in the order of the registry."""
     unknown = [name for name in names if name not in registry]
     if unknown:
-        raise UsageError(f"unknown view: {unknown[0]!r}", f"one of: {', '.join(registry)}")
+        raise UsageError(f"unknown view: {unknown[0]!r}", one_of(unknown[0], registry))
     return [view for name, view in registry.items() if name in names]

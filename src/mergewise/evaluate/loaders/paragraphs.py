@@ -110,7 +110,7 @@ def _musique_question(row: Record, pool: Pool, is_full: bool) -> Question:
         (),
         None,
         kind=kind,
-        hops=int(kind[0]) if kind[:1].isdigit() else None,
+        hops=int(kind[0]) if kind[:1].isdecimal() else None,
         scope=tuple(dict.fromkeys(ids.values())) if is_full else (),
         cluster=own,
     )

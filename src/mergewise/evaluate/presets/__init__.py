@@ -32,7 +32,7 @@ from importlib.resources import files
 from typing import Any, Literal, TypeAlias, get_args
 
 from mergewise.designs import STRATEGIES, split_spec
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, one_of
 from mergewise.evaluate.methods import METHODS, Method
 
 Shape: TypeAlias = Literal["wide", "stacked", "curve"]
@@ -199,7 +199,7 @@ def preset_names() -> tuple[str, ...]:
 def preset(name: str) -> Preset:
     """Return the preset of this name. Raises UsageError for an unknown name."""
     if name not in preset_names():
-        raise UsageError(f"unknown table: {name!r}", f"one of: {', '.join(preset_names())}")
+        raise UsageError(f"unknown table: {name!r}", one_of(name, preset_names()))
     text = (files("mergewise.evaluate.presets") / f"{name}.toml").read_text(encoding="utf-8")
     return read_preset(name, tomllib.loads(text))
 

@@ -87,7 +87,7 @@ def list_jobs(
 ) -> dict[str, Any]:
     """List the jobs of one collection, or of all that the token may see, newest first."""
     position = cursor_position(cursor)
-    if position is not None and not position.isdecimal():
+    if position is not None and not (position.isdecimal() and len(position) < 20):
         raise invalid("cursor", "invalid cursor", "start without a cursor")
     names = None if token.collections is None else set(token.collections)
     if collection is not None:
