@@ -183,6 +183,7 @@ class SecurityMiddleware:
         fields = {
             "request": scope["mergewise.request_id"],
             "token": scope["mergewise.token"].id,
+            "client": (scope.get("client") or [None])[0],
             "method": scope["method"],
             "route": route,
             "status": answer.status,
