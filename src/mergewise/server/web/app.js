@@ -108,7 +108,7 @@ function Rooms({ route }) {
     if (!summary) return html`<${Empty} title="Collection not found"><p>It does not exist, or this token has no access. <a href="#/">Go to the other collections</a></p></${Empty}>`;
     const View = known.view;
     return html`
-      ${indexing ? html`<${IndexingNote} collection=${name} indexing=${indexing} changed=${detail.reload} />` : null}
+      ${indexing && (view !== "documents" || indexing.percent == null) ? html`<${IndexingNote} collection=${name} indexing=${indexing} changed=${detail.reload} />` : null}
       <${View} key=${view === "source" ? route.key : name} collection=${name} info=${info} itemKey=${route.key} query=${route.query} changed=${detail.reload} />`;
   };
   return html`<${Frame} view=${view} name=${name} collections=${collections ?? []}><${Boundary} key=${`${view} ${name} ${route.key}`}>${inner()}</${Boundary}></${Frame}>`;
@@ -119,9 +119,9 @@ function IndexingNote({ collection, indexing, changed }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const start = () => request(within(collection, "/jobs"), { body: { kind: "sync" } }).then(changed, setError);
   if (indexing.percent != null) {
-    return html`<div class="indexing"><p>${sentence(indexing.notice)}</p><${Meter} done=${indexing.percent} total=${100} label="Progress of indexing" /></div>`;
+    return html`<div class="unfinished"><p>${sentence(indexing.notice)}</p><${Meter} done=${indexing.percent} total=${100} label="Progress of indexing" /></div>`;
   }
-  return html`<div class="indexing"><p>The folders of this collection are not indexed.</p><button type="button" onClick=${start}>Index the folders</button>
+  return html`<div class="unfinished"><p>The folders of this collection are not indexed.</p><button type="button" onClick=${start}>Index the folders</button>
     ${error ? html`<${ErrorNote} error=${error} />` : null}</div>`;
 }
 
@@ -194,8 +194,9 @@ function SignIn({ error }) {
         <button type="submit" class="primary" disabled=${!token.trim() || isBusy}>Sign in</button></div>
       </form>
       ${problem ? html`<p class="note bad" role="alert">${problem.status === 401 || problem.status === 422 ? "Unknown or expired token." : shorten(problem.message, 300)}</p>` : null}
-      <p class="where">For a new token, run <code>mergewise server add-token -s read -s write</code> in the folder where the server was started.
-        If <code>mergewise serve</code> was given a directory, add the same directory: <code>mergewise server add-token DIRECTORY -s read -s write</code></p>
+      <p class="where">For a new token, run this command in the folder where the server was started:
+        <code>mergewise server add-token -s read -s write</code> If the server was started with a directory of data, name it too:
+        <code>mergewise server add-token DIRECTORY -s read -s write</code></p>
     </div>`;
 }
 
