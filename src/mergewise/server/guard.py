@@ -183,12 +183,14 @@ class SecurityMiddleware:
         fields = {
             "request": scope["mergewise.request_id"],
             "token": scope["mergewise.token"].id,
-            "client": (scope.get("client") or [None])[0],
             "method": scope["method"],
             "route": route,
             "status": answer.status,
             "ms": round(1000 * seconds, 1),
         }
+        if self._config.trusted_proxies:
+            # uvicorn has replaced the address of a trusted proxy
+            fields["client"] = (scope.get("client") or [""])[0]
         access.info("request", extra={"fields": fields})
 
 
