@@ -105,7 +105,9 @@ def serve(
             say_aside(f"sign in with the token in {token_file(settings.data)}", None)
         else:
             named = "" if data is None else f" {shlex.quote(str(data))}"
-            say_aside(f"sign in with a token; for a new one, run `mergewise server add-token{named} -s read -s write`", None)
+            say_aside(
+                f"sign in with a token; for a new one, run `mergewise server add-token{named} -s read -s write`", None
+            )
         say_aside("press Ctrl-C to stop", None)
 
     for problem in missing_parts(settings):

@@ -318,9 +318,7 @@ class State:
 
     def indexing_progress(self, collection: str) -> JobProgress | None:
         """Return the progress of the jobs that index documents of the collection, or None without such a job."""
-        where, values = conditions(
-            ("collection", [collection]), ("kind", INDEXING), ("state", ["queued", *UNDER_WAY])
-        )
+        where, values = conditions(("collection", [collection]), ("kind", INDEXING), ("state", ["queued", *UNDER_WAY]))
         rows = self._rows(f"SELECT progress FROM jobs{where}", values)
         parts = [json.loads(row["progress"]) for row in rows]
         return JobProgress(sum(part["done"] for part in parts), sum(part["total"] for part in parts)) if parts else None
