@@ -13,6 +13,7 @@ import pytest
 from tests.command import run_in as run
 from tests.page import chromium
 from tests.page.support import Page
+from tests.support import until
 
 COMMAND = Path(sys.executable).parent / "mergewise"
 QUESTION = "How long do cats sleep?"
@@ -121,6 +122,7 @@ def test_hostile_documents_run_and_load_nothing_in_a_browser(hostile_pages: dict
                 browser.open(path)
                 browser.js("document.querySelectorAll('details').forEach(d => d.open = true)")
                 browser.js("document.querySelectorAll('summary, button, tr, [tabindex]').forEach(e => e.click())")
+                assert until(lambda: browser.js("document.body.textContent.includes('evil.invalid')")), path.name
                 assert browser.requests() == [path.as_uri()], path.name
                 assert browser.js("typeof top.stolen") == "undefined", path.name
                 assert (
