@@ -9,6 +9,7 @@ are checked for options that do not exist.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import io
@@ -131,19 +132,47 @@ def shown_commands(page: str) -> Iterator[list[str]]:
                     yield shlex.split(match[1], comments=True)
 
 
+def assert_command_exists(words: list[str]) -> None:
+    """Check that the command exists, with its options."""
+    group: Any = typer.main.get_command(app)
+    left = list(words)
+    while hasattr(group, "commands") and left:
+        word = left.pop(0)
+        if not word.startswith("-"):
+            assert word in group.commands, f"unknown command: {' '.join(words)}"
+            group = group.commands[word]
+    known = {name for one in group.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+    used = {word.partition("=")[0] for word in left if re.match(r"--?[a-z]", word)}
+    assert used <= known, f"unknown options {sorted(used - known)}: {' '.join(words)}"
+
+
 @pytest.mark.parametrize("page", [*PAGES, "../README.md"])
 def test_shown_commands_have_only_options_that_exist(page: str) -> None:
     for words in shown_commands(page):
-        group: Any = typer.main.get_command(app)
-        left = list(words)
-        while hasattr(group, "commands"):
-            word = left.pop(0)
-            if not word.startswith("-"):
-                assert word in group.commands, f"unknown command: {' '.join(words)}"
-                group = group.commands[word]
-        known = {name for one in group.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
-        used = {word.partition("=")[0] for word in left if re.match(r"--?[a-z]", word)}
-        assert used <= known, f"unknown options {sorted(used - known)}: {' '.join(words)}"
+        assert_command_exists(words)
+
+
+def source_texts() -> Iterator[str]:
+    """Yield the texts of the program: all strings of its modules, with X in place of each value, and the files of its pages."""
+    for path in sorted((ROOT / "src/mergewise").rglob("*")):
+        if path.suffix == ".py":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.JoinedStr):
+                    yield "".join(str(one.value) if isinstance(one, ast.Constant) else " X " for one in node.values)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+        elif path.suffix in (".js", ".html") and path.parent.name != "vendor":
+            yield path.read_text(encoding="utf-8")
+
+
+def test_commands_in_messages_and_pages_exist() -> None:
+    names = "|".join(map(re.escape, typer.main.get_command(app).commands))  # type: ignore[attr-defined]
+    # any words between marks of code, and a known command anywhere
+    marked, plain = re.compile(r"(?:`|<code>)mergewise ([^`<\n]+)"), re.compile(rf"\bmergewise ((?:{names})\b[^`<\n]*)")
+    found = {words for text in source_texts() for words in (*marked.findall(text), *plain.findall(text))}
+    assert {"server add-token -s read -s write", "index PATH..."} <= found and len(found) > 40
+    for words in found:
+        assert_command_exists(re.split(r"[\s,;:.)\]]+(?:\s|$)|\s+", words.strip()))
 
 
 def test_every_command_is_shown() -> None:

@@ -15,6 +15,7 @@ from mergewise.errors import MergewiseError, UsageError
 from mergewise.server.collections import Chats, Collection
 from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig, load_config
 from mergewise.server.records import CollectionRecord
+from mergewise.server.state import State
 from tests.server.conftest import indexed
 
 WHOLE = """
@@ -88,11 +89,14 @@ def test_a_collection_uses_its_search_settings_and_weights(tmp_path: Path) -> No
     text = "[collections.a]\nsearch = 'weight=0.5'\nweights = 'w.toml'"
     config = load_config(write_config(tmp_path, text), environment={})
     place = indexed((("a.md", "The stern is the aft part of a ship."),))
+    state = State(config.database)
     for name, weight, cosine in (("a", 0.5, 3.25), ("b", 0.4, None)):
-        collection = Collection(CollectionRecord(name, str(place), str(tmp_path)), config, Chats(config))
+        record = CollectionRecord(name, str(place), str(tmp_path))
+        collection = Collection(record, config, Chats(config), state)
         assert collection.index.search_settings.weight == weight
         assert (collection.index.models.weights or {}).get("cosine") == cosine
         collection.close()
+    state.close()
 
 
 @pytest.mark.parametrize(

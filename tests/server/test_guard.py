@@ -273,6 +273,22 @@ def test_what_nobody_foresaw_says_nothing(server: LiveServer, monkeypatch: pytes
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
+@pytest.mark.parametrize("proxies", [(), ("127.0.0.1",), ("192.0.2.1",)])
+def test_the_access_log_has_client_addresses_with_trusted_proxies(
+    start_server: Callable[..., LiveServer], caplog: pytest.LogCaptureFixture, proxies: tuple[str, ...]
+) -> None:
+    caplog.set_level("INFO", "mergewise.server.access")
+    live = start_server(trusted_proxies=proxies)
+    live.client("read", **{"X-Forwarded-For": "203.0.113.9"}).get("/api/v1/collections")
+
+    def lines() -> list[Any]:
+        return [vars(record)["fields"] for record in caplog.records if record.name == "mergewise.server.access"]
+
+    assert until(lambda: bool(lines()))
+    expected = {(): None, ("127.0.0.1",): "203.0.113.9", ("192.0.2.1",): "127.0.0.1"}
+    assert lines()[-1].get("client") == expected[proxies]
+
+
 def test_the_access_log_holds_no_question_and_no_key(server: LiveServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mergewise.server.access")
     server.client("read").post("/api/v1/collections/ships/context?secret=1", json={"question": "a private question"})

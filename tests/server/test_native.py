@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
@@ -12,10 +13,11 @@ import pytest
 from mergewise.defaults import DEFAULT_BUDGET
 from mergewise.server.answers import VisibleDocuments
 from mergewise.server.collections import id_of, key_of
+from mergewise.server.configuration import CollectionConfig
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.records import Job
+from mergewise.server.records import Job, JobProgress
 from mergewise.types import Context, Span, Step
-from tests.server.conftest import ANSWER, BIRDS, SHIPS, LiveServer
+from tests.server.conftest import ANSWER, BIRDS, SHIPS, LiveServer, record_of
 
 SHIPS_API = "/api/v1/collections/ships"
 QUESTION = {"question": "When was the Aurora built?"}
@@ -344,6 +346,53 @@ def test_collections_are_made_changed_and_dropped(start_server: Callable[..., Li
     assert (context["budget"], context["strategy"]) == (64, "topk")
     dropped = admin.request("DELETE", api)
     assert dropped.status_code == 202 and dropped.json()["job"]["kind"] == "drop"
+
+
+def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., LiveServer]) -> None:
+    live = start_server(with_chat=False)
+    client = live.client("write")
+    assert client.get(SHIPS_API).json()["indexing"] is None
+    assert client.post(f"{SHIPS_API}/ask", json=QUESTION).json()["indexing"] is None
+    job = live.state.enqueue("sync", "ships")
+    assert [one.id for one in live.state.claim()] == [job.id]
+    live.state.set_progress(job.id, JobProgress(22, 99))
+    state = {"percent": 22, "notice": "Indexing is at 22 %: answers may be incomplete"}
+    assert client.get(SHIPS_API).json()["indexing"] == state
+    assert client.get("/api/v1/collections/birds").json()["indexing"] is None
+    assert client.post(f"{SHIPS_API}/context", json=QUESTION).json()["indexing"] == state
+    events = dict(events_of(client.post(f"{SHIPS_API}/ask", json={**QUESTION, "stream": True})))
+    assert events["done"]["indexing"] == state and "Indexing" not in events["done"]["answer"]
+    for question, is_told in ((QUESTION["question"], False), ("zzzq xxyyk", True)):
+        form = {"model": "ships", "messages": [{"role": "user", "content": question}]}
+        completion = client.post("/v1/chat/completions", json=form).json()
+        content = completion["choices"][0]["message"]["content"]
+        streamed = client.post("/v1/chat/completions", json={**form, "stream": True}).text
+        assert completion["mergewise"]["indexing"] == state
+        assert content.endswith(f"\n\n{state['notice']}.") == is_told
+        assert (f"{state['notice']}." in streamed) == is_told
+    for tool in ("ask", "build_context", "list_documents", "search"):
+        named = {} if tool == "search" else {"collection": "ships"}
+        sent = {"list_documents": {}, "search": {"query": "Aurora"}}.get(tool, QUESTION) | named
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": sent}}
+        headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+        assert state["notice"] in client.post("/mcp", json=request, headers=headers).text, tool
+    live.state.finish(job.id, "done")
+    assert client.get(SHIPS_API).json()["indexing"] is None
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_an_empty_collection_with_folders_says_what_it_waits_for(
+    start_server: Callable[..., LiveServer], watch: bool, tmp_path: Path
+) -> None:
+    live = start_server(watch=watch, collections={"new": CollectionConfig(folders=(tmp_path,))})
+    live.state.add_collection(record_of(live.config, "new"))
+    client, api = live.client("write"), "/api/v1/collections/new"
+    indexing = client.get(api).json()["indexing"]
+    assert indexing["percent"] == (0 if watch else None)
+    assert ("Indexing is at 0 %" if watch else "start a job `sync`") in indexing["notice"]
+    assert indexing["notice"] in client.post(f"{api}/ask", json=QUESTION).json()["hint"]
+    assert client.post(f"{api}/jobs", json={"kind": "sync"}).status_code == 202
+    assert client.get(api).json()["indexing"]["percent"] == 0
 
 
 def test_jobs_are_watched(start_server: Callable[..., LiveServer]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -48,9 +50,38 @@ def test_only_the_first_start_prints_the_token(served: list[ServerConfig], tmp_p
     secret = (served[0].data / "token").read_text().strip()
     assert first.stdout.splitlines()[0] == f"http://127.0.0.1:8077/#t={secret}"
     assert second.stdout.splitlines()[0] == "http://127.0.0.1:8077" and secret not in second.output
+    assert f"sign in with the token in {served[0].data / 'token'}" in second.stderr
     config = served[0]
     assert config.watch and list(config.collections) == ["docs"] and config.data == served[1].data
     assert not (tmp_path / "mergewise.index").exists()
+
+
+@pytest.mark.parametrize("words", [["--docs", "docs"], ["my data", "--docs", "docs"]])
+def test_a_start_without_a_saved_token_names_the_command_for_a_new_one(
+    served: list[ServerConfig], words: list[str]
+) -> None:
+    first = run("serve", *words)
+    (served[0].data / "token").unlink()
+    if len(words) == 2:
+        mw.open("mergewise.index", embedder="none").close()
+    second = run("serve", *words)
+    assert "add-token" not in first.stderr
+    (command,) = re.findall("run `mergewise (.*)`", second.stderr)
+    secret = run(*shlex.split(command)).stdout.strip()
+    with State(served[0].database) as state:
+        made = state.authenticate(secret)
+        assert made is not None and made.scopes == {"read", "write"}
+
+
+def test_missing_folders_and_keys_are_named_at_the_start(served: list[ServerConfig], tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(
+        '[chats.slow]\nspec = "openai:slow"\nkey_env = "NO_SUCH_KEY"\n'
+        '[collections.manual]\nfolders = ["docs", "gone"]\n'
+    )
+    started = run("serve", "data", "--config", "own.toml")
+    assert "folder not found: gone (collections.manual.folders)" in started.stderr
+    assert "missing API key of openai:slow: NO_SUCH_KEY is not set (chats.slow)" in started.stderr
+    assert started.exit_code == 0 and "docs" not in started.stderr
 
 
 def test_flags_reach_the_configuration(served: list[ServerConfig], tmp_path: Path) -> None:

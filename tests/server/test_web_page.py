@@ -9,16 +9,18 @@ import gzip
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mergewise.server.configuration import CollectionConfig
+from mergewise.server.records import JobProgress
 from tests.page import chromium
 from tests.page.chromium import Browser
-from tests.server.conftest import LiveServer
+from tests.server.conftest import LiveServer, record_of
 from tests.server.web_stub import (
     FALLS,
     HOSTILE,
@@ -384,6 +386,52 @@ def test_missing_features_and_scopes_have_a_note(browser: Browser) -> None:
         )
         go(browser, "#/c/nowhere/ask", ".empty")
         assert "Collection not found" in text(browser, ".empty")
+
+
+@pytest.mark.parametrize("width", [1280, 320])
+def test_the_page_shows_how_far_indexing_is(
+    browser: Browser, start_server: Callable[..., LiveServer], width: int
+) -> None:
+    live = start_server(with_chat=False)
+    job = live.state.enqueue("sync", "ships")
+    live.state.claim()
+    live.state.set_progress(job.id, JobProgress(22, 100))
+    visit_address(browser, live.base, live.tokens["admin"], width=width)
+    browser.js(AXE)
+    go(browser, "#/c/ships/ask", ".unfinished .meter[aria-valuenow='22']")
+    assert text(browser, ".unfinished p") == "Indexing is at 22 %: answers may be incomplete."
+    ask(browser, "When was the Aurora built?")
+    until(browser, "!!document.querySelector('.foot')")
+    assert "Indexing is at 22 %" in text(browser, ".note")
+    assert json.loads(browser.js(RUN_AXE)) == []
+    assert browser.js("document.documentElement.scrollWidth") <= width
+    live.state.set_progress(job.id, JobProgress(57, 100))
+    until(browser, "!!document.querySelector('.unfinished .meter[aria-valuenow=\"57\"]')")
+    go(browser, "#/c/ships/documents", ".job .meter")
+    assert "Indexing folders" in text(browser, ".job") and not browser.js("document.querySelector('.unfinished')")
+    live.state.finish(job.id, "done")
+    go(browser, "#/c/ships/ask", "textarea")
+    until(browser, "!document.querySelector('.unfinished')")
+    assert browser.complaints() == []
+
+
+def test_an_empty_collection_says_how_to_fill_it(
+    browser: Browser, start_server: Callable[..., LiveServer], tmp_path: Path
+) -> None:
+    live = start_server(collections={"folders": CollectionConfig(folders=(tmp_path,))})
+    for name in ("bare", "folders"):
+        live.state.add_collection(record_of(live.config, name))
+    visit_address(browser, live.base, live.tokens["admin"])
+    go(browser, "#/c/bare/ask", ".holdings a")
+    assert text(browser, ".holdings") == "No documents yet. Add documents first."
+    go(browser, "#/c/folders/ask", ".unfinished button")
+    assert text(browser, ".unfinished p") == "The folders of this collection are not indexed."
+    assert not browser.js("document.querySelector('.holdings')")
+    click(browser, ".unfinished button")
+    until(browser, "document.querySelector('.unfinished p').textContent.startsWith('Indexing is at 0 %')")
+    assert [(job.kind, job.collection) for job in live.state.jobs()] == [("sync", "folders")]
+    go(browser, "#/c/folders/documents", ".job .meter")
+    assert not browser.js("document.querySelector('.drop.large')")
 
 
 def test_the_page_works_with_the_real_server(browser: Browser, server: LiveServer) -> None:

@@ -86,8 +86,9 @@ def serve(
     Start with `mergewise serve --docs FOLDER`. The directory of the data is created if it does not exist.
     """
     check_extra()
+    from mergewise.server.configuration import missing_parts
     from mergewise.server.logs import log_as_json
-    from mergewise.server.supervisor import Supervisor, token_file
+    from mergewise.server.supervisor import Supervisor, saved_token, token_file
 
     place = _place(data, docs or [])
     settings = server_config(
@@ -100,8 +101,17 @@ def serve(
             say_aside(f"the address contains the token, which is saved in {token_file(settings.data)}", None)
         elif not settings.needs_token:
             say_warning("--no-auth: every user of this machine may read, write and remove documents")
+        elif saved_token(settings) is not None:
+            say_aside(f"sign in with the token in {token_file(settings.data)}", None)
+        else:
+            named = "" if data is None else f" {shlex.quote(str(data))}"
+            say_aside(
+                f"sign in with a token; for a new one, run `mergewise server add-token{named} -s read -s write`", None
+            )
         say_aside("press Ctrl-C to stop", None)
 
+    for problem in missing_parts(settings):
+        say_warning(problem)
     log_as_json()
     say_aside("starting", None)
     Supervisor(settings, on_ready=say_where).run()

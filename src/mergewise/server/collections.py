@@ -17,7 +17,7 @@ from mergewise.ranges import AT_ONCE
 from mergewise.server.admission import SlotReleasingChat
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
 from mergewise.server.problems import HTTPProblem, invalid, unknown
-from mergewise.server.records import CollectionRecord, Token
+from mergewise.server.records import CollectionRecord, JobProgress, Token
 from mergewise.server.state import State
 from mergewise.store import state_file
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 NO_CHAT = "extractive"
 """The name that means "without a chat model"."""
+_NEVER_INDEXED = "The folders of this collection are not indexed: start a job `sync`, or set watch = true in serve.toml"
 
 
 def key_of(doc_id: str) -> str:
@@ -53,9 +54,9 @@ def knows_of(token: Token, collection: str) -> bool:
 class Collection:
     """A collection and its index, which is opened on first use and then stays open."""
 
-    def __init__(self, record: CollectionRecord, config: ServerConfig, chats: Chats) -> None:
+    def __init__(self, record: CollectionRecord, config: ServerConfig, chats: Chats, state: State) -> None:
         self.record = record
-        self._config, self._chats = config, chats
+        self._config, self._chats, self._state = config, chats, state
         self._lock = threading.Lock()
         self._index: Index | None = None
         self._chat_indexes: dict[str, Index] = {}
@@ -78,10 +79,11 @@ class Collection:
     @property
     def index(self) -> Index:
         """The index, open for questions. Raises HTTPProblem 409 if it does not exist yet, and all errors of `mergewise.open`."""
+        if self._index is None and not self.is_made:
+            notice = (self.indexing() or {"notice": "add some"})["notice"]
+            raise HTTPProblem(409, "empty", f"collection {self.name} has no documents yet", notice)
         with self._lock:
             if self._index is None:
-                if not self.is_made:
-                    raise HTTPProblem(409, "empty", f"collection {self.name} has no documents yet", "add some")
                 limits = self._config.limits
                 ceilings = mw.Ceilings(k=limits.k, candidates=limits.candidates)
                 self._index = mw.open(
@@ -150,6 +152,7 @@ class Collection:
         body: dict[str, Any] = {
             "name": record.name,
             "title": record.title,
+            "indexing": self.indexing(),
             "strategies": self.strategies(),
             "defaults": dict(record.defaults),
             "configured": record.configured,
@@ -158,6 +161,22 @@ class Collection:
             empty = {"documents": 0, "leaves": 0, "characters": 0, "snapshot": None}
             return {**body, **empty, "embedder": record.embedder, "views": list(record.views)}
         return {**body, **self._counts(), "snapshot": self.index.snapshot}
+
+    def indexing(self) -> dict[str, Any] | None:
+        """Describe the indexing of documents that runs or must be started: {percent, notice}. None if nothing is left to index.
+
+        The percentage is by characters. It is None for folders that were never indexed and that the server does not watch.
+        """
+        progress, own = self._state.indexing_progress(self.name), self._own
+        if progress is None and own.folders and not (self.is_made and self._counts()["documents"]):
+            if not self._config.watch:
+                return {"percent": None, "notice": _NEVER_INDEXED}
+            # the writer starts soon; after its first run, the folders are just empty
+            progress = None if self.is_made else JobProgress()
+        if progress is None:
+            return None
+        percent = 100 * progress.done // max(1, progress.total)
+        return {"percent": percent, "notice": f"Indexing is at {percent} %: answers may be incomplete"}
 
     def _counts(self) -> dict[str, Any]:
         snapshot = self.index.snapshot
@@ -263,7 +282,7 @@ class Collections:
             if known is not None and (known.record.path, known.record.created) == (record.path, record.created):
                 known.record = record
                 return known
-            fresh = self._known[record.name] = Collection(record, self._config, self._chats)
+            fresh = self._known[record.name] = Collection(record, self._config, self._chats, self._state)
         if known is not None:
             known.close()
         return fresh

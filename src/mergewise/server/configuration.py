@@ -284,6 +284,23 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
     return config
 
 
+def missing_parts(config: ServerConfig) -> list[str]:
+    """Describe the folders and API keys of the configuration that are missing. Without them, the server starts all the same."""
+    problems = [
+        f"folder not found: {folder} (collections.{name}.folders)"
+        for name, collection in config.collections.items()
+        for folder in collection.folders
+        if not folder.is_dir()
+    ]
+    for table in ("chats", "embedders", "rerankers"):
+        for name, model in getattr(config, table).items():
+            try:
+                model.key()
+            except UsageError as error:
+                problems.append(f"{error.message} ({table}.{name})")
+    return problems
+
+
 def check_defaults(where: str, defaults: Mapping[str, Any]) -> None:
     """Check the default options of questions. Raises UsageError for an unknown or invalid option."""
     if unknown := sorted(defaults.keys() - DEFAULTS):

@@ -188,6 +188,9 @@ class SecurityMiddleware:
             "status": answer.status,
             "ms": round(1000 * seconds, 1),
         }
+        if self._config.trusted_proxies:
+            # uvicorn has replaced the address of a trusted proxy
+            fields["client"] = (scope.get("client") or [""])[0]
         access.info("request", extra={"fields": fields})
 
 

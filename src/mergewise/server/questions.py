@@ -245,7 +245,8 @@ class Questions:
                 yield QuestionEvent("delta", {"text": done["answer"]})
             assert done is not None
             yield QuestionEvent("citations", {"citations": done["citations"]})
-            yield QuestionEvent("done", {"id": id, **done, "timings": clock.timings(), "cached": shared.was_done})
+            frame = {"timings": clock.timings(), "cached": shared.was_done, "indexing": asked.collection.indexing()}
+            yield QuestionEvent("done", {"id": id, **done, **frame})
 
     async def answer(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
         """Return the whole answer, with its context."""
@@ -268,6 +269,7 @@ class Questions:
             "context": assembly.form,
             "timings": timings,
             "cached": cached,
+            "indexing": self._collections.get(question.collection, token).indexing(),
         }
 
     async def compare(self, questions: Sequence[CollectionQuery], token: Token) -> dict[str, Any]:

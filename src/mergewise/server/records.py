@@ -33,6 +33,8 @@ KINDS: tuple[JobKind, ...] = get_args(JobKind)
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
 """The final states of a job. Only a retry queues such a job again, under the same id."""
+INDEXING: frozenset[JobKind] = frozenset({"add", "replace", "sync"})
+"""The kinds of jobs that index documents."""
 _PUBLIC_JOB_FIELDS = "id kind collection state progress report error created started finished attempt".split()
 
 

@@ -26,6 +26,7 @@ from mergewise.errors import StoreError, UsageError
 from mergewise.ranges import choice
 from mergewise.server.records import (
     ENDED,
+    INDEXING,
     KINDS,
     SCOPES,
     CollectionRecord,
@@ -314,6 +315,13 @@ class State:
     def job_counts(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""
         return {row[0]: row[1] for row in self._rows("SELECT state, count(*) FROM jobs GROUP BY state")}
+
+    def indexing_progress(self, collection: str) -> JobProgress | None:
+        """Return the progress of the jobs that index documents of the collection, or None without such a job."""
+        where, values = conditions(("collection", [collection]), ("kind", INDEXING), ("state", ["queued", *UNDER_WAY]))
+        rows = self._rows(f"SELECT progress FROM jobs{where}", values)
+        parts = [json.loads(row["progress"]) for row in rows]
+        return JobProgress(sum(part["done"] for part in parts), sum(part["total"] for part in parts)) if parts else None
 
     def events(self, id: str, after: int = 0) -> list[JobEvent]:
         """Return the events of a job after this number. A stream polls until an event has a state of `ENDED`."""

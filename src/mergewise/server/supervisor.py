@@ -237,6 +237,16 @@ def prepare(config: ServerConfig, state: State) -> str | None:
     return secret
 
 
+def saved_token(config: ServerConfig) -> str | None:
+    """Return the token in the file of the first start, or None if the file is missing or the token no longer works."""
+    try:
+        secret = token_file(config.data).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    with State(config.database) as state:
+        return secret if state.authenticate(secret) is not None else None
+
+
 def token_file(data: Path) -> Path:
     """Return the path of the file with the token of the first start."""
     return data / "token"

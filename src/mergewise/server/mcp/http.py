@@ -124,6 +124,10 @@ class TokenLibrary:
         job = await self._done("remove", collection, {"ids": [doc_id]})
         return "The document is removed." if job.has_ended else f"The document is removed soon (job {job.id})."
 
+    def notice(self, collection: str) -> str:
+        indexing = self._collection(collection).indexing()
+        return f"{indexing['notice']}." if indexing else ""
+
     def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
         address = self._collection(collection).url(doc_id, start, end)
         return self.service.config.url + address if address.startswith("/") else address

@@ -85,6 +85,10 @@ class IndexLibrary:
             raise UsageError(f"unknown document: {doc_id!r}", "call list_documents for the ids")
         return "The document is removed."
 
+    def notice(self, collection: str) -> str:
+        """Return a remark on documents that are not indexed yet, or an empty string."""
+        return ""
+
     def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
         """Return the address of a page that shows this place to a person, if any."""
         return None

@@ -199,6 +199,10 @@ def with_options(record: type[Query]) -> Callable[[Tool], Tool]:
     return decorate
 
 
+def _with_notice(text: str, notice: str) -> str:
+    return f"{text}\n\n{notice}" if notice else text
+
+
 def _query(collection: str, question: str, options: Mapping[str, Any]) -> CollectionQuery:
     return CollectionQuery(collection, question, {name: one for name, one in options.items() if one is not None})
 
@@ -230,6 +234,7 @@ class Tools:
             names = await library.collections()
             for name in names[:MOST_SEARCHED]:
                 found.append([(name, passage) for passage in await library.search(name, query, MOST_RESULTS)])
+            notices = [f"{name}: {one}" for name in names[:MOST_SEARCHED] if (one := library.notice(name))]
         # scores of different collections are not comparable: take the best results of each in turn
         ranked = [one for row in zip_longest(*found) for one in row if one is not None][:MOST_RESULTS]
         excerpts = [beginning(passage["text"], _EXCERPT_TOKENS) for _, passage in ranked]
@@ -237,6 +242,7 @@ class Tools:
         note = warning(code) if ranked else "Nothing was found. Ask in other words, or see list_documents."
         if len(names) > MOST_SEARCHED:
             note += f" {len(names) - MOST_SEARCHED} collections were not searched: ask build_context with their names."
+        note = " ".join([note, *notices])
         results = SearchResults(
             note=note,
             results=[
@@ -275,7 +281,7 @@ class Tools:
         with self._library(ctx) as library:
             name = await _collection_named(library, collection)
             context = await library.context(_query(name, question, options))
-        return context_text(context, name)
+            return _with_notice(context_text(context, name), library.notice(name))
 
     @with_options(AnswerQuery)
     async def ask(
@@ -297,9 +303,9 @@ class Tools:
                             await ctx.report_progress(1 + pieces // _PIECES, message="the answer is being written")
                     elif event.name == "done":
                         answer = event.data
-        if answer is None:
-            raise ToolError("the question ended without an answer: ask again")
-        return answer_text(answer, name)
+            if answer is None:
+                raise ToolError("the question ended without an answer: ask again")
+            return _with_notice(answer_text(answer, name), library.notice(name))
 
     async def list_documents(
         self,
@@ -315,13 +321,14 @@ class Tools:
             name = await _collection_named(library, collection)
             after = None if cursor is None else id_of(cursor)
             documents = await library.documents(name, after, PAGE + 1)
+            notice = library.notice(name)
         if not documents:
-            return f"There are no {'further ' if cursor else ''}documents in {name}."
+            return _with_notice(f"There are no {'further ' if cursor else ''}documents in {name}.", notice)
         shown = fitting_documents(documents[:PAGE])
         note = "This is the end of the list."
         if shown < len(documents):
             note = f'To go on, call list_documents with collection "{name}" and cursor "{key_of(documents[shown - 1]["id"])}".'
-        return documents_text(documents[:shown], name, note)
+        return _with_notice(documents_text(documents[:shown], name, note), notice)
 
     async def read_document(
         self,

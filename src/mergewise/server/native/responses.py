@@ -54,7 +54,14 @@ CITATION = body_of(Citation, ["number"], mark=int, span=SPAN, url=str | None, an
 CONTEXT = body_of(
     Context, ["reading"], passages=list_of(PASSAGE), trace=LARGE_LIST, evidence=LARGE_LIST, html=HTML, usage=USAGE
 )
-_FRAME: dict[str, Any] = {"id": str, "context": CONTEXT, "timings": dict[str, float | None], "cached": bool}
+INDEXING = body("Indexing", percent=int | None, notice=str) | None
+_FRAME: dict[str, Any] = {
+    "id": str,
+    "context": CONTEXT,
+    "timings": dict[str, float | None],
+    "cached": bool,
+    "indexing": INDEXING,
+}
 ANSWER = body_of(
     Answer,
     ["text"],
@@ -91,6 +98,7 @@ COLLECTION = body_of(
     views=list[str],
     strategies=list[str],
     snapshot=str | None,
+    indexing=INDEXING,
 )
 DOCUMENT_NAME = body("DocumentName", key=str, id=str, title=str)
 _DOCUMENT: dict[str, Any] = {

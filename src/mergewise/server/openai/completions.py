@@ -163,7 +163,7 @@ class Completion:
     def whole(self, answer: Json) -> dict[str, Any]:
         """Return the complete completion of an answer with its context."""
         sources = marked_sources(answer, answer["context"]["passages"], self.base)
-        content = without_images(answer["answer"]) + (footer(sources) if self.style.footer else "")
+        content = without_images(answer["answer"]) + notice_of(answer) + (footer(sources) if self.style.footer else "")
         message = {"role": "assistant", "content": content, "refusal": None, "annotations": url_citations(sources)}
         return {
             **self._frame("chat.completion"),
@@ -193,7 +193,8 @@ class Completion:
                     case "done":
                         answer = event.data
                         sources = marked_sources(answer, passages, self.base)
-                        if text := escaper.rest() + (footer(sources) if self.style.footer else ""):
+                        end = notice_of(answer) + (footer(sources) if self.style.footer else "")
+                        if text := escaper.rest() + end:
                             yield self._chunk({"content": text}, include_usage)
                         if self.style.open_webui:
                             for shown in open_webui_events(sources):
@@ -229,6 +230,12 @@ async def task_events(answer: Json) -> AsyncGenerator[QuestionEvent, None]:
     yield QuestionEvent("started", {})
     yield QuestionEvent("delta", {"text": answer["answer"]})
     yield QuestionEvent("done", answer)
+
+
+def notice_of(answer: Json) -> str:
+    """Return the notice on unfinished indexing as a paragraph, if the answer was not found. Programs show no other field."""
+    indexing = answer.get("indexing")
+    return f"\n\n{indexing['notice']}." if indexing and not answer["found"] else ""
 
 
 def finish_reason(answer: Json) -> str:

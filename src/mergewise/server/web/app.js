@@ -7,11 +7,13 @@ import { CompareView } from "./compare.js";
 import { DocumentsView } from "./documents.js";
 import { EvaluateView } from "./evaluate.js";
 import { MergeView } from "./merge.js";
-import { Empty, ErrorNote, href, Icon, Waiting, WaitingLine } from "./parts.js";
+import { Empty, ErrorNote, href, Icon, Meter, Waiting, WaitingLine } from "./parts.js";
 import { SettingsView } from "./settings.js";
 import { SourceView } from "./source.js";
 import { browserSettings, useLoaded, useStore } from "./store.js";
-import { shorten } from "./text.js";
+import { sentence, shorten } from "./text.js";
+
+const INDEXING_POLL = 2_000; // ms between two polls while documents are indexed
 
 const VIEWS = /** @type {Record<string, {label: string, view: any}>} */ ({
   ask: { label: "Ask", view: AskView },
@@ -88,6 +90,12 @@ function Rooms({ route }) {
   }, [name, Boolean(summary)]);
   const view = route.view || "ask";
   const known = { ...VIEWS, source: { label: "Source", view: SourceView }, settings: { label: "Settings", view: SettingsView } }[view];
+  const indexing = info?.indexing;
+  useEffect(() => {
+    if (indexing?.percent == null) return undefined;
+    const timer = setInterval(() => document.hidden || detail.reload(), INDEXING_POLL);
+    return () => clearInterval(timer);
+  }, [name, indexing?.percent == null]);
   const title = known?.label ?? "Page not found";
   useEffect(() => {
     document.title = `${title} · ${shorten(info?.title || name || "mergewise", 60)}`;
@@ -99,9 +107,22 @@ function Rooms({ route }) {
     if (!names.length) return html`<${Empty} title="No collection yet"><p>A collection holds the documents for your questions. Create one in the <a href="#/settings">settings</a>.</p></${Empty}>`;
     if (!summary) return html`<${Empty} title="Collection not found"><p>It does not exist, or this token has no access. <a href="#/">Go to the other collections</a></p></${Empty}>`;
     const View = known.view;
-    return html`<${View} key=${view === "source" ? route.key : name} collection=${name} info=${info} itemKey=${route.key} query=${route.query} changed=${detail.reload} />`;
+    return html`
+      ${indexing && (view !== "documents" || indexing.percent == null) ? html`<${IndexingNote} collection=${name} indexing=${indexing} changed=${detail.reload} />` : null}
+      <${View} key=${view === "source" ? route.key : name} collection=${name} info=${info} itemKey=${route.key} query=${route.query} changed=${detail.reload} />`;
   };
   return html`<${Frame} view=${view} name=${name} collections=${collections ?? []}><${Boundary} key=${`${view} ${name} ${route.key}`}>${inner()}</${Boundary}></${Frame}>`;
+}
+
+/** The progress of indexing, or a button that starts it. @param {{collection: string, indexing: any, changed: () => void}} props */
+function IndexingNote({ collection, indexing, changed }) {
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const start = () => request(within(collection, "/jobs"), { body: { kind: "sync" } }).then(changed, setError);
+  if (indexing.percent != null) {
+    return html`<div class="unfinished"><p>${sentence(indexing.notice)}</p><${Meter} done=${indexing.percent} total=${100} label="Progress of indexing" /></div>`;
+  }
+  return html`<div class="unfinished"><p>The folders of this collection are not indexed.</p><button type="button" onClick=${start}>Index the folders</button>
+    ${error ? html`<${ErrorNote} error=${error} />` : null}</div>`;
 }
 
 /** Show the error of a failed view, so that the rest of the page keeps working. @param {{children?: any}} props */
@@ -166,14 +187,16 @@ function SignIn({ error }) {
   return html`
     <div class="start signin">
       <h1 tabindex="-1">Welcome</h1>
-      <p>This server requires a token. It printed a token, with an address to open, at its first start.</p>
+      <p>This server requires a token. It printed a token at its first start, and at every start the file that holds it.</p>
       <form onSubmit=${send}>
         <label for="token">Token</label>
         <div class="field"><input id="token" type="password" autocomplete="off" spellcheck="false" value=${token} placeholder="mw_…" onInput=${(/** @type {any} */ event) => setToken(event.target.value)} />
         <button type="submit" class="primary" disabled=${!token.trim() || isBusy}>Sign in</button></div>
       </form>
       ${problem ? html`<p class="note bad" role="alert">${problem.status === 401 || problem.status === 422 ? "Unknown or expired token." : shorten(problem.message, 300)}</p>` : null}
-      <p class="where">New token: <code>mergewise server add-token</code></p>
+      <p class="where">For a new token, run this command in the folder where the server was started:
+        <code>mergewise server add-token -s read -s write</code> If the server was started with a directory of data, name it too:
+        <code>mergewise server add-token DIRECTORY -s read -s write</code></p>
     </div>`;
 }
 

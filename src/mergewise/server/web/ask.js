@@ -6,7 +6,7 @@ import { finishedSentences } from "./markdown.js";
 import { focusOn, Fragment } from "./fragment.js";
 import { DEFAULT_WAYS, ErrorNote, href, Icon, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
 import { browserSettings, useStore } from "./store.js";
-import { counted, duration, headingPath, number, printable, shorten } from "./text.js";
+import { counted, duration, headingPath, number, printable, sentence, shorten } from "./text.js";
 
 /** @typedef {import("./conversation.js").Turn} Turn */
 
@@ -62,7 +62,7 @@ export function AskView({ collection, info }) {
 
 /** The size of the collection, or a hint to add documents. @param {{collection: string, info: any}} props */
 function Holdings({ collection, info }) {
-  if (!info) return null;
+  if (!info || (!info.documents && info.indexing)) return null;
   if (!info.documents) {
     return html`<p class="holdings">No documents yet. <a href=${href(collection, "documents")}>Add documents</a> first.</p>`;
   }
@@ -133,6 +133,7 @@ function unverifiedRanges(text, sentences) {
 /** Notes on the reliability of the answer. @param {{answer: any}} props */
 function Doubts({ answer }) {
   const notes = [];
+  if (answer.indexing) notes.push(sentence(answer.indexing.notice));
   if (answer.found === false) notes.push("The documents probably do not have the answer. The sources are the closest matches.");
   else if (answer.sure === false) notes.push("Unsure: the answer is probably in one of these quotations.");
   const unverified = answer.unverified?.length ?? 0;

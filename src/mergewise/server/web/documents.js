@@ -112,7 +112,7 @@ export function DocumentsView({ collection, changed }) {
     return () => clearInterval(timer);
   }, [isMoving]);
   const more = () => { shown.current += PAGE; look(); };
-  const isFirst = !search && !status && list && !list.items.length && !own.length;
+  const isFirst = !search && !status && list && !list.items.length && !own.length && !isMoving;
   return html`
     <h1 tabindex="-1">Documents</h1>
     <${DropPlace} collection=${collection} isLarge=${Boolean(isFirst)} />
@@ -128,7 +128,7 @@ export function DocumentsView({ collection, changed }) {
       <${Summary} list=${list} jobs=${jobs} collection=${collection} look=${look} />
       ${list.items.length
         ? html`<ul class="rows">${list.items.map((one) => html`<${Row} key=${one.key} collection=${collection} one=${one} job=${jobs[idOf(one.job)]} look=${look} />`)}</ul>`
-        : html`<p class="where none">No matching documents.</p>`}
+        : html`<p class="where none">${search || status ? "No matching documents." : "No documents yet."}</p>`}
       ${list.next ? html`<p class="more"><button type="button" onClick=${more}>More documents</button></p>` : null}
     ` : null}
     ${!list && !error ? html`<${Waiting} />` : null}
@@ -245,7 +245,7 @@ function Summary({ list, jobs, look }) {
   `;
 }
 
-const WORDS = /** @type {Record<string, string>} */ ({ add: "Indexing", replace: "Indexing", remove: "Removing", metadata: "Metadata", sync: "Folders", add_view: "New view", embed: "Embedding", evaluate: "Evaluation", check: "Check", repair: "Repair", optimize: "Optimization", drop: "Removing all" });
+const WORDS = /** @type {Record<string, string>} */ ({ add: "Indexing", replace: "Indexing", remove: "Removing", metadata: "Metadata", sync: "Indexing folders", add_view: "New view", embed: "Embedding", evaluate: "Evaluation", check: "Check", repair: "Repair", optimize: "Optimization", drop: "Removing all" });
 const STATES = /** @type {Record<string, string>} */ ({ queued: "queued", waiting_lock: "waiting for another writer", running: "running", cancelling: "being cancelled" });
 
 /** @param {{collection: string, one: any, job: any, look: () => void}} props */
