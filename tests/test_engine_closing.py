@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -86,3 +91,51 @@ def test_running_question_finishes_after_closing(tmp_path: Path) -> None:
     assert index.ask("What do cats eat?").text == "Fish [1]."
     with pytest.raises(mw.UsageError, match="closed"):
         index.ask("What do cats eat?")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not list open files")
+def test_rounds_of_opening_asking_and_closing_leave_nothing_open(tmp_path: Path) -> None:
+    with mw.open(tmp_path / "index", embedder="none") as index:
+        index.add(CATS)
+    counts = []
+    for _ in range(50):
+        with mw.open(tmp_path / "index") as index:
+            assert index.ask("What do cats eat?").found
+        del index
+        gc.collect()
+        counts.append((len(os.listdir("/proc/self/fd")), threading.active_count()))
+    assert counts[-1] == counts[4]
+
+
+FORKED = """
+import os, sys, warnings
+import mergewise as mw
+
+warnings.simplefilter("ignore")
+index = mw.open(sys.argv[1])
+if sys.argv[2] == "used":
+    index.ask("What do cats eat?")
+if child := os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+for use in (lambda: index.ask("What do cats eat?").text, lambda: index.add(mw.Document("dogs", "Dogs eat meat.")).added):
+    try:
+        print(use())
+    except mw.MergewiseError as error:
+        print(type(error).__name__, error)
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("parent", ["used", "opened"])
+def test_forked_process_uses_an_index_or_says_why_not(tmp_path: Path, parent: str) -> None:
+    with mw.open(tmp_path / "index", embedder="none") as index:
+        index.add(CATS)
+    command = [sys.executable, "-c", FORKED, str(tmp_path / "index"), parent]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    asked, added = done.stdout.splitlines()
+    if parent == "used":
+        assert "this process was forked after an index was used" in asked and "forked" in added
+    else:
+        assert "Cats eat fish." in asked and added == "1"

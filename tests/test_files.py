@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,26 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     ]:
         with pytest.raises(OSError, match=reason):
             regular_bytes(tmp_path / name, most, follow=follow)
+
+
+def test_memory_for_reading_depends_on_the_file_and_not_on_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"four")
+    tracemalloc.start()
+    try:
+        assert regular_bytes(tmp_path / "file", 1 << 30) == b"four"
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_bytes_added_since_a_file_was_opened_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = bytes(range(250)) * 10_000
+    (tmp_path / "file").write_bytes(content)
+    status = os.stat_result([(tmp_path / "file").stat().st_mode, *[0] * 9])
+    monkeypatch.setattr(os, "fstat", lambda handle: status)
+    assert regular_bytes(tmp_path / "file", len(content)) == content
+    with pytest.raises(OSError, match="larger than 2,499,999 bytes"):
+        regular_bytes(tmp_path / "file", len(content) - 1)
 
 
 def test_write_whole_replaces_links_instead_of_following(tmp_path: Path) -> None:

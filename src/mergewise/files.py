@@ -24,6 +24,8 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _LONGEST_TOML = 200_000
+# minimum number of bytes read of a file that has grown since it was opened
+_GROWN = 65_536
 
 
 def regular_bytes(path: Path, most: int, *, follow: bool = False) -> bytes:
@@ -34,8 +36,15 @@ def regular_bytes(path: Path, most: int, *, follow: bool = False) -> bytes:
     _check_regular(path, (path.stat() if follow else path.lstat()).st_mode)
     with os.fdopen(os.open(path, os.O_RDONLY | _BINARY | _NO_WAITING | (0 if follow else _NO_LINK)), "rb") as file:
         # the file may have been replaced since the check
-        _check_regular(path, os.fstat(file.fileno()).st_mode)
-        content = file.read(most + 1)
+        status = os.fstat(file.fileno())
+        _check_regular(path, status.st_mode)
+        # `read` reserves memory for all bytes it is asked for, so ask for those of the file
+        size = status.st_size
+        content = file.read(min(size, most) + 1)
+        while size < len(content) <= most:
+            # the file has grown since
+            size = max(2 * len(content), _GROWN)
+            content += file.read(min(size, most) + 1 - len(content))
     if len(content) > most:
         raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
     return content

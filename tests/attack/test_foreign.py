@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, get_type_hints
 from unittest.mock import patch
 
 import numpy as np
@@ -28,6 +28,7 @@ import mergewise as mw
 from mergewise.cli import main
 from mergewise.errors import MergewiseError, MissingExtra, StoreError, UsageError
 from mergewise.models import load_causal, load_embedder, load_reranker
+from mergewise.models.scripted import ScriptedChat
 from mergewise.store import lance_versions
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import NAME
@@ -288,6 +289,31 @@ def test_broken_installation_is_not_reported_as_missing(
         BROKEN[package]()
 
 
+# -- settings of views
+
+
+def test_no_setting_of_a_manifest_names_a_file_to_read(tmp_path: Path, home: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_text(json.dumps([{"key": "Which code?", "value": "The code is 4711.", "paragraphs": [0]}]))
+    path = tmp_path / "mergewise.index"
+    chosen = mw.MarkerSettings(made="model")
+    with mw.open(path, embedder="none", settings={"marker": chosen}, chat=ScriptedChat([])) as index:
+        views = json.loads((path / NAME).read_text())["views"]
+        views["marker"]["settings"]["examples"] = str(secret)
+        edit(tmp_path, views=views)
+    chat = ScriptedChat(lambda messages: "{}")
+    with mw.open(path, chat=chat) as index:
+        with pytest.raises(UsageError, match="not in the index: its settings name a file") as refused:
+            index.add(DOCUMENTS)
+        assert "--set marker.examples=FILE" in str(refused.value.hint)
+        assert not any("4711" in asked.text for asked in chat.asked)
+        assert len(index) == 0 and index.check() == []
+    # free texts are the examples and the hash of a prompt, which is only compared
+    kinds = {name: get_type_hints(view.settings) for name, view in mw.VIEWS.items()}
+    texts = {(view, name) for view, own in kinds.items() for name, kind in own.items() if kind is str}
+    assert {name for _, name in texts} == {"examples", "prompt"}
+
+
 # -- links and pipes
 
 PLACES = [
@@ -459,6 +485,82 @@ def test_manifest_with_a_random_value(
     assert set(snapshot(folder / "precious.lance").values()) == {b"mine"}
     assert len(snapshot(folder / "precious.lance")) == 2
     shutil.rmtree(folder)
+
+
+# -- shards
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sharded") / "index"
+    with mw.open(folder, embedder="none", shards=2) as index:
+        index.add(DOCUMENTS)
+    return folder
+
+
+@settings(max_examples=400 if LONG else 8, suppress_health_check=list(HealthCheck), deadline=None)
+@given(LIE, st.booleans())
+def test_shards_with_a_random_value(
+    sharded: Path, tmp_path_factory: pytest.TempPathFactory, what: tuple[float, object], of_one: bool
+) -> None:
+    index = Path(shutil.copytree(sharded, tmp_path_factory.mktemp("lying") / "index"))
+    file = index / ("shard-0001/shard.json" if of_one else "shards.json")
+    file.write_text(with_false_value(json.loads(file.read_text()), *what))
+    use_all(index)
+    shutil.rmtree(index)
+
+
+@pytest.mark.parametrize(
+    "content", ["null", "[" * 100_000, '{"format": 1, "shards": [null]}', '{"format": 1, "shards": [{}]}']
+)
+def test_damaged_list_of_shards_is_reported(sharded: Path, tmp_path: Path, content: str) -> None:
+    index = Path(shutil.copytree(sharded, tmp_path / "mergewise.index"))
+    (index / "shards.json").write_text(content)
+    for words in USES:
+        done = command(tmp_path, *words)
+        assert done.code in (1, 2) and "restore it from a copy" in done.err, (words, done)
+
+
+def swap(index: Path) -> None:
+    (index / "shard-0000").rename(index / "moved")
+    (index / "shard-0001").rename(index / "shard-0000")
+    (index / "moved").rename(index / "shard-0001")
+
+
+def link(index: Path) -> None:
+    (index / "shard-0001").rename(index.parent / "elsewhere")
+    (index / "shard-0001").symlink_to(index.parent / "elsewhere")
+
+
+def replace_by_foreign(index: Path) -> None:
+    with mw.open(index.parent / "other", embedder="none", shards=2) as other:
+        other.add(DOCUMENTS)
+    shutil.rmtree(index / "shard-0001")
+    shutil.copytree(index.parent / "other/shard-0001", index / "shard-0001")
+
+
+@pytest.mark.parametrize("change", [swap, link, replace_by_foreign, lambda index: shutil.rmtree(index / "shard-0001")])
+def test_wrong_shards_are_refused(sharded: Path, tmp_path: Path, change: Callable[[Path], None]) -> None:
+    index = Path(shutil.copytree(sharded, tmp_path / "mergewise.index"))
+    (tmp_path / "new.md").write_text("New owls eat moths.\n")
+    change(index)
+    for words in (*USES, ["check"], ["info"]):
+        done = command(tmp_path, *words)
+        assert done.code in (1, 2) and "missing or wrong shard" in done.err + done.out, (words, done)
+
+
+def test_shards_of_older_versions_get_ids_by_a_repair(sharded: Path, tmp_path: Path) -> None:
+    index = Path(shutil.copytree(sharded, tmp_path / "mergewise.index"))
+    state = json.loads((index / "shards.json").read_text())
+    del state["id"]
+    (index / "shards.json").write_text(json.dumps(state))
+    for own in index.glob("*/shard.json"):
+        own.unlink()
+    assert command(tmp_path, "ask", QUESTION).code == 0
+    assert "no ids in the shards" in command(tmp_path, "check").out
+    assert command(tmp_path, "check", "--repair").code == 0 and command(tmp_path, "check").code == 0
+    swap(index)
+    assert "missing or wrong shard" in command(tmp_path, "ask", QUESTION).err
 
 
 # With a filter condition per run, the database's parser would crash the process.

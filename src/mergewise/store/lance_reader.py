@@ -95,7 +95,7 @@ class LanceReader(LanceSearch):
             # join the blocks, because records are built faster from many rows at once
             if blocks:
                 numbers = self.numbers().array
-                yield rows_of_documents(pa.concat_tables(blocks) if len(blocks) > 1 else blocks[0], numbers)
+                yield rows_of_documents(pa.concat_tables(blocks, promote_options="default"), numbers)
             wanted = wanted[missing]
         if len(wanted):
             condition = f"{ID} in ({sql_numbers(wanted.tolist())})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,10 @@ PROBED_ROWS = 100_000
 EXACT_ROWS, EXACT_DEPTH = 12_000, 4
 # extra rows that a text search reads for ties: in 425 questions of three sets up to 25 rows tied at rank 100
 TIED = 28
+# sort all rows up to this multiple of the wanted number
+SORTED = 8
+# maximum number of runs of rows without vectors that a search excludes by their ids
+MANY_RUNS = 100
 _ADDRESS = "_rowid"
 
 
@@ -99,6 +103,8 @@ class LanceSearch(LanceDocuments):
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
+        if table in self.manifest.unembedded:
+            self._hold_waiting_rows(table, opened)
         half = vector.astype(np.float16)
         asked = VectorQuery(table, column, half.astype(np.float32), k)
         # for mapped rows, candidates are compared exactly in this module
@@ -106,38 +112,49 @@ class LanceSearch(LanceDocuments):
         wanted = REFINE * k if refines else k
         if refines and self._has_few_rows(table, documents, wanted):
             few = documents
-            ids = self.once(f"rows of {table}", lambda: self._rows_of_documents(table, few), where)
+            end = self.mapped_rows(table).end
+            ids = self.once(f"rows of {table} to {end}", lambda: self._rows_of_documents(table, column, few), where)
             return start(self._exact_ranking(asked, ids))
         unindexed = self._unindexed_rows(table, column) if refines else None
-        if unindexed is not None:
-            unindexed = unindexed.where(documents.holds(unindexed.documents))
-            if not self.mapped_rows(table).indexed:
-                return start(_best_of(unindexed, asked))
+        others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
+        if others is not None and not self.mapped_rows(table).indexed:
+            return start(_best_of(others, k))
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
         query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
         query = query if refines else query.refine_factor(REFINE)
-        query = query if unindexed is None else query.fast_search()
+        query = query if others is None else query.fast_search()
         # The nearest rows of a small filter lie further apart, so more partitions are searched: recall 0.997 of an exact search,
         # instead of 0.80 (archive/log.md).
         probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (1 / 3) / documents.share**0.5)
+        conditions = self._conditions_of_waiting(table, column)
         if documents.is_cheaper_as_condition(wanted):
-            query, documents = query.where(documents.condition), EVERYTHING
-        return start(self._vector_ranking(asked, query, documents, wanted, probes, unindexed))
+            conditions, documents = [*conditions, f"({documents.condition})"], EVERYTHING
+        query = query.where(" and ".join(conditions)) if conditions else query
+        return start(self._vector_ranking(asked, query, documents, wanted, probes, others))
 
     def _unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
-        return self.once(f"unindexed rows {table} {column}", lambda: self._read_unindexed_rows(table, column))
+        end = self.mapped_rows(table).end
+        return self.once(f"unindexed rows {table} {column} to {end}", lambda: self._read_unindexed_rows(table, column))
+
+    def _conditions_of_waiting(self, table: str, column: str) -> list[str]:
+        """Return conditions that exclude rows without vectors, for a table without a vector index. LanceDB reads each row."""
+        runs = self.manifest.unembedded.get(table, ())
+        if len(runs) > MANY_RUNS or f"{table}.{column}" in self.manifest.trained:
+            return []
+        return [f"not ({ID} between {first} and {end - 1})" for first, end in runs]
 
     def _read_unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         mapped = self.mapped_rows(table)
-        waits = table in self.manifest.unembedded or mapped.end < self.manifest.next_id
-        # on a bucket this also replaces a vector index that does not exist yet, because a scan would download all vectors
+        is_held, waits = table in self._held, table in self.manifest.unembedded
+        # On a bucket this also replaces a vector index that does not exist yet, because a scan would download all vectors.
+        # Rows in memory do the same.
         indexed = bool(mapped.indexed) or (
-            self.place.refresh is not None and f"{table}.{column}" not in self.manifest.trained
+            (is_held or self.place.refresh is not None) and f"{table}.{column}" not in self.manifest.trained
         )
-        if not indexed or waits or not mapped.is_whole:
+        if not indexed or (waits and not is_held) or mapped.end < self.manifest.next_id or not mapped.is_whole:
             return None
-        ids = mapped.ids_from(mapped.indexed)
+        ids = mapped.ids_from(mapped.indexed, column)
         vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
         for at, some in mapped.vectors(ids, column):
             vectors[at] = some
@@ -150,10 +167,10 @@ class LanceSearch(LanceDocuments):
         most = min(EXACT_ROWS, EXACT_DEPTH * documents.depth(wanted))
         return not documents.excludes and documents.share * self._row_count(table) <= most
 
-    def _rows_of_documents(self, table: str, documents: DocumentFilter) -> IntArray:
+    def _rows_of_documents(self, table: str, column: str, documents: DocumentFilter) -> IntArray:
         """Return the ids of the documents' rows."""
         mapped = self.mapped_rows(table)
-        parts = [ids[documents.holds(numbers)] for ids, numbers in mapped.by_document()]
+        parts = [ids[documents.holds(numbers)] for ids, numbers in mapped.by_document(column)]
         others = self.whole(table, [ID, NUMBER], f"{ID} >= {mapped.end}" if mapped.is_whole else None)
         parts.append(others[ID].to_numpy()[documents.holds(others[NUMBER].to_numpy())])
         return sorted_once(np.concatenate(parts))
@@ -172,15 +189,14 @@ class LanceSearch(LanceDocuments):
         documents: DocumentFilter,
         wanted: int,
         probes: int,
-        unindexed: UnindexedRows | None,
+        others: ScoredRows | None,
     ) -> Ranking:
         with self._reading(self.place, f"the table {asked.table!r}"):
             ids, cosines = await self._nearest(asked.table, query, documents, wanted, probes)
             if self._is_mapped(asked.table):
                 cosines = await self._exact_cosines(asked, ids, cosines)
-            if unindexed is not None and len(unindexed.ids):
-                ids = np.concatenate([ids, unindexed.ids])
-                cosines = np.concatenate([cosines, unindexed.vectors @ asked.vector])
+            if others is not None:
+                ids, cosines = np.concatenate([ids, others[0]]), np.concatenate([cosines, others[1]])
             return _best(ids, cosines, asked.k)
 
     async def _nearest(
@@ -291,6 +307,10 @@ class LanceSearch(LanceDocuments):
         return ids
 
 
+ScoredRows: TypeAlias = tuple[IntArray, FloatArray]
+"""Ids of rows, and their scores."""
+
+
 class VectorQuery(NamedTuple):
     """A query vector, the column to compare it with, and the number of rows to return."""
 
@@ -309,6 +329,14 @@ class UnindexedRows(NamedTuple):
 
     def where(self, mask: BoolArray) -> UnindexedRows:
         return self if mask.all() else UnindexedRows(self.ids[mask], self.documents[mask], self.vectors[mask])
+
+    def cosines(self, vector: FloatArray, documents: DocumentFilter) -> ScoredRows:
+        """Return the ids of the documents' rows with their cosines. A selection of scores is cheaper than one of vectors."""
+        scores = self.vectors @ vector
+        if documents.is_everything:
+            return self.ids, scores
+        meets = documents.holds(self.documents)
+        return self.ids[meets], scores[meets]
 
 
 def start(coroutine: Coroutine[Any, Any, Ranking]) -> Future[Ranking]:
@@ -345,11 +373,15 @@ async def _nothing() -> Ranking:
     return []
 
 
-async def _best_of(rows: UnindexedRows, asked: VectorQuery) -> Ranking:
-    return _best(rows.ids, rows.vectors @ asked.vector, asked.k)
+async def _best_of(rows: ScoredRows, k: int) -> Ranking:
+    return _best(*rows, k)
 
 
 def _best(ids: IntArray, scores: FloatArray, k: int) -> Ranking:
     """Return the `k` best rows, best first. Equal scores are ordered by id, so that results are deterministic."""
+    if len(ids) > SORTED * k:
+        # sort the best rows only, and those that tie with the last of them
+        best = scores >= np.partition(scores, -k)[-k]
+        ids, scores = ids[best], scores[best]
     order = np.lexsort((ids, -scores))[:k]
     return list(zip(ids[order].tolist(), scores[order].tolist(), strict=True))

@@ -7,6 +7,7 @@ wrapping. Searches are awaited in the calling thread, everything else on an even
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -41,6 +42,9 @@ Kept = TypeVar("Kept")
 CONDITION_SECONDS = 60.0
 LOOP = BackgroundLoop("mergewise-store")
 run = LOOP.run
+# While rows wait for vectors: number of searches of one state after which its rows are held in memory, which costs as much as a
+# dozen searches, and maximum of numbers in held vectors.
+SEARCHES, MOST_HELD = 4, 64_000_000
 ID = "id"
 
 
@@ -60,6 +64,9 @@ class LanceState:
         # the stamps of the open tables
         self._stamps: dict[str, Stamp] = {}
         self._mapped: dict[str, MappedRows] = {}
+        # tables with rows in memory while some wait for vectors, and the number of vector searches
+        self._held: dict[str, MappedRows] = {}
+        self._searches: Counter[str] = Counter()
         self._kept = SnapshotCache()
         # the documents of an earlier state
         self._older: SnapshotRange | None = None
@@ -172,12 +179,31 @@ class LanceState:
         )
 
     def mapped_rows(self, table: str) -> MappedRows:
+        if table in self._held:
+            return self._held[table]
         if table not in self._mapped:
             self._mapped[table] = MappedRows(self.place, Mapped.of(self.manifest.mapped.get(table)))
         return self._mapped[table]
 
     def _is_mapped(self, table: str) -> bool:
-        return bool(self.manifest.mapped.get(table))
+        return bool(self.manifest.mapped.get(table)) or table in self._held
+
+    def _hold_waiting_rows(self, table: str, opened: AsyncTable) -> None:
+        """Read unmapped rows to memory after some searches while rows wait for vectors.
+
+        Rows are mapped once all have vectors. Until then LanceDB compares all vectors, and finds each row in the table.
+        """
+        self._searches[table] += 1
+        first, end = self.mapped_rows(table).end, self.manifest.next_id
+        if self._searches[table] > SEARCHES and (end - first) * self.manifest.dimension <= MOST_HELD:
+            self.once(f"hold {table}", lambda: self._read_waiting_rows(table, opened, first, end))
+
+    def _read_waiting_rows(self, table: str, opened: AsyncTable, first: int, end: int) -> None:
+        own = self._specs[table].table
+        columns = [name for name in self._schema(table).names if name != own.words]
+        query = opened.query().select(columns).where(f"{ID} >= {first}").with_row_id()
+        rows = run(query.to_arrow()).sort_by(ID)
+        self._held[table] = self.mapped_rows(table).with_rows(rows, end, own.vectors)
 
     def _table(self, name: str) -> AsyncTable | None:
         check_time()

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mergewise.files import new_file
 from mergewise.protocols import FloatArray
@@ -119,7 +120,23 @@ class MappedRows:
         tables = (self._table(file.file) for file in self._mapping.addresses)
         return [address_columns(table) for table in tables if table is not None and len(table)]
 
-    @property
+    def with_rows(self, rows: pa.Table, end: int, vectors: Sequence[str]) -> MappedRows:
+        """Return these rows together with rows in memory, which have addresses and ids from the present `end` to the new one.
+
+        Rows in memory without vectors lack the columns `vectors`.
+        """
+        joined = MappedRows(self._place, replace(self._mapping, end=end), self)
+        address, ids = rows["_rowid"].to_numpy().astype(np.int64), rows["id"].to_numpy()
+        order = np.argsort(address, kind="stable")
+        joined.addresses = [*self.addresses, (address[order], ids[order])]
+        embedded = rows[vectors[0]].is_valid()
+        parts = (rows.filter(embedded), rows.filter(pc.invert(embedded)).drop_columns(list(vectors)))
+        blocks = (_with_plain_fields(part.drop_columns("_rowid")).combine_chunks() for part in parts if len(part))
+        joined._blocks = [*self._blocks, *((block["id"].chunk(0).to_numpy(), block) for block in blocks)]
+        joined.is_whole = self.is_whole or not self._mapping.segments
+        return joined
+
+    @cached_property
     def is_whole(self) -> bool:
         """True if all files are present."""
         return len(self._blocks) > 0 and sum(len(known) for known, _ in self._blocks) == sum(
@@ -139,9 +156,9 @@ class MappedRows:
             ids = np.where(ids < 0, look_up(known, addresses, known_ids), ids)
         return ids
 
-    def ids_from(self, first: int) -> IntArray:
-        """Return all ids from `first` on."""
-        parts = [known[np.searchsorted(known, first) :] for known, _ in self._blocks]
+    def ids_from(self, first: int, column: str) -> IntArray:
+        """Return the ids of all rows with this column, from `first` on."""
+        parts = [known[np.searchsorted(known, first) :] for known, rows in self._blocks if column in rows.column_names]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def documents_of(self, ids: IntArray) -> IntArray:
@@ -151,9 +168,10 @@ class MappedRows:
             numbers[asked] = table[NUMBER].chunk(0).to_numpy()[at]
         return numbers
 
-    def by_document(self) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield the ids of all rows with their document numbers, block by block."""
-        return ((known, table[NUMBER].chunk(0).to_numpy()) for known, table in self._blocks)
+    def by_document(self, column: str) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the ids of all rows with this column, and their document numbers, block by block."""
+        blocks = ((known, rows) for known, rows in self._blocks if column in rows.column_names)
+        return ((known, rows[NUMBER].chunk(0).to_numpy()) for known, rows in blocks)
 
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
         """Yield rows by id, block by block: their positions in `ids`, and their available columns."""

@@ -78,6 +78,10 @@ class ViewReport(Protocol):
         ...
 
 
+def _unchanged(settings: Any) -> Any:
+    return settings
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One granularity of an index: its tables, and functions that build, check and read their rows.
@@ -97,6 +101,9 @@ class View:
         prompt: Name of the prompt of these calls. The settings then have a field `prompt` for the hash of a custom prompt.
         presets: Settings by preset name. `VIEW.preset=NAME` sets all of them at once.
         report: `report(reader)` reports on the origin of the rows.
+        with_files: Replaces the paths in a user's settings by the content of the files. An index may be somebody else's, so its
+            manifest never names a file to read.
+        without_files: Replaces paths in settings from a manifest or a request, without reading them.
     """
 
     name: str
@@ -112,6 +119,8 @@ class View:
     prompt: str = ""
     presets: Presets = field(default_factory=dict)
     report: Callable[[Any], ViewReport] | None = None
+    with_files: Callable[[Any], Any] = _unchanged
+    without_files: Callable[[Any], Any] = _unchanged
 
     def asks_chat(self, settings: Mapping[str, Any]) -> bool:
         """Return whether a chat model writes the rows under these stored settings."""
@@ -157,7 +166,7 @@ class View:
                 f"one of: {', '.join(sorted(known))}",
             )
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-        return self.settings(**given)
+        return self.without_files(self.settings(**given))
 
     def dump(self, settings: Any = None) -> dict[str, Any]:
         """Convert settings, by default the default ones, to their stored form."""

@@ -244,6 +244,30 @@ def test_sentences_without_support(ungrounded: Any, left: bool, tmp_path: Path) 
     assert index.check() == []
 
 
+EXAMPLE = {"key": "Whose is the sloop?", "value": "The sloop is Ada's.", "paragraphs": [3]}
+
+
+def test_examples_are_stored_as_data(tmp_path: Path) -> None:
+    path = tmp_path / "examples.json"
+    path.write_text(json.dumps([EXAMPLE]))
+    chosen = replace(SETTINGS, examples=str(path))
+    with opened(tmp_path / "x", ScriptedChat([]), chosen) as index:
+        stored = index.manifest.views["marker"].settings["examples"]
+        assert json.loads(stored) == [EXAMPLE]
+    # the same file may be named again
+    opened(tmp_path / "x", ScriptedChat([]), chosen).close()
+    path.unlink()
+    chat = ScriptedChat(good)
+    with mergewise.open(tmp_path / "x", chat=chat) as index:
+        index.add(Document("d", BRIDGES))
+        assert "The sloop is Ada's." in chat.asked[0].text
+        assert index.check() == []
+    with pytest.raises(UsageError, match="cannot read the examples of markers"):
+        opened(tmp_path / "y", chat, chosen)
+    with pytest.raises(UsageError, match="other settings"):
+        opened(tmp_path / "x", chat, replace(SETTINGS, examples="built-in"))
+
+
 @pytest.mark.parametrize("paragraphs", [[1, "2"], "1", None])
 def test_examples_without_paragraphs_are_rejected(tmp_path: Path, paragraphs: object) -> None:
     path = tmp_path / "examples.json"

@@ -50,7 +50,6 @@ class Folder:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._held: PinnedDirectory | None = None
-        self._lock = FileLock(directory / ".lock")
         self._sessions = Sessions()
         # size of the index in bytes when old versions were last dropped
         self._swept = 0
@@ -104,18 +103,20 @@ class Folder:
     def writer(self, wait: float) -> Iterator[LockHolder]:
         # before the lock file is opened, which may be a link
         self.check_plain()
+        # a new lock for each change, because a forked process cannot use an inherited one
+        lock = FileLock(self.directory / ".lock")
         try:
-            self._lock.acquire(timeout=0)
+            lock.acquire(timeout=0)
         except Timeout:
             log.warning("another process is writing to %s; waiting for it", self)
             try:
-                self._lock.acquire(timeout=wait)
+                lock.acquire(timeout=wait)
             except Timeout:
                 raise IndexBusy(f"another process is writing to {self}", "try again later") from None
         try:
             yield LockHolder()
         finally:
-            self._lock.release()
+            lock.release()
 
     # -- tables
 

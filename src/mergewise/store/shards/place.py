@@ -2,32 +2,42 @@
 
 A shard is an index in its own folder, but without a manifest. So a change of several shards becomes visible at once. The
 incomplete change of a killed writer is undone as in any index: the next change goes back to the versions in the manifests.
+Each folder records its index and its number, so that a foreign or swapped shard is recognised.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from mergewise.errors import CorruptIndex, NewerFormat, UsageError
 from mergewise.files import regular_bytes, write_whole
-from mergewise.ranges import Range, whole
+from mergewise.ranges import Range, short_repr, whole
 from mergewise.store.manifest import NAME as MANIFEST
 from mergewise.store.manifest import Manifest, manifest_of, manifest_record
 from mergewise.store.places.folder import Folder, LockHolder
 from mergewise.store.places.place import ManifestState, Tag, WritingRight
 
-NAME = "shards.json"
+NAME, OWN_NAME = "shards.json", "shard.json"
 FORMAT = 1
 MOST_SHARDS = 1024
-_LONGEST = 256_000_000
+_LONGEST, _LONGEST_OWN = 256_000_000, 1_000
 
 Manifests = tuple[Manifest, ...]
+
+
+class ShardsState(NamedTuple):
+    """The manifests of all shards, and the id of the index. Indexes of older versions have no id."""
+
+    manifests: Manifests
+    id: str | None
 
 
 def shard_of(doc_id: str, shards: int) -> int:
@@ -61,14 +71,18 @@ class ShardedFolder(Folder):
 
     def manifests(self) -> Manifests:
         """Read the current manifests. Raises CorruptIndex or NewerFormat."""
+        return self.shards().manifests
+
+    def shards(self) -> ShardsState:
+        """Read the current state. Raises CorruptIndex or NewerFormat."""
         try:
-            return _manifests_of(regular_bytes(self.directory / NAME, _LONGEST), self.directory)
+            return _parse(regular_bytes(self.directory / NAME, _LONGEST), self.directory)
         except OSError as error:
             raise CorruptIndex(f"cannot read {self.directory / NAME}: {error.strerror}", "restore a copy") from None
 
-    def write(self, manifests: Sequence[Manifest]) -> None:
+    def write(self, manifests: Sequence[Manifest], identity: str | None) -> None:
         """Replace the state atomically, under the lock."""
-        record = {"format": FORMAT, "shards": [manifest_record(manifest) for manifest in manifests]}
+        record = {"format": FORMAT, "id": identity, "shards": [manifest_record(manifest) for manifest in manifests]}
         write_whole(self.directory / NAME, json.dumps(record).encode())
 
     def manifest(self) -> ManifestState:
@@ -79,7 +93,24 @@ class ShardedFolder(Folder):
         """Create all shards with the same manifest."""
         for at in range(self._shards):
             self.shard(at).mkdir(exist_ok=True)
-        self.write([manifest] * self._shards)
+        self.identify([manifest] * self._shards)
+
+    def identify(self, manifests: Sequence[Manifest]) -> None:
+        """Give the index an id, and record it in all shards."""
+        identity = secrets.token_hex(16)
+        for at in range(len(manifests)):
+            write_whole(self.shard(at) / OWN_NAME, json.dumps(_record(identity, at, len(manifests))).encode())
+        self.write(manifests, identity)
+
+    def check_shard(self, at: int) -> None:
+        """Raise CorruptIndex if the folder of a shard is missing, a link, or holds another shard or one of another index."""
+        path, state = self.shard(at), self.shards()
+        count = len(state.manifests)
+        if path.is_symlink() or not path.is_dir() or (state.id and _own_record(path) != _record(state.id, at, count)):
+            raise CorruptIndex(
+                f"missing or wrong shard: {path} (expected the folder of shard {at} of {count} of this index)",
+                "restore all shards and shards.json from the same copy",
+            )
 
     def known(self) -> Manifest:
         """Combine the manifests of all shards. Embedder and views are common to them.
@@ -103,18 +134,38 @@ class ShardedFolder(Folder):
         return self.directory / f"shard-{at:04}"
 
 
+def _record(identity: str, at: int, count: int) -> dict[str, object]:
+    return {"index": identity, "shard": at, "shards": count}
+
+
+def _own_record(shard: Path) -> object:
+    try:
+        return json.loads(regular_bytes(shard / OWN_NAME, _LONGEST_OWN))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
 @lru_cache(4)
-def _manifests_of(content: bytes, directory: Path) -> Manifests:
+def _parse(content: bytes, directory: Path) -> ShardsState:
     try:
         record = json.loads(content)
-        version, shards = record["format"], record["shards"]
-    except (ValueError, TypeError, KeyError):
+        version, shards, identity = record["format"], record["shards"], record.get("id")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise CorruptIndex(f"{directory / NAME} is damaged", "restore it from a copy") from None
     if version != FORMAT:
-        raise NewerFormat(f"{directory} has shards of format {version!r} (this mergewise reads {FORMAT})", "upgrade")
-    if not isinstance(shards, list) or not 0 < len(shards) <= MOST_SHARDS:
+        raise NewerFormat(
+            f"{directory} has shards of format {short_repr(version)} (this mergewise reads {FORMAT})", "upgrade"
+        )
+    if not isinstance(shards, list) or not 0 < len(shards) <= MOST_SHARDS or not all(map(_has_format, shards)):
         raise CorruptIndex(f"invalid list of shards in {directory / NAME}", "restore it from a copy")
-    return tuple(manifest_of(raw, directory / NAME) for raw in shards)
+    manifests = tuple(manifest_of(raw, directory / NAME) for raw in shards)
+    if len({(one.embedder, one.dimension, *sorted(one.views)) for one in manifests}) > 1:
+        raise CorruptIndex(f"embedders or views of shards differ in {directory / NAME}", "restore it from a copy")
+    return ShardsState(manifests, identity if isinstance(identity, str) else None)
+
+
+def _has_format(raw: object) -> bool:
+    return isinstance(raw, dict) and type(raw.get("format")) is int
 
 
 class ShardPlace(Folder):
@@ -128,6 +179,14 @@ class ShardPlace(Folder):
 
     def manifest(self) -> ManifestState:
         return ManifestState(self.known(), None)
+
+    def check_plain(self) -> None:
+        self.folder.check_shard(self.at)
+        super().check_plain()
+
+    def check_same(self) -> None:
+        self.folder.check_shard(self.at)
+        super().check_same()
 
     def known(self) -> Manifest:
         return self.folder.manifests()[self.at]

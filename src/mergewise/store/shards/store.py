@@ -80,7 +80,7 @@ class ShardedStore:
             places = [ChangingShardPlace(self.place, at, changing) for at in range(len(changing))]
             yield [LanceStore(place, self.registry, self.lock_wait) for place in places]
             if tuple(changing) != before:
-                self.place.write(changing)
+                self.place.write(changing, self.place.shards().id)
                 for place, now, then in zip(places, changing, before, strict=True):
                     if now != then:
                         place.sweep()
@@ -171,11 +171,15 @@ class ShardedStore:
         count, problems = len(self.manifests), []
         with self._opening:
             self._reader = None
-        for at in range(count):
-            for problem in LanceStore(ShardPlace(self.place, at), self.registry, self.lock_wait).check():
-                problems.append(problem if problem.doc_id else replace(problem, what=f"shard {at}: {problem.what}"))
-        reader = self.reader()
+        if self.place.shards().id is None:
+            problems.append(
+                Problem("no ids in the shards, so swapped ones are not recognised; run `mergewise check --repair`")
+            )
         try:
+            for at in range(count):
+                for problem in LanceStore(ShardPlace(self.place, at), self.registry, self.lock_wait).check():
+                    problems.append(problem if problem.doc_id else replace(problem, what=f"shard {at}: {problem.what}"))
+            reader = self.reader()
             for at, shard in enumerate(reader.readers):
                 wrong = [doc_id for doc_id in shard.ids() if shard_of(doc_id, count) != at]
                 problems += [
@@ -186,7 +190,11 @@ class ShardedStore:
         return problems
 
     def repair(self) -> list[str]:
-        return list(chain.from_iterable(self._in_all(LanceStore.repair)))
+        rebuilt = list(chain.from_iterable(self._in_all(LanceStore.repair)))
+        with self.place.writer(self.lock_wait):
+            if self.place.shards().id is None:
+                self.place.identify(self.manifests)
+        return rebuilt
 
 
 def _declare_metadata(shards: Sequence[LanceStore], at: int) -> None:

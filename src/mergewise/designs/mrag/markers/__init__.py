@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mergewise.designs.mrag.markers.build import WRITER, build
-from mergewise.designs.mrag.markers.extract import RULES
+from mergewise.designs.mrag.markers.extract import RULES, with_file_of_examples, without_file_of_examples
 from mergewise.designs.mrag.markers.grounding import ValueSentence
 from mergewise.designs.mrag.markers.reader import MarkerReader
 from mergewise.designs.mrag.markers.records import (
@@ -30,5 +30,7 @@ VIEW = View(
     prompt=RULES.name,
     presets=PRESETS,
     report=MarkerReader.report,
+    with_files=with_file_of_examples,
+    without_files=without_file_of_examples,
     **written_by_chat("made", "model", build, WRITER.estimate, EXTRACTION),
 )

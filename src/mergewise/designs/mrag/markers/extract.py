@@ -76,7 +76,7 @@ class RawMarker:
 
 
 def task(settings: MarkerSettings, prompts: Prompts = SHIPPED) -> WritingTask[RawMarker]:
-    """Return the writing task. Raise UsageError if the file of examples is invalid."""
+    """Return the writing task. Raise UsageError if the examples are invalid."""
     examples = _examples(settings.examples)
     judge = Judge(_read_segment)
 
@@ -191,23 +191,52 @@ BUILT_IN: tuple[Mapping[str, Any], ...] = (
 
 _LONGEST = 1_000_000
 """Maximum size of a file of examples, in bytes."""
+_LOST = "lost"
+_FORM = 'write a JSON list of {"value": "...", "key": "...?", "paragraphs": [0]}, each with an optional "text"'
 
 
-def _examples(chosen: str) -> Sequence[Mapping[str, Any]]:
-    if chosen in ("none", "built-in"):
-        return BUILT_IN if chosen == "built-in" else ()
-    path = Path(chosen)
-    hint = 'write a JSON list of {"value": "...", "key": "...?", "paragraphs": [0]}, each with an optional "text"'
+def with_file_of_examples(settings: MarkerSettings) -> MarkerSettings:
+    """Replace the path of a file of examples by its content. Raise UsageError if the file is invalid."""
+    if _is_stored(settings.examples):
+        return settings
+    path = Path(settings.examples)
     try:
-        # the path may come from the settings of an untrusted index
-        examples = json.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))
+        text = regular_bytes(path, _LONGEST, follow=True).decode("utf-8")
     except OSError as error:
         problem = f"cannot read the examples of markers: {path}: {error.strerror}"
-        raise UsageError(problem, f"{hint}, or use built-in or none") from None
+        raise UsageError(problem, f"{_FORM}, or use built-in or none") from None
+    except ValueError:
+        raise UsageError(f"invalid JSON: {path}", _FORM) from None
+    return replace(settings, examples=json.dumps(_examples_in(text, path), ensure_ascii=False))
+
+
+def without_file_of_examples(settings: MarkerSettings) -> MarkerSettings:
+    """Replace the path of a file, which older versions stored, by a mark that the examples are lost."""
+    return settings if _is_stored(settings.examples) else replace(settings, examples=_LOST)
+
+
+def _is_stored(examples: str) -> bool:
+    return examples in ("none", "built-in", _LOST) or examples.startswith("[")
+
+
+def _examples(stored: str) -> Sequence[Mapping[str, Any]]:
+    if stored in ("none", "built-in"):
+        return BUILT_IN if stored == "built-in" else ()
+    if not stored.startswith("["):
+        raise UsageError(
+            "examples of markers not in the index: its settings name a file",
+            "index the documents into another directory, with --set marker.examples=FILE",
+        )
+    return _examples_in(stored, "the settings of the view 'marker'")
+
+
+def _examples_in(text: str, place: object) -> Sequence[Mapping[str, Any]]:
+    try:
+        examples = json.loads(text)
     except (ValueError, RecursionError):
-        raise UsageError(f"invalid JSON: {path}", hint) from None
+        raise UsageError(f"invalid JSON: {place}", _FORM) from None
     if not isinstance(examples, list) or not examples or not all(map(_is_example, examples)):
-        raise UsageError(f"invalid examples of markers: {path}", hint)
+        raise UsageError(f"invalid examples of markers: {place}", _FORM)
     return examples
 
 
