@@ -38,7 +38,8 @@ class Input:
 
     `name` is the source of a file by its path, or the id of the document. `given` are names that an older mergewise may have used
     for the file. `metadata` replace the document's own values. `ocr_pages` is the number of pages without text that may be
-    recognised. If it is higher than before, a file with unrecognised pages counts as changed.
+    recognised. If it is higher than before, a file with unrecognised pages counts as changed. Links of the file must not lead
+    out of the folder `within`, a real path.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Input:
     reader: FileReader = field(default=read_file, compare=False, repr=False)
     metadata: Metadata = field(default_factory=dict, compare=False, repr=False)
     ocr_pages: int = 0
+    within: Path | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_file(self) -> bool:
@@ -76,7 +78,7 @@ class Input:
         if isinstance(self.source, Document):
             return "" if _invalid_field(self.source) else _document_digest(self.source)
         try:
-            return self._digest_with_name(digest_of(file_bytes(self._path)))
+            return self._digest_with_name(digest_of(file_bytes(self._path, self.within)))
         except ReadError:
             return ""
 
@@ -117,7 +119,8 @@ class Input:
         else:
             named = self.source if isinstance(self.source, File) else None
             label = None if named is None else _label(named)
-            document, digest, textless = self.reader(self._path, id=self.name if doc_id is None else doc_id, name=label)
+            own_id = self.name if doc_id is None else doc_id
+            document, digest, textless = self.reader(self._path, id=own_id, name=label, within=self.within)
             digest = self._digest_with_name(digest)
             if named is not None and named.title is not None:
                 document = replace(document, title=named.title)
@@ -191,6 +194,7 @@ def inputs_of(
         ocr_pages: Pages of a file that `reader` may recognise.
     """
     inputs: dict[str, Input] = {}
+    search = FolderSearch() if search is None else search
     paths: list[Path] = []
     # a MappingProxyType cannot be pickled for another process
     metadata = dict(metadata)
@@ -203,9 +207,10 @@ def inputs_of(
             inputs.setdefault(name, Input(name, source, metadata=metadata))
         else:
             paths.append(Path(os.path.normpath(source)))
+            within = None if search.follow_links or not paths[-1].is_dir() else real_path(paths[-1])
             for file in find_files(paths[-1:], search):
                 given = file_input(file, paths[-1], root)
-                given = replace(given, reader=reader, metadata=metadata, ocr_pages=ocr_pages)
+                given = replace(given, reader=reader, metadata=metadata, ocr_pages=ocr_pages, within=within)
                 inputs.setdefault(given.name, given)
     return list(inputs.values())
 

@@ -107,13 +107,17 @@ class SandboxedReader:
         # seconds wasted by unreadable files
         self._lost = 0.0
 
-    def __call__(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
-        return (self.read if _is_sandboxed(path, name) else read_file)(path, id=id, name=name)
+    def __call__(
+        self, path: Path, *, id: str | None = None, name: str | None = None, within: Path | None = None
+    ) -> ReadFile:
+        return (self.read if _is_sandboxed(path, name) else read_file)(path, id=id, name=name, within=within)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reader_of_process, (self.limits,)
 
-    def read(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
+    def read(
+        self, path: Path, *, id: str | None = None, name: str | None = None, within: Path | None = None
+    ) -> ReadFile:
         """Read a file of any size in the separate process. Raises ReadError, also if the process dies or exceeds its time."""
         with self._lock:
             process = self._process = self._process or self._start()
@@ -129,7 +133,7 @@ class SandboxedReader:
             began = monotonic()
             timer.start()
             try:
-                answer = _ask(process, [str(path), id, seconds, name])
+                answer = _ask(process, [str(path), id, seconds, name, None if within is None else str(within)])
             finally:
                 timer.cancel()
                 if late.is_set():
@@ -269,11 +273,12 @@ def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]
     answers.write(_READY)
     answers.flush()
     for line in requests:
-        path, doc_id, seconds, name = json.loads(line)
+        path, doc_id, seconds, name, within = json.loads(line)
         threads = THREADS if limits.ocr_pages else 1
         _limit(limits.memory_mb, seconds * threads)
-        options = {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
+        options: dict[str, Any] = {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
         options |= {} if name is None else {"name": name}
+        options |= {} if within is None else {"within": Path(within)}
         answer = _answer(partial(reader, **options), Path(path), doc_id, limits)
         text = json.dumps(answer, default=_field_values, ensure_ascii=False)
         answers.write(text.encode("utf-8", "surrogatepass") + b"\n")
