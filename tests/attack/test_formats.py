@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,10 +161,10 @@ def hook_reader(patch: pytest.MonkeyPatch, before: Hook, after: Hook = lambda pa
     """Call `before` and `after` with the path around the reading of each file."""
     read_file = readers.read_file
 
-    def read(path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
+    def read(path: Path, **options: Any) -> ReadFile:
         before(path)
         try:
-            return read_file(path, id=id, name=name)
+            return read_file(path, **options)
         finally:
             after(path)
 
@@ -211,11 +212,11 @@ def test_file_replaced_by_a_pipe(docs: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A reader that opened the pipe would wait forever for a writer."""
     path = docs / "b.md"
 
-    def swap(asked: Path, most: int, *, follow: bool) -> bytes:
+    def swap(asked: Path, most: int, **options: Any) -> bytes:
         if asked == path and path.is_file():
             path.unlink()
             os.mkfifo(path)
-        return regular_bytes(asked, most, follow=follow)
+        return regular_bytes(asked, most, **options)
 
     monkeypatch.setattr(readers, "regular_bytes", swap)
     with pytest.raises(ReadError, match="not a regular file"):

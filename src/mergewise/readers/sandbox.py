@@ -14,6 +14,7 @@ import importlib
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,6 @@ from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from threading import Event, Lock, Timer
 from time import monotonic
-from types import MappingProxyType
 from typing import IO, Annotated, Any
 
 from mergewise.defaults import FILE_SECONDS
@@ -46,6 +46,11 @@ _STOP_SECONDS = 2.0
 _MB = 1_000_000
 # Bytes of an answer. It is larger than any readable document.
 _MAX_ANSWER = 1_000 * _MB
+# Variables that Python, native libraries and Windows need. A parser of files from others gets no other ones, such as keys.
+_PASSED_ON = re.compile(
+    r"PATH|HOME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TEMP|TMP|VIRTUAL_ENV|PYTHON[A-Z]+|COVERAGE_PROCESS_\w+|\w+_NUM_THREADS|"
+    r"(?:DY)?LD_\w+|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|PATHEXT|USERPROFILE|APPDATA|LOCALAPPDATA|PROGRAMDATA"
+)
 _READY = b"ready\n"
 # Unreadable files may waste the time limit this often. After that, each file gets this share of it.
 _PATIENCE, _SHARE = 3, 1 / 24
@@ -167,7 +172,9 @@ class SandboxedReader:
             self._stop()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        process = start_sandbox(__name__, self._function, json.dumps(asdict(self.limits)), stderr=subprocess.DEVNULL)
+        environment = {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name.upper())}
+        arguments = self._function, json.dumps(asdict(self.limits))
+        process = start_sandbox(__name__, *arguments, stderr=subprocess.DEVNULL, environment=environment)
         # starting must not count as a file's time
         assert process.stdout is not None
         process.stdout.readline(len(_READY))
@@ -193,20 +200,19 @@ class SandboxedReader:
 
 
 def start_sandbox(
-    module: str,
-    *arguments: str,
-    stderr: int | None,
-    env: Mapping[str, str] = MappingProxyType({}),
-    own_group: bool = False,
+    module: str, *arguments: str, stderr: int | None, environment: Mapping[str, str], own_group: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Start a fresh interpreter with a module of this package. It imports nothing from the working directory (-P)."""
+    """Start a fresh interpreter with a module of this package. It imports nothing from the working directory (-P).
+
+    It has the variables of `environment` alone.
+    """
     module_path = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
-        env={**os.environ, **env, "PYTHONPATH": module_path},
+        env={**environment, "PYTHONPATH": module_path},
         process_group=0 if own_group else None,
     )
 
