@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from mergewise.index.work import IndexingProgress
 from mergewise.inputs import Input, inputs_of, split_digest
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
+from mergewise.readers import read_file
+from mergewise.readers.sandbox import Limits, SandboxedReader
 from mergewise.types import DocumentChange, Duplicate, Origin
 from tests.kills import kill_while_working
 from tests.support import SMALL, HashEmbedder, add_inputs, new_store, rows_of
@@ -86,7 +89,7 @@ def test_a_file_elsewhere_is_named_by_its_absolute_path(index: mw.Index, tmp_pat
 def test_a_link_to_a_file_keeps_its_own_name(index: mw.Index, docs: Path, tmp_path: Path) -> None:
     (tmp_path / "real.md").write_text("A file that a link leads to.\n")
     (docs / "link.md").symlink_to(tmp_path / "real.md")
-    index.sync(docs)
+    index.sync(docs, follow_links=True)
     assert ids(index) == {*ALL, "docs/link.md"}
     (docs / "link.md").unlink()
     assert index.sync(docs).removed == 1
@@ -552,25 +555,63 @@ def test_documents_with_deleted_files_are_reported_and_stay(index: mw.Index, doc
     assert ids(index) == {"docs/birds.txt", "docs/sub/hounds.md", "docs/own.md", "other.md"}
 
 
-def test_links_out_of_a_folder_are_reported_and_followed(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def linked(docs: Path, tmp_path: Path) -> Path:
+    """The folder with two links out of it, and with three other links."""
     (tmp_path / "out" / "in").mkdir(parents=True)
     (tmp_path / "out" / "far.md").write_text("Owls eat mice.\n")
     (tmp_path / "out" / "in" / "deep.md").write_text("Bats eat moths.\n")
     (docs / "folder").symlink_to(tmp_path / "out" / "in")
     (docs / "file.md").symlink_to(tmp_path / "out" / "far.md")
     # these links are not reported
-    (docs / "again.md").symlink_to(docs / "sub" / "dogs.md")
+    (docs / "sub" / "same.md").symlink_to(docs / "sub" / "dogs.md")
     (docs / "nowhere.md").symlink_to(tmp_path / "nowhere.md")
     (docs / "picture.png").symlink_to(tmp_path / "out" / "far.md")
-    ways = {(Path(link.link), Path(link.target)) for link in index.add(docs).outward}
+    (docs / "sub" / "loop").symlink_to(docs)
+    return docs
+
+
+def test_links_out_of_a_folder_are_reported_and_left_out(index: mw.Index, linked: Path, tmp_path: Path) -> None:
+    ways = {(Path(link.link), Path(link.target), link.followed) for link in index.add(linked).outward}
     real = Path(os.path.realpath(tmp_path)) / "out"
-    assert ways == {(docs / "folder", real / "in"), (docs / "file.md", real / "far.md")}
-    assert ids(index) >= {"docs/file.md", "docs/folder/deep.md"}
-    assert len(index.sync(docs, dry_run=True).outward) == 2
-    without = index.sync(docs, exclude=["folder", "file.md"])
-    assert without.outward == () and without.removed == 2
+    assert ways == {(linked / "folder", real / "in", False), (linked / "file.md", real / "far.md", False)}
+    assert ids(index) == ALL
+    assert len(index.sync(linked, dry_run=True).outward) == 2
+    assert index.sync(linked, exclude=["folder", "file.md"]).outward == ()
     # a link that is passed itself is followed without a report
-    assert index.add(docs / "folder", docs / "file.md").outward == ()
+    assert index.add(linked / "folder", linked / "file.md").outward == ()
+    assert ids(index) == ALL | {"docs/file.md", "out/in/deep.md"}
+
+
+def test_links_out_of_a_folder_are_followed_on_request(index: mw.Index, linked: Path) -> None:
+    report = index.add(linked, follow_links=True)
+    assert report.added == 2 and [link.followed for link in report.outward] == [True, True]
+    assert ids(index) == ALL | {"docs/file.md", "docs/folder/deep.md"}
+    assert index.add(linked, follow_links=True).gone == ()
+    assert index.sync(linked, follow_links=True).removed == 0
+    # without the option, the documents count as documents without files
+    assert index.add(linked).gone == ("docs/file.md", "docs/folder/deep.md")
+    assert index.sync(linked).removed == 2 and ids(index) == ALL
+
+
+@pytest.mark.parametrize("reads", ["here", "sandbox"])
+@pytest.mark.parametrize("replaced", ["cats.md", "sub"])
+def test_a_file_that_becomes_a_link_out_after_the_search_is_not_read(
+    docs: Path, tmp_path: Path, reads: str, replaced: str
+) -> None:
+    (tmp_path / "out" / "sub").mkdir(parents=True)
+    (tmp_path / "out" / "cats.md").write_text("A secret.\n")
+    (tmp_path / "out" / "sub" / "dogs.md").write_text("A secret.\n")
+    with closing(SandboxedReader(Limits())) as sandboxed:
+        reader = sandboxed.read if reads == "sandbox" else read_file
+        given = {entry.name: entry for entry in inputs_of([docs], tmp_path, reader=reader)}
+        (docs / replaced).rename(tmp_path / "before")
+        (docs / replaced).symlink_to(tmp_path / "out" / replaced)
+        wanted = "docs/sub/dogs.md" if replaced == "sub" else "docs/cats.md"
+        assert given[wanted].digest() == ""
+        with pytest.raises(mw.errors.ReadError, match="a link out of the folder"):
+            given[wanted].read()
+        assert "Birds" in given["docs/birds.txt"].read().document.text
 
 
 def test_patterns_select_the_files_of_a_folder(index: mw.Index, docs: Path) -> None:

@@ -223,6 +223,7 @@ class Index:
             sources: Paths, `Document`s, `File`s (read under another name), and documents of LangChain, LlamaIndex and Haystack.
             include: Patterns of files to read from folders, such as "*.md" or "2019/**/*.md".
             exclude: Patterns of files to skip in folders, such as "drafts/" or "*.log".
+            follow_links: Also follow links that lead out of a folder. A link that is a source itself is always followed.
             metadata: Metadata for all documents of the call. It replaces their own under the same keys. A change of metadata
                 alone embeds nothing.
             reread: Also read unchanged files again that an older version of mergewise read. `outdated` lists their documents.
@@ -255,7 +256,7 @@ class Index:
 
         def plan_of(inputs: Sequence[Input], search: FolderSearch, tell: Callable[[str], None]) -> IndexingPlan:
             planned = plan(inputs, self.store.reader(), tell)
-            gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
+            gone = lost_files(search, inputs, self.store.reader(), self._root) if search.folders else ()
             return replace(planned, lost=gone)
 
         report = self._update(sources, options, plan_of)
@@ -266,8 +267,8 @@ class Index:
         """Bring the index in step with folders: add new and changed files, and remove documents whose files are gone.
 
         Documents from elsewhere, and `Document`s that you made, stay. A moved file keeps its rows. A file that cannot be read
-        stays as it was indexed, and the report names it. A document whose file the patterns skip is removed. Removals are one
-        step with the last batch.
+        stays as it was indexed, and the report names it. A document whose file the patterns skip, or whose file is behind a link
+        out of the folder, is removed. Removals are one step with the last batch.
 
         Args:
             folders: Folders to compare with. The other options are those of `add`.
@@ -281,7 +282,7 @@ class Index:
         paths = [Path(os.path.normpath(folder)) for folder in folders]
 
         def plan_of(inputs: Sequence[Input], search: FolderSearch, tell: Callable[[str], None]) -> IndexingPlan:
-            return plan_sync(paths, inputs, self.store.reader(), self._root, tell, search.choice)
+            return plan_sync(paths, inputs, self.store.reader(), self._root, tell, search)
 
         return self._update(paths, options, plan_of)
 
@@ -300,7 +301,8 @@ class Index:
         from mergewise.readers.patterns import FileChoice
         from mergewise.readers.sandbox import reader_within
 
-        search = FolderSearch(FileChoice.of(options["include"], options["exclude"]), (self.store.directory,))
+        choice_of_files = FileChoice.of(options["include"], options["exclude"])
+        search = FolderSearch(choice_of_files, (self.store.directory,), options["follow_links"])
         metadata, limits = self._storable(options["metadata"]), options["limits"]
         when = cast(When, choice("embed", options["embed"], get_args(When)))
         executors = executors_of(options["workers"], options["ray"], options["gpus_per_worker"])

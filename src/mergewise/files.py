@@ -28,16 +28,18 @@ _LONGEST_TOML = 200_000
 _GROWN = 65_536
 
 
-def regular_bytes(path: Path, most: int, *, follow: bool = False) -> bytes:
+def regular_bytes(path: Path, most: int, *, follow: bool = False, within: Path | None = None) -> bytes:
     """Return the content of a regular file of up to `most` bytes. Links are only followed with `follow`, for links of the user.
 
-    Raises OSError for anything else, without waiting.
+    With `within`, a real path, links are only followed as far as that folder. Raises OSError for anything else, without waiting.
     """
     _check_regular(path, (path.stat() if follow else path.lstat()).st_mode)
     with os.fdopen(os.open(path, os.O_RDONLY | _BINARY | _NO_WAITING | (0 if follow else _NO_LINK)), "rb") as file:
         # the file may have been replaced since the check
         status = os.fstat(file.fileno())
         _check_regular(path, status.st_mode)
+        if within is not None:
+            _check_inside(path, within, status)
         # `read` reserves memory for all bytes it is asked for, so ask for those of the file
         size = status.st_size
         content = file.read(min(size, most) + 1)
@@ -53,6 +55,14 @@ def regular_bytes(path: Path, most: int, *, follow: bool = False) -> bytes:
 def _check_regular(path: Path, mode: int) -> None:
     if not S_ISREG(mode):
         raise OSError(errno.EINVAL, "a link, not a file" if S_ISLNK(mode) else "not a regular file", str(path))
+
+
+def _check_inside(path: Path, folder: Path, opened: os.stat_result) -> None:
+    """Raise OSError if the file that was opened by this path is outside the folder, also if a link was replaced meanwhile."""
+    real = os.path.realpath(path)
+    if not Path(real).is_relative_to(folder) or not os.path.samestat(os.lstat(real), opened):
+        # as openat2 reports an escape
+        raise OSError(errno.EXDEV, "a link out of the folder", str(path))
 
 
 def load_toml(path: Path, hint: str = "give a readable TOML file") -> dict[str, Any]:

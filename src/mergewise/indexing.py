@@ -41,6 +41,7 @@ class IndexingOptions(EmbeddingOptions, total=False):
     exclude: Annotated[
         Iterable[str], Default(()), "Pattern of files to skip in folders, such as 'drafts/' or '2019/**/*.md'"
     ]
+    follow_links: Annotated[bool, Default(False), "Follow links that lead out of a folder"]
     metadata: Annotated[
         Metadata | None, Default(None), "Metadata of all documents of this run, such as team=sales or year=2024"
     ]

@@ -50,7 +50,7 @@ class Input:
     `name` is the source of a file by its path, or the id of the document. `given` are names that an older mergewise may have used
     for the file. `metadata` replace the document's own values. `ocr_pages` is the number of pages without text that may be
     recognised. If it is higher than before, a file with unrecognised pages counts as changed. With `reread`, a file counts as
-    changed if an older version of the readers read it.
+    changed if an older version of the readers read it. Links of the file must not lead out of the folder `within`, a real path.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Input:
     metadata: Metadata = field(default_factory=dict, compare=False, repr=False)
     ocr_pages: int = 0
     reread: bool = False
+    within: Path | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_file(self) -> bool:
@@ -89,7 +90,7 @@ class Input:
         if isinstance(self.source, Document):
             return "" if _invalid_field(self.source) else _document_digest(self.source)
         try:
-            return self._digest_with_name(digest_of(file_bytes(self._path)))
+            return self._digest_with_name(digest_of(file_bytes(self._path, self.within)))
         except ReadError:
             return ""
 
@@ -131,7 +132,8 @@ class Input:
         else:
             named = self.source if isinstance(self.source, File) else None
             label = None if named is None else _label(named)
-            document, digest, textless = self.reader(self._path, id=self.name if doc_id is None else doc_id, name=label)
+            own_id = self.name if doc_id is None else doc_id
+            document, digest, textless = self.reader(self._path, id=own_id, name=label, within=self.within)
             digest = f"{self._digest_with_name(digest)}{_READ_BY}{VERSION}"
             if named is not None and named.title is not None:
                 document = replace(document, title=named.title)
@@ -222,6 +224,7 @@ def inputs_of(
         reread: Files that an older version of the readers read count as changed.
     """
     inputs: dict[str, Input] = {}
+    search = FolderSearch() if search is None else search
     paths: list[Path] = []
     # a MappingProxyType cannot be pickled for another process
     metadata = dict(metadata)
@@ -234,9 +237,12 @@ def inputs_of(
             inputs.setdefault(name, Input(name, source, metadata=metadata))
         else:
             paths.append(Path(os.path.normpath(source)))
+            within = None if search.follow_links or not paths[-1].is_dir() else real_path(paths[-1])
             for file in find_files(paths[-1:], search):
                 given = file_input(file, paths[-1], root)
-                given = replace(given, reader=reader, metadata=metadata, ocr_pages=ocr_pages, reread=reread)
+                given = replace(
+                    given, reader=reader, metadata=metadata, ocr_pages=ocr_pages, reread=reread, within=within
+                )
                 inputs.setdefault(given.name, given)
     return list(inputs.values())
 

@@ -160,6 +160,7 @@ def estimate(
     limits: Limits | None = None,
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
+    follow_links: bool = False,
     root: str | os.PathLike[str] | None = None,
     storage: Mapping[str, str] | None = None,
 ) -> Estimate:
@@ -172,6 +173,7 @@ def estimate(
         sources: Files, folders and documents, as `Index.add` takes them.
         include: Patterns of files to read from folders.
         exclude: Patterns of files to skip in folders.
+        follow_links: Also follow links that lead out of a folder.
         limits: Limits for reading risky formats.
 
     The other arguments are those of `open`.
@@ -208,7 +210,7 @@ def estimate(
         count_tokens, chat=with_kept_answers(model, kept if kept.exists() else None), prompts=_own_prompts(prompts)
     )
     with reader_within(limits) as read:
-        search = FolderSearch(FileChoice.of(include, exclude), (directory,))
+        search = FolderSearch(FileChoice.of(include, exclude), (directory,), follow_links)
         inputs = inputs_of(sources, root_of(place, root), search, read)
         return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, models)
 

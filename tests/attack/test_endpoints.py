@@ -27,6 +27,7 @@ from mergewise.models.scripted import usage_of
 from mergewise.redaction import masked, remember_key
 from mergewise.types import Message
 from tests.attack.support import LONG, linux_only, memory_mb
+from tests.models.http_endpoint import HTTPEndpoint, Reply
 from tests.support import until
 
 pytest.importorskip("openai")
@@ -35,6 +36,31 @@ PATIENCE = 2.0 if LONG else 0.5  # seconds
 KEY = "sk-proj/Ab+12 34=z"
 QUESTION = [Message("user", "What do cats eat?")]
 Sends = Callable[[socket.socket, Event], None]
+
+
+def test_further_choices_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records of the SDK took 7 seconds for 100,000 choices."""
+    import openai
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a record of the SDK")
+
+    monkeypatch.setattr(openai.BaseModel, "construct", refuse)
+    said = {"role": "assistant", "content": "fish"}
+    whole = {"choices": [{"message": said, "finish_reason": "stop"}] + [{"message": said}] * 100_000}
+    pieces = {"choices": [{"delta": said, "finish_reason": "stop"}] + [{"delta": said}] * 100_000}
+    stream = b"data: " + json.dumps(pieces).encode() + b"\n\ndata: [DONE]\n\n"
+
+    def reply(request: dict[str, Any]) -> Reply:
+        return (200, stream, {"Content-Type": "text/event-stream"}) if request.get("stream") else (200, whole, {})
+
+    async def read(chat: OpenAIChat) -> list[Any]:
+        return [piece async for piece in chat.stream(QUESTION)]
+
+    with HTTPEndpoint(reply) as endpoint:
+        chat = OpenAIChat("m", base_url=endpoint.url, retries=0)
+        assert run(chat.complete(QUESTION)).text == "fish"
+        assert run(read(chat))[0] == "fish"
 
 
 class Endpoint:

@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from zipfile import ZipFile, ZipInfo
 
 import pytest
 
@@ -16,8 +18,11 @@ from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
 from mergewise.readers import SUFFIXES, ReadFile, sandbox
 from mergewise.readers.sandbox import Limits, SandboxedReader, reader_within
+from tests.attack import shapes
 from tests.attack.shapes import SHAPES
 from tests.attack.support import LONG
+from tests.readers.documents import with_changed_parts
+from tests.readers.test_read_epub import CHAPTERS, book
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
 
@@ -160,10 +165,10 @@ def hook_reader(patch: pytest.MonkeyPatch, before: Hook, after: Hook = lambda pa
     """Call `before` and `after` with the path around the reading of each file."""
     read_file = readers.read_file
 
-    def read(path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
+    def read(path: Path, **options: Any) -> ReadFile:
         before(path)
         try:
-            return read_file(path, id=id, name=name)
+            return read_file(path, **options)
         finally:
             after(path)
 
@@ -211,11 +216,11 @@ def test_file_replaced_by_a_pipe(docs: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A reader that opened the pipe would wait forever for a writer."""
     path = docs / "b.md"
 
-    def swap(asked: Path, most: int, *, follow: bool) -> bytes:
+    def swap(asked: Path, most: int, **options: Any) -> bytes:
         if asked == path and path.is_file():
             path.unlink()
             os.mkfifo(path)
-        return regular_bytes(asked, most, follow=follow)
+        return regular_bytes(asked, most, **options)
 
     monkeypatch.setattr(readers, "regular_bytes", swap)
     with pytest.raises(ReadError, match="not a regular file"):
@@ -233,3 +238,61 @@ def test_folder_renamed_during_sync(docs: Path, monkeypatch: pytest.MonkeyPatch)
     assert {failure.reason for failure in report.failed} == {"no such file"}
     away.rename(docs)
     assert index.sync(docs).added == 2 and index.check() == []
+
+
+# the same declaration, in forms that a search for its bytes does not find
+DECLARED: dict[str, Callable[[str, str], bytes]] = {
+    "plain": lambda entity, xml: (entity + xml).encode(),
+    "utf-16": lambda entity, xml: f'<?xml version="1.0" encoding="UTF-16"?>{entity}{xml}'.encode("utf-16"),
+    "utf-7": lambda entity, xml: (
+        f'<?xml version="1.0" encoding="UTF-7"?>{entity.replace("<!", "+ADwAIQ-")}{xml}'.encode()
+    ),
+    "late": lambda entity, xml: f"<!--{'x' * 70_000}-->{entity}{xml}".encode(),
+}
+TEXTS = {
+    "docx": shapes.docx(shapes.paragraph("HERE owls")),
+    "odt": shapes.odt("<text:p>HERE owls</text:p>"),
+    "xlsx": shapes.xlsx('<row r="1"><c r="A1" t="inlineStr"><is><t>HERE owls</t></is></c></row>'),
+    "pptx": shapes.pptx(shapes.shape_of("<a:p><a:r><a:t>HERE owls</a:t></a:r></a:p>")),
+    "epub": book({**CHAPTERS, "OEBPS/Text/one.xhtml": "<html><body><p>HERE owls</p></body></html>"}),
+    "nxml": b"<article><body><p>HERE owls</p></body></article>",
+}
+
+
+@pytest.mark.parametrize("form", DECLARED)
+@pytest.mark.parametrize("kind", TEXTS)
+def test_an_entity_of_a_file_is_never_read(tmp_path: Path, kind: str, form: str) -> None:
+    (tmp_path / "secret.txt").write_text("A canary.")
+    entity = f'<!DOCTYPE r [<!ENTITY x SYSTEM "{(tmp_path / "secret.txt").as_uri()}">]>'
+
+    def declare(_: str, content: bytes) -> bytes:
+        xml = content.partition(b"?>")[2] if content.startswith(b"<?xml") else content
+        return DECLARED[form](entity, xml.decode().replace("HERE", "&x;")) if b"HERE" in content else content
+
+    content = TEXTS[kind]
+    path = tmp_path / f"a.{kind}"
+    path.write_bytes(declare("", content) if kind == "nxml" else with_changed_parts(content, declare))
+    try:
+        document = readers.read_file(path).document
+    except ReadError:
+        return
+    assert "canary" not in f"{document.title}{document.text}{document.metadata}"
+
+
+@pytest.mark.parametrize(
+    "target", ["../../secret.xhtml", "{folder}/secret.xhtml", "file://{folder}/secret.xhtml", "link"]
+)
+def test_a_book_has_no_path_out_of_its_archive(tmp_path: Path, target: str) -> None:
+    (tmp_path / "secret.xhtml").write_text("<html><body><p>A canary.</p></body></html>")
+    href = target.format(folder=tmp_path)
+    content = with_changed_parts(
+        TEXTS["epub"],
+        lambda name, data: data.replace(b"Text/one.xhtml", href.encode()) if name.endswith("opf") else data,
+    )
+    path = tmp_path / "book.epub"
+    path.write_bytes(content)
+    with ZipFile(path, "a") as archive:
+        link = ZipInfo("OEBPS/link")
+        link.create_system, link.external_attr = 3, 0o120777 << 16
+        archive.writestr(link, str(tmp_path / "secret.xhtml"))
+    assert "canary" not in readers.read_file(path).document.text

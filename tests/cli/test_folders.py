@@ -16,6 +16,7 @@ from tests.support import until
 from typer.testing import CliRunner, Result
 
 import mergewise as mw
+from mergewise.cli.configuration import harmless, read_configuration
 from mergewise.cli.main import app
 from mergewise.cli.manage import one_round
 from mergewise.errors import UsageError, install_command
@@ -145,15 +146,26 @@ def test_report_lists_missing_files_links_and_patterns(home: Path) -> None:
     (home / "docs" / "link.md").symlink_to(home / "out.md")
     (home / "docs" / "sub" / "dogs.md").unlink()
     output = run("index", "docs", "--exclude", "*.txt", "--exclude", "docs/pict*").stdout
-    assert f"link out of the folder, followed: docs/link.md -> {os.path.realpath(home / 'out.md')}" in output
+    way = f"docs/link.md -> {os.path.realpath(home / 'out.md')}"
+    assert f"link out of the folder, left out: {way}\n  add `--follow-links` to read them" in output
+    output = run("index", "docs", "--exclude", "*.txt", "--exclude", "docs/pict*", "--follow-links").stdout
+    assert f"link out of the folder, followed: {way}" in output
     assert "no longer there, but in the index: docs/sub/dogs.md" in output and "--sync" in output
     assert "left out by patterns: 1 files and folders" in output and "left out: 1 .png" not in output
     assert "1 added, 0 replaced, 1 unchanged, 1 without files, 0 failed; 3 documents" in output
     report = json.loads(run("index", "docs", "--json").stdout)
-    assert report["gone"] == ["docs/sub/dogs.md"] and report["excluded"] == 0
+    assert report["gone"] == ["docs/sub/dogs.md", "docs/link.md"] and report["excluded"] == 0
     assert [link["link"] for link in report["outward"]] == ["docs/link.md"]
     done = run("index", "docs", "--sync", "--include", "cats.md").stdout
     assert "removed: docs/link.md" in done and "removed: docs/sub/dogs.md" in done and "2 removed" in done
+
+
+def test_only_the_user_allows_links_out_of_a_folder(tmp_path: Path) -> None:
+    options = {"follow_links": True, "include": ["*.md"]}
+    assert harmless(options, tmp_path) == {"include": ["*.md"]}
+    own = tmp_path / "mergewise.toml"
+    own.write_text("[index]\nfollow-links = true\n")
+    assert read_configuration(own, {"index": {"follow_links": False}}) == {"index": {"follow_links": True}}
 
 
 def test_many_missing_files_are_counted(home: Path) -> None:

@@ -101,6 +101,16 @@ def test_quotations_omit_mark_up_and_citations_keep_it() -> None:
     assert found.citations[0].text == text
 
 
+def test_marks_of_a_document_are_escaped() -> None:
+    prose = "The default timeout is five seconds [1], as in the standard [12]. See [1984]. Set:"
+    text = f"# Timeouts [1]\n\n{prose}\n\n    limits[1] = 5\n"
+    found = ask("What is the default timeout in seconds?", document=Document(id="d", title="", text=text))
+    assert r"five seconds \[1], as in the standard \[12]. See [1984]." in found.text
+    assert found.text.endswith("” [1]") and "    limits[1] = 5" in found.text
+    cited = found.citations[0]
+    assert "seconds [1], as" in cited.text and text[cited.span.start : cited.span.end] == cited.text
+
+
 def test_an_unlikely_answer_shows_the_nearest_places() -> None:
     for embedder in (None, HashEmbedder()):
         found = ask("Who painted the ceiling of the Sistine Chapel?", embedder)

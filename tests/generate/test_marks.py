@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.generate.marks import MarkFilter, MarkReader, marked_texts, without_unknown
+from mergewise.generate.marks import MarkFilter, MarkReader, escape_marks, marked_texts, without_unknown
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,42 @@ def test_a_year_that_is_the_number_of_a_source_is_a_mark() -> None:
     assert [piece.numbers for piece in marked_texts("So [1500].", range(1, 1600)) if piece.numbers] == [(1500,)]
 
 
+@given(
+    st.lists(
+        st.sampled_from(
+            ["Oaks ", "[1]", "[2, 3]", "[", "]", "1", "\\", "\\\\", " ", "【", "】", "［７］", "[1984]", "[0]"]
+        )
+    )
+)
+def test_escaped_marks_are_text(parts: list[str]) -> None:
+    text = "".join(parts)
+    escaped = escape_marks(text)
+    assert not [piece for piece in marked_texts(escaped, range(1, 1000)) if piece.numbers]
+    assert escape_marks(escaped) == escaped and len(escaped) <= len(text) + text.count("[") + text.count(
+        "【"
+    ) + text.count("［")
+
+
+@pytest.mark.parametrize("text", ["In [1984].", "items[0]", "[x]", "[1.5]", "[", "1]", "\\[3]"])
+def test_other_brackets_are_not_escaped(text: str) -> None:
+    assert escape_marks(text) == text
+
+
+def test_marks_of_a_source_are_text() -> None:
+    sources = ["Oaks live for\nlong [2], says Smith [7].", "Elms die."]
+    text = "Oaks live for long [2], says Smith [7] [1]. Elms die [2]. Long [2]."
+    assert without_unknown(text, {1, 2}) == (text.replace(" [7]", ""), 1)
+    pieces = marked_texts(text, {1, 2}, sources)
+    assert "".join(piece.text for piece in pieces) == (
+        r"Oaks live for long \[2], says Smith \[7] [1]. Elms die [2]. Long [2]."
+    )
+    assert [piece.numbers for piece in pieces if piece.numbers] == [(1,), (2,), (2,)]
+    for size in range(1, 9):
+        reader = MarkReader({1, 2}, sources)
+        shown = [piece for at in range(0, len(text), size) for piece in reader.add(text[at : at + size])]
+        assert "".join(p.text for p in [*shown, *reader.end()]) == "".join(p.text for p in pieces)
+
+
 def test_marks_in_unclosed_brackets_are_read() -> None:
     """Unclosed brackets stay, and closed brackets inside are marks."""
     assert without_unknown("A [98 [99] x] [1 [2] y", {1, 2}) == ("A [98 x] [1 [2] y", 1)
@@ -54,7 +90,7 @@ def test_marks_in_unclosed_brackets_are_read() -> None:
 answers = st.lists(
     st.sampled_from(
         ["Oaks", " live", " ", "[1]", "[2]", "[9]", "[1, 9]", "[", "]", "1", ",", "`", "```", "\n", "x[0]", ".", "-", "[1-3]",
-         "【", "】"]
+         "【", "】", "\\"]
     ),
     max_size=25,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from mergewise.readers import ReadFile, read_file
 from mergewise.types import Document
 
 
-def read_hostile(path: Path, *, id: str | None = None) -> ReadFile:
+def read_hostile(path: Path, *, id: str | None = None, within: Path | None = None) -> ReadFile:
     if path.stem == "kills":
         os.kill(os.getpid(), signal.SIGSEGV)
     if path.stem == "leaves":
@@ -31,4 +31,6 @@ def read_hostile(path: Path, *, id: str | None = None) -> ReadFile:
         os.close(1)
         raise SystemExit(0)
     document, digest, _ = read_file(path, id=id)
+    if path.stem == "environment":
+        return ReadFile(Document("names", "\n".join(sorted(os.environ))), digest)
     return ReadFile(Document(f"{os.getpid()}", document.text), digest)

@@ -47,6 +47,22 @@ def test_one_process_reads_file_after_file(hostile: SandboxedReader, tmp_path: P
     assert len(ids) == 1 and ids != {str(os.getpid())}
 
 
+def test_the_process_gets_no_keys(hostile: SandboxedReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = {"HOME", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTHONHASHSEED", "TMPDIR"}
+    secret = {
+        "OPENAI_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "MERGEWISE_CANARY",
+        "HTTPS_PROXY",
+        "LOCAL_KEY",
+        "PYTHON_KEYRING_KEY",
+    }
+    for name in needed | secret:
+        monkeypatch.setenv(name, "1")
+    names = set(hostile.read(file(tmp_path, "environment")).document.text.split())
+    assert names >= needed | {"PATH", "PYTHONPATH"} and not names & secret
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

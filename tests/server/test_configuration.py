@@ -41,6 +41,7 @@ spec = "st:big"
 
 [collections.man-ual]
 folders = ["docs", "/srv/docs"]
+follow_links = true
 strategies = ["weave"]
 defaults = { budget = 500 }
 embedder = "big"
@@ -66,6 +67,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
     assert (config.port, config.workers, config.watch, config.host) == (9000, 2, True, "127.0.0.1")
     assert config.tls_certificate == tmp_path / "c.pem" and config.tls_key == Path("/k.pem")
     assert config.collections["man-ual"].folders == (tmp_path / "docs", Path("/srv/docs"))
+    assert config.collections["man-ual"].follow_links
     assert config.collections["man-ual"].defaults == {"budget": 500}
     assert config.profiles["quick"].defaults == {"budget": "auto", "rounds": 2}
     assert (config.limits.k, config.limits.context_seconds, config.limits.candidates) == (100, 2.0, 2000)

@@ -48,7 +48,10 @@ def test_other_directories_are_server_data(here: Path) -> None:
 
 def test_a_path_with_the_suffix_of_an_index_is_an_index(here: Path) -> None:
     (own,) = served_place(Path("birds.index"), [Path("docs")]).collections.values()
-    assert own.path == here / "birds.index" and own.folders == (here / "docs",)
+    assert own.path == here / "birds.index" and own.folders == (here / "docs",) and not own.follow_links
+    for named in (None, Path("data")):
+        (own,) = served_place(named, [Path("docs")], follow_links=True).collections.values()
+        assert own.follow_links
     with pytest.raises(UsageError, match=r"index not found: birds\.index"):
         served_place(Path("birds.index"))
 

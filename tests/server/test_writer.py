@@ -155,6 +155,21 @@ def test_on_conflict_applies_to_jobs_that_run_together(bench: Bench) -> None:
     assert x.status == "indexed" and x.indexed_at and bench.index().document("x").text == CATS.decode()
 
 
+@pytest.mark.parametrize("follows", [False, True])
+def test_links_out_of_a_folder_are_followed_by_configuration(
+    make: Callable[..., Bench], tmp_path: Path, follows: bool
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "d.md").write_text("# Deer\n\nDeer run.\n")
+    (tmp_path / "secret.md").write_text("A secret.\n")
+    (docs / "link.md").symlink_to(tmp_path / "secret.md")
+    bench = make(folders=(docs,), follow_links=follows)
+    synced = bench.run("sync")
+    assert synced.report is not None and synced.report["added"] == 1 + follows
+    assert [link["followed"] for link in synced.report["outward"]] == [follows]
+
+
 def test_the_other_kinds(make: Callable[..., Bench], tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()

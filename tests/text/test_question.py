@@ -1,7 +1,12 @@
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.text import question as questions
 from mergewise.text.question import answer_type, needs_previous, offers, question_type, telling_words
 
 
@@ -22,6 +27,30 @@ from mergewise.text.question import answer_type, needs_previous, offers, questio
 )
 def test_kinds_of_questions(question: str, kind: str, wanted: str | None) -> None:
     assert (question_type(question), answer_type(question)) == (kind, wanted)
+
+
+PARTS = "which who or than both same first earlier more and when x y, \n difference Both between".split(" ")
+# the rule as one expression, whose time is quadratic in the parts of a question
+COMPARISON = re.compile(
+    r"\b(?:which|who|what|whose)\b.*\b(?:or|than)\b|\b(?:both|same|either|neither|earlier|later|older|younger|more|less|"
+    r"larger|smaller|bigger|taller|longer|first|difference|differ|compare)\b.*\b(?:and|or|than|between)\b|"
+    r"\b(?:and|or)\b.*\b(?:both|same|either|more|older|younger|larger|longer|first)\b",
+    re.IGNORECASE,
+)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=9).map(" ".join))
+def test_a_comparison_has_two_words_in_order_on_a_line(question: str) -> None:
+    assert (question_type(question) == "comparison") == bool(COMPARISON.search(question))
+
+
+def test_no_pattern_scans_the_rest_of_a_question() -> None:
+    """A pattern with a wildcard between two words takes quadratic time for a question with many of the first words."""
+    values: list[object] = []
+    for value in vars(questions).values():
+        values += [*value.values()] if isinstance(value, dict) else [value]
+    patterns = [value.pattern for value in values if isinstance(value, re.Pattern)]
+    assert len(patterns) > 5 and not [pattern for pattern in patterns if ".*" in pattern]
 
 
 def test_sentences_offer_the_wanted_type() -> None:

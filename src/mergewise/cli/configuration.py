@@ -51,6 +51,7 @@ _UNSAFE = {
     "docs",
     "file",
     "fit",
+    "follow_links",
     "host",
     "html",
     "labels_dir",

@@ -116,6 +116,7 @@ def index(
             limits=limits,
             include=include,
             exclude=exclude,
+            follow_links=given["follow_links"],
         )
         say_cost(cost, price_in, price_out, as_json=as_json and dry_run and not sync)
         if dry_run and not sync:
@@ -123,7 +124,13 @@ def index(
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
         dry = opened.sync(
-            *paths, include=include, exclude=exclude, metadata=metadata, reread=given["reread"], dry_run=True
+            *paths,
+            include=include,
+            exclude=exclude,
+            follow_links=given["follow_links"],
+            metadata=metadata,
+            reread=given["reread"],
+            dry_run=True,
         )
         say_report(dry, len(opened), opened.store.place, as_json, dry_run=True)
         return
@@ -279,8 +286,11 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     _say_duplicates(report.duplicates)
     removed = [f"removed: {change.id}" for change in report.changes if change.action == "removed" and not dry_run]
     _say_some(removed, "removed")
-    links = [f"link out of the folder, followed: {link.link} -> {link.target}" for link in report.outward]
-    _say_some(links, "such links", hint="add `--exclude PATH` to leave out unwanted files")
+    for followed in (True, False):
+        what = "followed" if followed else "left out"
+        links = [f"{link.link} -> {link.target}" for link in report.outward if link.followed == followed]
+        remedy = "add `--exclude PATH` to leave out unwanted files" if followed else "add `--follow-links` to read them"
+        _say_some([f"link out of the folder, {what}: {link}" for link in links], f"links {what}", hint=remedy)
     pages = [f"no text on {_page_list(one.pages)} (a scan?): {one.source}" for one in report.textless]
     _say_some(
         pages,

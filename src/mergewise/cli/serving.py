@@ -51,6 +51,9 @@ def serve(
         list[Path] | None,
         typer.Option("--docs", metavar="DIR", help="Folder to index, serve and watch; may be repeated."),
     ] = None,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Follow links that lead out of the folders of --docs.")
+    ] = False,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[
         int | None, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free port.", show_default="8077")
@@ -90,7 +93,7 @@ def serve(
     from mergewise.server.logs import log_as_json
     from mergewise.server.supervisor import Supervisor, saved_token, token_file
 
-    place = _place(data, docs or [])
+    place = _place(data, docs or [], follow_links)
     settings = server_config(
         place, config, chat or (), embedder, host=host, port=port, workers=workers, needs_token=auth
     )
@@ -180,13 +183,13 @@ def _named_chat(spec: str) -> tuple[str, str]:
     return (name, rest) if equals and ":" not in name else (spec.partition(":")[2] or spec, spec)
 
 
-def _place(data: Path | None, docs: list[Path]) -> ServedPlace:
+def _place(data: Path | None, docs: list[Path], follow_links: bool = False) -> ServedPlace:
     from mergewise.server.configuration import check_directory
     from mergewise.server.targets import served_place
 
     for path in (*docs, *([] if data is None else [data])):
         check_directory("served path", path)
-    return served_place(None if data is None else options.in_this_folder(data), docs)
+    return served_place(None if data is None else options.in_this_folder(data), docs, follow_links)
 
 
 def _state(data: Path | None) -> State:

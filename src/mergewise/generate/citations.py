@@ -74,7 +74,7 @@ class Cited:
 def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cited:
     """Resolve the marks of an answer. Citations follow the order of the marks, and each sentence of a source appears once."""
     by_number = {source.number: source for source in sources}
-    pieces = marked_texts(text, by_number.keys())
+    pieces = marked_texts(text, by_number.keys(), texts_of(sources))
     locator = Locator(document)
     aligners = cache(lambda n: Aligner([s for span, part in by_number[n].parts for s in sentences_at(part, span)]))
     claims = Claims(sources)
@@ -87,6 +87,11 @@ def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cite
     kept = "".join(piece.text for piece in pieces)
     removed = sum(piece.removed for piece in pieces)
     return Cited(kept, tuple(citations.values()), removed, tuple(statements), _refuses(statements, claims))
+
+
+def texts_of(sources: Sequence[Source]) -> list[str]:
+    """Return the texts of the sources."""
+    return [part for source in sources for _, part in source.parts]
 
 
 def _refuses(statements: Sequence[Statement], claims: Claims) -> bool:

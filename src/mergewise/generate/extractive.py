@@ -14,6 +14,7 @@ from itertools import islice, pairwise
 from math import exp, log
 
 from mergewise.generate.confidence import FOUND_FROM, MOST_MARGIN, SURE_FROM, Signals
+from mergewise.generate.marks import escape_marks
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import NOT_FOUND
 from mergewise.generate.quotable_texts import QuotableTexts
@@ -243,7 +244,7 @@ def _quotation_text(quotation: Quotation, question: str, texts: QuotableTexts) -
         part, gap = texts.laid_out(span), " …" if texts.leave_something_out(last, span) else ""
         quoted += gap + ("\n" if "\n" in quoted + part or part.startswith(("|", MARGIN)) else " ") + part
     first = quotation.citations[0]
-    heading = first.headings[-1] if first.headings and _adds(first.headings[-1], quoted, question) else ""
+    heading = escape_marks(first.headings[-1]) if first.headings and _adds(first.headings[-1], quoted, question) else ""
     return f"{heading}{': ' if heading else ''}“{quoted}” [{quotation.best.number}]"
 
 

@@ -3,6 +3,8 @@
 - A mark has one number, a list or a range: [3], [1, 2], [1-3]. It may be nested in more brackets, and use full-width brackets
   and digits. It is written back as one bracket per valid number.
 - Numbers without a source are removed and counted. The invalid part of a range counts once.
+- A mark that a document contains itself is text: `escape_marks` writes a backslash before it, as Markdown does. In a model's
+  text, a mark counts as the document's own if a source has it after the same words.
 - Code between backticks is unchanged, and so are years and dates that are not the number of a source: [1984], [1914-1918],
   [2024-05-01].
 
@@ -13,14 +15,14 @@ next pieces only when they decide its meaning.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 _OPENING, _CLOSING = "[【［", "]】］"
 _BRACKETS = re.escape(_OPENING + _CLOSING)
 _DASH = "‐‑–—−-"
-# the possible start of code or of a mark
-_NEXT = re.compile(rf"[`{re.escape(_OPENING)}]")
+# the possible start of code or of a mark, or a backslash and the character that it escapes
+_NEXT = re.compile(rf"\\[\\{re.escape(_OPENING)}]|[`{re.escape(_OPENING)}]")
 # a bracket, or a character that no mark contains
 _STEP = re.compile(rf"[{_BRACKETS}]|[^\d\s,;、，；{_DASH}]")
 _CODE_END = re.compile(r"[`\n]")
@@ -28,6 +30,13 @@ _FENCE = "```"
 _ITEM = re.compile(rf"(?P<sign>[{_DASH}])?(?P<first>\d+)(?:\s*[{_DASH}]\s*(?P<last>\d+))?")
 _YEAR = r"(?:1[4-9]|20)[0-9][0-9](?:-[0-9][0-9]){0,2}"
 _YEARS = re.compile(rf"\s*{_YEAR}(?:\s*[,;–—-]\s*{_YEAR})*\s*")
+_OWN = re.compile(
+    rf"(?<!\\)(?P<escapes>(?:\\\\)*)"
+    rf"(?=[{re.escape(_OPENING)}](?!{_YEARS.pattern}[{re.escape(_CLOSING)}]|0[{re.escape(_CLOSING)}])"
+    rf"[\s,;、，；{_DASH}]*\d[\d\s,;、，；{_DASH}]*[{re.escape(_CLOSING)}])"
+)
+# characters before a mark that a source must have too, and the fewest of them
+_BEFORE, _FEWEST = 24, 8
 _DIGITS = 9
 """Maximum digits of a valid number."""
 
@@ -44,8 +53,11 @@ class MarkedText:
 class MarkReader:
     """Reader of a text that arrives in pieces. It holds back text that may become a mark or code until that is decided."""
 
-    def __init__(self, known: Collection[int]) -> None:
+    def __init__(self, known: Collection[int], sources: Iterable[str] = ()) -> None:
         self._known = frozenset(known)
+        self._sources = [_plain_words(source) for source in sources]
+        # the last words that were shown
+        self._before = ""
         self._held: list[str] = []
         # returns True if more text does not decide the meaning of the held text
         self._open: Callable[[str], bool] | None = None
@@ -72,7 +84,10 @@ class MarkReader:
         while at < len(text):
             if self._fenced:
                 at = self._in_fence(text, at, last)
-            elif match := _NEXT.search(text, at):
+            elif (match := _NEXT.search(text, at)) and match[0][0] == "\\":
+                self._show(text[at : match.end()])
+                at = match.end()
+            elif match:
                 read = self._code if match[0] == "`" else self._mark
                 at = read(text, at, match.start(), last)
             else:
@@ -80,7 +95,12 @@ class MarkReader:
 
     def _show(self, text: str) -> None:
         if text:
-            self._out.append(MarkedText(text))
+            self._add(MarkedText(text))
+
+    def _add(self, piece: MarkedText) -> None:
+        self._out.append(piece)
+        if self._sources:
+            self._before = (self._before + piece.text)[-2 * _BEFORE :]
 
     def _hold(self, text: str, still_open: Callable[[str], bool] | None) -> None:
         if text:
@@ -89,6 +109,10 @@ class MarkReader:
     def _plain(self, text: str, at: int, last: bool) -> int:
         """Read text without marks. Spaces at its end are held back, because an invalid mark is removed with them."""
         end = len(text) if last else _before_spaces(text, at, len(text))
+        if not last and text.endswith("\\"):
+            self._show(text[at:-1])
+            self._hold("\\", None)
+            return len(text)
         self._show(text[at:end])
         self._hold(text[end:], lambda more: not more.strip(" \t"))
         return len(text)
@@ -132,7 +156,7 @@ class MarkReader:
                 self._read_unclosed(text[spaces : step.start()])
                 return step.start()
             if depth == 0:
-                self._out.append(self._group(text[spaces:opening], text[opening : step.end()]))
+                self._add(self._group(text[spaces:opening], text[opening : step.end()]))
                 return step.end()
         if last:
             self._read_unclosed(text[spaces:])
@@ -146,11 +170,13 @@ class MarkReader:
         for start, end in _closed_brackets(run):
             spaces = _before_spaces(run, at, start)
             self._show(run[at:spaces])
-            self._out.append(self._group(run[spaces:start], run[start:end]))
+            self._add(self._group(run[spaces:start], run[start:end]))
             at = end
         self._show(run[at:])
 
     def _group(self, spaces: str, group: str) -> MarkedText:
+        if self._is_of_source(spaces + group):
+            return MarkedText(spaces + escape_marks(group))
         items = list(_ITEM.finditer(group))
         named: dict[int, None] = {}
         removed = 0
@@ -162,6 +188,12 @@ class MarkReader:
             return MarkedText(spaces + group)
         return MarkedText(spaces * bool(named) + "".join(f"[{n}]" for n in named), tuple(named), removed)
 
+    def _is_of_source(self, mark: str) -> bool:
+        """Return whether a source has this mark after the same words."""
+        before = _plain_words(self._before)[-_BEFORE:]
+        copied = _plain_words(before + mark)
+        return len(before) >= _FEWEST and any(copied in source for source in self._sources)
+
     def _sources_named(self, item: re.Match[str]) -> tuple[list[int], bool]:
         """Return the sources of a number or range, and True if it also has numbers without a source."""
         if item["sign"] or max(len(item["first"]), len(item["last"] or "")) > _DIGITS:
@@ -171,6 +203,11 @@ class MarkReader:
         if first < last:
             named = sorted(n for n in self._known if first <= n <= last)
         return named, len(named) <= last - first or first > last
+
+
+def _plain_words(text: str) -> str:
+    """Return the text on one line and without escapes."""
+    return " ".join(text.replace("\\", "").split())
 
 
 def _still_open(depth: int) -> Callable[[str], bool]:
@@ -210,9 +247,14 @@ def _before_spaces(text: str, start: int, end: int) -> int:
     return start + len(text[start:end].rstrip(" \t"))
 
 
-def marked_texts(text: str, known: Collection[int]) -> list[MarkedText]:
-    """Split a complete text into pieces of text and marks."""
-    reader = MarkReader(known)
+def escape_marks(text: str) -> str:
+    """Write a backslash before each bracket of a document that reads like a mark, so that it is shown as text."""
+    return _OWN.sub(r"\g<escapes>\\", text)
+
+
+def marked_texts(text: str, known: Collection[int], sources: Iterable[str] = ()) -> list[MarkedText]:
+    """Split a complete text into pieces of text and marks. `sources` are the texts that it may quote."""
+    reader = MarkReader(known, sources)
     return [*reader.add(text), *reader.end()]
 
 
@@ -225,8 +267,8 @@ def without_unknown(text: str, known: Collection[int]) -> tuple[str, int]:
 class MarkFilter:
     """`without_unknown` for a text that arrives in pieces. It also strips white space at both ends."""
 
-    def __init__(self, known: Collection[int], show: Callable[[str], None]) -> None:
-        self._reader = MarkReader(known)
+    def __init__(self, known: Collection[int], show: Callable[[str], None], sources: Iterable[str] = ()) -> None:
+        self._reader = MarkReader(known, sources)
         self._show = show
         self._begun = False
         # white space is shown when more text follows

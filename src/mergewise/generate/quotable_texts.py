@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import cache
 
 from mergewise.generate.citations import Locator
+from mergewise.generate.marks import escape_marks
 from mergewise.generate.sources import DocumentLookup
-from mergewise.text.light import code_in, cuts_code, laid_out
+from mergewise.text.light import code_by_margin, code_in, cuts_code, laid_out
 from mergewise.text.markup import readable, says_something
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span
@@ -79,7 +80,7 @@ class QuotableTexts:
         start = span.start if text[line : span.start].strip() else line
         code = self._code(span.doc_id)
         inside = [(a - start, b - start) for a, b in code if a < span.end and b > start]
-        shown = laid_out(text[start : span.end], inside)
+        shown = _with_escaped_marks(laid_out(text[start : span.end], inside))
         before = "…\n" if cuts_code(text, code, span.start) else ""
         return before + shown + ("\n…" if cuts_code(text, code, span.end) else "")
 
@@ -89,3 +90,12 @@ class QuotableTexts:
 
     def _code(self, doc_id: str) -> tuple[Part, ...]:
         return code_in(self._whole(doc_id))
+
+
+def _with_escaped_marks(shown: str) -> str:
+    """Escape the marks of a text that is laid out, except in lines of code."""
+    at, pieces = 0, []
+    for start, end in code_by_margin(shown):
+        pieces += [escape_marks(shown[at:start]), shown[start:end]]
+        at = end
+    return "".join([*pieces, escape_marks(shown[at:])])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 from operator import add
 
 from mergewise.errors import ModelError
 from mergewise.generate import prompts
-from mergewise.generate.citations import cite
+from mergewise.generate.citations import cite, texts_of
 from mergewise.generate.marks import MarkFilter
 from mergewise.generate.mode import Request, Show
 from mergewise.generate.notes import Notes
@@ -102,7 +102,7 @@ class AnswerWriter:
         """Make the last call, and return the answer. Its marks become citations of the `sources` and `notes`."""
         notes = notes or Notes()
         citable = [*sources, *notes.sources]
-        reply = await self._last(messages, frozenset(source.number for source in citable))
+        reply = await self._last(messages, citable)
         cited = cite(reply.text.strip(), citable, self.document)
         text = cited.text.strip()
         if not text:
@@ -135,11 +135,11 @@ class AnswerWriter:
         own = [f"{name} {digest}" for name, digest in self.prompts.digests().items() if name in prompts.TEMPLATES]
         return [Step("prompts", f"your own: {', '.join(own)}")] if own else []
 
-    async def _last(self, messages: Sequence[Message], numbers: Collection[int]) -> Reply:
+    async def _last(self, messages: Sequence[Message], sources: Sequence[Source]) -> Reply:
         """Make the last call and show the pieces of its reply, if streaming. A mark is shown once its source is known."""
         if self._shown is None:
             return await self._complete(messages)
-        shown = MarkFilter(numbers, self._shown.add)
+        shown = MarkFilter([source.number for source in sources], self._shown.add, texts_of(sources))
         reply = Reply("", Usage())
         async for piece in self.chat.stream(messages, max_tokens=self.limit):
             if isinstance(piece, Reply):

@@ -16,6 +16,7 @@ So results are complete and in order, even if workers die.
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import subprocess
 import warnings
@@ -276,12 +277,12 @@ class _WorkerProcess:
 
     def __init__(self, threads: int) -> None:
         self.name, self.pid = "worker", 0
-        self._env = {**NO_MORE_THREADS, "OMP_NUM_THREADS": str(threads)}
+        self._environment = {**os.environ, **NO_MORE_THREADS, "OMP_NUM_THREADS": str(threads)}
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
         self._process = start_sandbox(
-            worker.__name__, *map(str, log_levels()), stderr=None, env=self._env, own_group=True
+            worker.__name__, *map(str, log_levels()), stderr=None, environment=self._environment, own_group=True
         )
         self.pid = self._process.pid
         self.name = f"worker {self.pid}"

@@ -12,6 +12,7 @@ from typing import TypeVar
 from mergewise.errors import ReadError, UsageError
 from mergewise.inputs import NAMED, Input, real_path, source_name, split_digest
 from mergewise.protocols import StoreReader
+from mergewise.readers import FolderSearch
 from mergewise.readers.patterns import ALL_FILES, FileChoice
 from mergewise.store.documents import storable_metadata
 from mergewise.types import AddReport, DocumentChange, Failure, Known, Metadata, Origin
@@ -163,33 +164,42 @@ def plan_sync(
     reader: StoreReader,
     root: Path,
     tell: Callable[[str], None] | None = None,
-    choice: FileChoice = ALL_FILES,
+    search: FolderSearch | None = None,
 ) -> IndexingPlan:
-    """Plan the new, changed, moved and deleted files of folders. `inputs` are the files found there.
+    """Plan the new, changed, moved and deleted files of folders. `inputs` are the files that `search` found there.
 
-    A file that `choice` excludes counts as deleted, even if it still exists.
+    A file that the search leaves out counts as deleted, even if it still exists.
     """
+    search = FolderSearch() if search is None else search
     known = _known_files(reader, root)
     found = {root / given.name for given in inputs}
     gone: dict[Path, Known] = {}
     kept: dict[Path, Input] = {}
     for folder in folders:
         inside = within(folder, known)
-        _check_not_empty(folder, len(inside), bool(within(folder, found)), choice)
+        _check_not_empty(folder, len(inside), bool(within(folder, found)), search.choice)
         for path in (path for path in inside if path not in found):
-            if _is_gone(path) or not choice.takes(folder / path.relative_to(real_path(folder)), folder):
+            taken = search.choice.takes(folder / path.relative_to(real_path(folder)), folder)
+            if not taken or _is_gone(path, folder, search):
                 gone[path] = known[path]
             else:
                 # the file was indexed by its own name, or is inaccessible: read it in the same way as the others
-                kept[path] = replace(inputs[0], name=source_name(path, root), source=path, given=())
+                limit = None if search.follow_links else real_path(folder)
+                name = source_name(path, root)
+                kept[path] = replace(inputs[0], name=name, source=path, given=(), within=limit)
     return _detect_moves(plan([*inputs, *kept.values()], reader, tell), list(gone.values()))
 
 
-def lost_files(folders: Sequence[Path], inputs: Sequence[Input], reader: StoreReader, root: Path) -> tuple[str, ...]:
-    """Return the ids of documents whose files have disappeared from these folders. `inputs` are the files found there."""
+def lost_files(search: FolderSearch, inputs: Sequence[Input], reader: StoreReader, root: Path) -> tuple[str, ...]:
+    """Return the ids of documents whose files have disappeared from the searched folders. `inputs` are the files found there."""
     known = _known_files(reader, root)
     found = {root / given.name for given in inputs if given.is_file}
-    lost = {path: None for folder in folders for path in within(folder, known) if path not in found and _is_gone(path)}
+    lost = {
+        path: None
+        for folder in search.folders
+        for path in within(folder, known)
+        if path not in found and _is_gone(path, folder, search)
+    }
     return tuple(known[path].id for path in lost)
 
 
@@ -219,10 +229,15 @@ def _check_not_empty(folder: Path, indexed: int, holds_files: bool, choice: File
     )
 
 
-def _is_gone(path: Path) -> bool:
-    """Return whether a file certainly does not exist. An inaccessible file may still exist."""
+def _is_gone(path: Path, folder: Path, search: FolderSearch) -> bool:
+    """Return whether a file certainly does not exist, or is behind a link that `search` leaves out.
+
+    An inaccessible file may still exist.
+    """
     try:
         os.lstat(path)
+        if not search.follow_links:
+            return not Path(os.path.realpath(path)).is_relative_to(real_path(folder))
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:

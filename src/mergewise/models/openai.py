@@ -76,10 +76,9 @@ class OpenAIEmbedder:
         # Endpoints reject empty texts, and some do not support base64, so floats are requested.
         inputs = [text or " " for text in texts]
         try:
-            answer = self._endpoint.ask(
-                lambda client: client.embeddings.create(model=self._model, input=inputs, encoding_format="float")
-            )
-            rows = sorted((int(item.index), list(item.embedding)) for item in answer.data)
+            body = {"model": self._model, "input": inputs, "encoding_format": "float"}
+            answer = self._endpoint.ask("/embeddings", body)
+            rows = sorted((int(item["index"]), list(item["embedding"])) for item in answer["data"])
         except openai.OpenAIError as error:
             raise self._endpoint.failure(error) from error
         except UNREADABLE as error:

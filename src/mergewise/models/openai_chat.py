@@ -13,7 +13,6 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError
@@ -149,11 +148,11 @@ class OpenAIChat:
             response = await in_time(self.spec, self._create(messages, max_tokens, schema, stream=False))
         answer = _ChatAnswer()
         try:
-            choice = response.choices[0]
-            answer.add_bill(response.usage)
-            answer.add(choice.message, choice.finish_reason, last=True)
+            choice = response["choices"][0]
+            answer.add_bill(response.get("usage"))
+            answer.add(choice["message"], choice.get("finish_reason"), last=True)
         except UNREADABLE as error:
-            message = getattr(response, "error", None)
+            message = response.get("error") if isinstance(response, dict) else None
             what = f"an error: {quoted_message(str(message))}" if message else "no chat completion"
             raise self._endpoint.invalid_answer(f"{what} ({type(error).__name__})") from error
         answer.end()
@@ -206,12 +205,13 @@ class OpenAIChat:
         self, messages: Sequence[Message], max_tokens: int, schema: Schema | None, *, stream: bool
     ) -> Any:
         """Send a request, and send it again without options that the endpoint rejects. Remember the accepted options."""
-        client, accepted, sdk = self._endpoint.client(), self._accepted, self._endpoint.sdk
+        accepted, sdk = self._accepted, self._endpoint.sdk
         while True:
-            wire: Any = [{"role": m.role, "content": m.text} for m in _with_schema(messages, schema, accepted)]
+            wire = [{"role": m.role, "content": m.text} for m in _with_schema(messages, schema, accepted)]
             options = self._options(accepted, max_tokens, schema, stream=stream)
             try:
-                answer = await client.chat.completions.create(model=self._model, messages=wire, **options)
+                body = {"model": self._model, "messages": wire, **options}
+                answer = await self._endpoint.post("/chat/completions", body, stream=stream)
             except sdk.OpenAIError as error:
                 refused = isinstance(error, sdk.BadRequestError | sdk.UnprocessableEntityError)
                 # some servers, such as llama-cpp-python, fail with an internal error on unknown options
@@ -235,8 +235,7 @@ class OpenAIChat:
         for name in accepted.refused & options.keys():
             value = options.pop(name)
             if name in _INSTEAD:
-                # older versions of the SDK lack this option
-                options["extra_body"] = {_INSTEAD[name]: value}
+                options[_INSTEAD[name]] = value
         return options
 
     def _reply(self, answer: _ChatAnswer, messages: Sequence[Message]) -> Reply:
@@ -255,7 +254,6 @@ class OpenAIChat:
 
 # finish reasons of an incomplete answer
 _CUT = frozenset({"length", "content_filter"})
-_NO_DELTA = SimpleNamespace(content="")
 MOST_TOKENS = 1_000_000_000
 """Maximum of tokens that an endpoint may bill for a call. Larger counts are invalid."""
 
@@ -287,25 +285,25 @@ class _ChatAnswer:
 
     def add_chunk(self, chunk: Any) -> str:
         """Add a chunk of a stream and return the text to show."""
-        self.add_bill(chunk.usage)
-        for choice in (chunk.choices or ())[:1]:
-            return self.add(choice.delta or _NO_DELTA, choice.finish_reason)
+        self.add_bill(chunk.get("usage"))
+        for choice in (chunk.get("choices") or ())[:1]:
+            return self.add(choice.get("delta") or {}, choice.get("finish_reason"))
         return ""
 
     def add_bill(self, bill: Any) -> None:
         """Record the token counts. They may come in any chunk, and several times: the last ones count."""
         for place, name in enumerate(("prompt_tokens", "completion_tokens")):
-            billed = getattr(bill, name, None)
+            billed = bill.get(name) if isinstance(bill, dict) else None
             count = _count(billed)
             self.is_billed_wrongly |= billed is not None and count is None
             self._billed[place] = self._billed[place] if count is None else count
 
     def add(self, message: Any, reason: Any, *, last: bool = False) -> str:
         """Add a message or a piece of one, with its text or refusal, separate thoughts, and tool calls."""
-        text = _clean(message.content or getattr(message, "refusal", None) or "")
-        thoughts = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
+        text = _clean(message.get("content") or message.get("refusal") or "")
+        thoughts = message.get("reasoning_content") or message.get("reasoning")
         self._written += [_clean(thoughts) if isinstance(thoughts, str) else "", text]
-        self.calls_tool |= bool(getattr(message, "tool_calls", None))
+        self.calls_tool |= bool(message.get("tool_calls"))
         self.reasons |= {str(reason)} if reason else set()
         return self._show(self._masked.add(self._thoughts.without(text, last=last or bool(self.reasons))))
 

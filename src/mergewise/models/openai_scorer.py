@@ -27,7 +27,7 @@ SEPARATOR = "\n\n"
 # Generate one token, because some endpoints reject a limit of 0.
 _FORMS: Mapping[str, Mapping[str, Any]] = {
     "echo": {"echo": True, "logprobs": 1, "max_tokens": 1},
-    "prompt_logprobs": {"extra_body": {"prompt_logprobs": 0}, "max_tokens": 1},
+    "prompt_logprobs": {"prompt_logprobs": 0, "max_tokens": 1},
 }
 
 
@@ -102,12 +102,10 @@ class OpenAIScorer:
     def _ask(self, prompts: Sequence[str], form: str) -> list[Any]:
         """Return a choice for each prompt, in order."""
         self.requests += 1
-        options: Any = {"temperature": 0.0, **_FORMS[form]}
-        answer = self._endpoint.ask(
-            lambda client: client.completions.create(model=self._model, prompt=list(prompts), **options)
-        )
-        choices = sorted(getattr(answer, "choices", None) or (), key=lambda choice: choice.index)
-        if [choice.index for choice in choices] != list(range(len(prompts))):
+        body = {"model": self._model, "prompt": list(prompts), "temperature": 0.0, **_FORMS[form]}
+        answer = self._endpoint.ask("/completions", body)
+        choices = sorted(answer.get("choices") or (), key=lambda choice: choice["index"])
+        if [choice["index"] for choice in choices] != list(range(len(prompts))):
             raise self._endpoint.invalid_answer(f"{len(choices)} choices for {len(prompts)} prompts")
         return choices
 
@@ -121,9 +119,10 @@ def _prompt_tokens(choice: Any, form: str, prompt: str) -> list[tuple[str, float
 
 
 def _echo_tokens(choice: Any, prompt: str) -> list[tuple[str, float]]:
-    given = choice.logprobs
-    offsets = given.text_offset or [0, *accumulate(map(len, given.tokens[:-1]))]
-    rows = [row for row in zip(given.tokens, given.token_logprobs, offsets, strict=True) if row[2] < len(prompt)]
+    given = choice["logprobs"]
+    tokens = given["tokens"]
+    offsets = given.get("text_offset") or [0, *accumulate(map(len, tokens[:-1]))]
+    rows = [row for row in zip(tokens, given["token_logprobs"], offsets, strict=True) if row[2] < len(prompt)]
     if 2 * sum(len(text) for text, _, _ in rows) < len(prompt):
         # llama.cpp's server returns the generated text instead of the prompt
         return []
@@ -132,7 +131,7 @@ def _echo_tokens(choice: Any, prompt: str) -> list[tuple[str, float]]:
 
 def _vllm_tokens(choice: Any) -> list[tuple[str, float]]:
     """Read vLLM's form: a mapping from token ids to log-probabilities for each position, with the prompt's token first."""
-    entries = [next(iter(position.values())) for position in choice.prompt_logprobs if position]
+    entries = [next(iter(position.values())) for position in choice["prompt_logprobs"] if position]
     return [(str(entry["decoded_token"] or ""), float(entry["logprob"])) for entry in entries]
 
 

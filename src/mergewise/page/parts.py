@@ -20,7 +20,8 @@ LONGEST_LEFT = 260
 CITATIONS = 60
 REASON = 240  # longest reason of a step in characters
 SPANS = 2  # number of spans of a step to list
-_MARK = re.compile(r"\[(\d{1,3})\]")
+# a mark, or an escaped character, which is text
+_MARK = re.compile(r"\\.|\[(\d{1,3})\]")
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n\s*")
 
 
@@ -56,7 +57,7 @@ def _paragraphs(text: str, targets: dict[int, str]) -> list[Markup]:
     marks = [
         (mark.start(), mark.end(), int(mark[1]))
         for mark in _MARK.finditer(text)
-        if int(mark[1]) in targets and not any(span.start <= mark.start() < span.end for span in code)
+        if mark[1] and int(mark[1]) in targets and not any(span.start <= mark.start() < span.end for span in code)
     ]
     ends = [match.span() for match in _PARAGRAPH_END.finditer(text)]
     starts = [0, *(end for _, end in ends)]

@@ -75,7 +75,9 @@ class ReadFile(NamedTuple):
 class FileReader(Protocol):
     """A function that reads one file: `read_file`, or the same in another process."""
 
-    def __call__(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile: ...
+    def __call__(
+        self, path: Path, *, id: str | None = None, name: str | None = None, within: Path | None = None
+    ) -> ReadFile: ...
 
 
 UNTRIED = " untried beyond "
@@ -87,6 +89,7 @@ _OS_REASONS = {
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
     errno.EINVAL: "not a regular file",
+    errno.EXDEV: "a link out of the folder",
 }
 
 
@@ -123,7 +126,12 @@ they are mostly build files, and a search would find their words instead of its 
 
 
 def read_file(
-    path: Path, *, id: str | None = None, name: str | None = None, recognition: Recognition | None = None
+    path: Path,
+    *,
+    id: str | None = None,
+    name: str | None = None,
+    within: Path | None = None,
+    recognition: Recognition | None = None,
 ) -> ReadFile:
     """Read one file, with the reader of its suffix, and hash the same bytes.
 
@@ -135,6 +143,7 @@ def read_file(
         path: Path of the file. With forward slashes, it is the default id.
         id: Id of the document.
         name: Name to read the file as, instead of its own.
+        within: Real path of a folder that links must not lead out of.
         recognition: Limits for text recognition. Without it, no page is recognised.
 
     Raises:
@@ -145,7 +154,7 @@ def read_file(
     if reader is read_pdf and recognition is not None:
         reader = partial(read_pdf, recognition=recognition)
     try:
-        data = file_bytes(path)
+        data = file_bytes(path, within)
         if not data.strip():
             raise ReadError("empty")
         parsed = reader(data)
@@ -178,11 +187,12 @@ class FolderSearch:
 
     `choice` selects files. The folders `without` are skipped. `folders` are the searched folders. `left_out` counts, by suffix,
     files without a reader. `excluded` counts the files and folders that `choice` leaves out. `outward` are links that lead out
-    of the searched folder; they are followed.
+    of the searched folder. They are followed only with `follow_links`.
     """
 
     choice: FileChoice = ALL_FILES
     without: tuple[Path, ...] = ()
+    follow_links: bool = False
     folders: list[Path] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     excluded: int = 0
@@ -201,8 +211,7 @@ class FolderSearch:
             elif not is_folder and (suffix := path.suffix.lower()) not in WALKED and suffix not in self.choice.suffixes:
                 self.left_out[suffix] += 1
             # a file may be listed twice, and a symbolic link may lead back up
-            elif _is_new(path, seen):
-                self._note_outward(path, folder)
+            elif _is_new(path, seen) and (not self._leads_out(path, folder) or self.follow_links):
                 try:
                     entries = sorted(path.iterdir()) if is_folder else None
                 except OSError:
@@ -213,15 +222,18 @@ class FolderSearch:
                 else:
                     waiting += (entry for entry in reversed(entries) if not entry.name.startswith("."))
 
-    def _note_outward(self, path: Path, folder: Path) -> None:
+    def _leads_out(self, path: Path, folder: Path) -> bool:
+        """Return whether the path is a link out of the folder, and note such a link."""
         try:
             if path is not folder and path.is_symlink():
                 target = path.resolve(strict=True)
                 if not target.is_relative_to(os.path.realpath(folder)):
-                    self.outward.append(OutwardLink(path.as_posix(), target.as_posix()))
+                    self.outward.append(OutwardLink(path.as_posix(), target.as_posix(), self.follow_links))
+                    return True
         except (OSError, RuntimeError):
             # a broken or circular link, or a path that is too long: `read_file` reports it
-            return
+            return False
+        return False
 
 
 def find_files(paths: Iterable[Path], search: FolderSearch | None = None) -> Iterator[Path]:
@@ -253,8 +265,8 @@ def _is_new(path: Path, seen: set[Place]) -> bool:
     return is_new
 
 
-def file_bytes(path: Path) -> bytes:
-    """Return the content of a regular file, which may be empty.
+def file_bytes(path: Path, within: Path | None = None) -> bytes:
+    """Return the content of a regular file, which may be empty. Its links must not lead out of the folder `within`.
 
     Raises:
         ReadError: for anything else, which might never end, and for a file larger than `MAX_BYTES`.
@@ -266,7 +278,7 @@ def file_bytes(path: Path) -> bytes:
         # reading a sparse file to its end would take long
         if status.st_size > MAX_BYTES:
             raise ReadError(f"larger than {MAX_BYTES // 1_000_000} MB")
-        return regular_bytes(path, MAX_BYTES, follow=True)
+        return regular_bytes(path, MAX_BYTES, follow=True, within=within)
     except OSError as error:
         raise ReadError(_OS_REASONS.get(error.errno or 0) or error.strerror or _first_line(error)) from error
     except ValueError as error:

@@ -14,6 +14,7 @@ import importlib
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,6 @@ from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from threading import Event, Lock, Timer
 from time import monotonic
-from types import MappingProxyType
 from typing import IO, Annotated, Any
 
 from mergewise.defaults import FILE_SECONDS
@@ -46,6 +46,11 @@ _STOP_SECONDS = 2.0
 _MB = 1_000_000
 # Bytes of an answer. It is larger than any readable document.
 _MAX_ANSWER = 1_000 * _MB
+# Variables that Python, native libraries and Windows need. A parser of files from others gets no other ones, such as keys.
+_PASSED_ON = re.compile(
+    r"PATH|HOME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TEMP|TMP|VIRTUAL_ENV|PYTHON[A-Z]+|COVERAGE_PROCESS_\w+|\w+_NUM_THREADS|"
+    r"(?:DY)?LD_\w+|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|PATHEXT|USERPROFILE|APPDATA|LOCALAPPDATA|PROGRAMDATA"
+)
 _READY = b"ready\n"
 # Unreadable files may waste the time limit this often. After that, each file gets this share of it.
 _PATIENCE, _SHARE = 3, 1 / 24
@@ -107,13 +112,17 @@ class SandboxedReader:
         # seconds wasted by unreadable files
         self._lost = 0.0
 
-    def __call__(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
-        return (self.read if _is_sandboxed(path, name) else read_file)(path, id=id, name=name)
+    def __call__(
+        self, path: Path, *, id: str | None = None, name: str | None = None, within: Path | None = None
+    ) -> ReadFile:
+        return (self.read if _is_sandboxed(path, name) else read_file)(path, id=id, name=name, within=within)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reader_of_process, (self.limits,)
 
-    def read(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
+    def read(
+        self, path: Path, *, id: str | None = None, name: str | None = None, within: Path | None = None
+    ) -> ReadFile:
         """Read a file of any size in the separate process. Raises ReadError, also if the process dies or exceeds its time."""
         with self._lock:
             process = self._process = self._process or self._start()
@@ -129,7 +138,7 @@ class SandboxedReader:
             began = monotonic()
             timer.start()
             try:
-                answer = _ask(process, [str(path), id, seconds, name])
+                answer = _ask(process, [str(path), id, seconds, name, None if within is None else str(within)])
             finally:
                 timer.cancel()
                 if late.is_set():
@@ -163,7 +172,9 @@ class SandboxedReader:
             self._stop()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        process = start_sandbox(__name__, self._function, json.dumps(asdict(self.limits)), stderr=subprocess.DEVNULL)
+        environment = {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name.upper())}
+        arguments = self._function, json.dumps(asdict(self.limits))
+        process = start_sandbox(__name__, *arguments, stderr=subprocess.DEVNULL, environment=environment)
         # starting must not count as a file's time
         assert process.stdout is not None
         process.stdout.readline(len(_READY))
@@ -189,20 +200,19 @@ class SandboxedReader:
 
 
 def start_sandbox(
-    module: str,
-    *arguments: str,
-    stderr: int | None,
-    env: Mapping[str, str] = MappingProxyType({}),
-    own_group: bool = False,
+    module: str, *arguments: str, stderr: int | None, environment: Mapping[str, str], own_group: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Start a fresh interpreter with a module of this package. It imports nothing from the working directory (-P)."""
+    """Start a fresh interpreter with a module of this package. It imports nothing from the working directory (-P).
+
+    It has the variables of `environment` alone.
+    """
     module_path = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
-        env={**os.environ, **env, "PYTHONPATH": module_path},
+        env={**environment, "PYTHONPATH": module_path},
         process_group=0 if own_group else None,
     )
 
@@ -269,11 +279,12 @@ def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]
     answers.write(_READY)
     answers.flush()
     for line in requests:
-        path, doc_id, seconds, name = json.loads(line)
+        path, doc_id, seconds, name, within = json.loads(line)
         threads = THREADS if limits.ocr_pages else 1
         _limit(limits.memory_mb, seconds * threads)
-        options = {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
+        options: dict[str, Any] = {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
         options |= {} if name is None else {"name": name}
+        options |= {} if within is None else {"within": Path(within)}
         answer = _answer(partial(reader, **options), Path(path), doc_id, limits)
         text = json.dumps(answer, default=_field_values, ensure_ascii=False)
         answers.write(text.encode("utf-8", "surrogatepass") + b"\n")

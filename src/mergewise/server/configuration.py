@@ -125,6 +125,7 @@ class CollectionConfig:
         path: Directory of the index. Default: within the server's data.
         title: Title on the page.
         folders: Folders that `sync` jobs keep in step with the index.
+        follow_links: Also follow links that lead out of the folders.
         strategies: Strategies that clients may use. Empty: all.
         defaults: Options of a question for which the client gives no value.
         embedder: Name or spec of the embedder.
@@ -137,6 +138,7 @@ class CollectionConfig:
     path: Path | None = None
     title: str = ""
     folders: tuple[Path, ...] = ()
+    follow_links: bool = False
     strategies: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     embedder: str | None = None

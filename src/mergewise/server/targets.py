@@ -31,8 +31,10 @@ class ServedPlace:
     collections: Mapping[str, CollectionConfig] = field(default_factory=dict)
 
 
-def served_place(named: Path | None, docs: Sequence[Path] = ()) -> ServedPlace:
+def served_place(named: Path | None, docs: Sequence[Path] = (), follow_links: bool = False) -> ServedPlace:
     """Interpret the path `named` (default: `mergewise.index` in the working directory) and the folders of documents.
+
+    `follow_links` applies to the folders.
 
     - An index, or `docs` and the path of a new index (the default, or a name such as `my.index`): one collection for the index.
     - Otherwise a server's data, with a collection for `docs`.
@@ -47,7 +49,7 @@ def served_place(named: Path | None, docs: Sequence[Path] = ()) -> ServedPlace:
     is_for_index = named is None or (path.suffix == DEFAULT_INDEX.suffix and not path.exists())
     if state_file(path).exists() or (is_for_index and docs):
         title = folders[0].name if folders else _descriptive_name(path)
-        own = CollectionConfig(Path(os.path.realpath(path)), title, folders)
+        own = CollectionConfig(Path(os.path.realpath(path)), title, folders, follow_links)
         return ServedPlace(_state_of(path), {collection_name(title): own})
     if is_for_index:
         raise UsageError(
@@ -57,7 +59,7 @@ def served_place(named: Path | None, docs: Sequence[Path] = ()) -> ServedPlace:
     if path.exists() and not path.is_dir():
         raise UsageError(f"not a directory: {path}", "pass a directory for the server's data, or an index")
     if folders:
-        own = CollectionConfig(None, folders[0].name, folders)
+        own = CollectionConfig(None, folders[0].name, folders, follow_links)
         return ServedPlace(path, {collection_name(own.title): own})
     return ServedPlace(path)
 

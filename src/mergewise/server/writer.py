@@ -147,8 +147,14 @@ class Writer:
         if job.kind == "metadata":
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
         if job.kind == "sync":
-            folders = _folders(self._config_of(job.collection), job.request)
-            report = index.sync(*folders, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits())
+            own = self._config_of(job.collection)
+            report = index.sync(
+                *_folders(own, job.request),
+                follow_links=own.follow_links,
+                progress=watch.report,
+                cancel=watch.must_stop,
+                limits=mw.Limits(),
+            )
             return report_json(report), {failure.source: _unreadable(failure.reason) for failure in report.failed}
         if job.kind == "add_view":
             view, settings = job.request["view"], job.request.get("settings")

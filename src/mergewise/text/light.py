@@ -29,6 +29,7 @@ _INLINE = re.compile(
     r"""
       (?P<role>:(?:[\w.+-]{1,40}:){1,2}`[~!]?)(?P<of_role>[^`<\n]{1,200}?)(?P<role_end>(?:\s?<[^>`\n]{0,500}>)?`)
     | (?P<ticks>(?<!`)`{1,2}(?!`))(?P<code>[^`\n]{1,500}?)(?P<ticks_end>(?:\s?<[^>`\n]{1,500}>)?(?P=ticks)(?!`)_{0,2}(?!\w))
+    | (?P<escape>\\)(?=\[\d{1,3}\])
     | (?P<link>(?<![\\!])\[)(?P<of_link>[^\]\[\n]{1,300})(?P<link_end>\]\([^)\s]{0,500}(?:\ "[^"\n]{0,200}")?\))
     | (?P<bold>(?<![\w*\\])\*\*(?=[^\s*]))(?P<strong>[^*\n]{1,300}?)(?P<bold_end>(?<=\S)\*\*(?!\*))
     | (?P<star>(?<![\w*\\])\*(?=[^\s*]))(?P<em>[^*\n]{1,300}?)(?P<star_end>(?<=\S)\*(?![\w*]))
@@ -92,6 +93,9 @@ def styles_in(text: str, code: Sequence[Part]) -> list[InlineStyle]:
 def _inline(text: str, start: int, end: int) -> Iterator[InlineStyle]:
     """Yield the styles between two offsets."""
     for match in _INLINE.finditer(text, start, end):
+        if match["escape"]:
+            yield InlineStyle(*match.span("escape"), "mark")
+            continue
         opens, inside, closes, name = next(part for part in _PARTS if match[part[0]] is not None)
         yield InlineStyle(*match.span(opens), "mark")
         yield InlineStyle(*match.span(closes), "mark")

@@ -36,10 +36,11 @@ class DocumentChange:
 
 @dataclass(frozen=True, slots=True)
 class OutwardLink:
-    """A symbolic link that leads out of its folder: its path, and the real path of its target."""
+    """A symbolic link that leads out of its folder: its path, the real path of its target, and whether it was followed."""
 
     link: str
     target: str
+    followed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class AddReport:
         updated: Number of documents with changed metadata only.
         gone: Ids of documents that stayed although their files are gone from the folders.
         excluded: Number of files and folders that patterns excluded.
-        outward: Links out of a folder, which were followed.
+        outward: Links out of a folder, which are left out unless `follow_links` is given.
         textless: Pages that may be scans.
     """
 

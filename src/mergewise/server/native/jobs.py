@@ -66,10 +66,12 @@ def _folders(service: Service, collection: Collection, form: JobForm) -> list[st
 
 
 def _estimate(service: Service, collection: Collection, form: JobForm) -> dict[str, Any]:
+    configured = service.config.collections.get(collection.name)
     if form.kind == "sync":
-        return report_json(collection.index.sync(*_folders(service, collection, form), dry_run=True))
+        follows = configured is not None and configured.follow_links
+        folders = _folders(service, collection, form)
+        return report_json(collection.index.sync(*folders, follow_links=follows, dry_run=True))
     if form.kind == "add_view":
-        configured = service.config.collections.get(collection.name)
         chat = service.config.chats[configured.chat].chat() if configured and configured.chat else "extractive"
         return asdict(mw.estimate(collection.record.path, views=["leaf", form.request["view"]], chat=chat))
     return {"documents": len(collection.index) if collection.is_made else 0}
