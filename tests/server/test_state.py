@@ -105,6 +105,18 @@ def test_consecutive_uploads_are_grouped(own: State) -> None:
     assert taken == [[first.id, second.id], [other.id], [between.id], [last.id], []]
 
 
+def test_uploads_do_not_wait_for_a_clock_that_was_set_back(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.enqueue("add", "a", uploads=[upload("x")])
+    own.beat(1)
+    assert own.claim(coalesce=60) == [] and own.writer_is_alive()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+    assert len(own.claim(coalesce=60)) == 1
+    assert not own.writer_is_alive(), "its last sign of life may be an hour old"
+    own.enqueue("add", "a", uploads=[upload("y")])
+    assert own.claim(coalesce=60) == [], "uploads after the change still wait for others"
+
+
 def test_continuous_uploads_start_after_the_longest_wait(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
     own.enqueue("add", "a", uploads=[upload("x")])
     with own._change() as connection:

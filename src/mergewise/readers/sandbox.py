@@ -18,12 +18,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
-from threading import Event, Lock, Timer
+from queue import SimpleQueue
+from threading import Event, Lock, Thread, Timer
 from time import monotonic
 from typing import IO, Annotated, Any
 
@@ -272,7 +273,7 @@ def _read_file(answer: dict[str, Any]) -> ReadFile:
 # --- within the process ------------------------------------------------------------------------------------------
 
 
-def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]) -> None:
+def serve(function: str, limits: Limits, requests: Iterable[bytes], answers: IO[bytes]) -> None:
     """Read file after file until the requests end."""
     module, _, name = function.partition(":")
     reader = getattr(importlib.import_module(module), name)
@@ -324,8 +325,19 @@ def main() -> None:
     """Serve requests from standard input. Answers go to the original standard output. Output of parsers is dropped."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    requests: SimpleQueue[bytes] = SimpleQueue()
+    Thread(target=_receive, args=(requests,), daemon=True).start()
     with suppress(KeyboardInterrupt, BrokenPipeError):
-        serve(sys.argv[1], Limits(**json.loads(sys.argv[2])), sys.stdin.buffer, answers)
+        serve(sys.argv[1], Limits(**json.loads(sys.argv[2])), iter(requests.get, None), answers)
+
+
+def _receive(requests: SimpleQueue[bytes]) -> None:
+    """Queue the requests. At their end the parent has ended: end at once, even in the middle of a file."""
+    # a file of its own, because Python closes `sys.stdin` at its end, which must not wait for this thread
+    with open(0, "rb", closefd=False) as stream:
+        for line in stream:
+            requests.put(line)
+        os._exit(0)
 
 
 if __name__ == "__main__":

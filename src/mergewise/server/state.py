@@ -400,7 +400,8 @@ class State:
     def writer_is_alive(self, within: float = 15.0) -> bool:
         """Check if the writer's last sign of life is at most `within` seconds old."""
         try:
-            return time.time() - self._beat.stat().st_mtime <= within
+            # a sign of life from the future is older than a clock that was set back
+            return abs(time.time() - self._beat.stat().st_mtime) <= within
         except OSError:
             return False
 
@@ -411,8 +412,9 @@ class State:
         """
         if not self._rows("SELECT 1 FROM jobs WHERE state = 'queued' LIMIT 1"):
             return []
-        now = time.time()
         with self._change() as rows:
+            # within the transaction, so that only a clock set back makes a job younger than now
+            now = time.time()
             queue = rows.execute("SELECT * FROM jobs WHERE state = 'queued' ORDER BY urgent DESC, number").fetchall()
             taken = next((group for group in groups_to_run(rows, queue) if is_ripe(group, now - coalesce, now)), [])
             for row in taken:

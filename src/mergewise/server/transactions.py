@@ -297,11 +297,9 @@ def _may_be_joined(row: sqlite3.Row) -> bool:
 
 
 def is_ripe(group: Sequence[sqlite3.Row], quiet: float, now: float) -> bool:
-    return (
-        not _may_be_joined(group[0])
-        or max(row["created"] for row in group) <= quiet
-        or min(row["created"] for row in group) <= now - LONGEST_WAIT
-    )
+    """Check that a group need not wait for more uploads. A job from the future is ripe: the clock was set back."""
+    created = [row["created"] for row in group]
+    return not _may_be_joined(group[0]) or not quiet < max(created) <= now or min(created) <= now - LONGEST_WAIT
 
 
 def death_error(deaths: int, document: str | None) -> dict[str, Any]:

@@ -26,7 +26,16 @@ from mergewise.evaluate.question_sets import Evidence, Question, clusters
 from mergewise.evaluate.runs.lines import known_lines
 from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, read_plan
 from mergewise.evaluate.runs.record import RowKey, RunPassage, RunRow, row_of
-from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, rows_schema, rows_table, score_order, scores_of
+from mergewise.evaluate.runs.schema import (
+    QUESTIONS,
+    ROWS,
+    TEXTS,
+    check_values,
+    rows_schema,
+    rows_table,
+    score_order,
+    scores_of,
+)
 from mergewise.files import regular_bytes, write_whole
 from mergewise.types import GAP, Span
 
@@ -67,7 +76,10 @@ class Run:
     def set_questions(self, name: str) -> list[Question]:
         """Return the questions of one set, in its order."""
         chosen = self.questions().filter(pc.equal(self.questions()["set"], name))
-        return [_question(values) for values in chosen.to_pylist()]
+        try:
+            return [_question(values) for values in chosen.to_pylist()]
+        except ValueError as error:
+            raise self._invalid(QUESTIONS_FILE, error) from None
 
     def passage_text(self, set_name: str, passage: RunPassage) -> str:
         """Return the text of a passage of this set. Raises UsageError if its document is not in the folder."""
@@ -95,6 +107,9 @@ class Run:
         places = {question: place for place, question in enumerate(asked)}
         rows = self.tables[ROWS_FILE] if self.tables else all_rows(self.folder)
         return planned_rows(rows, self.plan, places or None)
+
+    def _invalid(self, name: str, error: Exception) -> UsageError:
+        return UsageError(f"invalid row in {self.folder / name}: {error}", "run `mergewise eval` again in a new folder")
 
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
         if self.tables:
@@ -173,7 +188,9 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         if table.schema.names[: len(schema)] != schema.names:
             raise ValueError("unexpected columns")
         more = table.schema.names[len(schema) :]
-        return table.cast(pa.schema([*schema, *(pa.field(name, pa.float64()) for name in more)]))
+        table = table.cast(pa.schema([*schema, *(pa.field(name, pa.float64()) for name in more)]))
+        check_values(table, schema)
+        return table
     except (OSError, ValueError, pa.ArrowException) as error:
         raise UsageError(
             f"cannot read {path}: {error}", "delete the file, so that its content is computed again"
@@ -199,8 +216,10 @@ def line_tables(folder: Path, pattern: str = "*.jsonl") -> Iterator[pa.Table]:
     lines = known_lines(folder / LINES, pattern)
     try:
         while rows := list(islice(lines, GROUP)):
-            yield rows_table(rows)
-    except (pa.ArrowException, TypeError) as error:
+            table = rows_table(rows)
+            check_values(table, ROWS)
+            yield table
+    except (pa.ArrowException, TypeError, ValueError) as error:
         raise UsageError(
             f"invalid row in {folder / LINES}: {error}", "delete the folder, or name another one"
         ) from None

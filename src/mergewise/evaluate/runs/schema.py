@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.citing import CITATION_SCORES
@@ -76,11 +77,35 @@ QUESTIONS = pa.schema(
     ]
 )
 TEXTS = pa.schema([("set", pa.string()), ("doc", pa.string()), ("title", pa.string()), ("text", pa.string())])
+_OPTIONAL = frozenset(
+    {*SECONDS, "tokens", "mode", "prediction", "refused", "sure", "passages.text", "found.line", "found.page"}
+    | {"evidence", "kind", "hops", "group", "title"}
+)
+"""Columns, and fields of nested columns, that may lack a value."""
+
+
+def check_values(table: pa.Table, schema: pa.Schema) -> None:
+    """Raise ValueError for a text that is not UTF-8, and for a value that is missing in a column of the schema."""
+    table.validate(full=True)
+    for name in schema.names:
+        _check_column(name, table[name])
+
+
+def _check_column(name: str, column: pa.ChunkedArray) -> None:
+    if column.null_count and name not in _OPTIONAL:
+        raise ValueError(f"a value of {name} is missing")
+    if pa.types.is_list(column.type):
+        _check_column(name, pc.list_flatten(column))
+    elif pa.types.is_struct(column.type):
+        for field, values in zip(column.type, column.flatten(), strict=True):
+            _check_column(f"{name}.{field.name}", values)
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return a table of rows from `RunRow.as_dict`. Raises pa.ArrowException or TypeError for a value of a wrong type."""
+    """Return a table of rows from `RunRow.as_dict`. Raises pa.ArrowException, TypeError or ValueError for an invalid value."""
     scores = score_order(name for row in rows for name in row["scores"])
+    if reserved := set(scores) & set(ROWS.names):
+        raise ValueError(f"{min(reserved)} is not the name of a score")
     flat = [{**row, **row["scores"]} for row in rows]
     return pa.Table.from_pylist(flat, rows_schema(scores))
 

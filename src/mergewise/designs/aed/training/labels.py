@@ -53,6 +53,8 @@ MANIFEST = "_manifest.json"  # readers of Parquet folders ignore names with an u
 SUFFIX = ".parquet"
 TOGETHER = 8  # generated passages per batch
 SOLVED = "solved"
+# errors of reading a damaged file
+DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 ANSWER_TOKENS = 32  # maximum tokens of an answer from the best candidate
 
 OnProgress = Callable[[int, int, str], None]
@@ -192,11 +194,11 @@ class LabelStore:
         try:
             tables = [pq.read_table(self.folder / kind / f"{key}{SUFFIX}") for kind in kinds]
             question, alone = (json.loads(tables[0].schema.metadata[name]) for name in (b"example", b"alone"))
-        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+            example = Example(question["id"], question["text"], tuple(question["answers"]), question["set"])
+            labels = tuple(_label_from(row) for table in tables for row in table.to_pylist())
+        except (*DAMAGE, pa.ArrowException) as error:
             raise UsageError(f"{self.folder}, {key}: {error}", "delete the file, and label again") from None
-        example = Example(question["id"], question["text"], tuple(question["answers"]), question["set"])
-        rows = [row for table in tables for row in table.to_pylist()]
-        return LabelledQuestion(example, tuple(map(_label_from, rows)), alone, self.is_solved(key, kinds))
+        return LabelledQuestion(example, labels, alone, self.is_solved(key, kinds))
 
     def write_solved(self, example: Example, kinds: Sequence[Kind], answer: str, solved: bool) -> None:
         """Write the reader's answer from the best candidate, and if it is correct."""
@@ -210,7 +212,7 @@ class LabelStore:
         path = self._solved_path(key, kinds)
         try:
             return bool(json.loads(path.read_text("utf-8"))["solved"]) if path.exists() else None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except DAMAGE as error:
             raise UsageError(f"{path}: {error}", "delete the file, and label again") from None
 
     def _solved_path(self, key: str, kinds: Sequence[Kind]) -> Path:
@@ -453,8 +455,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         known = json.loads(path.read_text("utf-8"))
-        manifest = {**known, "sets": dict(known["sets"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        manifest = {**known, "sets": {name: dict(facts) for name, facts in known["sets"].items()}}
+    except DAMAGE as error:
         raise UsageError(
             f"invalid manifest of labels: {path}: {error}", "choose another folder for the labels"
         ) from None

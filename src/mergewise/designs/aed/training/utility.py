@@ -15,7 +15,7 @@ from mergewise.designs.aed.training.bases import check_base, check_packages
 from mergewise.designs.aed.training.candidates import Kind
 from mergewise.designs.aed.training.exporting import export
 from mergewise.designs.aed.training.judging import RankingQuality, interval, judge
-from mergewise.designs.aed.training.labels import LabelStore, write_whole
+from mergewise.designs.aed.training.labels import DAMAGE, LabelStore, write_whole
 from mergewise.designs.aed.training.scoring import count_cut, question_utilities
 from mergewise.designs.aed.training.trainer import History, OnProgress, Trained, TrainSettings, digest, train
 from mergewise.errors import UsageError
@@ -214,5 +214,5 @@ def _existing_report(path: Path) -> TrainingReport | None:
         return None
     try:
         return TrainingReport(**json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+    except DAMAGE as error:
         raise UsageError(f"cannot read {path}: {error}", "choose another --out") from None
