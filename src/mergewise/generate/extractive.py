@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from math import exp, log
 
 from mergewise.generate.confidence import FOUND_FROM, MOST_MARGIN, SURE_FROM, Signals
 from mergewise.generate.marks import escape_marks
 from mergewise.generate.mode import Request
-from mergewise.generate.prompts import NOT_FOUND
+from mergewise.generate.prompts import REFUSAL
 from mergewise.generate.quotable_texts import QuotableTexts
 from mergewise.text.keys import heading_path
 from mergewise.text.light import MARGIN
 from mergewise.text.markup import readable
 from mergewise.text.sentences import split_sentences
-from mergewise.text.support.premises import contradicts
+from mergewise.text.support.premises import contradicted_state, contradicts
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Context, Evidence, Span
 
@@ -33,6 +33,8 @@ QUOTE = 500
 """Characters up to which neighbouring sentences extend a quotation."""
 LONGEST_QUOTE = 800
 """Maximum characters of a sentence together with the sentences that it needs; a longer one is quoted alone."""
+OPENING = 2000
+"""Characters at the beginning of a document that may name its own state."""
 # weights that rank the sentences, fitted by `benchmarks/answers.py`
 WITH_VECTORS: Mapping[str, float] = {
     "bias": -1.24,
@@ -48,7 +50,6 @@ LIKELY = "Likely in one of these places:"
 OTHERWISE = "The documents say otherwise:"
 PLACES = "Nearest places:"
 NEAREST = f"Probably not in these documents. {PLACES}"
-DOES_NOT_OCCUR, DO_NOT_OCCUR = "does not occur in these documents.", "do not occur in these documents."
 
 _NUMBER = re.compile(r"\d[\d.]*")
 
@@ -83,16 +84,25 @@ def answer(request: Request) -> Answer:
     context = request.context
     texts = QuotableTexts(request.document, context)
     quoted = quotations_of(context, texts)
-    unknown = [name.text for name in request.absent if name.kind != "noun"]
-    missing = f"{', '.join(map(repr, unknown))} {DO_NOT_OCCUR if unknown[1:] else DOES_NOT_OCCUR}" if unknown else ""
+    unknown = [name.text for name in request.absent if name.is_distinct]
+    verb = "do not occur" if unknown[1:] else "does not occur"
+    missing = f"{', '.join(map(repr, unknown))} {verb} in these documents." if unknown else ""
     if quoted is None:
-        return Answer(context.question, missing or NOT_FOUND, (), context, context.usage, found=False, sure=False)
+        return Answer(
+            context.question,
+            missing or request.models.prompts.fill(REFUSAL),
+            (),
+            context,
+            context.usage,
+            found=False,
+            sure=False,
+        )
     found = not unknown and quoted.signals.found() >= FOUND_FROM
     sure = found and not request.absent and quoted.signals.sure() >= SURE_FROM
     quotations = quoted.quotations
     hedge = [] if sure else [f"{missing} {PLACES}" if unknown else LIKELY if found else NEAREST]
     if not any(name.kind == "code" for name in request.absent):
-        otherwise = next((one for one in quotations if _is_contradiction(one, context)), None)
+        otherwise = next(filter(None, (_contradiction(one, context, texts) for one in quotations)), None)
         if otherwise is not None:
             found, sure, hedge, quotations = True, False, [OTHERWISE], (otherwise,)
     text = "\n\n".join([*hedge, *(_quotation_text(quotation, context.question, texts) for quotation in quotations)])
@@ -100,17 +110,23 @@ def answer(request: Request) -> Answer:
     return Answer(context.question, text, citations, context, context.usage, found=found, sure=sure)
 
 
-def _is_contradiction(quotation: Quotation, context: Context) -> bool:
-    """Check that a sentence of the quotation contradicts what the question takes for granted."""
+def _contradiction(quotation: Quotation, context: Context, texts: QuotableTexts) -> Quotation | None:
+    """Return the quotation if a sentence contradicts what the question takes for granted, or the state of its document."""
     known = "\n".join(passage.text for passage in context.passages)
     path = "\n".join(
         f"{citation.span.doc_id} {heading_path(citation.title, citation.headings)}" for citation in quotation.citations
     )
-    return any(
-        contradicts(readable(citation.text[start:end]), path, context.question, known)
-        for citation in quotation.citations
-        for start, end in split_sentences(citation.text)
-    )
+    for citation in quotation.citations:
+        doc_id = citation.span.doc_id
+        path = f"{doc_id}\n{heading_path(citation.title, citation.headings)}"
+        for start, end in split_sentences(citation.text):
+            if contradicts(readable(citation.text[start:end]), path, context.question, known):
+                return quotation
+        opening = texts.text(Span(doc_id, 0, OPENING))
+        if state := contradicted_state(context.question, opening, f"{doc_id}\n{citation.title}"):
+            span = Span(doc_id, *state)
+            return replace(quotation, citations=(texts.locator.citation(citation.number, texts.text(span), span),))
+    return None
 
 
 def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:

@@ -23,6 +23,7 @@ MODES: dict[str, Mode[Any]] = {
         lambda request, models: extractive.answer(request),
         "quoted sentences of the passages",
         NO_MODEL,
+        alone=True,
         reads_evidence=True,
     ),
 }

@@ -11,6 +11,7 @@ from mergewise.index.tree.tables import LEAF
 from mergewise.protocols import StoreReader
 from mergewise.text.keys import search_key
 from mergewise.text.question_names import AskedName, asked_names
+from mergewise.text.support.names import initials
 from mergewise.types import Context, Leaf
 
 MOST_LEAVES = 64
@@ -22,8 +23,14 @@ _WORD = re.compile(r"[^\W_]+")
 
 def absent_names(context: Context, store: StoreReader, where: str | None) -> tuple[AskedName, ...]:
     """Return the names of the context's question that occur in no document that meets the condition."""
+    if not context.passages and not store.ids(where):
+        return ()
     shown = "\n".join(search_key(passage.title, passage.headings, passage.text) for passage in context.passages)
-    names = [name for name in asked_names(context.question) if name.is_searchable and not name.is_in(shown)]
+    names = [
+        name
+        for name in asked_names(context.question)
+        if name.is_searchable and not name.is_in(shown) and name.text not in initials([shown])
+    ]
     return tuple(name for name in names if _is_absent(name, store, where))
 
 

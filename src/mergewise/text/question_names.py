@@ -60,6 +60,11 @@ class AskedName(NamedTuple):
         return _pattern_of(self.kind, self.parts)
 
     @property
+    def is_distinct(self) -> bool:
+        """False for a plain noun and for a number that is no version, which say little about a document."""
+        return self.kind in ("code", "name") or (self.kind == "number" and len(self.parts) > 1)
+
+    @property
     def is_searchable(self) -> bool:
         """False for a name of stop words, which no index knows, and for a nation's adjective, which has other forms."""
         ordinary = self.kind in ("name", "noun") and _DEMONYM.search(self.text.lower()) is not None

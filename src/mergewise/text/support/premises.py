@@ -12,14 +12,17 @@ from functools import cache
 
 from mergewise.text.languages.table import language_table
 from mergewise.text.question_names import asked_names, may_be_german
+from mergewise.text.spans import Part
 from mergewise.text.support.denial import says_no
 from mergewise.text.support.figures import Figure, figures, known_figures
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import Extract, ReadSource, without_figures
 from mergewise.text.terms import content_terms
 
-MOST_TERMS, SOME_TERMS = 0.75, 0.5
-"""Minimum shares of the question's other terms in a sentence that denies the question, or has another number."""
+MOST_TERMS, SOME_TERMS = 0.85, 0.5
+"""Minimum shares of the question's other terms in a sentence with its titles. It denies the question, or has another number."""
+OWN_TERMS = 0.5
+"""Minimum share of the terms in the sentence alone, if it denies the question."""
 
 _ASKS_WHY = re.compile(
     r"^\W*(?:why|how come|warum|wieso|weshalb|pourquoi|por qu[eé]|perch[eé]|waarom|почему)\b", re.IGNORECASE
@@ -27,7 +30,7 @@ _ASKS_WHY = re.compile(
 _ASKS_WHETHER = re.compile(
     r"^\W*(?:is|are|was|were|does|do|did|has|have|ist|sind|war|hat|benötigt|braucht|est-ce que)\b", re.IGNORECASE
 )
-_NAMED_STATE = re.compile(r"^\W{0,6}(?:status|état|estado|stato)\b[\W_]{1,6}(\w+)", re.IGNORECASE | re.MULTILINE)
+_STATE = re.compile(r"^\W{0,6}(?:status|état|estado|stato)\b[\W_]{1,6}(\w+)[^\n]*", re.IGNORECASE | re.MULTILINE)
 # States that a document gives itself, by stem, and words that contradict all of them.
 _LIVE = frozenset("activ accept final stabl maintain support current adopt approv".split())
 _DEAD = frozenset("abandon reject withdrawn withdraw deprec discontinu obsolet remov drop supersed cancel".split())
@@ -63,15 +66,24 @@ def contradicts(sentence: str, path: str, question: str, known: str) -> bool:
     covered = len(terms & content_terms(source)) / max(1, len(terms))
     if covered >= SOME_TERMS and _has_another_number(stated, sentence, known_figures(known)):
         return True
-    return why is not None and len(terms) > 1 and covered >= MOST_TERMS and _denies(stated, sentence, path)
+    own = len(terms & content_terms(sentence)) / max(1, len(terms))
+    is_near = why is not None and len(terms) > 1 and covered >= MOST_TERMS and own >= OWN_TERMS
+    return is_near and _denies(stated, sentence, path)
 
 
-def contradicted_state(question: str, text: str) -> str:
-    """Return the line with a document's own state, such as "Status: Active", if it contradicts a question that asks why."""
-    state = _NAMED_STATE.search(text)
-    if state is None or not _ASKS_WHY.match(question):
-        return ""
-    return state[0].strip() if content_terms(question) & _DEAD and content_terms(state[1]) & _LIVE else ""
+def contradicted_state(question: str, opening: str, path: str) -> Part | None:
+    """Return the place of a document's own state, such as "Status: Active", if it contradicts a question such as "Why was X
+    rejected?".
+
+    `opening` is the beginning of the document, and `path` its id and title, which must have the subject of the question.
+    """
+    state = _STATE.search(opening)
+    terms = content_terms(question) - _function_words()
+    subject = terms - _DEAD
+    if state is None or not _ASKS_WHY.match(question) or not terms & _DEAD or not content_terms(state[1]) & _LIVE:
+        return None
+    held = len(subject & content_terms(path)) / max(1, len(subject))
+    return state.span() if subject and held >= MOST_TERMS else None
 
 
 @cache
