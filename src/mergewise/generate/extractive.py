@@ -21,6 +21,7 @@ from mergewise.generate.quotable_texts import QuotableTexts
 from mergewise.text.keys import heading_path
 from mergewise.text.light import MARGIN
 from mergewise.text.markup import readable
+from mergewise.text.question_names import AskedName, asked_names
 from mergewise.text.sentences import split_sentences
 from mergewise.text.support.premises import contradicted_state, contradicts
 from mergewise.text.terms import content_terms
@@ -52,6 +53,9 @@ PLACES = "Nearest places:"
 NEAREST = f"Probably not in these documents. {PLACES}"
 
 _NUMBER = re.compile(r"\d[\d.]*")
+# a heading that is an identifier, perhaps qualified and with parameters, and a word that looks like one
+_ENTRY = re.compile(r"`*(?:\w+ )?(?:[\w.]+[.#])?(-{0,2}\w[\w-]*)(?:\(.*)?`*", re.DOTALL)
+_LOOKS_CODED = re.compile(r"_|[^\W\d_A-Z][A-Z]|^--")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,7 @@ def _contradiction(quotation: Quotation, context: Context, texts: QuotableTexts)
 
 def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
     """Select the places to quote. Return None if the context has no quotable sentence."""
-    quotes = quotes_of(context)
+    quotes = _named_first(quotes_of(context), context.question, texts)
     if not quotes:
         return None
     quotations = tuple(
@@ -139,6 +143,23 @@ def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
         for quote, spans in islice(_spans_to_quote(quotes, texts), SENTENCES)
     )
     return Quotations(quotations, signals_of(context, quotes, quotations[0])) if quotations else None
+
+
+def _named_first(quotes: Sequence[Quote], question: str, texts: QuotableTexts) -> list[Quote]:
+    """Move sentences to the front whose own heading is an identifier of the question: the entry `retries`, not `retries_max`."""
+    names = {name.parts for name in asked_names(question) if name.kind == "code"}
+    if not names or not quotes:
+        return list(quotes)
+    near = [quote for quote in quotes if quote.probability >= NEAR_BEST * quotes[0].probability]
+    first = [quote for quote in near if _entry_parts(quote, texts) in names]
+    return [*first, *(quote for quote in quotes if quote not in first)]
+
+
+def _entry_parts(quote: Quote, texts: QuotableTexts) -> tuple[str, ...]:
+    """Return the words of the identifier that heads a sentence, such as `retries` or `Client.retries(count)`."""
+    headings = texts.locator.citation(quote.number, "", quote.evidence.span).headings
+    entry = _ENTRY.fullmatch(headings[-1]) if headings else None
+    return AskedName(entry[1], "code").parts if entry else ()
 
 
 def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> Signals:
@@ -265,7 +286,10 @@ def _quotation_text(quotation: Quotation, question: str, texts: QuotableTexts) -
 
 
 def _adds(heading: str, quoted: str, question: str) -> bool:
-    """Check that a heading has a number, or terms of the question, that the quotation lacks."""
+    """Check that a heading has a number, an identifier, or terms of the question, that the quotation lacks."""
     if any(digits not in quoted for digits in _NUMBER.findall(heading)):
+        return True
+    entry = _ENTRY.fullmatch(heading)
+    if entry and _LOOKS_CODED.search(entry[1]) and entry[1] not in quoted:
         return True
     return bool(content_terms(question) & content_terms(heading) - content_terms(quoted))
