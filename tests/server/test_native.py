@@ -370,9 +370,10 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
         assert completion["mergewise"]["indexing"] == state
         assert content.endswith(f"\n\n{state['notice']}.") == is_told
         assert (f"{state['notice']}." in streamed) == is_told
-    for tool in ("ask", "build_context", "list_documents", "search"):
-        named = {} if tool == "search" else {"collection": "ships"}
-        sent = {"list_documents": {}, "search": {"query": "Aurora"}}.get(tool, QUESTION) | named
+    asked = {**QUESTION, "collection": "ships"}
+    listed, searched = {"collection": "ships"}, {"query": "Aurora"}
+    calls = (("ask", asked), ("build_context", asked), ("list_documents", listed), ("search", searched))
+    for tool, sent in calls:
         request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": sent}}
         headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
         assert state["notice"] in client.post("/mcp", json=request, headers=headers).text, tool
