@@ -47,6 +47,7 @@ def id_of(key: str) -> str:
 
 
 def percent_of(done: int, total: int) -> int:
+    """Return the share in whole percent, rounded down, and 0 for an unknown total."""
     return 100 * done // max(1, total)
 
 
