@@ -87,7 +87,7 @@ def hostile_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     gold = {"question": question, "answers": [f"sixteen hours {HOSTILE}"], "id": HOSTILE}
     (folder / "set <b>.jsonl").write_text(json.dumps(gold) + "\n")
     assert run(folder, "index", "docs", "--embedder", "none").returncode == 0
-    commands = {name: (name, question) for name in ("ask", "context", "compare")}
+    commands: dict[str, tuple[str, ...]] = {name: (name, question) for name in ("ask", "context", "compare")}
     commands["eval"] = ("eval", "set <b>.jsonl", "-s", "topk,weave", "-b", "60")
     pages = {}
     for name, words in commands.items():

@@ -200,6 +200,20 @@ def test_orders_in_a_document_stay_within_the_fence(index: mw.Index) -> None:
     run_client(mcp_server(lambda call: IndexLibrary(index)), work)
 
 
+def test_tools_say_that_the_index_is_empty_or_unfinished(tmp_path: Path) -> None:
+    with mw.open(tmp_path / "index") as made:
+
+        async def ask_about(client: Client, expected: str) -> None:
+            for tool, words in (("list_documents", {}), ("ask", {"question": "What do cats eat?"})):
+                assert expected in await result_of(client, tool, **words)
+
+        empty = "The index has no documents: add some with `mergewise index PATH...`."
+        run_client(mcp_server(lambda call: IndexLibrary(made)), lambda client: ask_about(client, empty))
+        made.add(mw.Document("cats.md", CATS), embed="later")
+        unfinished = "Indexing is at 0 %: answers may be incomplete."
+        run_client(mcp_server(lambda call: IndexLibrary(made)), lambda client: ask_about(client, unfinished))
+
+
 def test_errors_have_hints(index: mw.Index) -> None:
     async def work(client: Client) -> None:
         said = await refusal(client, "build_context", question="x", collection="other")

@@ -356,7 +356,8 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
     job = live.state.enqueue("sync", "ships")
     assert [one.id for one in live.state.claim()] == [job.id]
     live.state.set_progress(job.id, JobProgress(22, 99))
-    state = {"percent": 22, "notice": "Indexing is at 22 %: answers may be incomplete"}
+    notice = "Indexing is at 22 %: answers may be incomplete"
+    state = {"percent": 22, "notice": notice}
     assert client.get(SHIPS_API).json()["indexing"] == state
     assert client.get("/api/v1/collections/birds").json()["indexing"] is None
     assert client.post(f"{SHIPS_API}/context", json=QUESTION).json()["indexing"] == state
@@ -368,14 +369,15 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
         content = completion["choices"][0]["message"]["content"]
         streamed = client.post("/v1/chat/completions", json={**form, "stream": True}).text
         assert completion["mergewise"]["indexing"] == state
-        assert content.endswith(f"\n\n{state['notice']}.") == is_told
-        assert (f"{state['notice']}." in streamed) == is_told
-    for tool in ("ask", "build_context", "list_documents", "search"):
-        named = {} if tool == "search" else {"collection": "ships"}
-        sent = {"list_documents": {}, "search": {"query": "Aurora"}}.get(tool, QUESTION) | named
+        assert content.endswith(f"\n\n{notice}.") == is_told
+        assert (f"{notice}." in streamed) == is_told
+    asked = {**QUESTION, "collection": "ships"}
+    listed, searched = {"collection": "ships"}, {"query": "Aurora"}
+    calls = (("ask", asked), ("build_context", asked), ("list_documents", listed), ("search", searched))
+    for tool, sent in calls:
         request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": sent}}
         headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
-        assert state["notice"] in client.post("/mcp", json=request, headers=headers).text, tool
+        assert notice in client.post("/mcp", json=request, headers=headers).text, tool
     live.state.finish(job.id, "done")
     assert client.get(SHIPS_API).json()["indexing"] is None
 

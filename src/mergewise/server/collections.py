@@ -46,6 +46,16 @@ def id_of(key: str) -> str:
     return doc_id
 
 
+def percent_of(done: int, total: int) -> int:
+    """Return the share in whole percent, rounded down, and 0 for an unknown total."""
+    return 100 * done // max(1, total)
+
+
+def indexing_notice(done: int, total: int) -> str:
+    """Say how far indexing is, for people who ask before its end."""
+    return f"Indexing is at {percent_of(done, total)} %: answers may be incomplete"
+
+
 def knows_of(token: Token, collection: str) -> bool:
     """Check if the token may see the collection. The token's scopes decide its further rights."""
     return token.collections is None or collection in token.collections
@@ -175,8 +185,10 @@ class Collection:
             progress = None if self.is_made else JobProgress()
         if progress is None:
             return None
-        percent = 100 * progress.done // max(1, progress.total)
-        return {"percent": percent, "notice": f"Indexing is at {percent} %: answers may be incomplete"}
+        return {
+            "percent": percent_of(progress.done, progress.total),
+            "notice": indexing_notice(progress.done, progress.total),
+        }
 
     def _counts(self) -> dict[str, Any]:
         snapshot = self.index.snapshot

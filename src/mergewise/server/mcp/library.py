@@ -14,6 +14,7 @@ from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.jsonable import document_json
 from mergewise.server.answers import AnswerForms
+from mergewise.server.collections import indexing_notice
 from mergewise.server.leaves import BUDGET as LEAF_BUDGET
 from mergewise.server.leaves import STRATEGY as STRATEGY_OF_LEAVES
 from mergewise.server.leaves import leaf_parameters
@@ -86,8 +87,11 @@ class IndexLibrary:
         return "The document is removed."
 
     def notice(self, collection: str) -> str:
-        """Return a remark on documents that are not indexed yet, or an empty string."""
-        return ""
+        """Return a remark on an empty or unfinished index, or an empty string."""
+        vectors = self.index.vectors()
+        if not vectors.leaves:
+            return "The index has no documents: add some with `mergewise index PATH...`."
+        return indexing_notice(vectors.embedded, vectors.leaves) + "." if vectors.waiting else ""
 
     def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
         """Return the address of a page that shows this place to a person, if any."""

@@ -134,7 +134,8 @@ function unverifiedRanges(text, sentences) {
 function Doubts({ answer }) {
   const notes = [];
   if (answer.indexing) notes.push(sentence(answer.indexing.notice));
-  if (answer.found === false) notes.push("The documents probably do not have the answer. The sources are the closest matches.");
+  if (answer.found === false && answer.indexing) notes.push("The answer may be in a document that is not indexed yet: ask again later.");
+  else if (answer.found === false) notes.push("The documents probably do not have the answer. The sources are the closest matches.");
   else if (answer.sure === false) notes.push("Unsure: the answer is probably in one of these quotations.");
   const unverified = answer.unverified?.length ?? 0;
   if (unverified) notes.push(`${counted(unverified, "sentence")} (underlined) ${unverified === 1 ? "is" : "are"} not supported by the cited sources.`);
