@@ -41,12 +41,12 @@ def with_entries(text: str, outline: Sequence[Heading]) -> tuple[Heading, ...]:
     A heading without a title marks the text after an entry, which belongs to its section again. Targets directly above a
     section or an entry are part of its heading.
     """
-    walk = _Walk(text, {heading.start: heading for heading in outline})
+    walk = _EntryWalk(text, {heading.start: heading for heading in outline})
     walk.read()
     return tuple(walk.found)
 
 
-class _Walk:
+class _EntryWalk:
     """One pass through the lines of a text."""
 
     def __init__(self, text: str, sections: Mapping[int, Heading]) -> None:
@@ -86,7 +86,7 @@ class _Walk:
                 self._closed = True
             directive = DIRECTIVE.match(code)
             name = directive["name"].lower() if directive else ""
-            is_silent = name == "index" or (not directive and _SILENT.match(code) is not None)
+            is_silent = name in ("index", "program") or (not directive and _SILENT.match(code) is not None)
             is_verbatim = name in _VERBATIM or (not directive and (is_silent or code.endswith("::")))
             verbatim = indent if is_verbatim else None
             if directive and not is_verbatim and self._is_entry(name, directive["argument"] or ""):
