@@ -9,13 +9,13 @@ records has nothing but blocks of fields, as Debian's control files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.metadata import DATE_KEYS, TEXT_KEYS, field_value, iso_date, key_of, metadata_from
 from mergewise.text.keys import short_name
 from mergewise.text.sections import paragraphs
+from mergewise.text.sentences import strip_span
 from mergewise.types import Heading, MetadataValue
 
 Pairs = list[tuple[str, object]]
@@ -30,11 +30,11 @@ _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9]*(?:[ _-][A-Za-z0-9]+){0,2}):(?:[ \t]+
 _DOCUMENT_KEYS = (TEXT_KEYS | DATE_KEYS | {"title", "pep", "year"}) - {"description"}
 _MAX_HEADER_LINES = 200
 _YAML = re.compile(r"---[ \t]*\n(?=[\w\"'])(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-# a field, with its further lines
-_PIECE = re.compile(r"^(?=[\w\"'])[^\n:=]+[:=][ \t]*\S?[^\n]*(?:\n(?:[ \t]+\S|- )[^\n]*)*", re.MULTILINE)
-_EMPTY = re.compile(r"[^:=]+[:=]\s*")
+# a field with a value and its further lines
+_MORE = r"\n(?:[ \t]+|- )(?=\S)"
+_PIECE = re.compile(rf"^(?=[\w\"'])[^\n:=]+[:=][ \t]*(?:(?=\S)|(?={_MORE}))[^\n]*(?:{_MORE}[^\n]*)*", re.MULTILINE)
+_BLANK = re.compile(r"\n[ \t]*(?:\n|\Z)")
 _ACRONYM = re.compile(r"[A-Z]{2,6}")
-_VISIBLE = re.compile(r"\S")
 # the second column, and a piece of a column
 _RIGHT = re.compile(r"^(\S.*?[ ]{3,}|[ ]{20,})(\S.*?)[ ]*$", re.MULTILINE)
 _COLUMN = re.compile(r"\S+(?:[ ]{1,2}\S+)*")
@@ -158,15 +158,13 @@ def field_units(text: str) -> tuple[tuple[int, int], ...]:
 
 def _block_end(text: str, start: int) -> int:
     """Return the end of the lines before the next blank one."""
-    blank = re.compile(r"\n[ \t]*(?:\n|\Z)").search(text, start)
+    blank = _BLANK.search(text, start)
     return blank.start() if blank else len(text)
 
 
-def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the fields with a value."""
-    for piece in _PIECE.finditer(text, start, end):
-        if not _EMPTY.fullmatch(piece[0]):
-            yield piece.start(), piece.start() + len(piece[0].rstrip())
+def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the spans of the fields with a value."""
+    return [strip_span(text, *piece.span()) for piece in _PIECE.finditer(text, start, end)]
 
 
 # --- plain text --------------------------------------------------------------------------------------------------
@@ -212,18 +210,17 @@ def _name_in_column(entry: str) -> str:
 
 def _first_line(text: str, start: int) -> int:
     """Return the start of the first line with text."""
-    match = _VISIBLE.search(text, start)
-    return text.rfind("\n", 0, match.start()) + 1 if match else len(text)
+    return text.rfind("\n", 0, len(text) - len(text[start:].lstrip())) + 1
 
 
 def _records(text: str) -> Parsed | None:
     """Read a file of records, as Debian's control files: nothing but blocks of fields. A record's first field heads it."""
     outline: list[Heading] = []
     units: list[tuple[int, int]] = []
-    for start, end in paragraphs(text, 0, len(text)):
+    for start, end in paragraphs(text, 0, len(text)) if _RECORD.match(text) else ():
         if not _RECORD.fullmatch(text, start, end):
             return None
-        fields = list(_pieces(text, start, end))
+        fields = _pieces(text, start, end)
         names = [text[first:last].partition(":")[0] for first, last in fields]
         if len(names) < 2 or len(set(names)) < len(names):
             return None
@@ -231,5 +228,4 @@ def _records(text: str) -> Parsed | None:
         outline.append(Heading(1, short_name(head.partition(": ")[2] or head), *fields[0]))
         units += fields[1:]
     # questions and answers, or turns of a talk, are no records
-    is_file = 1 < len(outline) < len(units)
-    return Parsed(text, outline=tuple(outline), units=tuple(units)) if is_file else None
+    return Parsed(text, outline=tuple(outline), units=tuple(units)) if 1 < len(outline) < len(units) else None

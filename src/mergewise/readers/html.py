@@ -373,9 +373,8 @@ def _is_footnote_mark(element: Any) -> bool:
 
 def _is_permalink(element: Any) -> bool:
     """Tell whether the element is the mark "¶" beside a heading, which links to the heading itself."""
-    return (
-        element.tag == "a" and (element.get("href") or "").startswith("#") and element.text_content().strip() in "¶#§"
-    )
+    leads_within = element.tag == "a" and (element.get("href") or "").startswith("#")
+    return leads_within and element.text_content().strip() in "¶#§"
 
 
 def _lines(element: Any, skip: Callable[[Any], bool]) -> list[str]:
