@@ -103,7 +103,7 @@ def test_rounds_of_opening_asking_and_closing_leave_nothing_open(tmp_path: Path)
             assert index.ask("What do cats eat?").found
         del index
         gc.collect()
-        counts.append((len(os.listdir("/proc/self/fd")), threading.active_count()))
+        counts.append((len(list(Path("/proc/self/fd").iterdir())), threading.active_count()))
     assert counts[-1] == counts[4]
 
 

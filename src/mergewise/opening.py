@@ -247,9 +247,7 @@ def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str
     for view in wanted:
         if not isinstance(settings.get(view.name, view.settings()), view.settings):
             raise UsageError(f"invalid settings of the view {view.name!r}", f"give a {view.settings.__name__}")
-    return {
-        view.name: view.dump(view.with_files(settings[view.name])) if view.name in settings else None for view in wanted
-    }
+    return {v.name: v.dump(v.with_files(settings[v.name])) if v.name in settings else None for v in wanted}
 
 
 def _spec_of(given: str | Embedder | None) -> str:

@@ -457,7 +457,9 @@ def _without_failed(
 def _view_choices(index: Index) -> dict[str, str]:
     """Return the text settings of the index's views, such as the marker view's examples as "marker.examples"."""
     views = index.manifest.views.items()
-    return {f"{view}.{name}": v for view, s in views for name, v in s.settings.items() if isinstance(v, str) and v}
+    texts = {f"{view}.{name}": v for view, s in views for name, v in s.settings.items() if isinstance(v, str) and v}
+    # examples are long, and their digest tells them apart
+    return {name: digest(text) if text.startswith("[") else text for name, text in texts.items()}
 
 
 @cache

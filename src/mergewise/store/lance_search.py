@@ -112,8 +112,8 @@ class LanceSearch(LanceDocuments):
         wanted = REFINE * k if refines else k
         if refines and self._has_few_rows(table, documents, wanted):
             few = documents
-            end = self.mapped_rows(table).end
-            ids = self.once(f"rows of {table} to {end}", lambda: self._rows_of_documents(table, column, few), where)
+            name = f"rows of {table} to {self.mapped_rows(table).end}"
+            ids = self.once(name, lambda: self._rows_of_documents(table, column, few), where)
             return start(self._exact_ranking(asked, ids))
         unindexed = self._unindexed_rows(table, column) if refines else None
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
@@ -134,8 +134,8 @@ class LanceSearch(LanceDocuments):
 
     def _unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
-        end = self.mapped_rows(table).end
-        return self.once(f"unindexed rows {table} {column} to {end}", lambda: self._read_unindexed_rows(table, column))
+        name = f"unindexed rows {table} {column} to {self.mapped_rows(table).end}"
+        return self.once(name, lambda: self._read_unindexed_rows(table, column))
 
     def _conditions_of_waiting(self, table: str, column: str) -> list[str]:
         """Return conditions that exclude rows without vectors, for a table without a vector index. LanceDB reads each row."""
@@ -332,10 +332,7 @@ class UnindexedRows(NamedTuple):
 
     def cosines(self, vector: FloatArray, documents: DocumentFilter) -> ScoredRows:
         """Return the ids of the documents' rows with their cosines. A selection of scores is cheaper than one of vectors."""
-        scores = self.vectors @ vector
-        if documents.is_everything:
-            return self.ids, scores
-        meets = documents.holds(self.documents)
+        scores, meets = self.vectors @ vector, documents.holds(self.documents)
         return self.ids[meets], scores[meets]
 
 

@@ -78,10 +78,6 @@ class ViewReport(Protocol):
         ...
 
 
-def _unchanged(settings: Any) -> Any:
-    return settings
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """One granularity of an index: its tables, and functions that build, check and read their rows.
@@ -119,8 +115,8 @@ class View:
     prompt: str = ""
     presets: Presets = field(default_factory=dict)
     report: Callable[[Any], ViewReport] | None = None
-    with_files: Callable[[Any], Any] = _unchanged
-    without_files: Callable[[Any], Any] = _unchanged
+    with_files: Callable[[Any], Any] = lambda settings: settings
+    without_files: Callable[[Any], Any] = lambda settings: settings
 
     def asks_chat(self, settings: Mapping[str, Any]) -> bool:
         """Return whether a chat model writes the rows under these stored settings."""

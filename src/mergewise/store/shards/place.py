@@ -11,7 +11,7 @@ import json
 import secrets
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -99,18 +99,17 @@ class ShardedFolder(Folder):
         """Give the index an id, and record it in all shards."""
         identity = secrets.token_hex(16)
         for at in range(len(manifests)):
-            write_whole(self.shard(at) / OWN_NAME, json.dumps(_record(identity, at, len(manifests))).encode())
+            write_whole(self.shard(at) / OWN_NAME, _own_record(identity, at, len(manifests)))
         self.write(manifests, identity)
 
     def check_shard(self, at: int) -> None:
         """Raise CorruptIndex if the folder of a shard is missing, a link, or holds another shard or one of another index."""
-        path, state = self.shard(at), self.shards()
-        count = len(state.manifests)
-        if path.is_symlink() or not path.is_dir() or (state.id and _own_record(path) != _record(state.id, at, count)):
-            raise CorruptIndex(
-                f"missing or wrong shard: {path} (expected the folder of shard {at} of {count} of this index)",
-                "restore all shards and shards.json from the same copy",
-            )
+        path, state, own = self.shard(at), self.shards(), b""
+        with suppress(OSError):
+            own = regular_bytes(path / OWN_NAME, _LONGEST_OWN)
+        is_other = state.id is not None and own != _own_record(state.id, at, len(state.manifests))
+        if path.is_symlink() or not path.is_dir() or is_other:
+            raise CorruptIndex(f"missing or wrong shard: {path}", "restore all shards of this index from the same copy")
 
     def known(self) -> Manifest:
         """Combine the manifests of all shards. Embedder and views are common to them.
@@ -134,38 +133,25 @@ class ShardedFolder(Folder):
         return self.directory / f"shard-{at:04}"
 
 
-def _record(identity: str, at: int, count: int) -> dict[str, object]:
-    return {"index": identity, "shard": at, "shards": count}
-
-
-def _own_record(shard: Path) -> object:
-    try:
-        return json.loads(regular_bytes(shard / OWN_NAME, _LONGEST_OWN))
-    except (OSError, ValueError, RecursionError):
-        return None
+def _own_record(identity: str, at: int, count: int) -> bytes:
+    return json.dumps({"index": identity, "shard": at, "shards": count}).encode()
 
 
 @lru_cache(4)
 def _parse(content: bytes, directory: Path) -> ShardsState:
     try:
         record = json.loads(content)
-        version, shards, identity = record["format"], record["shards"], record.get("id")
+        version, identity = record["format"], record.get("id")
+        if version != FORMAT:
+            raise NewerFormat(f"unknown format of {directory}: {short_repr(version)} (expected {FORMAT})", "upgrade")
+        manifests = tuple(manifest_of(raw, directory / NAME) for raw in record["shards"])
+    # errors that a missing or malformed field raises
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise CorruptIndex(f"{directory / NAME} is damaged", "restore it from a copy") from None
-    if version != FORMAT:
-        raise NewerFormat(
-            f"{directory} has shards of format {short_repr(version)} (this mergewise reads {FORMAT})", "upgrade"
-        )
-    if not isinstance(shards, list) or not 0 < len(shards) <= MOST_SHARDS or not all(map(_has_format, shards)):
+    common = {(one.embedder, one.dimension, *sorted(one.views)) for one in manifests}
+    if len(common) != 1 or len(manifests) > MOST_SHARDS:
         raise CorruptIndex(f"invalid list of shards in {directory / NAME}", "restore it from a copy")
-    manifests = tuple(manifest_of(raw, directory / NAME) for raw in shards)
-    if len({(one.embedder, one.dimension, *sorted(one.views)) for one in manifests}) > 1:
-        raise CorruptIndex(f"embedders or views of shards differ in {directory / NAME}", "restore it from a copy")
     return ShardsState(manifests, identity if isinstance(identity, str) else None)
-
-
-def _has_format(raw: object) -> bool:
-    return isinstance(raw, dict) and type(raw.get("format")) is int
 
 
 class ShardPlace(Folder):
@@ -179,10 +165,6 @@ class ShardPlace(Folder):
 
     def manifest(self) -> ManifestState:
         return ManifestState(self.known(), None)
-
-    def check_plain(self) -> None:
-        self.folder.check_shard(self.at)
-        super().check_plain()
 
     def check_same(self) -> None:
         self.folder.check_shard(self.at)

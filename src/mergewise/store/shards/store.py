@@ -67,6 +67,7 @@ class ShardedStore:
         """Open the reader of a shard. An unchanged shard keeps its reader."""
         if before is not None and before.manifest == manifest:
             return before
+        self.place.check_shard(at)
         return LanceReader(ShardPlace(self.place, at), manifest, self.registry, before)
 
     # -- changes
@@ -172,9 +173,7 @@ class ShardedStore:
         with self._opening:
             self._reader = None
         if self.place.shards().id is None:
-            problems.append(
-                Problem("no ids in the shards, so swapped ones are not recognised; run `mergewise check --repair`")
-            )
+            problems.append(Problem("no ids in the shards: swapped ones are not recognised"))
         try:
             for at in range(count):
                 for problem in LanceStore(ShardPlace(self.place, at), self.registry, self.lock_wait).check():

@@ -201,13 +201,11 @@ def with_file_of_examples(settings: MarkerSettings) -> MarkerSettings:
         return settings
     path = Path(settings.examples)
     try:
-        text = regular_bytes(path, _LONGEST, follow=True).decode("utf-8")
+        content = regular_bytes(path, _LONGEST, follow=True)
     except OSError as error:
         problem = f"cannot read the examples of markers: {path}: {error.strerror}"
         raise UsageError(problem, f"{_FORM}, or use built-in or none") from None
-    except ValueError:
-        raise UsageError(f"invalid JSON: {path}", _FORM) from None
-    return replace(settings, examples=json.dumps(_examples_in(text, path), ensure_ascii=False))
+    return replace(settings, examples=json.dumps(_examples_in(content, path), ensure_ascii=False))
 
 
 def without_file_of_examples(settings: MarkerSettings) -> MarkerSettings:
@@ -230,9 +228,9 @@ def _examples(stored: str) -> Sequence[Mapping[str, Any]]:
     return _examples_in(stored, "the settings of the view 'marker'")
 
 
-def _examples_in(text: str, place: object) -> Sequence[Mapping[str, Any]]:
+def _examples_in(content: bytes | str, place: object) -> Sequence[Mapping[str, Any]]:
     try:
-        examples = json.loads(text)
+        examples = json.loads(content)
     except (ValueError, RecursionError):
         raise UsageError(f"invalid JSON: {place}", _FORM) from None
     if not isinstance(examples, list) or not examples or not all(map(_is_example, examples)):

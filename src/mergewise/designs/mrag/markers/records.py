@@ -40,9 +40,7 @@ class MarkerSettings(CheckedFields):
         Literal["rest", "again"],
         "Further attempts: only the `rest` without markers, or all paragraphs `again`, keeping the best attempt",
     ] = "rest"
-    examples: Annotated[
-        str, "Examples in the prompt: built-in, none, or the path of a JSON list, whose content is stored"
-    ] = "none"
+    examples: Annotated[str, "Examples in the prompt: built-in, none, or the path of a JSON list"] = "none"
     window: Annotated[int, Range(64, 1_000_000), "Document tokens of a prompt, if the model's window holds them"] = 2048
     overlap: Annotated[int, Range(0, 100), "Paragraphs shared by neighbouring windows"] = 2
     numbers: Annotated[
