@@ -21,10 +21,15 @@ import pytest
 
 import mergewise as mw
 from mergewise.designs.aed.training.candidates import Example, TrainCandidate
-from mergewise.designs.aed.training.labels import FORMAT, Label, LabelStore
+from mergewise.designs.aed.training.labels import Label, LabelStore
 from mergewise.errors import MergewiseError
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.folder import open_run
+from mergewise.evaluate.tuning.keeping import HoldoutLog, KeptMeasure
+from mergewise.evaluate.tuning.measuring import PointScore
+from mergewise.evaluate.tuning.space import Point
 from tests.attack.support import LONG, posix_only
+from tests.attack.support import command as own_process
 from tests.attack.test_foreign import command
 
 pytestmark = posix_only
@@ -125,7 +130,8 @@ def damaged_table(content: bytes, draw: random.Random) -> bytes:
         table = table.replace_schema_metadata({**table.schema.metadata, name: draw.choice(VALUES)})
     elif values:
         place = draw.randrange(len(values))
-        for value in draw.sample([None, -1, 2**62, float("nan"), float("inf"), "", "x" * 100_000, [], True], 9):
+        kinds: list[Any] = [None, -1, 2**62, float("nan"), float("inf"), "", "x" * 100_000, [], True]
+        for value in draw.sample(kinds, len(kinds)):
             try:
                 changed = pa.array([*values[:place], value, *values[place + 1 :]], field.type)
             except (pa.ArrowException, TypeError, OverflowError):
@@ -189,21 +195,19 @@ def attack(folder: Path, files: Sequence[Path], use: Callable[[], object], round
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an index, questions, a finished run, a run in progress, and a tuning."""
+    """A folder with an index, questions, a finished run and a run in progress."""
     folder = tmp_path_factory.mktemp("outputs")
-    facts = [(f"Town {i}", f"{1000 + 7 * i}") for i in range(120)]
+    facts = [(f"Town {i}", f"{1000 + 7 * i}") for i in range(20)]
     with mw.open(folder / "mergewise.index", embedder="none") as index:
         index.add(*(mw.Document(name, f"# {name}\n\n{name} has {count} houses. It is old.\n") for name, count in facts))
     rows = [f"How many houses has {name}?,{count}" for name, count in facts]
     (folder / "few.csv").write_text("\n".join(["question,answer", *rows[:4]]))
-    (folder / "many.csv").write_text("\n".join(["question,answer", *rows[:60]]))
     command(folder, "eval", "few.csv", "--out", "finished", "--budgets", "100")
     shutil.copytree(folder / "finished", folder / "begun")
     lines = [json.dumps(row.as_dict()) for row in open_run(folder / "finished").run_rows()]
     (folder / "begun/rows/0.jsonl").write_text("\n".join(lines[:-1]))
     for file in folder.joinpath("begun").glob("*.parquet"):
         file.unlink()
-    assert command(folder, "tune", "many.csv", "--metric", "answer", "--time", "2s", "--out", "tuning").code == 0
     return folder
 
 
@@ -232,9 +236,38 @@ def test_damaged_runs_are_reported(copy: Path, run: str) -> None:
     attack(copy / run, files_below(copy / run), use, ROUNDS // 3)
 
 
-def test_damaged_tunings_are_reported(copy: Path) -> None:
-    words = ["tune", "many.csv", "--metric", "answer", "--time", "1s", "--out", "tuning"]
-    attack(copy / "tuning", files_below(copy / "tuning"), lambda: command(copy, *words), ROUNDS // 3)
+def test_damaged_tunings_are_measured_again(tmp_path: Path) -> None:
+    questions = [Question(str(number), f"Who lives in house {number}?", ("Ada",), None) for number in range(4)]
+    points, folder = [Point("weave"), Point("topk")], tmp_path / "tuning"
+
+    def measured(points: Sequence[Point], question: Question) -> list[PointScore]:
+        return [PointScore(0.5, 7) for _ in points]
+
+    def use() -> None:
+        kept = KeptMeasure(measured, folder, "answer")
+        for question in questions:
+            for score in kept(points, question):
+                assert -1e9 < score.score < 1e9 and -1e9 < score.tokens < 1e9
+        opened = HoldoutLog(folder).open({"winner": "topk"}, questions)
+        assert -1e9 < opened.alpha < 1e9
+
+    folder.mkdir()
+    use()
+    HoldoutLog(folder).open({"winner": "weave"}, questions)
+    attack(folder, files_below(folder), use, 4 * ROUNDS)
+
+
+NESTED = (
+    '{"question": ' + "[" * 100_000,
+    '{"question": "How many houses has Town 3?", "where": ' + '{"a":' * 100_000,
+    '{"question": "How many houses has Town 3?", "id": ' + "9" * 5000 + "}",
+)
+
+
+def test_nested_questions_fail_alone(work: Path) -> None:
+    lines = "\n".join([*NESTED, "How many houses has Town 3?"])
+    done = own_process(work, "ask", "-", stdin=lines)
+    assert "1021 houses" in done.out and done.err.count("invalid question") >= 2
 
 
 def test_damaged_labels_are_reported(tmp_path: Path) -> None:
@@ -243,7 +276,7 @@ def test_damaged_labels_are_reported(tmp_path: Path) -> None:
     candidate = TrainCandidate("passages", "Town 1", ("Town 1",), "Town 1 has 1007 houses.", 0.5, None, False)
     store.write("passages", example, [Label(candidate, 1.5), Label(candidate, 2.5)], 3.5)
     store.write_solved(example, ["passages"], "1007", True)
-    assert store.read(["passages"])[0].solved and FORMAT
+    assert store.read(["passages"])[0].solved
 
     def use() -> None:
         for step in (

@@ -220,6 +220,10 @@ def test_an_onnx_model_from_a_folder(tmp_path: Path, labels: int) -> None:
     expected = [1 / (1 + np.exp(-x)) for x in (1.0, -1.0, 3.0)] * 15
     assert reranker.score("what do fish eat", texts) == pytest.approx(expected, abs=1e-5)
     assert reranker.score("q", []).shape == (0,)
+    for damaged in ('{"model_max_length": Infinity}', '{"model_max_length": ' + "[" * 100_000, "[]"):
+        (tmp_path / "tokenizer_config.json").write_text(damaged)
+        again = load_reranker(f"cross-encoder:{tmp_path}")
+        assert again is not None and again.score("q", ["fish"]).shape == (1,)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 8}))
     predictor = utilities_of(load_reranker(f"cross-encoder:{tmp_path}"), None)
     assert isinstance(predictor, CountsCut)  # after three marks there is room for five words

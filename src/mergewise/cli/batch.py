@@ -37,7 +37,7 @@ def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[QuestionLine]:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if line:
                 yield _question(number, line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             hint = "write one question or one JSON object per line"
             yield QuestionLine(number, "", error=UsageError(f"line {number}: invalid question: {error}", hint))
 

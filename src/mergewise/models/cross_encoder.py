@@ -90,9 +90,9 @@ def _longest(folder: Path) -> int:
     """Return the maximum of tokens of a pair: the limit in the tokenizer's settings, if any, but at most 512."""
     try:
         length = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["model_max_length"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return MAX_TOKENS
-    return min(MAX_TOKENS, int(length)) if isinstance(length, int | float) and length >= 1 else MAX_TOKENS
+    return int(min(MAX_TOKENS, length)) if isinstance(length, int | float) and length >= 1 else MAX_TOKENS
 
 
 class SentenceTransformersCrossEncoder:

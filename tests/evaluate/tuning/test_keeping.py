@@ -68,3 +68,19 @@ def test_measured_scores_are_not_measured_again(tmp_path: Path) -> None:
     assert asked_for[4:] == [("weave |  | ", "0")]
     KeptMeasure(measure, tmp_path, "answer")(points[:1], questions[0])
     assert len(asked_for) == 6
+
+
+@pytest.mark.parametrize("value", ["null", "NaN", "1e999", "[]", '"x"', "1" + "0" * 400])
+def test_damaged_values_are_measured_again(tmp_path: Path, value: str) -> None:
+    point, question = Point("topk"), question_list(1)[0]
+
+    def ask() -> list[PointScore]:
+        return KeptMeasure(lambda points, question: [PointScore(0.5, 7)], tmp_path, "answer")([point], question)
+
+    ask()
+    HoldoutLog(tmp_path).open({"winner": "a"}, [question])
+    rows, ledger = tmp_path / "rows.jsonl", tmp_path / "ledger.jsonl"
+    rows.write_text(rows.read_text().replace('"answer": 0.5', f'"answer": {value}'))
+    ledger.write_text(ledger.read_text().replace('"alpha": 0.05', f'"alpha": {value}'))
+    assert ask() == [PointScore(0.5, 7)]
+    assert HoldoutLog(tmp_path).open({"winner": "a"}, [question]).alpha == 0.05

@@ -29,7 +29,7 @@ class KeptMeasure:
                 float(row["scores"][metric]), int(row["scores"]["tokens"])
             )
             for row in known_lines(folder)
-            if metric in row["scores"] and "tokens" in row["scores"]
+            if all(_is_number(row["scores"].get(name)) for name in (metric, "tokens"))
         }
 
     def __call__(self, points: Sequence[Point], question: Question) -> list[PointScore]:
@@ -66,7 +66,7 @@ class HoldoutLog:
     def __init__(self, folder: Path) -> None:
         self._lines = RowLines(folder / LEDGER)
         rows = known_lines(folder, LEDGER, {"key", "shown", "alpha", "before"})
-        self._known = [row for row in rows if isinstance(row["shown"], list)]
+        self._known = [row for row in rows if _is_use(row)]
 
     def open(self, compared: Mapping[str, Any], questions: Sequence[Question]) -> HoldoutAccess:
         """Log a use before the held-out questions are measured."""
@@ -86,3 +86,15 @@ class HoldoutLog:
 
     def _enter(self, row: Mapping[str, Any]) -> None:
         self._lines.add([{"time": datetime.now(UTC).isoformat(timespec="seconds"), **row}])
+
+
+def _is_use(row: Mapping[str, Any]) -> bool:
+    """Check the values of a line of the log. A damaged line does not count as a use."""
+    shown = row["shown"]
+    is_list = isinstance(shown, list) and all(isinstance(one, str) for one in shown)
+    return is_list and _is_number(row["alpha"]) and _is_number(row["before"])
+
+
+def _is_number(value: object) -> bool:
+    # NaN is in no range
+    return isinstance(value, int | float) and -1e9 < value < 1e9
