@@ -122,13 +122,9 @@ def index(
             return
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
+        follows = given["follow_links"]
         dry = opened.sync(
-            *paths,
-            include=include,
-            exclude=exclude,
-            follow_links=given["follow_links"],
-            metadata=metadata,
-            dry_run=True,
+            *paths, include=include, exclude=exclude, follow_links=follows, metadata=metadata, dry_run=True
         )
         say_report(dry, len(opened), opened.store.place, as_json, dry_run=True)
         return
@@ -277,11 +273,10 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     _say_duplicates(report.duplicates)
     removed = [f"removed: {change.id}" for change in report.changes if change.action == "removed" and not dry_run]
     _say_some(removed, "removed")
-    for followed in (True, False):
-        what = "followed" if followed else "left out"
-        links = [f"{link.link} -> {link.target}" for link in report.outward if link.followed == followed]
-        remedy = "add `--exclude PATH` to leave out unwanted files" if followed else "add `--follow-links` to read them"
-        _say_some([f"link out of the folder, {what}: {link}" for link in links], f"links {what}", hint=remedy)
+    followed = any(link.followed for link in report.outward)
+    what, option = ("followed", "--exclude PATH` to leave out") if followed else ("left out", "--follow-links` to read")
+    links = [f"link out of the folder, {what}: {link.link} -> {link.target}" for link in report.outward]
+    _say_some(links, "such links", hint=f"add `{option} their files")
     pages = [f"no text on {_page_list(one.pages)} (a scan?): {one.source}" for one in report.textless]
     _say_some(
         pages,
