@@ -46,9 +46,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (docs / f"bad{CLEAR}.docx").write_text("no document")
     (docs / f"odd.{CLEAR}").write_text("left out")
+    (docs / f"link{EVIL}.md").symlink_to(folder / f"out{CLEAR}.md")
+    (folder / f"out{CLEAR}.md").write_text("A link leads here.\n")
+    asked = {"id": f"q{EVIL}", "question": f"What do {EVIL} owls eat?", "answers": [f"mice {EVIL}"]}
+    (folder / "questions.jsonl").write_text(json.dumps(asked))
     (docs / os.fsdecode(b"bytes\xff.md")).write_text("Bytes that are no text are in this name.\n")
     done = on_terminal(folder, "index", "docs", "--embedder", "none")
     assert_harmless(done)
+    assert "link out of the folder, left out: docs/link" in done.out
     assert done.code == 0 and "bytes" in done.out and "bad" in done.out
     return folder
 
@@ -79,6 +84,10 @@ EVERY = [
     (f"{EVIL}",),
     ("ask", "Where do owls sleep?", f"--no{EVIL.replace(chr(0), '')}[/b]"),
     ("-v", "check"),
+    ("context", "Where do owls sleep?", "--format", "xml"),
+    ("show", f"docs/{NAME}:1"),
+    ("eval", "questions.jsonl"),
+    ("index", "docs", "--follow-links"),
 ]
 
 

@@ -147,7 +147,7 @@ def test_report_lists_missing_files_links_and_patterns(home: Path) -> None:
     (home / "docs" / "sub" / "dogs.md").unlink()
     output = run("index", "docs", "--exclude", "*.txt", "--exclude", "docs/pict*").stdout
     way = f"docs/link.md -> {os.path.realpath(home / 'out.md')}"
-    assert f"link out of the folder, left out: {way}\n  add `--follow-links` to read them" in output
+    assert f"link out of the folder, left out: {way}\n  add `--follow-links` to read their files" in output
     output = run("index", "docs", "--exclude", "*.txt", "--exclude", "docs/pict*", "--follow-links").stdout
     assert f"link out of the folder, followed: {way}" in output
     assert "no longer there, but in the index: docs/sub/dogs.md" in output and "--sync" in output

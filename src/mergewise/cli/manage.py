@@ -286,11 +286,10 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     _say_duplicates(report.duplicates)
     removed = [f"removed: {change.id}" for change in report.changes if change.action == "removed" and not dry_run]
     _say_some(removed, "removed")
-    for followed in (True, False):
-        what = "followed" if followed else "left out"
-        links = [f"{link.link} -> {link.target}" for link in report.outward if link.followed == followed]
-        remedy = "add `--exclude PATH` to leave out unwanted files" if followed else "add `--follow-links` to read them"
-        _say_some([f"link out of the folder, {what}: {link}" for link in links], f"links {what}", hint=remedy)
+    followed = any(link.followed for link in report.outward)
+    what, option = ("followed", "--exclude PATH` to leave out") if followed else ("left out", "--follow-links` to read")
+    links = [f"link out of the folder, {what}: {link.link} -> {link.target}" for link in report.outward]
+    _say_some(links, "such links", hint=f"add `{option} their files")
     pages = [f"no text on {_page_list(one.pages)} (a scan?): {one.source}" for one in report.textless]
     _say_some(
         pages,

@@ -107,12 +107,9 @@ class MarkReader:
             self._held, self._open = [text], still_open
 
     def _plain(self, text: str, at: int, last: bool) -> int:
-        """Read text without marks. Spaces at its end are held back, because an invalid mark is removed with them."""
-        end = len(text) if last else _before_spaces(text, at, len(text))
-        if not last and text.endswith("\\"):
-            self._show(text[at:-1])
-            self._hold("\\", None)
-            return len(text)
+        """Read text without marks. A backslash at its end is held back, and spaces, which an invalid mark is removed with."""
+        before = len(text) - 1 if text.endswith("\\") else _before_spaces(text, at, len(text))
+        end = len(text) if last else before
         self._show(text[at:end])
         self._hold(text[end:], lambda more: not more.strip(" \t"))
         return len(text)

@@ -148,12 +148,9 @@ class Writer:
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
         if job.kind == "sync":
             own = self._config_of(job.collection)
+            folders, limits = _folders(own, job.request), mw.Limits()
             report = index.sync(
-                *_folders(own, job.request),
-                follow_links=own.follow_links,
-                progress=watch.report,
-                cancel=watch.must_stop,
-                limits=mw.Limits(),
+                *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=limits
             )
             return report_json(report), {failure.source: _unreadable(failure.reason) for failure in report.failed}
         if job.kind == "add_view":

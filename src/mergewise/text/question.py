@@ -9,24 +9,14 @@ from typing import Literal, TypeAlias
 QuestionType: TypeAlias = Literal["comparison", "yes-no", "list", "fact"]
 AnswerType: TypeAlias = Literal["number", "time", "place"]
 
-
-def _any_of(words: str) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{words.replace(' ', '|')})\b", re.IGNORECASE)
-
-
-# words of a comparison, and words that must follow on the same line
-_COMPARISON = (
-    (_any_of("which who what whose"), _any_of("or than")),
-    (
-        _any_of(
-            "both same either neither earlier later older younger more less larger smaller bigger taller longer first "
-            "difference differ compare"
-        ),
-        _any_of("and or than between"),
-    ),
-    (_any_of("and or"), _any_of("both same either more older younger larger longer first")),
+# Of two words in order on a line, an atomic group fixes the first one, so that a question with many of them takes linear time.
+_COMPARISON = re.compile(
+    r"^(?>.*?\b(?:which|who|what|whose)\b).*\b(?:or|than)\b|"
+    r"^(?>.*?\b(?:both|same|either|neither|earlier|later|older|younger|more|less|larger|smaller|bigger|taller|longer|first|"
+    r"difference|differ|compare)\b).*\b(?:and|or|than|between)\b|"
+    r"^(?>.*?\b(?:and|or)\b).*\b(?:both|same|either|more|older|younger|larger|longer|first)\b",
+    re.IGNORECASE | re.MULTILINE,
 )
-_EARLIER_OR_LATER = ((_any_of("earlier later older younger first"), _any_of("or")),)
 _YES_NO = re.compile(
     r"^\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|must)\b", re.IGNORECASE
 )
@@ -44,6 +34,7 @@ _ASKS_FOR: dict[AnswerType, re.Pattern[str]] = {
     "time": re.compile(
         r"\bwhen(?: exactly)? (?:did|was|were|has|have|had|will|would)\b|\bwhen\W*$|"
         r"\b(?:what|which) (?:year|date|month|day|century|decade|era)\b|\bdate of\b|"
+        r"(?m:^)(?>.*?\b(?:earlier|later|older|younger|first)\b).*\bor\b|"
         r"\b(?:born|died|released|founded|came out) first\b",
         re.IGNORECASE,
     ),
@@ -94,7 +85,7 @@ def question_type(question: str) -> QuestionType:
 
     A comparison names two things, and both must be covered. A list asks for several things, any other question for one.
     """
-    if _follow(question, _COMPARISON):
+    if _COMPARISON.search(question):
         return "comparison"
     if _YES_NO.match(question):
         return "yes-no"
@@ -103,19 +94,7 @@ def question_type(question: str) -> QuestionType:
 
 def answer_type(question: str) -> AnswerType | None:
     """Classify the question as asking for a number, a time or a place. Returns None if its words do not tell."""
-    for wanted, asks in _ASKS_FOR.items():
-        if asks.search(question) or (wanted == "time" and _follow(question, _EARLIER_OR_LATER)):
-            return wanted
-    return None
-
-
-def _follow(question: str, pairs: Iterable[tuple[re.Pattern[str], re.Pattern[str]]]) -> bool:
-    """Return true if a line has words of both patterns of a pair, in this order. It takes linear time."""
-    for line in question.split("\n"):
-        for first, second in pairs:
-            if (match := first.search(line)) and second.search(line, match.end()):
-                return True
-    return False
+    return next((wanted for wanted, asks in _ASKS_FOR.items() if asks.search(question)), None)
 
 
 def offers(sentence: str, wanted: AnswerType | None) -> bool:
