@@ -640,7 +640,7 @@ def test_metadata_of_a_run_apply_without_embedding(tmp_path: Path, docs: Path) -
     [
         ({"title": "x"}, "invalid metadata key"),
         ({"a": [1]}, "a list"),
-        ({"year": "soon"}, "holds int"),
+        ({"year": "soon"}, "holds whole numbers"),
         ([1], "expected a dictionary"),
     ],
 )

@@ -55,7 +55,7 @@ OF_TEXTS = ("_number", "_content", "_language")
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
 """Columns that listing documents does not read."""
 _METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-_KINDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+_KINDS = {str: "texts", bool: "true and false", int: "whole numbers", float: "numbers"}
 _RESERVED = frozenset({"id", "title"})
 _LONGEST_KEY = 200
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -228,6 +228,4 @@ def _storable_value(key: str, value: MetadataValue, kinds: Mapping[str, type]) -
         return str(value)
     if wanted is float and type(value) is int:
         return float(value)
-    raise ValueError(
-        f"invalid metadata value of {key!r}: {short_repr(value)} (expected {_KINDS[wanted]}, as in this index)"
-    )
+    raise ValueError(f"invalid metadata value of {key!r}: {short_repr(value)} (this index holds {_KINDS[wanted]})")
