@@ -42,7 +42,7 @@ def run(*words: str) -> Result:
 
 def test_index_and_info_name_the_documents_of_an_older_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "older version" not in run("info").output + run("index", "docs").output
-    monkeypatch.setattr("mergewise.inputs.VERSION", 100)
+    monkeypatch.setattr("mergewise.defaults.READERS_VERSION", 100)
     line = "2 documents were read by an older version: run `mergewise index FOLDER --reread` to read them again"
     assert line in run("index", "docs").stderr
     shown = run("info").stdout

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from mergewise import defaults
 from mergewise.ranges import short_repr
 from mergewise.text.languages import document_language
 from mergewise.types import (
@@ -21,6 +22,7 @@ from mergewise.types import (
     Failure,
     FileMetadata,
     Heading,
+    Known,
     Metadata,
     MetadataValue,
     Origin,
@@ -92,6 +94,13 @@ def _record(number: int, first_id: int, rows: DocumentRows, leaves: int) -> dict
 def content_of(text: str) -> str:
     """Return the MD5 digest of a text. The database can compute it too."""
     return md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
+
+
+def is_outdated(known: Known) -> bool:
+    """Return whether an older version of the readers read the file of a document. Older indexes record no version."""
+    version = known.digest.partition(defaults.READ_BY)[2]
+    recorded = int(version) if version.isdecimal() and len(version) < 10 else 1
+    return known.origin is not None and recorded < defaults.READERS_VERSION
 
 
 def origin_columns(origin: Origin | None) -> dict[str, object]:
