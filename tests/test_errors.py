@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mergewise import errors
-from mergewise.errors import REQUIREMENT, MergewiseError, MissingExtra, UsageError
+from mergewise.errors import REQUIREMENT, MergewiseError, MissingExtra, UsageError, one_of
 
 EVERY = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MergewiseError)]
 
@@ -45,3 +45,10 @@ def test_broken_package_is_not_reported_as_missing(tmp_path: Path, monkeypatch: 
         # drop the frames of the test, which precede the frame of the import
         cause = error.value.with_traceback(error.value.__traceback__ and error.value.__traceback__.tb_next)
         assert said in MissingExtra("x", "hf", cause).message
+
+
+@pytest.mark.parametrize(
+    ("given", "near"), [("waeve", "weave"), ("Topk", "topk"), ("xyzzy", ""), ("w" * 10**6, ""), (5, ""), ("", "")]
+)
+def test_hints_of_unknown_names_begin_with_the_nearest_one(given: object, near: str) -> None:
+    assert one_of(given, ["weave", "topk"]) == f"{f'did you mean {near}? ' if near else ''}one of: weave, topk"

@@ -506,7 +506,7 @@ def test_unchanged_files_of_an_older_version_are_read_again_on_request(
     index = mw.open(tmp_path / "index", embedder="none")
     index.add(docs, mw.Document("own", "Mine."), mw.File(docs / "cats.md", id="named"))
     assert index.outdated() == []
-    monkeypatch.setattr("mergewise.inputs.VERSION", 100)
+    monkeypatch.setattr("mergewise.defaults.READERS_VERSION", 100)
     assert set(index.outdated()) == ALL
     (docs / "new.md").write_text("Owls eat mice.\n")
     assert index.add(docs).unchanged == 3 and set(index.outdated()) == ALL
@@ -681,7 +681,7 @@ def test_metadata_of_a_run_apply_without_embedding(tmp_path: Path, docs: Path) -
     [
         ({"title": "x"}, "invalid metadata key"),
         ({"a": [1]}, "a list"),
-        ({"year": "soon"}, "holds int"),
+        ({"year": "soon"}, "holds whole numbers"),
         ([1], "expected a dictionary"),
     ],
 )

@@ -28,3 +28,7 @@ PASSAGE_TOKENS = 256
 FILE_SECONDS = 120.0
 # Scanned pages of a file to recognise. Four processors read about this number in FILE_SECONDS.
 OCR_PAGES = 100
+READERS_VERSION = 2
+"""Version of the readers. Raise it when they read a file differently, so that `index --reread` reads older documents again."""
+READ_BY = " read by "
+"""Mark before the version in the digest of a document that was read from a file."""

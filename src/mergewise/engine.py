@@ -450,7 +450,7 @@ class Index:
 
     def outdated(self) -> list[str]:
         """List documents whose files an older version of the readers read. `add` and `sync` read them again with `reread`."""
-        from mergewise.inputs import is_outdated
+        from mergewise.store.documents import is_outdated
 
         return [known.id for known in self.store.reader().known_documents() if is_outdated(known)]
 

@@ -37,7 +37,7 @@ def did_you_mean(given: object, names: Iterable[str]) -> str:
     """Ask for the known name that is most like an unknown one: "did you mean weave? ". Empty if no name is like it."""
     from difflib import get_close_matches
 
-    near = get_close_matches(str(given)[:80].lower(), list(names), 1)
+    near = get_close_matches(given[:80].lower(), list(names), 1) if isinstance(given, str) else ()
     return f"did you mean {near[0]}? " if near else ""
 
 

@@ -16,27 +16,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from mergewise import defaults
 from mergewise.errors import ReadError, UsageError
 from mergewise.ranges import short_repr, text_or_none
-from mergewise.readers import (
-    UNTRIED,
-    VERSION,
-    FileReader,
-    FolderSearch,
-    ReadFile,
-    digest_of,
-    file_bytes,
-    find_files,
-    read_file,
-)
+from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.builder import whole_number
-from mergewise.types import Document, File, FileMetadata, Known, Metadata, Origin
+from mergewise.types import Document, File, FileMetadata, Metadata, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document | File
 
 NAMED = "named "
 """Prefix of the digest of a file that was read under another name. It never equals the digest of a file in a folder."""
-_READ_BY = " read by "
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # the text, the metadata and the id: LangChain, Haystack, LlamaIndex
 _FOREIGN_FIELDS = (("page_content", "metadata", "id"), ("content", "meta", "id"), ("text", "metadata", "node_id"))
@@ -105,7 +95,7 @@ class Input:
     def is_same(self, standing: str, digest: str) -> bool:
         """Tell whether content with this `digest` equals the indexed content, whose digest is `standing`."""
         content, tried, version = split_digest(standing)
-        outdated = self.reread and version < VERSION and not isinstance(self.source, Document)
+        outdated = self.reread and version < defaults.READERS_VERSION and not isinstance(self.source, Document)
         return digest == content and not outdated and (tried is None or self.ocr_pages <= tried)
 
     def origin(self) -> Origin | None:
@@ -134,7 +124,7 @@ class Input:
             label = None if named is None else _label(named)
             own_id = self.name if doc_id is None else doc_id
             document, digest, textless = self.reader(self._path, id=own_id, name=label, within=self.within)
-            digest = f"{self._digest_with_name(digest)}{_READ_BY}{VERSION}"
+            digest = f"{self._digest_with_name(digest)}{defaults.READ_BY}{defaults.READERS_VERSION}"
             if named is not None and named.title is not None:
                 document = replace(document, title=named.title)
         if not document.text.strip():
@@ -159,14 +149,9 @@ def split_digest(digest: str) -> tuple[str, int | None, int]:
 
     The page limit is None if no page was left out. The version is 1 if none is recorded.
     """
-    rest, _, version = digest.partition(_READ_BY)
+    rest, _, version = digest.partition(defaults.READ_BY)
     content, untried, tried = rest.partition(UNTRIED)
     return content, whole_number(tried, 0) if untried else None, whole_number(version, 1)
-
-
-def is_outdated(known: Known) -> bool:
-    """Return whether an older version of the readers read the file of an indexed document."""
-    return known.origin is not None and split_digest(known.digest)[2] < VERSION
 
 
 def _invalid_field(document: Document) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests.command import run_in as run
+
+from mergewise.cli import main
 
 COMMAND = Path(sys.executable).parent / "mergewise"
 DOCS = {
@@ -155,3 +158,42 @@ def test_completion_knows_commands_and_strategies(home: Path, tmp_path: Path) ->
     assert "compare" in completed("mergewise com")
     assert "mergerag-sym" in completed("mergewise ask q --strategy mergerag-")
     assert "topk,macrag" in completed("mergewise compare q -s topk,mac")
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "advice"),
+    [
+        (MemoryError(), "out of memory", "free memory"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device", "make room on the disk"),
+        (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "quota exceeded", "make room on the disk"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "Read-only file system", "use another directory"),
+    ],
+)
+@pytest.mark.parametrize("words", [["ask", "q"], ["index", "docs"]])
+def test_a_problem_of_the_machine_is_one_line_with_a_hint(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    words: list[str],
+    error: Exception,
+    says: str,
+    advice: str,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mergewise.open", fail)
+    monkeypatch.setattr(sys, "argv", ["mergewise", *words])
+    assert main.run() == 1
+    message = capsys.readouterr().err
+    assert says in message and advice in message and "Traceback" not in message
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="limits of POSIX")
+def test_an_index_that_outgrows_the_limit_of_files_names_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("\n\n".join(f"Cat {i} eats fish {i}." for i in range(20_000)))
+    words = [shutil.which("bash"), "-c", f"ulimit -f 100; exec {sys.executable} -m mergewise index a.md -e none"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)  # type: ignore[arg-type]
+    assert done.returncode == 1 and "ulimit -f" in done.stderr and "Traceback" not in done.stderr

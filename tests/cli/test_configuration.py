@@ -238,3 +238,15 @@ def test_an_untrusted_folder_sets_nothing_to_read_write_or_remove(folders: Path,
     assert all(name not in options for options in configured().values())
     write(own, f'trust = ["{folders}"]\n')
     assert any(name in options for options in configured().values()), "a trusted folder may"
+
+
+def test_config_warns_once_and_a_clash_of_names_has_a_hint(folders: Path, own: Path) -> None:
+    project = folders / "home/project"
+    write(project, 'chat = "openai:other"\n')
+    done = run_text(["config", "ask"], cwd=project)
+    assert done.stderr.count("may not set chat") == 1
+    write(project, 'index = "town.index"\n[index]\nviews = "leaf"\n')
+    done = run_text(["config", "ask"], cwd=project)
+    assert done.returncode == 2 and "[ask] with index" in done.stderr
+    write(project, "budgt = 5\n")
+    assert "did you mean budget?" in run_text(["config", "ask"], cwd=project).stderr

@@ -19,7 +19,7 @@ import mergewise as mw
 from mergewise.cli.configuration import harmless, read_configuration
 from mergewise.cli.main import app
 from mergewise.cli.manage import one_round
-from mergewise.errors import UsageError, install_command
+from mergewise.errors import MergewiseError, UsageError, install_command
 
 COMMAND = Path(sys.executable).parent / "mergewise"
 
@@ -43,7 +43,7 @@ def run(*words: str) -> Result:
 
 def test_index_and_info_name_the_documents_of_an_older_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "older version" not in run("info").output + run("index", "docs").output
-    monkeypatch.setattr("mergewise.inputs.VERSION", 100)
+    monkeypatch.setattr("mergewise.defaults.READERS_VERSION", 100)
     line = "2 documents were read by an older version: run `mergewise index FOLDER --reread` to read them again"
     assert line in run("index", "docs").stderr
     shown = run("info").stdout
@@ -54,6 +54,49 @@ def test_index_and_info_name_the_documents_of_an_older_version(home: Path, monke
     assert "1 document was read by an older version" in run("info").stdout
     assert "0 added, 1 replaced, 1 unchanged" in run("index", "docs", "--reread").stdout
     assert "older version" not in run("info").output
+
+
+def test_a_run_without_readable_files_fails_and_questions_say_that_the_index_is_empty(home: Path) -> None:
+    (home / "empty").mkdir()
+    (home / "unreadable").mkdir()
+    (home / "unreadable" / "picture.png").write_bytes(b"x")
+    for folder in ("empty", "unreadable"):
+        done = run("index", folder, "-i", "e.index", "-e", "none")
+        assert done.exit_code == 1 and f"no readable files in {folder}" in done.stderr
+    done = run("index", "unreadable", "-i", "e.index", "--json")
+    assert done.exit_code == 1 and json.loads(done.stdout)["left_out"] == {".png": 1}
+    for words in (["ask", "Who?"], ["context", "Who?"], ["ask", "Who?", "--json"]):
+        done = run(*words, "-i", "e.index")
+        assert done.exit_code == 1 and "e.index has no documents" in done.stderr and "index FOLDER" in done.stderr
+    assert run("index", "docs").exit_code == 0
+    assert "has no documents" not in run("ask", "xyzzy?").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["ask", "-s", "waeve", "q"], "did you mean weave?"),
+        (["ask", "-s", "weave(hopps=1)", "q"], "did you mean hops?"),
+        (["ask", "-m", "shrt", "q"], "did you mean short?"),
+        (["index", "docs", "--views", "slcie"], "did you mean slice?"),
+        (["index", "docs", "--embed", "latr"], "did you mean later?"),
+        (["context", "q", "--format", "xlm"], "did you mean xml?"),
+        (["config", "aks"], "did you mean ask?"),
+        (["ask", "-e", "st:other", "q"], "use --embedder none"),
+        (["index", "docs", "--meta", "year=abc"], "expected a date"),
+    ],
+)
+def test_hints_name_what_was_probably_meant(home: Path, words: list[str], says: str) -> None:
+    with pytest.raises(MergewiseError) as raised:
+        run(*words)
+    assert says in str(raised.value)
+
+
+def test_removals_are_listed_in_order(home: Path) -> None:
+    (home / "docs" / "ants.md").write_text("Ants dig.\n")
+    run("index", "docs")
+    listed = [line for line in run("remove", "--dry-run", "docs/*").stdout.splitlines() if "would be" in line]
+    assert listed == [f"would be removed: docs/{name}" for name in ("ants.md", "cats.md", "sub/dogs.md")]
 
 
 def test_sync_lists_its_changes_and_makes_them(home: Path) -> None:

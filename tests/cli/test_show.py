@@ -187,3 +187,13 @@ def test_unreadable_or_unwritable_state_is_ignored(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     last.save(tmp_path, last.of_context(CONTEXT))
     assert last.load(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["docs/cats.md:²", "docs/cats.md:5-²", f"docs/cats.md:{'9' * 5000}", "9" * 5000, f"docs/cats.md:1-{'9' * 5000}"],
+)
+def test_invalid_and_long_line_numbers_are_unknown_documents(home: Path, what: str) -> None:
+    shown = run(home, "show", what)
+    assert shown.returncode == 2 and shown.stderr.startswith("mergewise: unknown document: ")
+    assert len(shown.stderr) < 400

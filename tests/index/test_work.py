@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import HashEmbedder
 
+import mergewise as mw
 from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
 from mergewise.protocols import FloatArray, PartEmbedder
 
@@ -30,7 +33,7 @@ def watched() -> tuple[IndexingProgress, list[tuple[int, int, str]]]:
 
 def test_two_files_worked_out_by_hand() -> None:
     progress, told = watched()
-    progress.begin([100, 50])
+    progress.begin(150)
     progress.look_at("a.md")
     progress.count_read(100, 80)
     embedder = progress.watch(HashEmbedder(), 80, 2)
@@ -54,7 +57,7 @@ def test_two_files_worked_out_by_hand() -> None:
 
 def test_additional_work_is_added_without_a_message() -> None:
     progress, told = watched()
-    progress.begin([10])
+    progress.begin(10)
     progress.begin_more(5)
     assert told == [(0, 10, "")]
     progress.look_at("x")
@@ -64,7 +67,7 @@ def test_additional_work_is_added_without_a_message() -> None:
 @given(st.lists(st.tuples(st.integers(0, 500), st.lists(st.floats(0, 1), max_size=4)), max_size=5))
 def test_progress_never_decreases_and_never_exceeds_the_total(batches: list[tuple[int, list[float]]]) -> None:
     progress, told = watched()
-    progress.begin([characters for characters, _ in batches])
+    progress.begin(sum(characters for characters, _ in batches))
     for characters, shares in batches:
         tell = progress.shares_of(characters, 1)
         for share in shares:
@@ -83,7 +86,7 @@ def test_a_watched_embedder_returns_unchanged_vectors(texts: list[str], at_once:
 
     progress, told = watched()
     total = sum(map(len, texts))
-    progress.begin([total])
+    progress.begin(total)
     parts = [[(0, len(text)), (1, 1)] for text in texts]
     watched_one = progress.watch(PartsEmbedder(), total, 1)
     assert isinstance(watched_one, PartEmbedder)
@@ -103,7 +106,7 @@ def test_a_watched_embedder_returns_unchanged_vectors(texts: list[str], at_once:
 def test_texts_are_embedded_in_parts_with_a_message_each() -> None:
     progress, told = watched()
     texts = ["cat"] * (TEXTS_AT_ONCE + 1)
-    progress.begin([3 * len(texts)])
+    progress.begin(3 * len(texts))
     inner = HashEmbedder()
     embedder = progress.watch(inner, 3 * len(texts), 1)
     assert embedder is not None
@@ -116,8 +119,42 @@ def test_texts_are_embedded_in_parts_with_a_message_each() -> None:
 def test_an_embedder_is_not_wrapped_without_a_listener() -> None:
     embedder = HashEmbedder()
     silent = IndexingProgress()
-    silent.begin([3])
+    silent.begin(3)
     assert silent.watch(embedder, 3, 1) is embedder
     silent.finish()
     assert watched()[0].watch(None, 3, 1) is None
     assert not isinstance(watched()[0].watch(embedder, 3, 1), PartEmbedder)
+
+
+@pytest.mark.parametrize("resume", ["add", "embed"])
+def test_a_resumed_run_continues_at_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resume: str) -> None:
+    monkeypatch.setattr("mergewise.index.pipeline.SMALL", 0)
+    monkeypatch.setattr("mergewise.index.vectors.FIRST_PART", 8)
+    monkeypatch.setattr("mergewise.index.vectors.CHANGE_LEAVES", 8)
+    documents = [mw.Document(f"d{i}", " ".join(f"Cat {i} eats fish {n}." for n in range(60))) for i in range(20)]
+    index = mw.open(tmp_path / "index", embedder=HashEmbedder())
+    shares: list[float] = []
+
+    def tell(done: int, total: int, name: str) -> None:
+        if total:
+            shares.append(done / total)
+
+    with pytest.raises(mw.Cancelled):
+        index.add(documents, progress=tell, cancel=lambda: bool(shares) and shares[-1] > 0.5)
+    before = shares[-1]
+    shares.clear()
+    index.add(documents, progress=tell) if resume == "add" else index.embed(progress=tell)
+    assert before - 0.1 < shares[0] < before + 0.05
+    assert shares == sorted(shares) and shares[-1] == 1
+
+
+def test_unchanged_documents_count_as_done(tmp_path: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    index.add(mw.Document("a", "Cats eat. " * 60))
+    told: list[tuple[int, int]] = []
+    index.add(
+        mw.Document("a", "Cats eat. " * 60),
+        mw.Document("b", "Dogs eat. " * 40),
+        progress=lambda *at: told.append(at[:2]),
+    )
+    assert told[-1] == (1000, 1000) and (600, 1000) in told and min(done for done, total in told if total) == 600

@@ -75,9 +75,10 @@ class AskingOptions(IndexModelOptions):
         try:
             self.html.write_text(_page(shown, index), encoding="utf-8")
         except OSError as error:
-            raise UsageError(
-                f"cannot write {self.html}: {error.strerror}", "name a file in an existing folder"
-            ) from None
+            from mergewise.store import machine_advice
+
+            hint = machine_advice(error) or "name a file in an existing folder"
+            raise UsageError(f"cannot write {self.html}: {error.strerror}", hint) from None
         say_aside(f"page: {self.html}")
 
 

@@ -222,9 +222,7 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
     tables = {key: value for key, value in settings.items() if isinstance(value, dict)}
     common = _by_parameter({key: value for key, value in settings.items() if key not in tables})
     names = set().union(*known.values())
-    own = {name: _by_parameter(tables[name]) for name in tables.keys() & known.keys()}
     unknown = (common.keys() - names) | (tables.keys() - known.keys())
-    unknown |= {key for name, options in own.items() for key in options.keys() - known[name].keys()}
     if unknown:
         raise UsageError(
             f"{path}: unknown options: {', '.join(sorted(unknown))}",
@@ -233,7 +231,7 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
     return {
         name: {
             key: str(base / value) if base is not None and parameters[key] and isinstance(value, str) else value
-            for key, value in {**common, **own.get(name, {})}.items()
+            for key, value in {**common, **_by_parameter(tables.get(name, {}))}.items()
             if key in parameters
         }
         for name, parameters in known.items()

@@ -272,7 +272,10 @@ def _write(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:
         with path.open(mode, encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", "name a file in an existing folder") from None
+        from mergewise.store import machine_advice
+
+        hint = machine_advice(error) or "name a file in an existing folder"
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint) from None
 
 
 def write_report_file(path: Path, text: str) -> None:

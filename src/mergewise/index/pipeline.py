@@ -136,7 +136,7 @@ def carry_out(
     waiting = waiting_characters(store) if embed == "now" else 0
     texts_first = embed == "later" or (models.embedder is not None and size > SMALL)
     writer = _BatchWriter(store, registry, models, work, texts_first=texts_first)
-    work.begin((size, waiting))
+    work.begin(size, planned.kept, waiting)
     if texts_first:
         work.begin_texts()
     with executors(size + waiting) as executor:
@@ -391,7 +391,7 @@ def complete_unfinished(store: Store, registry: Registry, models: Models, writte
 def add_view(store: Store, view: View, models: Models, progress: Progress | None = None) -> None:
     """Build a new view for all existing documents, in batches. The store must have begun the view."""
     work = IndexingProgress(progress)
-    work.begin([_characters_of(store, store.missing(view.name)) if work.is_watched else 0])
+    work.begin(_characters_of(store, store.missing(view.name)) if work.is_watched else 0)
     _build_missing(store, {view.name: view}, view.name, models, work)
     work.finish()
 
@@ -452,7 +452,7 @@ def go_on(
     work = work or IndexingProgress()
     incomplete = {doc_id for name in store.reader().views for doc_id in store.missing(name)}
     sizes = waiting_characters(store), _characters_of(store, incomplete)
-    work.begin(sizes)
+    work.begin(sizes[1], store.reader().sizes()[1], sizes[0])
     # with a time limit, nothing is computed ahead, because any change may be the last one
     with executors(sum(sizes)) if seconds == inf else nullcontext(INLINE) as executor:
         catch_up(store, registry, models, work, seconds, executor=executor)

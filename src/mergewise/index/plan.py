@@ -46,6 +46,7 @@ class IndexingPlan:
 
     `found` maps existing documents without a recorded file, from an older mergewise, to their files. `updates` maps unchanged
     documents to their new metadata. `gone` documents leave the index. `lost` documents stay, although their files are missing.
+    `kept` is the size of the inputs that need not be read.
     """
 
     tasks: tuple[IndexingTask, ...] = ()
@@ -56,6 +57,7 @@ class IndexingPlan:
     gone: tuple[str, ...] = ()
     updates: Mapping[str, Metadata] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
+    kept: int = 0
 
     def report(self) -> AddReport:
         """Return the report of a run in which all files are readable."""
@@ -95,7 +97,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
     described = any(given.metadata for given in inputs)
     stored = {info.id: info.metadata for info in reader.documents()} if described else {}
     kinds = reader.metadata_kinds() if described else {}
-    unchanged = 0
+    unchanged = kept = 0
     for batch in batches(inputs, ASKED_AT_ONCE):
         indexed = _IndexedInputs(batch, reader)
         for given in batch:
@@ -112,6 +114,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
             if known is None or not given.is_same(known.digest, digest):
                 tasks.append(IndexingTask(given, indexed.id_for(given, known), digest, known is not None))
                 continue
+            kept += given.size
             if given.metadata.items() <= stored.get(known.id, {}).items():
                 unchanged += 1
             else:
@@ -123,7 +126,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                     failed.append(Failure(given.name, error.message))
                 else:
                     found |= {} if origin is None else {known.id: origin}
-    return IndexingPlan(tuple(tasks), unchanged, tuple(failed), found, updates=updates)
+    return IndexingPlan(tuple(tasks), unchanged, tuple(failed), found, updates=updates, kept=kept)
 
 
 class _IndexedInputs:

@@ -5,7 +5,7 @@ If texts are written first, a character counts partly when it is written and par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -45,8 +45,10 @@ class IndexingProgress:
     def is_watched(self) -> bool:
         return self._progress is not None
 
-    def begin(self, sizes: Iterable[int]) -> None:
-        self._total = sum(sizes)
+    def begin(self, size: int, kept: int = 0, waiting: int = 0) -> None:
+        """Begin work on new texts. `kept` texts are in the index since an earlier run, and `waiting` of them lack vectors."""
+        self._total = size + max(kept, waiting)
+        self._written = max(kept, waiting) - (1 - TEXT_SHARE) * waiting
         self.tell()
 
     def begin_texts(self) -> None:

@@ -82,8 +82,6 @@ class FileReader(Protocol):
 
 UNTRIED = " untried beyond "
 MAX_BYTES = 200_000_000
-VERSION = 2
-"""Version of the readers. Raise it when they read a file differently, so that `index --reread` reads older documents again."""
 _OS_REASONS = {
     errno.ENOENT: "no such file",
     errno.EACCES: "permission denied",

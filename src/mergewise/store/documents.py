@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from mergewise import defaults
 from mergewise.ranges import short_repr
 from mergewise.text.languages import document_language
 from mergewise.types import (
@@ -21,6 +22,7 @@ from mergewise.types import (
     Failure,
     FileMetadata,
     Heading,
+    Known,
     Metadata,
     MetadataValue,
     Origin,
@@ -55,7 +57,7 @@ OF_TEXTS = ("_number", "_content", "_language")
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
 """Columns that listing documents does not read."""
 _METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-_KINDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+_KINDS = {str: "texts", bool: "true and false", int: "whole numbers", float: "numbers"}
 _RESERVED = frozenset({"id", "title"})
 _LONGEST_KEY = 200
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -92,6 +94,13 @@ def _record(number: int, first_id: int, rows: DocumentRows, leaves: int) -> dict
 def content_of(text: str) -> str:
     """Return the MD5 digest of a text. The database can compute it too."""
     return md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
+
+
+def is_outdated(known: Known) -> bool:
+    """Return whether an older version of the readers read the file of a document. Older indexes record no version."""
+    version = known.digest.partition(defaults.READ_BY)[2]
+    recorded = int(version) if version.isdecimal() and len(version) < 10 else 1
+    return known.origin is not None and recorded < defaults.READERS_VERSION
 
 
 def origin_columns(origin: Origin | None) -> dict[str, object]:
@@ -228,6 +237,4 @@ def _storable_value(key: str, value: MetadataValue, kinds: Mapping[str, type]) -
         return str(value)
     if wanted is float and type(value) is int:
         return float(value)
-    raise ValueError(
-        f"invalid metadata value of {key!r}: {short_repr(value)} (expected {_KINDS[wanted]}, as in this index)"
-    )
+    raise ValueError(f"invalid metadata value of {key!r}: {short_repr(value)} (this index holds {_KINDS[wanted]})")

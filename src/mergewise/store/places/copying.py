@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mergewise.errors import StoreError, UsageError
+from mergewise.store.damage import machine_advice
 from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_name
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import FOLDER, files_of
@@ -45,6 +46,8 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
 
             list(pool.map(copy, enumerate(files)))
     except (*UNREADABLE, RuntimeError) as error:
+        if advice := machine_advice(error):
+            raise StoreError(f"cannot copy {source} to {goal}: {error}", advice) from None
         raise StoreError(f"{source} has changed or is damaged: {error}", "check it and copy again") from None
     goal.create(manifest, wait)
     return len(files)
