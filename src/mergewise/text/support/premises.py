@@ -13,7 +13,7 @@ from functools import cache
 from mergewise.text.languages.table import language_table
 from mergewise.text.question_names import asked_names, may_be_german
 from mergewise.text.spans import Part
-from mergewise.text.support.denial import says_no
+from mergewise.text.support.denial import denies, says_no
 from mergewise.text.support.figures import Figure, figures, known_figures
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import Extract, ReadSource, without_figures
@@ -84,6 +84,17 @@ def contradicted_state(question: str, opening: str, path: str) -> Part | None:
         return None
     held = len(subject & content_terms(path)) / max(1, len(subject))
     return state.span() if subject and held >= MOST_TERMS else None
+
+
+def lacks_denial(question: str, quoted: str) -> bool:
+    """Return True if a question asks why something is not so, or no longer so, and the quotation does not say that."""
+    if not _ASKS_WHY.match(question):
+        return False
+    ends = content_terms(question) & _DEAD
+    denied = says_no(question) or denies(question, quoted)
+    return (bool(ends) and not ends & content_terms(quoted)) or (
+        denied and not says_no(quoted) and not denies(quoted, question)
+    )
 
 
 @cache
