@@ -121,13 +121,15 @@ def fit_confidence(sets: Sequence[Sequence[Judged]]) -> tuple[Array, Array]:
     """Fit the weights of `confidence.FOUND` and `confidence.SURE`, each with the bias in front.
 
     FOUND: positives are the right answers, negatives the answers to unanswerable questions; wrong answers are left out.
-    SURE: positives are right first quotations. Every set has the same weight; the unanswerable questions weigh twice as much.
+    SURE: positives are right answers, among the questions whose names are all in the evidence.
+    Every set has the same weight; the unanswerable questions weigh twice as much.
     """
     vectors = sets[0][0].signals.cosine is not None
     answered = [_rows([one for one in judged if one.right], _names(FOUND, vectors), 1.0) for judged in sets]
     absent = [one for judged in sets for one in judged if not one.asked.answerable]
     twice = _rows(absent, _names(FOUND, vectors), 0.0, weight=2)
-    sure = [_rows(judged, _names(SURE, vectors)) for judged in sets]
+    complete = [[one for one in judged if not one.signals.lacks_name] for judged in sets]
+    sure = [_rows(judged, _names(SURE, vectors)) for judged in complete]
     return logistic([*answered, twice], RIDGE), logistic(sure, RIDGE)
 
 
@@ -136,9 +138,9 @@ def _names(weights: Mapping[str, float], vectors: bool) -> list[str]:
 
 
 def _rows(judged: Sequence[Judged], names: Sequence[str], label: float | None = None, weight: int = 1) -> Rows:
-    """Return signals, labels (default: the first quotation is right), and the number of questions divided by `weight`."""
+    """Return signals, labels (default: the answer is right), and the number of questions divided by `weight`."""
     x = np.array([[getattr(one.signals, name) for name in names] for one in judged], float)
-    y = np.array([one.first_right if label is None else label for one in judged], float)
+    y = np.array([one.right if label is None else label for one in judged], float)
     return x, y, len(judged) / weight
 
 

@@ -25,6 +25,7 @@ from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, neutral_lengths
+from mergewise.text.question_names import AskedName
 from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage, Where
 
 log = logging.getLogger("mergewise")
@@ -136,7 +137,7 @@ def prepare_request(query: AnswerQuery, state: IndexState, mode: str) -> Request
     else:
         context = Context(asked, query.strategy, _most_tokens(asked, query.budget, state, ()), "", 0, ())
     context = _with_question(context, query.question, spent, state)
-    absent = ()
+    absent: tuple[AskedName, ...] = ()
     if MODES[mode].reads_evidence:
         absent = absent_names(context, state.store, condition_text(query.where, state.store.metadata_kinds))
     return Request(context, state.store.document, state.models, query.max_tokens, absent=absent)

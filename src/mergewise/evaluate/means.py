@@ -111,13 +111,13 @@ def _question_row(row: RunRow, question: Question, cluster: int) -> dict[str, An
 def is_missed(row: RunRow, question: Question) -> bool:
     """Check whether a row missed its question.
 
-    An answer misses if it lacks the gold answer, or if the question has no answer and the model gave one anyway. A context
-    misses if it lacks gold texts.
+    An answer misses if it lacks the gold answer (as whole words, if a model wrote it), or if the question has no answer and the
+    model gave one anyway. A context misses if it lacks gold texts.
     """
     if row.error:
         return True
     if row.mode is not None and question.has_answers:
-        return row.scores.get("contains_words") != 1
+        return row.scores.get("relaxed_em" if row.mode == "extractive" else "contains_words") != 1
     if row.mode is not None and not question.answerable:
         return not row.refused
     return bool(row.lost)

@@ -14,13 +14,23 @@ from math import exp
 
 from mergewise.text.question import answer_type, offers
 from mergewise.text.question_names import asked_names
+from mergewise.text.support.premises import lacks_denial
 from mergewise.text.terms import content_terms
 
 MOST_MARGIN = 3.0
 
 FOUND: Mapping[str, float] = {"bias": -2.09, "cosine": 4.33, "named": 1.37, "covered": 1.70, "missing": -3.44}
 FOUND_WITHOUT_VECTORS: Mapping[str, float] = {"bias": -1.99, "named": 1.28, "covered": 4.37, "missing": -1.99}
-SURE: Mapping[str, float] = {"bias": -2.40, "asked": 2.34, "margin": 0.53, "nearest": 0.43, "lacks_kind": -1.42}
+SURE: Mapping[str, float] = {
+    "bias": -2.21,
+    "asked": 1.33,
+    "covered": 0.45,
+    "margin": 0.12,
+    "nearest": 0.68,
+    "cosine": 1.33,
+    "lacks_kind": -0.46,
+    "identified": 0.49,
+}
 SURE_WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
 FOUND_FROM, SURE_FROM = 0.4, 0.6
 """Thresholds: the minimum probabilities that something was found, and that the first quotation answers for sure."""
@@ -45,8 +55,10 @@ class Signals:
         missing: Weighted share of the terms that the quoted document lacks.
         margin: Log-odds of the best sentence minus those of the best one outside of the quotation, at most 3.
         lacks_kind: 1 if the question asks for a number, a time or a place, and the quotation has none.
-        lacks_name: A name, version or number of the question is not in the quotation, its headings, title and file name, nor in
-            the sentence that led to it. The answer is not sure then.
+        lacks_name: An identifier or number of the question is not in the quotation, its headings, title and file name, nor in
+            the sentence that led to it. A plain name may also be in other passages of the document. The answer is not sure
+            then, nor if the question asks why something is not so and the quotation denies nothing.
+        identified: 1 if the question has identifiers or numbers, and none is missing.
     """
 
     cosine: float | None
@@ -58,6 +70,7 @@ class Signals:
     margin: float
     lacks_kind: float
     lacks_name: bool = False
+    identified: float = 0.0
 
     @classmethod
     def of(
@@ -66,17 +79,25 @@ class Signals:
         quoted: str,
         around: str,
         *,
+        passages: str = "",
         cosine: float | None,
         nearest: float | None,
         missing: float,
         margin: float,
     ) -> Signals:
-        """Compute the signals of the quotation `quoted`. `around` has its headings, names and leading sentence."""
+        """Compute the signals of the quotation `quoted`.
+
+        `around` has its headings, names and leading sentence, and `passages` the other text that was found in its document.
+        """
         terms = content_terms(question)
         names = named_terms(question) & terms
         evidence = f"{quoted}\n{around}"
         held = content_terms(evidence) & terms
         wanted = answer_type(question)
+        named_ones = [name for name in asked_names(question) if name.kind != "noun"]
+        lacks_name = lacks_denial(question, evidence) or any(
+            not name.is_in(evidence) and not (name.kind == "name" and name.is_in(passages)) for name in named_ones
+        )
         return cls(
             cosine=cosine,
             nearest=nearest,
@@ -86,7 +107,8 @@ class Signals:
             missing=missing,
             margin=min(margin, MOST_MARGIN),
             lacks_kind=float(wanted is not None and not offers(quoted, wanted)),
-            lacks_name=any(not name.is_in(evidence) for name in asked_names(question) if name.kind != "noun"),
+            lacks_name=lacks_name,
+            identified=float(not lacks_name and any(name.kind != "name" for name in named_ones)),
         )
 
     def found(self) -> float:

@@ -175,6 +175,7 @@ def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> S
         "\n".join([best.span.doc_id, *paths, *_lead(best, quotes, context)]),
         cosine=best.cosine,
         nearest=None if best.cosine is None else float(best.cosine >= max(cosines)),
+        passages="\n".join(passage.text for passage in context.passages if passage.spans[0].doc_id == best.span.doc_id),
         missing=1 - best.document_terms,
         margin=MOST_MARGIN if second is None else _log_odds(first.best.probability) - _log_odds(second.probability),
     )
@@ -196,9 +197,10 @@ def _spans_to_quote(quotes: Sequence[Quote], texts: QuotableTexts) -> Iterator[t
     for quote in quotes:
         if quote.probability < NEAR_BEST * best or any(quote.evidence.span.overlaps(span) for span in quoted):
             continue
-        spans = _needed_spans(quote.evidence, texts)
+        spans = texts.with_announced(_needed_spans(quote.evidence, texts), quoted)
         spans = _with_neighbours(spans, [other.evidence.span for other in quotes], quoted, texts)
-        spans = texts.without_headings(texts.with_whole_code(spans, quoted))
+        spans = texts.with_announced(texts.with_whole_code(spans, quoted), quoted)
+        spans = texts.without_headings(spans)
         if spans:
             yield quote, spans
         quoted += spans

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,8 +16,18 @@ from mergewise.text.markup import readable, says_something
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span
 
+FAR = 2000
+"""Characters after a lead that are searched for what it announces."""
 LONGEST_CODE = 800
 """Maximum characters of a quotation with complete code; in a longer one the code is cut."""
+
+_MARKED = r"[ \t]*(?:[-*+•‣]|\(?\w{1,3}[.)])[ \t]+\S"
+_ITEM = re.compile(_MARKED)
+# list items with their continuation lines, and definitions or code, which are indented
+_LINE = rf"(?:{_MARKED}|[ \t]+\S|\|)"
+_BLOCK_OF_ITEMS = re.compile(rf"\s*\n(?:{_LINE}[^\n]*(?:\n|\Z)(?:[ \t]*\n(?={_LINE}))?|``[^\n]*\n(?=[ \t]+\S))+")
+_PARAGRAPH = re.compile(r"\s*(?:[^\n]*\S[^\n]*(?:\n|\Z))+")
+_STOPS = (".", "!", "?", "…", "。", ";", "”", '"')
 
 
 class QuotableTexts:
@@ -68,6 +79,28 @@ class QuotableTexts:
                 free = not any(rest.overlaps(span) for span in quoted)
                 wider = joined if free and sum(map(len, joined)) <= LONGEST_CODE else wider
         return wider
+
+    def with_announced(self, spans: Sequence[Span], quoted: Sequence[Span]) -> list[Span]:
+        """Extend the last span, if it ends with a lead such as "Possible values are:", by the list or paragraph after it."""
+        last = spans[-1]
+        text = self._whole(last.doc_id)
+        items = _BLOCK_OF_ITEMS.match(text, last.end, last.end + FAR)
+        ending = readable(text[last.start : last.end]).rstrip(" \n*_`")
+        if not ending.endswith((":", "：")) and (items is None or ending.endswith(_STOPS) or _ITEM.match(ending)):
+            return list(spans)
+        block = items or _PARAGRAPH.match(text, last.end, last.end + FAR)
+        room = LONGEST_CODE - sum(map(len, spans))
+        if block is None or room <= 0:
+            return list(spans)
+        start, end = last.end, block.end()
+        heads = [heading.start for heading in self.locator.outline(last.doc_id) if start <= heading.start < end]
+        end = min([end, *heads])
+        if end - start > room:
+            end = max(text.rfind("\n", start, start + room), start)
+        rest = Span(last.doc_id, start, start + len(text[start:end].rstrip()))
+        if not rest or any(rest.overlaps(span) for span in quoted):
+            return list(spans)
+        return self.merged([*spans, rest])
 
     def leave_something_out(self, first: Span, second: Span) -> bool:
         """Check that there are words, and not only mark-up, between two spans of a document."""

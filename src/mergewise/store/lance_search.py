@@ -352,7 +352,8 @@ def _every_word(question: str, column: str) -> Any:
     """Build a text query for the rows with every word of the question."""
     from lancedb.query import FullTextOperator, MatchQuery
 
-    return MatchQuery(question, column, operator=FullTextOperator.AND)
+    make: Any = MatchQuery
+    return make(question, column, operator=FullTextOperator.AND)
 
 
 async def _hits(query: Any, most: int) -> pa.Table:

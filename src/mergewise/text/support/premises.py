@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from mergewise.text.languages.table import language_table
-from mergewise.text.question_names import asked_names, may_be_german
+from mergewise.text.question_names import AskedName, asked_names, may_be_german
 from mergewise.text.spans import Part
-from mergewise.text.support.denial import says_no
-from mergewise.text.support.figures import Figure, figures, known_figures
+from mergewise.text.support.denial import denies, says_no
+from mergewise.text.support.figures import Figure, figures
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import Extract, ReadSource, without_figures
 from mergewise.text.terms import content_terms
@@ -64,7 +64,7 @@ def contradicts(sentence: str, path: str, question: str, known: str) -> bool:
     stated = question[asked.end() :].strip(" ?\n") if why else question.strip(" ?\n")
     terms = content_terms(without_figures(stated, figures(stated))) - _function_words()
     covered = len(terms & content_terms(source)) / max(1, len(terms))
-    if covered >= SOME_TERMS and _has_another_number(stated, sentence, known_figures(known)):
+    if covered >= SOME_TERMS and _has_another_number(stated, sentence, known):
         return True
     own = len(terms & content_terms(sentence)) / max(1, len(terms))
     is_near = why is not None and len(terms) > 1 and covered >= MOST_TERMS and own >= OWN_TERMS
@@ -86,6 +86,17 @@ def contradicted_state(question: str, opening: str, path: str) -> Part | None:
     return state.span() if subject and held >= MOST_TERMS else None
 
 
+def lacks_denial(question: str, quoted: str) -> bool:
+    """Return True if a question asks why something is not so, or no longer so, and the quotation does not say that."""
+    if not _ASKS_WHY.match(question):
+        return False
+    ends = content_terms(question) & _DEAD
+    denied = says_no(question) or denies(question, quoted)
+    return (bool(ends) and not ends & content_terms(quoted)) or (
+        denied and not says_no(quoted) and not denies(quoted, question)
+    )
+
+
 @cache
 def _function_words() -> frozenset[str]:
     return content_terms(" ".join(language.words for language in language_table().languages.values()))
@@ -93,17 +104,19 @@ def _function_words() -> frozenset[str]:
 
 def _denies(stated: str, sentence: str, path: str) -> bool:
     read = ReadSource.of([Extract(sentence, 0, len(sentence))], path)
-    flags = Judge(lambda key: read).judge(stated, [0], ()).flagged
+    judge: Judge[str] = Judge(lambda key: read)
+    flags = judge.judge(stated, [path], ()).flagged
     return any(flag.kind in ("negation", "opposite") for flag in flags)
 
 
-def _has_another_number(stated: str, sentence: str, known: frozenset[str]) -> bool:
+def _has_another_number(stated: str, sentence: str, known: str) -> bool:
     """Return True if a number of the statement is unknown, and the sentence has another one with the same role."""
     if says_no(stated) or _RANGE.search(sentence):
         return False
     others = figures(sentence)
     return any(
-        not figure.held_by(known) and any(_have_one_role(figure, stated, other, sentence) for other in others)
+        not AskedName(stated[figure.start : figure.end], "number").is_in(known)
+        and any(_have_one_role(figure, stated, other, sentence) for other in others)
         for figure in figures(stated)
     )
 
