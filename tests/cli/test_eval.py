@@ -59,12 +59,6 @@ def test_unanswerable_questions_must_be_refused(folder: Path) -> None:
     assert row["refused_interval"] == [pytest.approx(0.2065, abs=1e-4), 1.0]
 
 
-def test_quotations_are_judged_by_the_gold_in_them_first(folder: Path) -> None:
-    out = run("-s", "weave", "-b", "60", "--answers", "--show-missed")
-    table = out[out.index("\nq\n") :].splitlines()
-    assert table[2].split()[0] == "relaxed" and float(table[4].split()[1].strip("*")) > 0
-
-
 def test_a_set_of_only_unanswerable_questions_works(folder: Path) -> None:
     (folder / "q.csv").write_text("question,answer\nWho sells cats?,\nWho paints dogs?,\n")
     out = run("-s", "topk", "-b", "60", "--json", "rows.json")
