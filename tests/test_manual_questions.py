@@ -141,3 +141,14 @@ def test_evidence_contains_the_answers(rows: list[Row], documents: dict[str, Doc
             assert any(answer in text for answer in answers for text in group), row["id"]
         for part in row.get("parts", []):
             assert any(normalise(part) in text for text in texts[0]), (row["id"], part)
+
+
+def test_adversarial_questions_are_new_and_halved() -> None:
+    rows = read_rows(QUESTIONS.with_name("adversarial.jsonl"))
+    assert len({question_hash(row["question"]) for row in rows}) == len(rows)
+    assert all(bool(row["answers"]) == (row["kind"] == "answerable") for row in rows)
+    halves = Counter((row["half"], bool(row["answers"])) for row in rows)
+    assert halves["tune", False] == halves["report", False] == 50
+    if RESERVED.is_file():
+        reserved = set(RESERVED.read_text(encoding="utf-8").split())
+        assert not [row["id"] for row in rows if question_hash(row["question"]) in reserved]

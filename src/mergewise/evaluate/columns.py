@@ -41,8 +41,6 @@ COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", "answer
 CONTEXT_METRICS = ("answer", "evidence", "all", "density")
 DOCUMENT_METRICS = ("recall@2", "recall@5")
 ANSWER_METRICS = ("em", "f1", "relaxed_em", "refused", "evidence")
-QUOTE_METRICS = ("relaxed_em", "em", "f1", "refused", "evidence")
-"""The same for quotations, which contain the gold answer but are longer."""
 MAIN = ("f1", "evidence", "answer", "recall@5", "refused")
 """Candidates for the main metric: the first measured one is used."""
 
@@ -54,8 +52,7 @@ def column_of(metric: str) -> ReportColumn:
 
 def main_metric(measured: Measured) -> str:
     """Return the metric that methods are compared by, or an empty text if nothing was measured."""
-    first = QUOTE_METRICS[:1] if measured.quotes else ()
-    return next((name for name in (*first, *MAIN, *measured.metrics) if name in measured.metrics), "")
+    return next((name for name in (*MAIN, *measured.metrics) if name in measured.metrics), "")
 
 
 def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
@@ -77,5 +74,4 @@ def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
         return asked
     has_gold_documents = any(question.gold_docs for one in measured.sets for question in one.questions)
     contexts = (*CONTEXT_METRICS, *DOCUMENT_METRICS) if has_gold_documents else CONTEXT_METRICS
-    answers = QUOTE_METRICS if measured.quotes else ANSWER_METRICS
-    return tuple(name for name in (answers if measured.answered else contexts) if name in shares)
+    return tuple(name for name in (ANSWER_METRICS if measured.answered else contexts) if name in shares)

@@ -142,11 +142,6 @@ class Measured:
         return not {"f1", "refused"}.isdisjoint(self.metrics)
 
     @property
-    def quotes(self) -> bool:
-        """True if no model wrote the answers, so that they quote the documents."""
-        return self.answered and not any(run.models.get(role) for run in self.runs for role in ("chat", "causal"))
-
-    @property
     def is_plumbing(self) -> bool:
         """True if a scripted model filled rows."""
         return any(SCRIPTED in model.lower() for run in self.runs for model in run.models.values())
