@@ -210,24 +210,21 @@ def inputs_of(
     """
     inputs: dict[str, Input] = {}
     search = FolderSearch() if search is None else search
-    paths: list[Path] = []
     # a MappingProxyType cannot be pickled for another process
     metadata = dict(metadata)
+    of_file: dict[str, Any] = {"reader": reader, "ocr_pages": ocr_pages, "reread": reread}
     for source in _flat(sources):
         if isinstance(source, File):
             given = named_input(source, metadata)
-            inputs.setdefault(given.name, replace(given, reader=reader, ocr_pages=ocr_pages, reread=reread))
+            inputs.setdefault(given.name, replace(given, **of_file))
         elif isinstance(source, Document):
             name = source.id if isinstance(source.id, str) else short_repr(source.id)
             inputs.setdefault(name, Input(name, source, metadata=metadata))
         else:
-            paths.append(Path(os.path.normpath(source)))
-            within = None if search.follow_links or not paths[-1].is_dir() else real_path(paths[-1])
-            for file in find_files(paths[-1:], search):
-                given = file_input(file, paths[-1], root)
-                given = replace(
-                    given, reader=reader, metadata=metadata, ocr_pages=ocr_pages, reread=reread, within=within
-                )
+            path = Path(os.path.normpath(source))
+            within = None if search.follow_links or not path.is_dir() else real_path(path)
+            for file in find_files([path], search):
+                given = replace(file_input(file, path, root), metadata=metadata, within=within, **of_file)
                 inputs.setdefault(given.name, given)
     return list(inputs.values())
 

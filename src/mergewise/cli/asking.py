@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mergewise import defaults
 from mergewise.cli import options, settings
 from mergewise.cli.configuration import permitted_embedder
-from mergewise.cli.output import say_aside, say_waiting
+from mergewise.cli.output import say_aside, say_waiting, write_text
 from mergewise.cli.places import file_links
-from mergewise.errors import UsageError
 from mergewise.types import Answer, Context
 
 if TYPE_CHECKING:
@@ -70,16 +69,9 @@ class AskingOptions(IndexModelOptions):
 
     def write_page(self, shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> None:
         """Write the page of an answer, a context or a comparison to the file of `--html`, if any, and print its name."""
-        if self.html is None:
-            return
-        try:
-            self.html.write_text(_page(shown, index), encoding="utf-8")
-        except OSError as error:
-            from mergewise.store import machine_advice
-
-            hint = machine_advice(error) or "name a file in an existing folder"
-            raise UsageError(f"cannot write {self.html}: {error.strerror}", hint) from None
-        say_aside(f"page: {self.html}")
+        if self.html is not None:
+            write_text(self.html, _page(shown, index))
+            say_aside(f"page: {self.html}")
 
 
 def _page(shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> str:

@@ -117,13 +117,12 @@ class Evaluation:
             self._evaluate(folder, indexes, files)
         files.say_rows()
 
-    def _index_folder(self, folder: Path | None) -> AbstractContextManager[Path]:
-        """Return the folder of the sets' indexes. A stopped run continues with its own indexes."""
-        if self.options.index_dir is not None:
-            return nullcontext(self.options.index_dir)
-        if folder is None:
-            return _temporary_folder()
-        return nullcontext(folder / INDEXES)
+    @contextmanager
+    def _index_folder(self, folder: Path | None) -> Iterator[Path]:
+        """Yield the folder of the sets' indexes. A stopped run continues with its own indexes."""
+        named = self.options.index_dir or (None if folder is None else folder / INDEXES)
+        with nullcontext(named) if named is not None else TemporaryDirectory(prefix="mergewise-eval-") as place:
+            yield Path(place)
 
     def indexed_sets(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, QuestionSet]]:
         """Yield each set with its index, which is closed before the next one is opened."""
@@ -145,9 +144,8 @@ class Evaluation:
             if options.embedder != "none" or not VIEWS[view].needs_embedder
         ]
         existing = options.index_dir or shared.DEFAULT_INDEX
-        show: Callable[[str], AbstractContextManager[Progress]] = partial(progress, amount=characters)
-        if quiet:
-            show = _no_progress
+        show: Callable[[str], AbstractContextManager[Progress]]
+        show = _no_progress if quiet else partial(progress, amount=characters)
         taken: set[str] = set()
         try:
             for path in self.sets:
@@ -466,12 +464,6 @@ def _view_choices(index: Index) -> dict[str, str]:
 def _reranker(spec: str) -> Reranker | None:
     """Load a reranker once for all sets."""
     return load_reranker(spec)
-
-
-@contextmanager
-def _temporary_folder() -> Iterator[Path]:
-    with TemporaryDirectory(prefix="mergewise-eval-") as folder:
-        yield Path(folder)
 
 
 @contextmanager

@@ -123,15 +123,8 @@ def index(
             return
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
-        dry = opened.sync(
-            *paths,
-            include=include,
-            exclude=exclude,
-            follow_links=given["follow_links"],
-            metadata=metadata,
-            reread=given["reread"],
-            dry_run=True,
-        )
+        unread: IndexingOptions = {**given, "limits": None, "dry_run": True}
+        dry = opened.sync(*paths, **unread)
         say_report(dry, len(opened), opened.store.place, as_json, dry_run=True)
         return
     if not any(path.exists() for path in paths):

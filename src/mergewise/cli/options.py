@@ -204,6 +204,21 @@ def _forms() -> Iterable[str]:
     return FORMS
 
 
+def _model_option(
+    name: str, help: str, *short: str, metavar: str | None = None, show_default: bool | str = True
+) -> Any:
+    """Return an option of a model, or of its prompts, that the environment may also set."""
+    return typer.Option(
+        f"--{name}",
+        *short,
+        envvar=variable(name),
+        help=help,
+        metavar=metavar,
+        show_default=show_default,
+        rich_help_panel=MODELS,
+    )
+
+
 QuestionArgument = Annotated[
     str, typer.Argument(help="Question in quotes; - reads one per line from standard input.", show_default=False)
 ]
@@ -261,24 +276,12 @@ HtmlOption = Annotated[
 ]
 EmbedderOption = Annotated[
     str | None,
-    typer.Option(
-        "--embedder",
-        "-e",
-        envvar="MERGEWISE_EMBEDDER",
-        help="Embedding model: minilm, none, st:NAME_OR_PATH or openai:MODEL.",
-        show_default="minilm",
-        rich_help_panel=MODELS,
+    _model_option(
+        "embedder", "Embedding model: minilm, none, st:NAME_OR_PATH or openai:MODEL.", "-e", show_default="minilm"
     ),
 ]
 NamedEmbedderOption = Annotated[
-    str | None,
-    typer.Option(
-        "--embedder",
-        "-e",
-        envvar="MERGEWISE_EMBEDDER",
-        help="Embedder that the index may load: st:NAME_OR_PATH or openai:MODEL.",
-        rich_help_panel=MODELS,
-    ),
+    str | None, _model_option("embedder", "Embedder that the index may load: st:NAME_OR_PATH or openai:MODEL.", "-e")
 ]
 
 
@@ -292,39 +295,15 @@ def _budget(text: str | int) -> int | str:
 
 
 ChatOption = Annotated[
-    str,
-    typer.Option(
-        "--chat",
-        "-c",
-        envvar="MERGEWISE_CHAT",
-        help="Chat model: openai:MODEL, hf:PATH, or extractive (quotes sentences, no model).",
-        rich_help_panel=MODELS,
-    ),
+    str, _model_option("chat", "Chat model: openai:MODEL, hf:PATH, or extractive (quotes sentences, no model).", "-c")
 ]
 WritingChatOption = Annotated[
-    str,
-    typer.Option(
-        envvar="MERGEWISE_CHAT",
-        help="Chat model of the views {written_views}: openai:MODEL, or extractive (no model).",
-        rich_help_panel=MODELS,
-    ),
+    str, _model_option("chat", "Chat model of the views {written_views}: openai:MODEL, or extractive (no model).")
 ]
 CausalOption = Annotated[
-    str,
-    typer.Option(
-        envvar="MERGEWISE_CAUSAL",
-        help="Causal model of the modes {causal_modes}: hf:PATH, or none (the hf: chat model).",
-        rich_help_panel=MODELS,
-    ),
+    str, _model_option("causal", "Causal model of the modes {causal_modes}: hf:PATH, or none (the hf: chat model).")
 ]
-ScorerOption = Annotated[
-    str,
-    typer.Option(
-        envvar="MERGEWISE_SCORER",
-        help="Scorer of chunk pairs (MergeRAG): lm, hf:PATH or openai:MODEL.",
-        rich_help_panel=MODELS,
-    ),
-]
+ScorerOption = Annotated[str, _model_option("scorer", "Scorer of chunk pairs (MergeRAG): lm, hf:PATH or openai:MODEL.")]
 SearchOption = Annotated[
     str | None,
     typer.Option(
@@ -402,7 +381,6 @@ def option_parameter(option: Option, panel: str | None = None) -> Parameter:
 _SETTINGS: Mapping[str, Any] = {"gpus_per_worker": GPUsSetting}
 _BY_NAME = {option.name: option for option in [*options_of(AnswerQuery), *options_of(IndexingOptions)]}
 StrategyOption = option_parameter(_BY_NAME["strategy"], SEARCH).annotation
-MaxTokensOption = option_parameter(_BY_NAME["max_tokens"], SEARCH).annotation
 ModeOption = option_parameter(_BY_NAME["mode"], SEARCH).annotation
 WhereOption = option_parameter(_BY_NAME["where"], SEARCH).annotation
 RayOption = option_parameter(_BY_NAME["ray"]).annotation
@@ -410,22 +388,10 @@ GPUsOption = option_parameter(_BY_NAME["gpus_per_worker"]).annotation
 
 
 PromptsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--prompts",
-        metavar="DIR",
-        envvar="MERGEWISE_PROMPTS",
-        help="Folder of your own prompts (see `mergewise prompts`).",
-        rich_help_panel=MODELS,
-    ),
+    Path | None, _model_option("prompts", "Folder of your own prompts (see `mergewise prompts`).", metavar="DIR")
 ]
 RerankerOption = Annotated[
-    str,
-    typer.Option(
-        envvar="MERGEWISE_RERANKER",
-        help="Reranker: none, cross-encoder:PATH_OR_NAME, hf:PATH or http:URL.",
-        rich_help_panel=MODELS,
-    ),
+    str, _model_option("reranker", "Reranker: none, cross-encoder:PATH_OR_NAME, hf:PATH or http:URL.")
 ]
 ViewsOption = Annotated[
     str,

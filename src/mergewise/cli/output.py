@@ -13,9 +13,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from mergewise.cli.places import DocumentNames, joined_places
+from mergewise.errors import UsageError
 from mergewise.redaction import masked
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import escaped_json, on_one_line, printable
@@ -120,6 +122,18 @@ def outdated_line(count: int) -> str:
     documents = "1 document was" if count == 1 else f"{count:,} documents were"
     remedy = "run `mergewise index FOLDER --reread` to read them again"
     return f"{documents} read by an older version: {remedy}" if count else ""
+
+
+def write_text(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:
+    """Write or extend a file of the user. Raises UsageError if it cannot be written."""
+    try:
+        with path.open(mode, encoding="utf-8", errors="replace", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        from mergewise.store import machine_advice
+
+        hint = machine_advice(error) or "name a file in an existing folder"
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint) from None
 
 
 class PrintableFormatter(logging.Formatter):

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Literal
+from typing import Any
 
-from mergewise.cli.output import say, say_aside
+from mergewise.cli.output import say, say_aside, write_text
 from mergewise.errors import UsageError
 from mergewise.evaluate.exports import csv_rows, markdown
 from mergewise.evaluate.means import is_missed
@@ -237,23 +237,23 @@ class EvaluationFiles:
         """Check that all files are writable, without changing or leaving any. Raises UsageError."""
         for path in self.paths():
             is_new = not path.exists()
-            _write(path, "", "a")
+            write_text(path, "", "a")
             if is_new:
                 path.unlink()
 
     def write(self, means: Sequence[Mapping[str, Any]], questions: Sequence[Mapping[str, Any]]) -> None:
         if self.json is not None:
-            _write(self.json, json.dumps(means, indent=1) + "\n")
+            write_text(self.json, json.dumps(means, indent=1) + "\n")
         if self.csv is not None:
-            _write(self.csv, csv_rows(means))
+            write_text(self.csv, csv_rows(means))
         if self.paths():
             *_, lines, table = self.paths()
-            _write(lines, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in questions))
-            _write(table, csv_rows(questions))
+            write_text(lines, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in questions))
+            write_text(table, csv_rows(questions))
 
     def write_report(self, report: EvaluationReport) -> None:
         for path in self.reports:
-            _write(path, report_text(report, path))
+            write_text(path, report_text(report, path))
 
     def say_rows(self) -> None:
         """Print the names of the files with the rows of all questions."""
@@ -267,22 +267,11 @@ def report_text(report: EvaluationReport, path: Path) -> str:
     return markdown(report) if path.suffix == ".md" else evaluation_page(report)
 
 
-def _write(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:
-    try:
-        with path.open(mode, encoding="utf-8", errors="replace", newline="") as file:
-            file.write(text)
-    except OSError as error:
-        from mergewise.store import machine_advice
-
-        hint = machine_advice(error) or "name a file in an existing folder"
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint) from None
-
-
 def write_report_file(path: Path, text: str) -> None:
     """Write a file, creating its folder if needed, and print its name."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", "name a writable file") from None
-    _write(path, text)
+    write_text(path, text)
     say_aside(f"written: {path}")

@@ -27,22 +27,13 @@ if TYPE_CHECKING:
 app = typer.Typer(name="server", help="Manage a server's data: tokens, backup and restore.", no_args_is_help=True)
 _DAY = 86_400.0
 
-DataArgument = Annotated[
-    Path | None,
-    typer.Argument(
-        help="Directory of the server's data, or an existing index.",
-        show_default="mergewise.index",
-        envvar="MERGEWISE_SERVE_DATA",
-    ),
-]
-ServedArgument = Annotated[
-    Path | None,
-    typer.Argument(
-        help="Directory of a server's data, as given to `mergewise serve`.",
-        show_default="mergewise.index",
-        envvar="MERGEWISE_SERVE_DATA",
-    ),
-]
+
+def _data_argument(help: str) -> Any:
+    return typer.Argument(help=help, show_default="mergewise.index", envvar="MERGEWISE_SERVE_DATA")
+
+
+DataArgument = Annotated[Path | None, _data_argument("Directory of the server's data, or an existing index.")]
+ServedArgument = Annotated[Path | None, _data_argument("Directory of a server's data, as given to `mergewise serve`.")]
 
 
 def serve(

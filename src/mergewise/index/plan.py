@@ -88,7 +88,7 @@ class IndexingPlan:
             yield DocumentChange("removed", doc_id)
 
 
-def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], None] | None = None) -> IndexingPlan:
+def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], None] = lambda name: None) -> IndexingPlan:
     """Plan the new and changed inputs. `tell` is called with the name of each input."""
     tasks: list[IndexingTask] = []
     failed: list[Failure] = []
@@ -101,8 +101,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
     for batch in batches(inputs, ASKED_AT_ONCE):
         indexed = _IndexedInputs(batch, reader)
         for given in batch:
-            if tell is not None:
-                tell(given.name)
+            tell(given.name)
             if given.metadata:
                 try:
                     given = replace(given, metadata=storable_metadata(given.metadata, kinds))
@@ -166,7 +165,7 @@ def plan_sync(
     inputs: Sequence[Input],
     reader: StoreReader,
     root: Path,
-    tell: Callable[[str], None] | None = None,
+    tell: Callable[[str], None] = lambda name: None,
     search: FolderSearch | None = None,
 ) -> IndexingPlan:
     """Plan the new, changed, moved and deleted files of folders. `inputs` are the files that `search` found there.
@@ -197,12 +196,8 @@ def lost_files(search: FolderSearch, inputs: Sequence[Input], reader: StoreReade
     """Return the ids of documents whose files have disappeared from the searched folders. `inputs` are the files found there."""
     known = _known_files(reader, root)
     found = {root / given.name for given in inputs if given.is_file}
-    lost = {
-        path: None
-        for folder in search.folders
-        for path in within(folder, known)
-        if path not in found and _is_gone(path, folder, search)
-    }
+    missing = ((path, folder) for folder in search.folders for path in within(folder, known) if path not in found)
+    lost = dict.fromkeys(path for path, folder in missing if _is_gone(path, folder, search))
     return tuple(known[path].id for path in lost)
 
 
@@ -239,13 +234,11 @@ def _is_gone(path: Path, folder: Path, search: FolderSearch) -> bool:
     """
     try:
         os.lstat(path)
-        if not search.follow_links:
-            return not Path(os.path.realpath(path)).is_relative_to(real_path(folder))
+        return not search.follow_links and not Path(os.path.realpath(path)).is_relative_to(real_path(folder))
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
         return False
-    return False
 
 
 def _detect_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:

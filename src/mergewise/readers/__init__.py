@@ -23,11 +23,10 @@ from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
 from mergewise.lazy import lazy_names
 from mergewise.readers.builder import Parsed
-from mergewise.readers.decoding import decode
 from mergewise.readers.definitions import LANGUAGES
 from mergewise.readers.docx import read_docx
 from mergewise.readers.epub import read_epub
-from mergewise.readers.front_matter import field_units, parse_plain
+from mergewise.readers.front_matter import field_units, read_plain
 from mergewise.readers.html import read_html
 from mergewise.readers.jats import read_jats
 from mergewise.readers.mail import read_eml, read_mbox
@@ -89,10 +88,6 @@ _OS_REASONS = {
     errno.EINVAL: "not a regular file",
     errno.EXDEV: "a link out of the folder",
 }
-
-
-def read_plain(data: bytes) -> Parsed:
-    return parse_plain(decode(data))
 
 
 _READERS: tuple[tuple[Reader, str], ...] = (
@@ -222,15 +217,13 @@ class FolderSearch:
 
     def _leads_out(self, path: Path, folder: Path) -> bool:
         """Return whether the path is a link out of the folder, and note such a link."""
-        try:
+        # `read_file` reports a broken or circular link, and a path that is too long
+        with suppress(OSError, RuntimeError):
             if path is not folder and path.is_symlink():
                 target = path.resolve(strict=True)
                 if not target.is_relative_to(os.path.realpath(folder)):
                     self.outward.append(OutwardLink(path.as_posix(), target.as_posix(), self.follow_links))
                     return True
-        except (OSError, RuntimeError):
-            # a broken or circular link, or a path that is too long: `read_file` reports it
-            return False
         return False
 
 

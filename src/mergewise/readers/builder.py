@@ -14,6 +14,10 @@ from itertools import pairwise
 from mergewise.readers.titles import title_among
 from mergewise.types import Heading, Metadata, Page
 
+# characters of the head of a definition or an entry that is a title
+_MAX_SIGNATURE = 140
+# Characters of the text of an entry that stays in one block with its term.
+SHORT_ENTRY = 240
 # Control characters, soft hyphens, zero-width spaces, byte order marks, lone surrogates and PDFium's hyphen marks are invisible.
 # A search would miss a word that contains one.
 _INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
@@ -52,32 +56,41 @@ def one_line(text: str) -> str:
     return _BLANKS.sub(" ", visible(text)).strip()
 
 
+def signature_title(text: str) -> str:
+    """Return the head of a definition or an entry as a heading's title, cut if it is long."""
+    title = one_line(text)
+    return f"{title[:_MAX_SIGNATURE].rstrip()} …" if len(title) > _MAX_SIGNATURE else title
+
+
 def tidy(text: str) -> str:
     """Collapse white space within each line, and drop blank lines."""
     return "\n".join(line for line in map(one_line, text.split("\n")) if line)
 
 
-class OpenHeadings:
-    """The headings in force at the end of a growing text. The text after an entry belongs to the heading around the entry.
+class GrowingOutline:
+    """The headings of a growing text. The text after an entry belongs to the heading around the entry.
 
     An outline has no ends. So the heading around an entry is repeated for the text that follows, in place of the line break
     before it.
     """
 
     def __init__(self, title: str = "") -> None:
+        self.headings: list[Heading] = []
+        # the headings in force at the end of the text
         self._around = [Heading(1, title, 0, 0)]
         self._is_ended = False
 
     @property
     def level(self) -> int:
+        """The level of the innermost heading in force, or 0 without one."""
         return self._around[-1].level if len(self._around) > 1 else 0
 
-    def add(self, heading: Heading) -> Heading:
-        while self.level >= max(heading.level, 1):
+    def add(self, level: int, title: str, start: int, end: int) -> None:
+        while self.level >= max(level, 1):
             self._around.pop()
-        self._around.append(heading)
+        self._around.append(Heading(level, title, start, end))
+        self.headings.append(self._around[-1])
         self._is_ended = False
-        return heading
 
     def end(self, level: int) -> None:
         """End the entry of this level, unless a heading of a higher level has ended it. 0 stands for no entry."""
@@ -86,11 +99,12 @@ class OpenHeadings:
                 self._around.pop()
             self._is_ended = True
 
-    def resume(self, start: int) -> Heading | None:
-        """Return the repeated heading for text that begins at `start`, or None if it is still in force."""
-        around, is_ended = self._around[-1], self._is_ended
+    def resume(self, start: int) -> None:
+        """Repeat the heading around an entry that has ended, for text that begins at `start`."""
+        around = self._around[-1]
+        if self._is_ended and around.title and start:
+            self.headings.append(Heading(around.level, around.title, start - 1, start))
         self._is_ended = False
-        return Heading(around.level, around.title, start - 1, start) if is_ended and around.title and start else None
 
 
 class Builder:
@@ -100,8 +114,7 @@ class Builder:
         self._pieces: list[str] = []
         # number of characters
         self.length = 0
-        self._outline: list[Heading] = []
-        self._open = OpenHeadings(title)
+        self._outline = GrowingOutline(title)
         self._page_starts: list[int] = []
         # number of pages that begin with the next block
         self._new_pages = 0
@@ -112,7 +125,7 @@ class Builder:
         title = one_line(title)
         if title:
             start = self._append(title, headed=False)
-            self._outline.append(self._open.add(Heading(level, title, start, self.length)))
+            self._outline.add(level, title, start, self.length)
 
     def begin_entry(self, name: str) -> int:
         """Append the name of an entry, such as a term or a signature. It heads the following blocks up to `end_entry`.
@@ -120,12 +133,12 @@ class Builder:
         Returns:
             The level of the entry.
         """
-        level = self._open.level + 1
+        level = self._outline.level + 1
         self.heading(level, name)
         return level
 
     def end_entry(self, level: int) -> None:
-        self._open.end(level)
+        self._outline.end(level)
 
     def paragraph(self, text: str) -> None:
         self._append(tidy(text))
@@ -157,7 +170,9 @@ class Builder:
         """Append the result of another reader for a part of the file, with its headings `shift` levels lower."""
         if parsed.text.strip():
             start = self._append(parsed.text)
-            self._outline += [Heading(h.level + shift, h.title, h.start + start, h.end + start) for h in parsed.outline]
+            self._outline.headings += [
+                Heading(h.level + shift, h.title, h.start + start, h.end + start) for h in parsed.outline
+            ]
             self._units += [(begin + start, end + start) for begin, end in parsed.units]
 
     def page(self) -> None:
@@ -167,7 +182,7 @@ class Builder:
     def build(self, title: str = "", metadata: Metadata | None = None, *, headed: bool = True) -> Parsed:
         """Return the document. A missing title is taken from a heading, unless headings only name parts (`headed=False`)."""
         text = "".join(self._pieces)
-        outline = tuple(self._outline)
+        outline = tuple(self._outline.headings)
         title = one_line(title) or (title_among(outline) if headed else "")
         self._start_pages(self.length)
         spans = pairwise([*self._page_starts, self.length])
@@ -181,8 +196,8 @@ class Builder:
         start = self.length + len(gap)
         self.length = start + len(block)
         self._pieces += [gap, block]
-        if headed and (resumed := self._open.resume(start)):
-            self._outline.append(resumed)
+        if headed:
+            self._outline.resume(start)
         self._start_pages(start)
         self._after_item = item
         return start

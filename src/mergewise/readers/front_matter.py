@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from mergewise.readers.builder import Parsed, one_line
+from mergewise.readers.decoding import decode
 from mergewise.readers.metadata import DATE_KEYS, TEXT_KEYS, field_value, iso_date, key_of, metadata_from
 from mergewise.text.keys import short_name
 from mergewise.text.sections import paragraphs
@@ -170,8 +171,9 @@ def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
 # --- plain text --------------------------------------------------------------------------------------------------
 
 
-def parse_plain(text: str) -> Parsed:
+def read_plain(data: bytes) -> Parsed:
     """Read plain text. Header fields give title and metadata. The records of a file of records are its outline."""
+    text = decode(data)
     pairs = header_pairs(text)
     parsed = _records(text) or _two_columns(text)
     return parsed or Parsed(text, title_in(pairs), metadata=metadata_from(pairs), units=field_units(text))

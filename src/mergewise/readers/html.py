@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers.builder import Builder, Parsed, one_line, tidy, whole_number
+from mergewise.readers.builder import SHORT_ENTRY, Builder, Parsed, one_line, tidy, whole_number
 from mergewise.readers.decoding import decode
 from mergewise.readers.metadata import TEXT_KEYS, key_of, metadata_from
 from mergewise.readers.table import Cell, fill_grid
@@ -66,8 +66,6 @@ _SMALL_PAGE = 5_000  # characters
 # Characters of a table cell. Cells with data are shorter.
 _LAYOUT_CELL = 1_000
 _MANY_LINKS = 6
-# Characters of the text of an entry that stays in one block with its term.
-_SHORT_ENTRY = 240
 
 
 class PlainLines:
@@ -348,7 +346,7 @@ def _is_large(entry: Sequence[Any]) -> bool:
     """Tell whether an entry has an id, blocks within blocks, or much text."""
     bodies = [part for part in entry if part.tag != "dt"]
     size = sum(len(one_line(body.text_content())) for body in bodies)
-    if not size or size > _SHORT_ENTRY or any(part.get("id") for part in entry if part.tag == "dt"):
+    if not size or size > SHORT_ENTRY or any(part.get("id") for part in entry if part.tag == "dt"):
         return size > 0
     return sum(1 for body in bodies for inner in body.iterdescendants() if inner.tag in _BLOCKS) > 1
 

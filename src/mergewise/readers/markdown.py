@@ -12,14 +12,13 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from mergewise.readers.builder import OpenHeadings, Parsed, one_line
+from mergewise.readers.builder import SHORT_ENTRY, GrowingOutline, Parsed, one_line
 from mergewise.readers.decoding import decode
 from mergewise.readers.front_matter import field_units, header_pairs, title_in, toml_block, toml_pairs, yaml_pairs
 from mergewise.readers.metadata import metadata_from
 from mergewise.readers.titles import title_among
 from mergewise.text.sentences import strip_span
 from mergewise.text.spans import line_starts
-from mergewise.types import Heading
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 _TEXTS = frozenset({"text", "text_special", "code_inline", "image"})
 # `# Title {#anchor .class}`, as many site generators write.
 _DEFINITION = re.compile(r"^[ \t]*[:~][ \t]+(?=\S)", re.MULTILINE)
-# characters of an entry that is a unit
-_SHORT_ENTRY = 240
 _ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")
 
 
@@ -53,22 +50,19 @@ def parse_markdown(text: str) -> Parsed:
     pairs = toml_pairs(toml) if toml else yaml or header_pairs(text)
     outline = _Outline(text, title_in(pairs), lambda source: _plain(inline.parseInline(source, references)))
     outline.add_all(tokens)
-    title = title_in(pairs) or title_among(outline.headings)
-    return Parsed(
-        text, title, tuple(outline.headings), metadata=metadata_from(pairs), units=(*field_units(text), *outline.units)
-    )
+    headings, units = tuple(outline.headings), (*field_units(text), *outline.units)
+    return Parsed(text, title_in(pairs) or title_among(headings), headings, metadata=metadata_from(pairs), units=units)
 
 
-class _Outline:
+class _Outline(GrowingOutline):
     """The headings of a text and the terms of its definition lists. A short entry of a list is a unit instead."""
 
     def __init__(self, text: str, title: str, plain: Callable[[str], str]) -> None:
-        self.headings: list[Heading] = []
+        super().__init__(title)
         self.units: list[tuple[int, int]] = []
         self._text = text
         self._plain = plain
         self._starts = [*line_starts(text), len(text)]
-        self._open = OpenHeadings(title)
 
     def add_all(self, tokens: Sequence[Token]) -> None:
         # the level of the entry that is open, or 0
@@ -78,12 +72,12 @@ class _Outline:
                 span = strip_span(self._text, *(self._starts[line] for line in token.map))
                 self._add(int(token.tag[1:]), _ATTRIBUTES.sub("", self._plain(tokens[place + 1].content)), *span)
             elif token.type == "dt_open" and token.level == 1:
-                self._open.end(entry)
+                self.end(entry)
                 entry = self._add_entry(tokens, place)
             elif token.type == "dl_close" and token.level == 0:
-                self._open.end(entry)
+                self.end(entry)
             elif token.level == 0 and token.map and token.nesting >= 0:
-                self._resume(self._starts[token.map[0]])
+                self.resume(self._starts[token.map[0]])
 
     def _add_entry(self, tokens: Sequence[Token], place: int) -> int:
         """Add an entry as a heading, and return its level. Add a short one as a unit, and return 0."""
@@ -96,21 +90,17 @@ class _Outline:
             return 0
         first, start = self._starts[(tokens[place].map or lines[0])[0]], self._starts[lines[0][0]]
         end = self._starts[max(after for _, after in lines)]
-        if end - start > _SHORT_ENTRY or sum(token.level == 2 and token.nesting >= 0 for token in body) > 1:
+        if end - start > SHORT_ENTRY or sum(token.level == 2 and token.nesting >= 0 for token in body) > 1:
             mark = _DEFINITION.match(self._text, start)
-            self._add(self._open.level + 1, self._plain(term), first, mark.end() if mark else start)
-            return self._open.level
-        self._resume(first)
+            self._add(self.level + 1, self._plain(term), first, mark.end() if mark else start)
+            return self.level
+        self.resume(first)
         self.units.append(strip_span(self._text, first, end))
         return 0
 
     def _add(self, level: int, title: str, start: int, end: int) -> None:
         if title:
-            self.headings.append(self._open.add(Heading(level, title, start, end)))
-
-    def _resume(self, start: int) -> None:
-        if resumed := self._open.resume(start):
-            self.headings.append(resumed)
+            self.add(level, title, start, end)
 
 
 def _plain(tokens: list[Token]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from mergewise.readers.builder import one_line
+from mergewise.readers.builder import signature_title
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE
 from mergewise.text.spans import line_starts
 from mergewise.types import Heading
@@ -31,7 +31,6 @@ _FAMILIES = re.compile(r"auto|version|(?:\w+:)?namespace")
 # A target or a comment.
 _SILENT = re.compile(r"\.\.(?:[ \t]+(?![|\[])|\Z)|__[ \t]")
 _ESCAPE = re.compile(r"\\(?=\S)|\\\Z")
-_MAX_TITLE = 140
 _MAX_LEVEL = 12
 
 
@@ -136,8 +135,7 @@ class _EntryWalk:
         line = self._lines[below] if below < len(self._lines) else ""
         section = self._sections.get(self._starts[below]) if line else None
         if line and _indent(line) > indent:
-            title = one_line(_ESCAPE.sub("", ", ".join([*self._names, *names])))
-            title = f"{title[:_MAX_TITLE].rstrip()} …" if len(title) > _MAX_TITLE else title
+            title = signature_title(_ESCAPE.sub("", ", ".join([*self._names, *names])))
             self._add(self._next_level(), title, start, self._starts[row - 1] + len(self._lines[row - 1].rstrip()))
             self._open.append(indent)
         elif (section and argument.lower() in section.title.lower()) or (

@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from mergewise.readers import definitions as d
-from mergewise.readers.builder import Parsed, one_line
+from mergewise.readers.builder import Parsed, one_line, signature_title
 from mergewise.readers.decoding import decode
 from mergewise.text.spans import line_starts
 from mergewise.types import Heading
 
-# characters of a definition's head
-MAX_TITLE = 140
 # Characters of a module. `ast` needs a hundred times the memory of its text.
 _MAX_PARSED = 5_000_000
 _MAX_LEVEL = 6
@@ -50,10 +48,7 @@ def reader_of(language: d.Language) -> Callable[[bytes], Parsed]:
 def _headings(text: str, blocks: list[Block]) -> Iterator[Heading]:
     for level, start, end in blocks:
         head = _COMMENT.sub("", _DECORATORS.sub("", text[start:end]))
-        title = _ENDS.sub("", one_line(head))
-        if len(title) > MAX_TITLE:
-            title = f"{title[:MAX_TITLE].rstrip()} …"
-        if title:
+        if title := signature_title(_ENDS.sub("", one_line(head))):
             yield Heading(min(level, _MAX_LEVEL), title, start, end)
 
 
