@@ -117,11 +117,12 @@ def open(
     store = store_at(place, patience)
     known = place.known()
     _check_shards(store, known, shards)
-    _check_embeddable(wanted, known.embedder if known is not None else _spec_of(given))
+    new = given or EMBEDDER
+    _check_embeddable(wanted, known.embedder if known is not None else new if isinstance(new, str) else new.spec)
     if known is None:
         if not create:
             raise UsageError(f"index not found: {place}", "create it: mergewise index PATH...")
-        manifest = _new_manifest(given or EMBEDDER, wanted, own_texts)
+        manifest = _new_manifest(new, wanted, own_texts)
         if shards is not None:
             store = ShardedStore(ShardedFolder(directory, shards), VIEWS, patience)
         store.place.create(manifest, patience)
@@ -248,11 +249,6 @@ def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str
         if not isinstance(settings.get(view.name, view.settings()), view.settings):
             raise UsageError(f"invalid settings of the view {view.name!r}", f"give a {view.settings.__name__}")
     return {v.name: v.dump(v.with_files(settings[v.name])) if v.name in settings else None for v in wanted}
-
-
-def _spec_of(given: str | Embedder | None) -> str:
-    """Return the spec of a new index's embedder."""
-    return EMBEDDER if given is None else given if isinstance(given, str) else given.spec
 
 
 def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:

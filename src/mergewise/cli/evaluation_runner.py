@@ -188,17 +188,16 @@ class Evaluation:
         for method, budget in self.asked_methods:
             if needs := evaluator.unmet_needs(method):
                 planned[method.name] = PlannedRows(evaluator.task.name, method.name, "", needs)
-                if self.options.strict:
-                    raise UsageError(f"{method.name} {needs}", "leave the method out, or provide its requirements")
                 continue
             one = evaluator.method_rows(method, budget)
             planned[method.name] = PlannedRows(evaluator.task.name, method.name, one.spec)
             ready.append(one)
             if evaluator.repeats(one):
                 again += [evaluator.method_rows(method, budget, repeat) for repeat in range(1, self.repeats)]
-        if not ready:
-            first = next(iter(planned.values()))
-            raise UsageError(f"{first.method} {first.needs}", "leave the method out, or provide its requirements")
+        unmet = [one for one in planned.values() if one.needs]
+        if unmet and (self.options.strict or not ready):
+            hint = "leave the method out, or provide its requirements"
+            raise UsageError(f"{unmet[0].method} {unmet[0].needs}", hint)
         return ready, again, list(planned.values())
 
     def _evaluate(self, folder: Path | None, indexes: Path, files: EvaluationFiles) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import groupby
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, cast
@@ -22,6 +21,7 @@ from mergewise.errors import MergewiseError, UsageError
 from mergewise.indexing import EmbeddingOptions, IndexingOptions
 from mergewise.jsonable import info_json, problem_json, report_json
 from mergewise.ranges import short_repr
+from mergewise.text.spans import number_ranges
 from mergewise.types import AddReport, Duplicate, MetadataValue
 
 if TYPE_CHECKING:
@@ -414,10 +414,7 @@ def _say_some(lines: Sequence[str], rest: str, *, indent: str = "", hint: str = 
 
 def _page_list(numbers: Sequence[int]) -> str:
     """Write page numbers as `page 3` or `pages 1-4, 7`."""
-    # consecutive numbers have the same difference to their position in the list
-    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
-    parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
-    return f"{'page' if len(numbers) == 1 else 'pages'} {', '.join(parts)}"
+    return f"{'page' if len(numbers) == 1 else 'pages'} {number_ranges(numbers)}"
 
 
 def _megabytes(size: int) -> str:

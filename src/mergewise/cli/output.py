@@ -124,16 +124,17 @@ def outdated_line(count: int) -> str:
     return f"{documents} read by an older version: {remedy}" if count else ""
 
 
-def write_text(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:
-    """Write or extend a file of the user. Raises UsageError if it cannot be written."""
+def write_text(
+    path: Path, text: str, mode: Literal["a", "w", "x"] = "w", hint: str = "name a file in an existing folder"
+) -> None:
+    """Write, extend or create a file of the user. Raises UsageError if it cannot be written."""
     try:
         with path.open(mode, encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)
     except OSError as error:
         from mergewise.store import machine_advice
 
-        hint = machine_advice(error) or "name a file in an existing folder"
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint) from None
+        raise UsageError(f"cannot write {path}: {error.strerror}", machine_advice(error) or hint) from None
 
 
 class PrintableFormatter(logging.Formatter):

@@ -13,7 +13,7 @@ import typer
 from mergewise import defaults
 from mergewise.cli import options, settings
 from mergewise.cli.configuration import open_permitted
-from mergewise.cli.output import say, say_aside, say_json, say_warning
+from mergewise.cli.output import say, say_aside, say_json, say_warning, write_text
 from mergewise.cli.progress import progress
 from mergewise.errors import UsageError
 
@@ -97,11 +97,9 @@ def tune(
         more = {"weights": str(fit) if fitted.weights else "", "reranker": fitted.reranker}
         if fitted.weights:
             _write_new(fit, fitted.file_text())
-            say_aside(f"written: {fit}")
     fragment = report.fragment(more)
     if fragment and write is not None:
         _write_new(write, fragment)
-        say_aside(f"written: {write}")
     elif fragment and not as_json:
         say()
         say(fragment.rstrip())
@@ -119,11 +117,8 @@ def _say_report(report: TuningReport) -> None:
 
 
 def _write_new(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", "name a new file in an existing folder") from None
+    write_text(path, text, "x", "name a new file in an existing folder")
+    say_aside(f"written: {path}")
 
 
 def parse_time(text: str) -> float:

@@ -65,13 +65,14 @@ class _ViewBuilder:
     def build(self, rows: Sequence[DocumentRows], on_share: OnShare | None = None) -> list[DocumentRows]:
         """Add the rows of the views to documents."""
         for view in views_of(self.registry, list(self.settings)):
-            tables = self.tables(view, rows, on_share)
+            tables = self.tables(view.name, rows, on_share)
             rows = [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
         return list(rows)
 
-    def tables(self, view: View, rows: Sequence[DocumentRows], on_share: OnShare | None = None) -> Sequence[ViewRows]:
-        view.check_prompt(self.settings[view.name], self.models.prompts)
-        own = view.load(self.settings[view.name])
+    def tables(self, name: str, rows: Sequence[DocumentRows], on_share: OnShare | None = None) -> Sequence[ViewRows]:
+        view, settings = self.registry[name], self.settings[name]
+        view.check_prompt(settings, self.models.prompts)
+        own = view.load(settings)
         if on_share is not None and view.writing is not None and view.writing.asks(own):
             return view.writing.build(rows, own, self.models, on_share)
         return view.build(rows, own, self.models)
@@ -421,9 +422,9 @@ def _build_missing(
 
     def build(rows: Sequence[DocumentRows]) -> Sequence[ViewRows]:
         watched, on_share = builder.with_progress(work, _characters(rows))
-        return watched.tables(registry[name], rows, on_share)
+        return watched.tables(name, rows, on_share)
 
-    function = partial(_tables_of_view, builder.for_worker(), name) if builder.is_work_of(executor) else None
+    function = partial(builder.for_worker().tables, name) if builder.is_work_of(executor) else None
     while not store.finish_view(name):
         batched = read_batches()
         for tables in map(build, batched) if function is None else executor.map(function, batched, work.tell):
@@ -434,10 +435,6 @@ def _build_missing(
             work.count_written(_characters(rows))
             if not goes_on():
                 return
-
-
-def _tables_of_view(builder: _ViewBuilder, name: str, rows: Sequence[DocumentRows]) -> Sequence[ViewRows]:
-    return builder.tables(builder.registry[name], rows)
 
 
 def go_on(

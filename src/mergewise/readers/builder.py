@@ -86,6 +86,9 @@ class GrowingOutline:
         return self._around[-1].level if len(self._around) > 1 else 0
 
     def add(self, level: int, title: str, start: int, end: int) -> None:
+        """Add a heading, unless its title is empty."""
+        if not title:
+            return
         while self.level >= max(level, 1):
             self._around.pop()
         self._around.append(Heading(level, title, start, end))

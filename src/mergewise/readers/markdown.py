@@ -70,7 +70,7 @@ class _Outline(GrowingOutline):
         for place, token in enumerate(tokens):
             if token.type == "heading_open" and token.level == 0 and token.map:
                 span = strip_span(self._text, *(self._starts[line] for line in token.map))
-                self._add(int(token.tag[1:]), _ATTRIBUTES.sub("", self._plain(tokens[place + 1].content)), *span)
+                self.add(int(token.tag[1:]), _ATTRIBUTES.sub("", self._plain(tokens[place + 1].content)), *span)
             elif token.type == "dt_open" and token.level == 1:
                 self.end(entry)
                 entry = self._add_entry(tokens, place)
@@ -92,15 +92,11 @@ class _Outline(GrowingOutline):
         end = self._starts[max(after for _, after in lines)]
         if end - start > SHORT_ENTRY or sum(token.level == 2 and token.nesting >= 0 for token in body) > 1:
             mark = _DEFINITION.match(self._text, start)
-            self._add(self.level + 1, self._plain(term), first, mark.end() if mark else start)
+            self.add(self.level + 1, self._plain(term), first, mark.end() if mark else start)
             return self.level
         self.resume(first)
         self.units.append(strip_span(self._text, first, end))
         return 0
-
-    def _add(self, level: int, title: str, start: int, end: int) -> None:
-        if title:
-            self.add(level, title, start, end)
 
 
 def _plain(tokens: list[Token]) -> str:

@@ -28,7 +28,7 @@ from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.decoding import mismatch
 from mergewise.readers.metadata import metadata_from
 from mergewise.readers.recognition import Recognition
-from mergewise.readers.table import MAX_CHARACTERS
+from mergewise.readers.table import refuse_long
 from mergewise.readers.titles import is_generic, is_numbered, real_title
 
 # PDFium is not thread-safe.
@@ -146,8 +146,7 @@ def _add_pages(document: Any, recognition: Recognition | None, content: PdfConte
         content.pages.append(lines)
         length += sum(len(line.text) for line in lines)
         # a million pages may share one stream
-        if length > MAX_CHARACTERS:
-            raise ReadError(f"more than {MAX_CHARACTERS // 1_000_000} million characters of text: split it")
+        refuse_long(length)
 
 
 def _recognised_lines(page: Any, recognition: Recognition) -> PageLines:

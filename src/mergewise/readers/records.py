@@ -72,7 +72,7 @@ def _records(value: Any) -> Iterator[Any]:
 def _add(record: Any, number: int, builder: Builder) -> None:
     if number > MAX_ROWS:
         raise ReadError(f"more than {MAX_ROWS} records: split it")
-    refuse_long(builder)
+    refuse_long(builder.length)
     if not isinstance(record, dict):
         record = {"": record}
     title, text = _take(record, _TITLES), _take(record, _TEXTS)

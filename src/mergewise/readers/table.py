@@ -54,11 +54,11 @@ def write_rows(rows: Iterable[Row], builder: Builder) -> None:
     for row in chain(sample[start:], bounded):
         for text in _units(header, row):
             builder.unit(text)
-        refuse_long(builder)
+        refuse_long(builder.length)
 
 
-def refuse_long(builder: Builder) -> None:
-    if builder.length > MAX_CHARACTERS:
+def refuse_long(length: int) -> None:
+    if length > MAX_CHARACTERS:
         raise ReadError(f"more than {MAX_CHARACTERS // 1_000_000} million characters of text: split it")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, groupby
 from pathlib import PurePath
 from typing import TypeAlias
 
@@ -13,6 +13,13 @@ Part: TypeAlias = tuple[int, int]
 CONVERTED = frozenset(
     ".csv .docx .eml .epub .htm .html .ipynb .json .jsonl .mbox .ndjson .nxml .odt .pdf .pptx .tsv .xhtml .xlsx .xml".split()
 )
+
+
+def number_ranges(numbers: Sequence[int], to: str = "-") -> str:
+    """Write numbers with runs as ranges: "1-4, 7"."""
+    # consecutive numbers have the same difference to their position in the list
+    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}{to}{run[-1]}" for run in runs)
 
 
 def union(parts: Iterable[Part], text: str | None = None) -> list[Part]:

@@ -16,6 +16,7 @@ from mergewise.index.writing.segments import TextSegment
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.records import Fields
 from mergewise.text.keys import short_name
+from mergewise.text.spans import number_ranges
 from mergewise.types import DocumentRows, Message, Usage
 
 Item = TypeVar("Item")
@@ -153,14 +154,7 @@ def _without_tags(text: str) -> str:
 
 def paragraph_names(numbers: Sequence[int]) -> str:
     """Write paragraph numbers, with runs as "3 to 7"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    listed = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs)
-    return f"paragraph {listed}" if len(numbers) == 1 else f"paragraphs {listed}"
+    return f"{'paragraph' if len(numbers) == 1 else 'paragraphs'} {number_ranges(numbers, ' to ')}"
 
 
 def text_of_field(given: object) -> str:
