@@ -47,8 +47,8 @@ _UNSAFE = frozenset(
 """Options that an untrusted file must not set. They name files to overwrite, remove or read, metadata of documents, prompts of
 chat models, nodes of a cluster (which get documents and run programs), or who may reach a server."""
 TRUST = "trust"
-_TOML_HINT = "correct the line; write an option with the name of a command into tables, such as [ask] with index = ..."
 """Key of the user's own file with the list of trusted folders."""
+_TOML_HINT = "correct the line; write an option with the name of a command into tables, such as [ask] with index = ..."
 
 
 def own_configuration() -> Path | None:

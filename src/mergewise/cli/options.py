@@ -204,9 +204,7 @@ def _forms() -> Iterable[str]:
     return FORMS
 
 
-def _model_option(
-    name: str, help: str, *short: str, metavar: str | None = None, show_default: bool | str = True
-) -> Any:
+def model_option(name: str, help: str, *short: str, metavar: str | None = None, show_default: bool | str = True) -> Any:
     """Return an option of a model, or of its prompts, that the environment may also set."""
     return typer.Option(
         f"--{name}",
@@ -276,12 +274,12 @@ HtmlOption = Annotated[
 ]
 EmbedderOption = Annotated[
     str | None,
-    _model_option(
+    model_option(
         "embedder", "Embedding model: minilm, none, st:NAME_OR_PATH or openai:MODEL.", "-e", show_default="minilm"
     ),
 ]
 NamedEmbedderOption = Annotated[
-    str | None, _model_option("embedder", "Embedder that the index may load: st:NAME_OR_PATH or openai:MODEL.", "-e")
+    str | None, model_option("embedder", "Embedder that the index may load: st:NAME_OR_PATH or openai:MODEL.", "-e")
 ]
 
 
@@ -295,15 +293,15 @@ def _budget(text: str | int) -> int | str:
 
 
 ChatOption = Annotated[
-    str, _model_option("chat", "Chat model: openai:MODEL, hf:PATH, or extractive (quotes sentences, no model).", "-c")
+    str, model_option("chat", "Chat model: openai:MODEL, hf:PATH, or extractive (quotes sentences, no model).", "-c")
 ]
 WritingChatOption = Annotated[
-    str, _model_option("chat", "Chat model of the views {written_views}: openai:MODEL, or extractive (no model).")
+    str, model_option("chat", "Chat model of the views {written_views}: openai:MODEL, or extractive (no model).")
 ]
 CausalOption = Annotated[
-    str, _model_option("causal", "Causal model of the modes {causal_modes}: hf:PATH, or none (the hf: chat model).")
+    str, model_option("causal", "Causal model of the modes {causal_modes}: hf:PATH, or none (the hf: chat model).")
 ]
-ScorerOption = Annotated[str, _model_option("scorer", "Scorer of chunk pairs (MergeRAG): lm, hf:PATH or openai:MODEL.")]
+ScorerOption = Annotated[str, model_option("scorer", "Scorer of chunk pairs (MergeRAG): lm, hf:PATH or openai:MODEL.")]
 SearchOption = Annotated[
     str | None,
     typer.Option(
@@ -388,10 +386,10 @@ GPUsOption = option_parameter(_BY_NAME["gpus_per_worker"]).annotation
 
 
 PromptsOption = Annotated[
-    Path | None, _model_option("prompts", "Folder of your own prompts (see `mergewise prompts`).", metavar="DIR")
+    Path | None, model_option("prompts", "Folder of your own prompts (see `mergewise prompts`).", metavar="DIR")
 ]
 RerankerOption = Annotated[
-    str, _model_option("reranker", "Reranker: none, cross-encoder:PATH_OR_NAME, hf:PATH or http:URL.")
+    str, model_option("reranker", "Reranker: none, cross-encoder:PATH_OR_NAME, hf:PATH or http:URL.")
 ]
 ViewsOption = Annotated[
     str,

@@ -64,13 +64,11 @@ def serve(
     ] = None,
     chat: Annotated[
         list[str] | None,
-        typer.Option(
-            "--chat",
+        options.model_option(
+            "chat",
+            "Chat model: openai:MODEL or hf:PATH; may be repeated, the first is the default.",
             "-c",
             metavar="[NAME=]SPEC",
-            envvar="MERGEWISE_CHAT",
-            help="Chat model: openai:MODEL or hf:PATH; may be repeated, the first is the default.",
-            rich_help_panel=options.MODELS,
         ),
     ] = None,
     embedder: options.EmbedderOption = None,
