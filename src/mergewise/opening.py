@@ -248,7 +248,12 @@ def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str
     for view in wanted:
         if not isinstance(settings.get(view.name, view.settings()), view.settings):
             raise UsageError(f"invalid settings of the view {view.name!r}", f"give a {view.settings.__name__}")
-    return {v.name: v.dump(v.with_files(settings[v.name])) if v.name in settings else None for v in wanted}
+    stored: dict[str, dict[str, Any] | None] = {view.name: None for view in wanted}
+    for view in wanted:
+        if view.name in settings:
+            given = settings[view.name]
+            stored[view.name] = view.dump(view.with_files(given) if view.with_files else given)
+    return stored
 
 
 def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:

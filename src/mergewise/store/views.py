@@ -115,8 +115,8 @@ class View:
     prompt: str = ""
     presets: Presets = field(default_factory=dict)
     report: Callable[[Any], ViewReport] | None = None
-    with_files: Callable[[Any], Any] = lambda settings: settings
-    without_files: Callable[[Any], Any] = lambda settings: settings
+    with_files: Callable[[Any], Any] | None = None
+    without_files: Callable[[Any], Any] | None = None
 
     def asks_chat(self, settings: Mapping[str, Any]) -> bool:
         """Return whether a chat model writes the rows under these stored settings."""
@@ -162,7 +162,8 @@ class View:
                 f"one of: {', '.join(sorted(known))}",
             )
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-        return self.without_files(self.settings(**given))
+        loaded = self.settings(**given)
+        return self.without_files(loaded) if self.without_files else loaded
 
     def dump(self, settings: Any = None) -> dict[str, Any]:
         """Convert settings, by default the default ones, to their stored form."""
