@@ -140,10 +140,8 @@ def prepare_request(query: AnswerQuery, state: IndexState, mode: str) -> Request
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
     """Answer requests in batches. A failed question gives its error."""
-    answers: list[Answer | Exception] = []
-    for first in range(0, len(requests), _BATCH_SIZE):
-        answers += _answer_batch(requests[first : first + _BATCH_SIZE], mode)
-    return answers
+    batches = (requests[first : first + _BATCH_SIZE] for first in range(0, len(requests), _BATCH_SIZE))
+    return [answer for batch in batches for answer in _answer_batch(batch, mode)]
 
 
 def _answer_batch(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
