@@ -25,7 +25,6 @@ from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, neutral_lengths
-from mergewise.text.question_names import AskedName
 from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage, Where
 
 log = logging.getLogger("mergewise")
@@ -98,11 +97,8 @@ class PreparedAnswer:
 
     def detached(self, store: StoreReader) -> PreparedAnswer:
         """Return a copy that holds the documents of its passages instead of the store."""
-        evidence = self.context.evidence or ()
-        spans = [
-            *(span for passage in self.context.passages for span in passage.spans),
-            *(one.span for one in evidence),
-        ]
+        spans = [span for passage in self.context.passages for span in passage.spans]
+        spans += [one.span for one in self.context.evidence or ()]
         texts = store.texts(list(dict.fromkeys(span.doc_id for span in spans)))
         return replace(self, request=replace(self.request, document=texts.get))
 
@@ -137,18 +133,15 @@ def prepare_request(query: AnswerQuery, state: IndexState, mode: str) -> Request
     else:
         context = Context(asked, query.strategy, _most_tokens(asked, query.budget, state, ()), "", 0, ())
     context = _with_question(context, query.question, spent, state)
-    absent: tuple[AskedName, ...] = ()
-    if MODES[mode].reads_evidence:
-        absent = absent_names(context, state.store, condition_text(query.where, state.store.metadata_kinds))
+    where = condition_text(query.where, state.store.metadata_kinds)
+    absent = absent_names(context, state.store, where) if MODES[mode].reads_evidence else ()
     return Request(context, state.store.document, state.models, query.max_tokens, absent=absent)
 
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
     """Answer requests in batches. A failed question gives its error."""
-    answers: list[Answer | Exception] = []
-    for first in range(0, len(requests), _BATCH_SIZE):
-        answers += _answer_batch(requests[first : first + _BATCH_SIZE], mode)
-    return answers
+    batches = (requests[first : first + _BATCH_SIZE] for first in range(0, len(requests), _BATCH_SIZE))
+    return [answer for batch in batches for answer in _answer_batch(batch, mode)]
 
 
 def _answer_batch(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:

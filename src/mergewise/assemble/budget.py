@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
-from mergewise.assemble.fragments import Candidate, HeadingParts
+from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.render import Order, heading_cost_line, passages_of, render
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
@@ -102,7 +102,6 @@ class Packer(Generic[P]):
         self._count = count_tokens
         self._by_document: dict[str, list[P]] = {}
         self._headed: set[Hashable] = set()
-        self._lines: dict[HeadingParts, str] = {}
         self._counts = dict(counts or {})
         self._gap = self._tokens([GAP])
 
@@ -192,9 +191,4 @@ class Packer(Generic[P]):
         return sum(self._counts[text] for text in texts)
 
     def _heading_lines(self, candidate: P) -> dict[Hashable, str]:
-        lines = self._lines
-        headings = candidate.headings
-        for heading in headings.values():
-            if heading not in lines:
-                lines[heading] = heading_cost_line(*heading)
-        return {key: lines[heading] for key, heading in headings.items()}
+        return {key: heading_cost_line(*heading) for key, heading in candidate.headings.items()}

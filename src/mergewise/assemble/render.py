@@ -12,6 +12,7 @@ Text by a model has `WRITTEN` after its headings.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Annotated, Literal, TypeAlias
 
@@ -65,7 +66,8 @@ def heading_line(number: int, title: str, headings: Sequence[str], written: bool
     return " ".join(filter(None, (f"[{number}]", heading_path(title, headings), WRITTEN if written else "")))
 
 
-def heading_cost_line(title: str, headings: Sequence[str], written: bool = False) -> str:
+@lru_cache(4096)
+def heading_cost_line(title: str, headings: tuple[str, ...], written: bool = False) -> str:
     """Return a heading line for counting tokens before its number is known. 9 represents any number."""
     return heading_line(9, title, headings, written)
 

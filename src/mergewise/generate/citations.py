@@ -126,20 +126,13 @@ def _statements(pieces: Sequence[MarkedText], claims: Claims) -> list[Statement]
             offset += len(piece.text)
     quoted = list(quotations_in(plain))
     begins, ends = [start for start, _, _ in quoted], [end for _, end, _ in quoted]
-
-    def quotations_within(start: int, end: int) -> list[str]:
-        """Return the quotations that overlap the range."""
-        return [text for _, _, text in quoted[bisect_right(ends, start) : bisect_left(begins, end)]]
-
-    return [
-        Statement(
-            plain[start:end],
-            tuple(numbers),
-            claims.is_supported(plain[start:end], numbers, quotations_within(start, end)),
-        )
-        for (start, end), numbers in zip(sentences, cited, strict=True)
-        if start < end or numbers
-    ]
+    statements = []
+    for (start, end), numbers in zip(sentences, cited, strict=True):
+        if start < end or numbers:
+            overlapping = [text for _, _, text in quoted[bisect_right(ends, start) : bisect_left(begins, end)]]
+            supported = claims.is_supported(plain[start:end], numbers, overlapping)
+            statements.append(Statement(plain[start:end], tuple(numbers), supported))
+    return statements
 
 
 class Claims:

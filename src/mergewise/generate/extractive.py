@@ -92,15 +92,8 @@ def answer(request: Request) -> Answer:
     verb = "do not occur" if unknown[1:] else "does not occur"
     missing = f"{', '.join(map(repr, unknown))} {verb} in these documents." if unknown else ""
     if quoted is None:
-        return Answer(
-            context.question,
-            missing or request.models.prompts.fill(REFUSAL),
-            (),
-            context,
-            context.usage,
-            found=False,
-            sure=False,
-        )
+        refusal = missing or request.models.prompts.fill(REFUSAL)
+        return Answer(context.question, refusal, (), context, context.usage, found=False, sure=False)
     found = not unknown and quoted.signals.found() >= FOUND_FROM
     sure = found and not request.absent and quoted.signals.sure() >= SURE_FROM
     quotations = quoted.quotations
@@ -117,9 +110,6 @@ def answer(request: Request) -> Answer:
 def _contradiction(quotation: Quotation, context: Context, texts: QuotableTexts) -> Quotation | None:
     """Return the quotation if a sentence contradicts what the question takes for granted, or the state of its document."""
     known = "\n".join(passage.text for passage in context.passages)
-    path = "\n".join(
-        f"{citation.span.doc_id} {heading_path(citation.title, citation.headings)}" for citation in quotation.citations
-    )
     for citation in quotation.citations:
         doc_id = citation.span.doc_id
         path = f"{doc_id}\n{heading_path(citation.title, citation.headings)}"

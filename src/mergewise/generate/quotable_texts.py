@@ -70,11 +70,10 @@ class QuotableTexts:
         doc_id = spans[0].doc_id
         text = self._whole(doc_id)
         wider = list(spans)
-        low, high = min(span.start for span in spans), max(span.end for span in spans)
-        for start, end in ((start, end) for start, end in self._code(doc_id) if start < high and end > low):
+        edges = [edge for span in spans for edge in (span.start, span.end)]
+        for start, end in (code for code in self._code(doc_id) if any(code[0] < edge < code[1] for edge in edges)):
             rest = Span(doc_id, start, start + len(text[start:end].rstrip()))
-            is_held = any(held.contains(rest) for held in self._held)
-            if is_held and any(start < at < end for span in spans for at in (span.start, span.end)):
+            if any(held.contains(rest) for held in self._held):
                 joined = self.merged([*wider, rest])
                 free = not any(rest.overlaps(span) for span in quoted)
                 wider = joined if free and sum(map(len, joined)) <= LONGEST_CODE else wider

@@ -89,13 +89,9 @@ def _evidence(context: Context, wanted: frozenset[str]) -> list[str]:
 def _names(sentence: str) -> Iterator[str]:
     """Yield the names in order. A single word that begins the sentence is always capitalised, so it does not count."""
     for match in _NAME.finditer(sentence):
-        name = _without_articles(match.group())
+        name = " ".join(dropwhile(lambda word: word.casefold() in STOP_WORDS, match.group().split()))
         if name and (match.start() > 0 or " " in name) and name.casefold() not in STOP_WORDS:
             yield name
-
-
-def _without_articles(name: str) -> str:
-    return " ".join(dropwhile(lambda word: word.casefold() in STOP_WORDS, name.split()))
 
 
 def _search(name: str, sentence: str, question: str) -> str:

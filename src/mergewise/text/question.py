@@ -57,27 +57,23 @@ _MARK = re.compile(r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s|\|")
 _PRONOUN = re.compile(r"(?:It|Its|They|Their|Them|He|She|His|Her)\b")
 
 
-_TELLING_WORDS: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = tuple(
-    (frozenset(asked.split()), tuple(telling.split()))
-    for asked, telling in (
-        (
-            "father mother parent parents grandfather grandmother paternal maternal",
-            "daughter child children born parents",
-        ),
-        ("son daughter child children", "father mother parents born"),
-        ("husband wife spouse married", "married husband wife widow consort spouse"),
-        ("author writer wrote written", "written novel book author wrote"),
-        ("composer composed", "music composed score written"),
-        ("performer performed sings singer artist sang", "song single album sung recorded performed released"),
-        ("creator created creators founder founded", "created founded established developed founder"),
-    )
-)
+# Words of questions, and the words that answers use instead.
+_TELLING_WORDS = {
+    "father mother parent parents grandfather grandmother paternal maternal": "daughter child children born parents",
+    "son daughter child children": "father mother parents born",
+    "husband wife spouse married": "married husband wife widow consort spouse",
+    "author writer wrote written": "written novel book author wrote",
+    "composer composed": "music composed score written",
+    "performer performed sings singer artist sang": "song single album sung recorded performed released",
+    "creator created creators founder founded": "created founded established developed founder",
+}
 
 
 def telling_words(words: Iterable[str]) -> list[str]:
     """Return words that answers use instead of these question words, such as "daughter of" for a father. English only."""
     words = frozenset(words)
-    return [word for asked, telling in _TELLING_WORDS if asked & words for word in telling]
+    tellings = (telling for asked, telling in _TELLING_WORDS.items() if not words.isdisjoint(asked.split()))
+    return [word for telling in tellings for word in telling.split()]
 
 
 def question_type(question: str) -> QuestionType:

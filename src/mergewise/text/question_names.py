@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.languages import ENGLISH, question_languages
 from mergewise.text.support.figures import figures, known_figures
-from mergewise.text.support.names import base_form, is_plain, is_strange, root, touch, words_of
+from mergewise.text.support.names import DEMONYM, base_form, is_plain, is_strange, root, touch, words_of
 from mergewise.text.terms import STOP_WORDS
 
 NameKind: TypeAlias = Literal["code", "number", "name", "noun"]
@@ -28,8 +28,6 @@ _PART = re.compile(r"\d+|[^\W\d_]+")
 _INNER = re.compile(r"\w_+\w|__|[^\W\d_A-Z][A-Z]")
 _MIXED = re.compile(r"(?=.*\d)[^\W\d_]{2}\w*")
 _POSSESSIVE = re.compile(r"['’]s?\b")
-_ACRONYM = re.compile(r"[A-Z]{2,}")
-_DEMONYM = re.compile(r"(?:ians?|ans?|ese|ish|ic)$")
 _FILE = re.compile(
     r"[\w.-]+\.(?:c|cfg|conf|css|csv|go|html?|ini|js|json|lock|md|py|rs|rst|sh|sql|toml|ts|txt|xml|ya?ml)"
 )
@@ -54,10 +52,7 @@ class AskedName(NamedTuple):
         """Return true if the text has the name in any case, in singular or plural, with any hyphens or underscores."""
         if self.kind == "number" and any(figure.held_by(known_figures(text)) for figure in figures(self.text)):
             return True
-        return self._pattern().search(base_form(text)) is not None
-
-    def _pattern(self) -> re.Pattern[str]:
-        return _pattern_of(self.kind, self.parts)
+        return _pattern_of(self.kind, self.parts).search(base_form(text)) is not None
 
     @property
     def is_distinct(self) -> bool:
@@ -67,7 +62,7 @@ class AskedName(NamedTuple):
     @property
     def is_searchable(self) -> bool:
         """False for a name of stop words, which no index knows, and for a nation's adjective, which has other forms."""
-        ordinary = self.kind in ("name", "noun") and _DEMONYM.search(self.text.lower()) is not None
+        ordinary = self.kind in ("name", "noun") and DEMONYM.search(self.text.lower()) is not None
         return not ordinary and any(part not in STOP_WORDS and len(part) > 1 for part in self.parts)
 
 
@@ -88,15 +83,12 @@ def _pattern_of(kind: NameKind, parts: tuple[str, ...]) -> re.Pattern[str]:
 def asked_names(question: str) -> tuple[AskedName, ...]:
     """Return the names in a question, each once, in order."""
     names: dict[tuple[str, ...], AskedName] = {}
-    coded = [(match.start(), match.end()) for match in _CODE.finditer(question)]
-    looks = list(_names_by_look(question))
-    taken = [*coded, *((start, start + len(name.text)) for start, name in looks)]
-    capitalised = (
-        (start, name)
-        for start, name in _capitalised_names(question)
-        if not any(low <= start < high for low, high in taken)
-    )
-    for _, name in sorted([*_coded_names(question), *looks, *capitalised], key=lambda found: found[0]):
+    found = [*_coded_names(question), *_names_by_look(question)]
+    taken = [match.span() for match in _CODE.finditer(question)]
+    taken += [(start, start + len(name.text)) for start, name in found]
+    capitalised = _capitalised_names(question)
+    found += (one for one in capitalised if not any(start <= one[0] < end for start, end in taken))
+    for _, name in sorted(found, key=lambda one: one[0]):
         if name.parts:
             names.setdefault(name.parts, name)
     return tuple(names.values())
@@ -138,10 +130,8 @@ def _capitalised_names(question: str) -> Iterator[tuple[int, AskedName]]:
         plain = _POSSESSIVE.sub("", word.text)
         if len(plain) < 2 or (is_plain(plain) and not plain.isupper()):
             continue
-        near = [
-            other for other in (*marked[max(0, at - 1) : at], *marked[at + 1 : at + 2]) if touch(question, word, other)
-        ]
-        named = not german or is_strange(plain) or _ACRONYM.match(plain) or near
+        near = any(touch(question, word, other) for other in marked[max(0, at - 1) : at + 2])
+        named = not german or is_strange(plain) or near
         yield word.start, AskedName(plain, "name" if named else "noun")
 
 

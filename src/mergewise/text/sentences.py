@@ -32,7 +32,6 @@ _BLOCK = re.compile(
 
 # Inline code, roles and addresses are never cut.
 _UNBROKEN = re.compile(r"``[^`]{1,500}``|`[^`]{1,500}`|\w{2,20}://[!-~]+")
-_UNBROKEN_MARKS = ("`", "://")
 # A dotted name or a version goes on after its dot: `logging.StreamHandler`, `3.4.Final`.
 _DOTTED = re.compile(r"\w\.\w+\.\Z")
 _NAME_AFTER_DOT = re.compile(r"[A-Za-z]\w*?(?:(?<=[a-z])[A-Z]|[\d_(]|\.\w)")
@@ -145,7 +144,7 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     # The bounds of the previous sentence.
     first = last = start
     at = start
-    unbroken = [m.span() for m in _UNBROKEN.finditer(text, start, end)] if _has_unbroken(block) else []
+    unbroken = [m.span() for m in _UNBROKEN.finditer(text, start, end)] if "`" in block or "://" in block else []
     for piece in _pieces(block, language):
         core = piece.strip()
         if core:
@@ -167,10 +166,6 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     if ")" in block or "]" in block:
         return [part for start, end in spans for part in _after_brackets(text, start, end)]
     return spans
-
-
-def _has_unbroken(block: str) -> bool:
-    return any(mark in block for mark in _UNBROKEN_MARKS)
 
 
 def _is_inside(spans: list[tuple[int, int]], position: int) -> bool:

@@ -152,7 +152,7 @@ class _Walk:
         elif any(block.kind == "row" for block in region):
             self._table(region)
         elif first.kind == "edge" or not says_something(self.plain[start:end]):
-            self._silent(first._replace(end=end))
+            self._silent(start, end, first.indent)
         elif first.kind == "item":
             self._item(region)
         else:
@@ -160,15 +160,13 @@ class _Walk:
 
     # -- the kinds of blocks
 
-    def _silent(self, block: _Block) -> None:
+    def _silent(self, start: int, end: int, indent: int) -> None:
         """Add a rule, an anchor or a comment. It says nothing, but may open a literal block."""
-        directive = DIRECTIVE.match(self.text, block.start, block.end)
-        literal = (
-            directive["name"] in CODE_DIRECTIVES if directive else self.text.endswith("::", block.start, block.end)
-        )
-        if literal:
-            self._code_of = (block.indent, self._above())
-        self.found.append(TextUnit(block.start, block.end))
+        directive = DIRECTIVE.match(self.text, start, end)
+        opens = directive["name"] in CODE_DIRECTIVES if directive else self.text.endswith("::", start, end)
+        if opens:
+            self._code_of = (indent, self._above())
+        self.found.append(TextUnit(start, end))
 
     def _code(self, start: int, end: int, announced_by: int | None) -> None:
         for a, b in _by_lines(self.text, start, end):

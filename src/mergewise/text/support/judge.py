@@ -171,11 +171,10 @@ def _wrong_names(stated: str, grounds: ReadSource) -> Iterator[Flag]:
     german = is_german(stated) or (grounds.is_german and ENGLISH.search(stated) is None)
     for number, word in enumerate(named):
         after = named[number + 1] if number + 1 < len(named) else None
-        before = named[number - 1] if number else None
         adjacent = [
             other
-            for other in (before, after)
-            if other is not None and touch(stated, word, other) and not (other.opens and is_plain(other.text))
+            for other in named[max(0, number - 1) : number + 2]
+            if touch(stated, word, other) and not (other.opens and is_plain(other.text))
         ]
         if not _holds_name(word, grounds):
             if not german or is_strange(word.text) or any(not _holds_name(other, grounds) for other in adjacent):

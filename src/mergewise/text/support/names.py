@@ -93,13 +93,13 @@ def initials(texts: Sequence[str]) -> frozenset[str]:
     return frozenset(r[i:j] for r in runs for i in range(len(r)) for j in range(i + 2, min(len(r), i + 8) + 1))
 
 
-_DEMONYM = re.compile(r"(?:ians?|ans?|ese|ish|ic)$")
+DEMONYM = re.compile(r"(?:ians?|ans?|ese|ish|ic)$")
 _VOWEL = re.compile(r"[aeiouy]{1,2}$")
 
 
 def root(word: str) -> str:
     """Return the common part of a country and its people, as in Canada and Canadian, or "" if it is too short."""
-    shared = _VOWEL.sub("", _DEMONYM.sub("", word))
+    shared = _VOWEL.sub("", DEMONYM.sub("", word))
     return shared if len(shared) >= 4 else ""
 
 

@@ -105,8 +105,7 @@ def _function_words() -> frozenset[str]:
 def _denies(stated: str, sentence: str, path: str) -> bool:
     read = ReadSource.of([Extract(sentence, 0, len(sentence))], path)
     judge: Judge[str] = Judge(lambda key: read)
-    flags = judge.judge(stated, [path], ()).flagged
-    return any(flag.kind in ("negation", "opposite") for flag in flags)
+    return any(flag.kind in ("negation", "opposite") for flag in judge.judge(stated, [path], ()).flagged)
 
 
 def _has_another_number(stated: str, sentence: str, known: str) -> bool:
