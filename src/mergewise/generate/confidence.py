@@ -32,7 +32,7 @@ SURE: Mapping[str, float] = {
     "identified": 0.49,
 }
 SURE_WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
-FOUND_FROM, SURE_FROM = 0.4, 0.6
+FOUND_FROM, SURE_FROM = 0.4, 0.58
 """Thresholds: the minimum probabilities that something was found, and that the first quotation answers for sure."""
 
 _VERSION = re.compile(r"\b(?:version(?:added|changed)?|since|deprecated)(?:::)?\s+\d+(?:\.\d+)+|\b\d+\.\d+\.\d+\b")
