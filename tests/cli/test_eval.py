@@ -48,7 +48,7 @@ def test_columns_are_explained_and_fit_a_terminal(folder: Path) -> None:
             assert any(line.startswith(f"{column} ") for line in out.splitlines()), column
         assert "Only 3 questions" in out and "Differences to topk" in out
         # each figure with its interval
-        assert table[4].split()[:2] == ["topk", "0.000*" if "--answers" in more else "0.500*"] and "–" in table[5]
+        assert table[4].split()[:2] == ["topk", "0.500*"] and "–" in table[5]
 
 
 def test_unanswerable_questions_must_be_refused(folder: Path) -> None:

@@ -45,9 +45,26 @@ def test_a_leading_sentence_covers_only_the_names() -> None:
     assert first_hop.sure() < 0.6 <= answer.sure()
 
 
+@pytest.mark.parametrize(
+    ("question", "lacks", "has"),
+    [
+        (
+            "Why does mkstemp delete the file?",
+            "The user of mkstemp deletes the file.",
+            "It deletes it because it leaks.",
+        ),
+        ("Who wrote the module?", "The module has examples.", "The module was written by Ada Brix."),
+        ("How many threads are started?", "Changed in version 3.10: threads are safe.", "It starts four threads."),
+        ("What is the maximum depth?", "The maximum depth of recursion.", "The maximum depth is `deep`."),
+    ],
+)
+def test_a_quotation_has_the_form_that_the_question_asks_for(question: str, lacks: str, has: str) -> None:
+    assert signals(question, lacks, lacks).sure() == 0 < signals(question, has, has).sure()
+
+
 @pytest.mark.parametrize("vectors", [True, False])
 def test_more_covered_terms_raise_the_confidence(vectors: bool) -> None:
     less = signals(QUESTION, "The timeout is long.", vectors=vectors)
     more = signals(QUESTION, "The default timeout of httpx.Client is five seconds.", vectors=vectors)
-    assert 0 < less.found() < more.found() < 1 and 0 < less.sure() < more.sure() < 1
+    assert 0 < less.found() < more.found() < 1 and 0 <= less.sure() < more.sure() < 1
     assert signals(QUESTION, "The timeout.", margin=99).margin == MOST_MARGIN

@@ -41,8 +41,10 @@ COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", "answer
 CONTEXT_METRICS = ("answer", "evidence", "all", "density")
 DOCUMENT_METRICS = ("recall@2", "recall@5")
 ANSWER_METRICS = ("em", "f1", "relaxed_em", "refused", "evidence")
+QUOTATION_METRICS = ("relaxed_em", "f1", "refused", "evidence")
+"""Scores of answers that only quote: they are longer than any gold answer, so EM says nothing."""
 MAIN = ("f1", "evidence", "answer", "recall@5", "refused")
-"""Candidates for the main metric: the first measured one is used."""
+"""Candidates for the main metric: the first measured one is used. For quotations `relaxed_em` comes first."""
 
 
 def column_of(metric: str) -> ReportColumn:
@@ -52,7 +54,8 @@ def column_of(metric: str) -> ReportColumn:
 
 def main_metric(measured: Measured) -> str:
     """Return the metric that methods are compared by, or an empty text if nothing was measured."""
-    return next((name for name in (*MAIN, *measured.metrics) if name in measured.metrics), "")
+    candidates = (*(QUOTATION_METRICS if measured.quoted else MAIN), *measured.metrics)
+    return next((name for name in candidates if name in measured.metrics), "")
 
 
 def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
@@ -74,4 +77,5 @@ def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
         return asked
     has_gold_documents = any(question.gold_docs for one in measured.sets for question in one.questions)
     contexts = (*CONTEXT_METRICS, *DOCUMENT_METRICS) if has_gold_documents else CONTEXT_METRICS
-    return tuple(name for name in (ANSWER_METRICS if measured.answered else contexts) if name in shares)
+    answers = QUOTATION_METRICS if measured.quoted else ANSWER_METRICS
+    return tuple(name for name in (answers if measured.answered else contexts) if name in shares)

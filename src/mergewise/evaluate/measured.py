@@ -74,7 +74,7 @@ class Measured:
     """The scores of one or more runs.
 
     `deviations` holds the standard deviations of means between repeats. `needs` explains why a method has no rows for a set.
-    `unheld` counts the questions of a set whose answers are in no document.
+    `unheld` counts the questions of a set whose answers are in no document. `quoted` is true if all answers are quotations.
     """
 
     runs: tuple[MeasuredRun, ...]
@@ -89,6 +89,7 @@ class Measured:
     unheld: Callable[[str], int]
     outcomes: Callable[[str, Sequence[int]], Sequence[Mapping[tuple[str, int], RunRow]]]
     texts: Mapping[tuple[str, str], tuple[str, str]]
+    quoted: bool
 
     @cached_property
     def tests(self) -> PairedTests:
@@ -195,6 +196,7 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
         unheld=partial(_unheld, runs),
         outcomes=lambda name, asked: _outcomes(runs, [rows.get(name, {}).get(question, {}) for question in asked]),
         texts={key: text for run in reversed(runs) for key, text in run.documents.items()},
+        quoted={mode for run in runs for mode in run.rows()["mode"].to_pylist()} == {"extractive"},
     )
 
 

@@ -32,8 +32,44 @@ SURE: Mapping[str, float] = {
     "identified": 0.49,
 }
 SURE_WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
-FOUND_FROM, SURE_FROM = 0.4, 0.6
+FOUND_FROM, SURE_FROM = 0.4, 0.58
 """Thresholds: the minimum probabilities that something was found, and that the first quotation answers for sure."""
+
+_VERSION = re.compile(r"\b(?:version(?:added|changed)?|since|deprecated)(?:::)?\s+\d+(?:\.\d+)+|\b\d+\.\d+\.\d+\b")
+_QUANTITY = (
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|dozen|hundred|thousand|million|once|twice|every|each|forever|"
+    r"never|no|unlimited|indefinitely|always|all|any)\b"
+)
+_DEMANDS = (
+    (
+        re.compile(r"^\W*(?:why|how come|warum|wieso|weshalb|pourquoi)\b", re.IGNORECASE),
+        re.compile(
+            r"\b(?:because|since|so|therefore|thus|hence|due to|owing|reasons?|why|avoid\w*|prevent\w*|ensur\w+|allow\w*|"
+            r"purpose|caus\w+|means|in order|otherwise|weil|da|damit|denn|um|wegen|daher|deshalb|grund|parce|car|afin|donc|"
+            r"pour|puisque|raison)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        re.compile(r"^\W*(?:who|whom|whose|wer|wem|qui)\b", re.IGNORECASE),
+        re.compile(r"(?<=[^\W\dA-Z] )[A-Z][a-z’'.-]+\b|(?<=[,;(] )[A-Z][a-z’'.-]+\b"),
+    ),
+    (
+        re.compile(
+            r"\b(?:how (?:many|much|long|old|far|tall|large|big|high|deep|often)|combien|wie (?:viele?|lange|oft))\b",
+            re.IGNORECASE,
+        ),
+        re.compile(_QUANTITY, re.IGNORECASE),
+    ),
+    (
+        re.compile(r"\b(?:default|value|valeur|wert|maximum|minimum)\b", re.IGNORECASE),
+        re.compile(
+            rf"{_QUANTITY}|(?<![:\w])[`'\"‘“]\S|\b(?-i:True|False|None)\b|\bdefaults?(?: value)? (?:to|is|are)\b|\bdefault:\s*\S",
+            re.IGNORECASE,
+        ),
+    ),
+)
+"""Questions for a reason, a person, a quantity or a value, and what a quotation that answers them has at least."""
 
 _PUNCTUATION = "?.,!:;\"'()[]{}“”‘’«»„`*"
 _NAME = re.compile(r"\d|[a-z][A-Z]|\w[_.]\w")
@@ -59,6 +95,8 @@ class Signals:
             the sentence that led to it. A plain name may also be in other passages of the document. The answer is not sure
             then, nor if the question asks why something is not so and the quotation denies nothing.
         identified: 1 if the question has identifiers or numbers, and none is missing.
+        lacks_form: The question asks for a reason, a person, a quantity or a value, and the quotation has no words of that form.
+            The answer is not sure then.
     """
 
     cosine: float | None
@@ -71,6 +109,7 @@ class Signals:
     lacks_kind: float
     lacks_name: bool = False
     identified: float = 0.0
+    lacks_form: bool = False
 
     @classmethod
     def of(
@@ -109,6 +148,7 @@ class Signals:
             lacks_kind=float(wanted is not None and not offers(quoted, wanted)),
             lacks_name=lacks_name,
             identified=float(not lacks_name and any(name.kind != "name" for name in named_ones)),
+            lacks_form=_lacks_form(question, quoted),
         )
 
     def found(self) -> float:
@@ -117,7 +157,11 @@ class Signals:
 
     def sure(self) -> float:
         """Return the probability that the first quotation answers the question."""
-        return 0.0 if self.lacks_name else _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
+        return (
+            0.0
+            if self.lacks_name or self.lacks_form
+            else _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
+        )
 
 
 def named_terms(question: str) -> frozenset[str]:
@@ -128,6 +172,12 @@ def named_terms(question: str) -> frozenset[str]:
     words = [word.strip(_PUNCTUATION) for word in question.split()]
     names = [word for i, word in enumerate(words) if (i > 0 and word[:1].isupper()) or _NAME.search(word)]
     return content_terms(" ".join(names))
+
+
+def _lacks_form(question: str, quoted: str) -> bool:
+    # the number of a version is no quantity
+    said = _VERSION.sub(" ", quoted)
+    return any(asks.search(question) and not holds.search(said) for asks, holds in _DEMANDS)
 
 
 def _share(held: Collection[str], terms: frozenset[str]) -> float:
