@@ -13,7 +13,7 @@ import pytest
 from tests.designs.mrag.marking import answer, asked, good, marker, markers, shown
 from tests.support import rows_of
 
-from mergewise.designs.mrag.markers.extract import RawMarker, marker_of, policy, prompt, task
+from mergewise.designs.mrag.markers.extract import RawMarker, marker_of, policy, prompt, task, with_file_of_examples
 from mergewise.designs.mrag.markers.records import MarkerSettings
 from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.index.tree import TreeSettings
@@ -111,13 +111,16 @@ def test_examples_built_in_and_of_ones_own(tmp_path: Any) -> None:
     assert "Ines Verhoeven" not in task(MarkerSettings()).prompt(one)[0].text
     own = tmp_path / "own.json"
     own.write_text('[{"value": "Own.", "key": "Whose?", "paragraphs": [3]}]')
-    assert '"key": "Whose?"' in task(MarkerSettings(examples=str(own))).prompt(one)[0].text
+    settings = with_file_of_examples(MarkerSettings(examples=str(own)))
+    assert '"key": "Whose?"' in task(settings).prompt(one)[0].text
     for bad in ("{", "[]", '[{"value": 1}]', '["x"]'):
         own.write_text(bad)
         with pytest.raises(UsageError, match="own"):
-            task(MarkerSettings(examples=str(own)))
+            with_file_of_examples(MarkerSettings(examples=str(own)))
     with pytest.raises(UsageError, match="cannot read the examples"):
-        task(MarkerSettings(examples=str(tmp_path / "none.json")))
+        with_file_of_examples(MarkerSettings(examples=str(tmp_path / "none.json")))
+    with pytest.raises(UsageError, match="settings name a file"):
+        task(MarkerSettings(examples=str(own)))
 
 
 # -- attempts
