@@ -74,6 +74,10 @@ def _one_prompt_method(name: str, about: str, n: int, judge: Judge = "utility", 
     return replace(_aed_method(name, about, judge, **given), reads_one_prompt=True)
 
 
+def _reranker_method(name: str, about: str, n: int = 5, **choices: object) -> Method:
+    return _one_prompt_method(name, f"a reranker: {about}", n, "reranker", **choices)
+
+
 def _gainrag_method(n: int, passages: str) -> Method:
     about = f"GainRAG: {passages} and one written by the model (Jiang et al. 2025)"
     return _one_prompt_method(f"gainrag-{n}", about, n, memory=True, triplets=False)
@@ -90,9 +94,7 @@ def _standard_method(k: int) -> Method:
 
 
 _RAG_5 = _standard_method(5)
-_RERANKER_5 = _one_prompt_method(
-    "reranker-5", "a reranker: the best five of ten passages (Xiao et al. 2024)", 5, "reranker", triplets=False
-)
+_RERANKER_5 = _reranker_method("reranker-5", "the best five of ten passages (Xiao et al. 2024)", triplets=False)
 _AED_1 = _aed_method("aed-1", "AED-RAG with m = 1, of five passages", k=5, m=1)
 _AED_2 = _aed_method("aed-2", "AED-RAG with m = 2, of ten passages")
 
@@ -119,9 +121,7 @@ _TABLE_1 = (
         _STANDARD.format(k=5),
         "replug",
     ),
-    _one_prompt_method(
-        "reranker-1", "a reranker: the best of five passages (Xiao et al. 2024)", 1, "reranker", triplets=False
-    ),
+    _reranker_method("reranker-1", "the best of five passages (Xiao et al. 2024)", 1, triplets=False),
     _RERANKER_5,
     _baseline(
         "reranker-sentences",
@@ -160,16 +160,8 @@ _TABLE_4 = (
         "rag-5-both", "the five best passages with their triplets", 5, "none", k=5, by="search", together="both"
     ),
     _RERANKER_5,
-    _one_prompt_method(
-        "reranker-5-triplets", "a reranker: the best five triplet sets of ten", 5, "reranker", together="triplets"
-    ),
-    _one_prompt_method(
-        "reranker-5-both",
-        "a reranker: the best five passages of ten with their triplets",
-        5,
-        "reranker",
-        together="both",
-    ),
+    _reranker_method("reranker-5-triplets", "the best five triplet sets of ten", together="triplets"),
+    _reranker_method("reranker-5-both", "the best five passages of ten with their triplets", together="both"),
     _AED_2,
 )
 

@@ -149,10 +149,9 @@ class LanceSearch(LanceDocuments):
         is_held, waits = table in self._held, table in self.manifest.unembedded
         # On a bucket this also replaces a vector index that does not exist yet, because a scan would download all vectors.
         # Rows in memory do the same.
-        indexed = bool(mapped.indexed) or (
-            (is_held or self.place.refresh is not None) and f"{table}.{column}" not in self.manifest.trained
-        )
-        if not indexed or (waits and not is_held) or mapped.end < self.manifest.next_id or not mapped.is_whole:
+        replaces = (is_held or self.place.refresh is not None) and f"{table}.{column}" not in self.manifest.trained
+        lacks_rows = (waits and not is_held) or mapped.end < self.manifest.next_id
+        if lacks_rows or not (mapped.indexed or replaces) or not mapped.is_whole:
             return None
         ids = mapped.ids_from(mapped.indexed, column)
         # mapped files keep rows of deleted documents for a while
