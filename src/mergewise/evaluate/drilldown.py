@@ -24,6 +24,7 @@ from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.record import RunRow
 from mergewise.page import shorten
 from mergewise.text.printable import printable
+from mergewise.text.spans import union
 
 LIMIT = 5_500_000
 """Maximum of bytes of all blocks."""
@@ -61,7 +62,7 @@ def question_blocks(
         wanted: Ranges = {}
         content = _contexts(measured, [(place, *asked[place]) for place in places], numbers, documents, stages, wanted)
         block = compressed_json(content)
-        merged = {key: _merge_spans([*ranges.get(key, []), *spans]) for key, spans in wanted.items()}
+        merged = {key: union([*ranges.get(key, []), *spans]) for key, spans in wanted.items()}
         more = sum(_length(spans) - _length(ranges.get(key, [])) for key, spans in merged.items())
         room -= len(block) + PER_CHARACTER * more
         if room < 0:
@@ -192,17 +193,6 @@ def _contexts(
 
 
 # -- documents
-
-
-def _merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge spans that overlap or touch."""
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    return found
 
 
 def _length(spans: Sequence[tuple[int, int]]) -> int:

@@ -46,12 +46,8 @@ _PAIRS = "Row less column, with p of the paired sign-flip test, corrected by Hol
 def _markdown_pairs(pairs: ReportPairs) -> str:
     lines = [["", *map(in_markdown, pairs.names)], ["---"] * (len(pairs.names) + 1)]
     for name, cells in zip(pairs.names, pairs.cells, strict=True):
-        lines.append(
-            [
-                in_markdown(name),
-                *("" if c is None else f"{c.difference:+.3f} ({probability_text(c.probability)})" for c in cells),
-            ]
-        )
+        shown = ["" if c is None else f"{c.difference:+.3f} ({probability_text(c.probability)})" for c in cells]
+        lines.append([in_markdown(name), *shown])
     return "\n".join([f"### {in_markdown(pairs.title)}\n", *(f"| {' | '.join(line)} |" for line in lines)])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from mergewise.evaluate.columns import COSTS, column_of, main_metric
 from mergewise.evaluate.measured import Measured, MeasuredMethod
@@ -159,21 +160,18 @@ def _preset_table(
         label = row.label if run is None or len(measured.runs) == 1 else f"{row.label} ({measured.runs[run].label})"
         rows.append((label, row, note, [block[place] for block in blocks]))
     columns = [[_preset_column(preset, column, group.label) for column in over] for group in groups]
-    notes, about = preset.notes, preset.about
-    if preset.shape != "stacked":
-        flat = tuple(column for own in columns for column in own)
-        lines = [
-            ReportRow(label, "", row.section, tuple(c for own in cells for c in own), note)
-            for label, row, note, cells in rows
-        ]
-        return ReportTable(key, title, about, flat, tuple(lines), notes, preset.source)
     lines = []
-    for number, group in enumerate(groups):
+    if preset.shape == "stacked":
+        flat = tuple(replace(column, group="") for column in columns[0])
+        for number, group in enumerate(groups):
+            for label, row, note, cells in rows:
+                section = f"{group.label}: {row.section}" if row.section else group.label
+                lines.append(ReportRow(label, "", section, tuple(cells[number]), note))
+    else:
+        flat = tuple(chain.from_iterable(columns))
         for label, row, note, cells in rows:
-            section = f"{group.label}: {row.section}" if row.section else group.label
-            lines.append(ReportRow(label, "", section, tuple(cells[number]), note))
-    flat = tuple(replace(column, group="") for column in columns[0])
-    return ReportTable(key, title, about, flat, tuple(lines), notes, preset.source)
+            lines.append(ReportRow(label, "", row.section, tuple(chain.from_iterable(cells)), note))
+    return ReportTable(key, title, preset.about, flat, tuple(lines), preset.notes, preset.source)
 
 
 def _preset_column(preset: Preset, column: PresetColumn, group: str) -> ReportColumn:

@@ -74,70 +74,63 @@ def _one_prompt_method(name: str, about: str, n: int, judge: Judge = "utility", 
     return replace(_aed_method(name, about, judge, **given), reads_one_prompt=True)
 
 
+def _reranker_method(name: str, about: str, n: int = 5, **choices: object) -> Method:
+    return _one_prompt_method(name, f"a reranker: {about}", n, "reranker", **choices)
+
+
+def _gainrag_method(n: int, passages: str) -> Method:
+    about = f"GainRAG: {passages} and one written by the model (Jiang et al. 2025)"
+    return _one_prompt_method(f"gainrag-{n}", about, n, memory=True, triplets=False)
+
+
+def _baseline(name: str, about: str, strategy: str = "", mode: str = "short", judge: Judge = "none") -> Method:
+    """Return a method of another paper. Without a `strategy` it is the strategy of the same name."""
+    return Method(name, strategy or name, mode, judge, about)
+
+
 def _standard_method(k: int) -> Method:
     passages = "the best passage" if k == 1 else f"the {k} best passages"
-    return Method(f"rag-{k}", _STANDARD.format(k=k), "short", "none", f"standard RAG: {passages}")
+    return _baseline(f"rag-{k}", f"standard RAG: {passages}", _STANDARD.format(k=k))
 
 
 _RAG_5 = _standard_method(5)
-_RERANKER_5 = _one_prompt_method(
-    "reranker-5", "a reranker: the best five of ten passages (Xiao et al. 2024)", 5, "reranker", triplets=False
-)
+_RERANKER_5 = _reranker_method("reranker-5", "the best five of ten passages (Xiao et al. 2024)", triplets=False)
 _AED_1 = _aed_method("aed-1", "AED-RAG with m = 1, of five passages", k=5, m=1)
 _AED_2 = _aed_method("aed-2", "AED-RAG with m = 2, of ten passages")
 
 _TABLE_1 = (
-    Method("naive", "topk", "naive", "none", "the model alone, without a context"),
+    _baseline("naive", "the model alone, without a context", "topk", "naive"),
     _standard_method(1),
     _RAG_5,
-    Method(
+    _baseline(
         "recomp-extractive",
-        "recomp(k=10)",
-        "short",
-        "none",
         "RECOMP: the two sentences of ten leaves most similar to the question, or none (Xu et al. 2023; the paper trains "
         "an encoder to choose them)",
+        "recomp(k=10)",
     ),
-    Method(
+    _baseline(
         "recomp-abstractive",
-        _STANDARD.format(k=5),
-        "recomp",
-        "none",
         "RECOMP: a summary of five passages, or none (Xu et al. 2023; written by the answering model, in the paper by a trained "
         "one)",
+        _STANDARD.format(k=5),
+        "recomp",
     ),
-    Method(
+    _baseline(
         "replug",
+        "REPLUG: five passages in separate prompts, their probabilities weighted by search score (Shi et al. 2024)",
         _STANDARD.format(k=5),
         "replug",
-        "none",
-        "REPLUG: five passages in separate prompts, their probabilities weighted by search score (Shi et al. 2024)",
     ),
-    _one_prompt_method(
-        "reranker-1", "a reranker: the best of five passages (Xiao et al. 2024)", 1, "reranker", triplets=False
-    ),
+    _reranker_method("reranker-1", "the best of five passages (Xiao et al. 2024)", 1, triplets=False),
     _RERANKER_5,
-    Method(
+    _baseline(
         "reranker-sentences",
-        "sentence(by=utility, among=24, n=12)",
-        "short",
-        "reranker",
         "a reranker over sentences: the best twelve of 24 (Table 7), in document order",
+        "sentence(by=utility, among=24, n=12)",
+        judge="reranker",
     ),
-    _one_prompt_method(
-        "gainrag-1",
-        "GainRAG: the most useful of five passages and one written by the model (Jiang et al. 2025)",
-        1,
-        memory=True,
-        triplets=False,
-    ),
-    _one_prompt_method(
-        "gainrag-5",
-        "GainRAG: the five most useful of ten passages and one written by the model (Jiang et al. 2025)",
-        5,
-        memory=True,
-        triplets=False,
-    ),
+    _gainrag_method(1, "the most useful of five passages"),
+    _gainrag_method(5, "the five most useful of ten passages"),
     _AED_1,
     _AED_2,
 )
@@ -167,16 +160,8 @@ _TABLE_4 = (
         "rag-5-both", "the five best passages with their triplets", 5, "none", k=5, by="search", together="both"
     ),
     _RERANKER_5,
-    _one_prompt_method(
-        "reranker-5-triplets", "a reranker: the best five triplet sets of ten", 5, "reranker", together="triplets"
-    ),
-    _one_prompt_method(
-        "reranker-5-both",
-        "a reranker: the best five passages of ten with their triplets",
-        5,
-        "reranker",
-        together="both",
-    ),
+    _reranker_method("reranker-5-triplets", "the best five triplet sets of ten", together="triplets"),
+    _reranker_method("reranker-5-both", "the best five passages of ten with their triplets", together="both"),
     _AED_2,
 )
 
@@ -185,50 +170,30 @@ _TABLE_8 = (_RAG_5, _standard_method(10), _standard_method(20), _RERANKER_5, _AE
 _FIGURE_3 = tuple(_aed_method(f"beta-{beta:g}", f"AED-RAG with beta = {beta:g}", beta=f"{beta:g}") for beta in BETAS)
 
 _BASELINES = (
-    Method(
-        "full",
-        "full",
-        "short",
-        "none",
-        "LC: all documents in order, cut in the middle to fit the budget, as in LongBench",
+    _baseline("full", "LC: all documents in order, cut in the middle to fit the budget, as in LongBench"),
+    _baseline("bm25", "the best leaves by full-text search"),
+    _baseline("dense", "the best leaves by vector search"),
+    _baseline("hybrid", "the best leaves by full-text and vector search"),
+    _baseline(
+        "bge-reranker", "the best leaves in the order of a reranker (BGE; here any)", "reranker", judge="reranker"
     ),
-    Method("bm25", "bm25", "short", "none", "the best leaves by full-text search"),
-    Method("dense", "dense", "short", "none", "the best leaves by vector search"),
-    Method("hybrid", "hybrid", "short", "none", "the best leaves by full-text and vector search"),
-    Method(
-        "bge-reranker", "reranker", "short", "reranker", "the best leaves in the order of a reranker (BGE; here any)"
-    ),
-    Method(
+    _baseline(
         "raptor",
-        "raptor(k=10)",
-        "short",
-        "none",
         "RAPTOR: the ten nearest nodes of a tree of summaries (Sarthi et al. 2024; with the view's summariser)",
+        "raptor(k=10)",
     ),
-    Method(
-        "raptor-traverse", "raptor(tree=traverse, k=5)", "short", "none", "RAPTOR: five nodes of each layer, top down"
-    ),
-    Method(
-        "tree-rag",
-        "tree-rag",
-        "short",
-        "none",
-        "Tree-RAG: sections and leaves, top down and bottom up (Tao et al. 2025)",
-    ),
-    Method(
+    _baseline("raptor-traverse", "RAPTOR: five nodes of each layer, top down", "raptor(tree=traverse, k=5)"),
+    _baseline("tree-rag", "Tree-RAG: sections and leaves, top down and bottom up (Tao et al. 2025)"),
+    _baseline(
         "crag",
-        "crag",
-        "short",
-        "utility",
         "CRAG: strips of judged passages (Yan et al. 2024; the second search is a keyword search of the index, not of the web)",
+        judge="utility",
     ),
-    Method(
+    _baseline(
         "self-rag",
-        "self-rag",
-        "self-rag",
-        "none",
         "Self-RAG: a graded answer for each passage (Asai et al. 2024; with any model, in the paper with a trained one); "
         "its contexts are those of a plain search",
+        mode="self-rag",
     ),
 )
 

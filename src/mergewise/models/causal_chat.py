@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from mergewise.concurrency import in_thread
-from mergewise.models.decoding import ShowPiece, StreamPrompts, decode
+from mergewise.models.decoding import ShowPiece, decode_each
 from mergewise.protocols import CausalModel
 from mergewise.types import Message, Reply, Usage
 
@@ -47,6 +47,5 @@ class CausalChat:
             work.cancel()
 
     def _answer(self, messages: Sequence[Message], max_tokens: int, show: ShowPiece | None = None) -> Reply:
-        streams = StreamPrompts((self.causal.prompt(messages),), (1.0,))
-        (said,) = decode(self.causal, [streams], max_tokens=max_tokens, show=show)
+        (said,) = decode_each(self.causal, [messages], max_tokens, show)
         return Reply(said.text, Usage(1, said.input_tokens, len(said.tokens)), said.complete)

@@ -21,6 +21,7 @@ import numpy as np
 from mergewise.concurrency import CancellableWork, check_time
 from mergewise.errors import UsageError
 from mergewise.protocols import Blend, CausalModel
+from mergewise.types import Message
 
 # maximum of rows in a batch
 ROWS = 48
@@ -104,6 +105,14 @@ def decode(
     for batch in _batches(made, rows):
         _decode(model, batch, mixture, sampling.temperature, show)
     return [answer.decoded for answer in made]
+
+
+def decode_each(
+    model: CausalModel[Any], asked: Sequence[Sequence[Message]], max_tokens: int, show: ShowPiece | None = None
+) -> list[Decoded]:
+    """Decode a text for each prompt, in one batch."""
+    streams = [StreamPrompts((model.prompt(messages),), (1.0,)) for messages in asked]
+    return decode(model, streams, max_tokens=max_tokens, show=show)
 
 
 class _Decoding:

@@ -106,11 +106,9 @@ def check_embedder(directory: Path, built_with: str, dimension: int, given: str 
     """Check that the given embedder is the one that an index was built with. Raises EmbedderMismatch otherwise."""
     spec = given if given is None or isinstance(given, str) else given.spec
     if spec is not None and spec != built_with:
-        hint = (
-            f"use --embedder {quote(built_with)}"
-            if knows_embedder(built_with)
-            else "use the embedder that it was built with"
-        )
+        hint = "use the embedder that it was built with"
+        if knows_embedder(built_with):
+            hint = f"use --embedder {quote(built_with)}"
         raise EmbedderMismatch(
             f"{directory} was built with the embedder {built_with!r}, not {spec!r}",
             f"{hint}, or index into another directory",

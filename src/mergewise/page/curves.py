@@ -82,11 +82,9 @@ class _Scale:
 def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
     """Draw the figure as an `svg` element. A file includes its styles."""
     points = [point for curve in figure.curves for point in curve.points] or [CurvePoint(0.0, 0.0, 0.0, 0.0)]
-    xs, ys = (
-        _ticks(min(p.x for p in points), max(p.x for p in points)),
-        _ticks(min(p.low for p in points), max(p.high for p in points)),
-    )
     end = max(p.x for p in points)
+    xs = _ticks(min(p.x for p in points), end)
+    ys = _ticks(min(p.low for p in points), max(p.high for p in points))
     xs = [x for x in xs if x <= end] if end > xs[0] else xs
     across = _Scale(xs[0], max(end, xs[-1]), LEFT, WIDTH - RIGHT)
     upwards = _Scale(ys[0], ys[-1], HEIGHT - BOTTOM, TOP)
@@ -98,19 +96,9 @@ def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
     style = tag("style", Markup(STYLE + RULES)) if is_file else None
     names = _names(figure, classes, upwards, across)
     title = tag("title", f"{figure.title}: {figure.y_label} over {figure.x_label}")
-    attributes = {"xmlns": "http://www.w3.org/2000/svg"} if is_file else {}
-    return tag(
-        "svg",
-        style,
-        title,
-        *axes,
-        *drawn,
-        *names,
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        role="img",
-        class_="curves",
-        **attributes,
-    )
+    attributes = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "class_": "curves"}
+    attributes |= {"xmlns": "http://www.w3.org/2000/svg"} if is_file else {}
+    return tag("svg", style, title, *axes, *drawn, *names, **attributes)
 
 
 def _classes(figure: CurveFigure) -> dict[str, str]:
@@ -140,23 +128,20 @@ def _grid(xs: Sequence[float], ys: Sequence[float], across: _Scale, upwards: _Sc
     parts: list[Markup] = []
     for y in ys:
         parts.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=upwards(y), y2=upwards(y), class_="grid"))
-        parts.append(tag("text", _figure_of(y), x=LEFT - 8, y=upwards(y) + 4, text_anchor="end", class_="axis"))
+        parts.append(_axis_text(_figure_of(y), LEFT - 8, upwards(y) + 4, text_anchor="end"))
     for x in xs:
         parts.append(tag("line", x1=across(x), x2=across(x), y1=HEIGHT - BOTTOM, y2=HEIGHT - BOTTOM + 4, class_="grid"))
-        parts.append(
-            tag("text", _figure_of(x), x=across(x), y=HEIGHT - BOTTOM + 18, text_anchor="middle", class_="axis")
-        )
+        parts.append(_axis_text(_figure_of(x), across(x), HEIGHT - BOTTOM + 18, text_anchor="middle"))
     return tag("g", *parts)
 
 
 def _labels(figure: CurveFigure) -> Markup:
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    return join(
-        [
-            tag("text", figure.x_label, x=middle, y=HEIGHT - 8, text_anchor="middle", class_="axis"),
-            tag("text", figure.y_label, x=LEFT - 40, y=TOP - 14, class_="axis"),
-        ]
-    )
+    below = _axis_text(figure.x_label, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, text_anchor="middle")
+    return join([below, _axis_text(figure.y_label, LEFT - 40, TOP - 14)])
+
+
+def _axis_text(words: str, x: float, y: float, **more: object) -> Markup:
+    return tag("text", words, x=x, y=y, **more, class_="axis")
 
 
 def _curve(curve: Curve, colour: str, across: _Scale, upwards: _Scale, has_band: bool) -> Markup:

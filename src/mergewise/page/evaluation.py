@@ -209,11 +209,8 @@ def _part(part: ReportPart) -> Markup:
 
 def _figure(figure: CurveFigure) -> Markup:
     caption = tag("figcaption", figure.title, dir="auto")
-    return tag(
-        "figure",
-        caption,
-        tag("div", figure_svg(figure), class_="drawing", tabindex="0", role="group", aria_label=figure.title),
-    )
+    drawing = tag("div", figure_svg(figure), class_="drawing", tabindex="0", role="group", aria_label=figure.title)
+    return tag("figure", caption, drawing)
 
 
 # -- tables
@@ -225,11 +222,8 @@ def _table(table: ReportTable) -> Markup:
     source = tag("p", table.source, class_="where source") if table.source else None
     about = tag("p", table.about, class_="about-table") if table.about else None
     published = any(cell.published is not None for row in table.rows for cell in row.cells)
-    legend = (
-        tag("p", _legend(table, published), class_="where legend-line")
-        if any(row.cells for row in table.rows)
-        else None
-    )
+    has_cells = any(row.cells for row in table.rows)
+    legend = tag("p", _legend(table, published), class_="where legend-line") if has_cells else None
     drawn = tag(
         "table",
         tag("caption", table.title),
@@ -337,9 +331,7 @@ def _pairs(pairs: Sequence[ReportPairs]) -> Markup | None:
         tag("details", tag("summary", one.title), _pair_table(one), class_="pair", open=place == 0)
         for place, one in enumerate(pairs)
     ]
-    return tag(
-        "section", tag("h2", "Pairs", class_="set"), tag("p", note, class_="where"), *tables, id="pairs", class_="part"
-    )
+    return _section("Pairs", "pairs", tag("p", note, class_="where"), *tables)
 
 
 def _pair_table(pairs: ReportPairs) -> Markup:
@@ -371,22 +363,14 @@ def _pair(cell: ReportPair | None) -> Markup:
 def _questions(report: EvaluationReport) -> Markup | None:
     if not report.data:
         return None
-    notice = (
-        f"{report.left_out:,} questions appear without their contexts, to keep the page small."
-        if report.left_out
-        else ""
-    )
-    return tag(
-        "section",
-        tag("h2", "Question by question", class_="set"),
-        tag("p", notice, class_="notice") if notice else None,
-        tag(
-            "noscript",
-            tag("p", "Browsing the questions needs JavaScript. Tables and figures work without.", class_="notice"),
-        ),
+    left_out = f"{report.left_out:,} questions appear without their contexts, to keep the page small."
+    needs = "Browsing the questions needs JavaScript. Tables and figures work without."
+    return _section(
+        "Question by question",
+        "sources",
+        tag("p", left_out, class_="notice") if report.left_out else None,
+        tag("noscript", tag("p", needs, class_="notice")),
         tag("div", class_="asked", id="asked"),
-        id="sources",
-        class_="part",
     )
 
 
@@ -395,7 +379,7 @@ def _methods(report: EvaluationReport) -> Markup | None:
         return None
     lines = [tag("div", tag("dt", name, dir="auto"), tag("dd", about)) for name, about in report.methods]
     drawn = tag("dl", *lines, class_="about origin")
-    return tag("section", tag("h2", "Methods", class_="set"), drawn, id="methods", class_="part")
+    return _section("Methods", "methods", drawn)
 
 
 def _provenance(report: EvaluationReport) -> Markup | None:
@@ -405,4 +389,8 @@ def _provenance(report: EvaluationReport) -> Markup | None:
     for label, facts in report.provenance:
         lines = [tag("div", tag("dt", name), tag("dd", tag("code", value, dir="auto"))) for name, value in facts]
         blocks.append(join([tag("h3", label) if label else "", tag("dl", *lines, class_="about origin")]))
-    return tag("section", tag("h2", "Provenance", class_="set"), *blocks, id="origin", class_="part")
+    return _section("Provenance", "origin", *blocks)
+
+
+def _section(title: str, key: str, *content: Markup | None) -> Markup:
+    return tag("section", tag("h2", title, class_="set"), *content, id=key, class_="part")

@@ -152,15 +152,14 @@ class TreePicture:
         words = self._section(node.span, number) if leads else self._quote(node.span)
         anchor = f"#p{number}" if 0 < number <= linked else None
         href = self._places.address(node.span) or anchor
+        cite = tag("a", str(number), href=anchor, class_="cite", aria_label=f"Passage {number}")
         reason = shorten(node.step.reason, LONGEST_REASON) if node.step else None
         return tag(
             "li",
             tag("span", _label(node), class_=f"chip {_CLASSES.get(node.kind, node.kind)}", title=reason, dir="auto"),
             tag("span", " → ", aria_label="leads to", role="img") if node.kind == "link" else " ",
             tag("a" if href else "span", words, href=href, class_="section" if leads else "evidence", dir="auto"),
-            [" ", tag("a", str(number), href=anchor, class_="cite", aria_label=f"Passage {number}")]
-            if anchor
-            else None,
+            [" ", cite] if anchor else None,
             score(node.step.score) if node.step else None,
             tag("ul", *(self._node(child, linked) for child in node.children)) if node.children else None,
             class_=None if number else "pale",

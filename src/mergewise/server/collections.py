@@ -77,9 +77,9 @@ class Collection:
         return self.record.name
 
     @property
-    def _own(self) -> CollectionConfig:
+    def own(self) -> CollectionConfig:
         """The collection's table of the configuration."""
-        return self._config.collections.get(self.name, CollectionConfig())
+        return self._config.collection(self.name)
 
     @property
     def is_made(self) -> bool:
@@ -100,8 +100,8 @@ class Collection:
                     self.record.path,
                     create=False,
                     ceilings=ceilings,
-                    search_settings=search_settings(self._own.search),
-                    weights=self._own.weights,
+                    search_settings=search_settings(self.own.search),
+                    weights=self.own.weights,
                 )
             return self._index
 
@@ -142,7 +142,7 @@ class Collection:
 
     def strategies(self) -> list[str]:
         """Return the strategies that clients may use: allowed by the configuration, with all their views in the index."""
-        allowed = self._own.strategies
+        allowed = self.own.strategies
         views = set(self.index.manifest.views) if self.is_made else set(self.record.views)
         return [
             name
@@ -152,7 +152,7 @@ class Collection:
 
     def check_strategy(self, spec: str, field: str) -> None:
         """Check that the configuration allows the strategy. Raises HTTPProblem 422 if not."""
-        allowed = self._own.strategies
+        allowed = self.own.strategies
         if allowed and spec.partition("(")[0].strip() not in allowed:
             raise invalid(f"/{field}", f"strategy not allowed here: {spec!r}", f"one of: {', '.join(allowed)}")
 
@@ -177,7 +177,7 @@ class Collection:
 
         The percentage is by characters. It is None for folders that were never indexed and that the server does not watch.
         """
-        progress, own = self._state.indexing_progress(self.name), self._own
+        progress, own = self._state.indexing_progress(self.name), self.own
         if progress is None and own.folders and not (self.is_made and self._counts()["documents"]):
             if not self._config.watch:
                 return {"percent": None, "notice": _NEVER_INDEXED}

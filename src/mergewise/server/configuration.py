@@ -220,6 +220,10 @@ class ServerConfig:
         """The first chat model, which answers if a client names none, or None without chat models."""
         return next(iter(self.chats), None)
 
+    def collection(self, name: str) -> CollectionConfig:
+        """Return the table of a collection, or an empty one."""
+        return self.collections.get(name, CollectionConfig())
+
 
 def load_config(
     data: Path,

@@ -145,7 +145,7 @@ class SecurityMiddleware:
         if authorization is not None:
             kind, _, secret = authorization.partition(" ")
             token = self._state.authenticate(secret.strip()) if kind.lower() == "bearer" else None
-        elif cookie := session_cookie(headers):
+        elif cookie := cookie_parser("; ".join(headers.getlist("cookie"))).get(COOKIE):
             token = self._state.session_token(cookie)
             if token is not None and method not in _SAFE and (_single(headers, "x-mergewise") != "1" or origin is None):
                 hint = "send the headers X-Mergewise: 1 and Origin"
@@ -204,11 +204,6 @@ def host_name(host: str) -> str:
     """Return the name in a Host header, in lower case, without the port. Empty for an invalid header."""
     match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?", host)
     return match[1].lower().strip("[]").rstrip(".") if match else ""
-
-
-def session_cookie(headers: Headers) -> str | None:
-    """Return the session cookie of the page."""
-    return cookie_parser("; ".join(headers.getlist("cookie"))).get(COOKIE)
 
 
 def too_large(longest: int) -> HTTPProblem:

@@ -75,6 +75,7 @@ def invalid(pointer: str, detail: str, hint: str = "") -> HTTPProblem:
     return HTTPProblem(422, "invalid", detail, hint, fields=[{"pointer": pointer, "detail": detail}])
 
 
+_MISMATCH = "embedder mismatch: the index was built with another embedder than the configured one"
 # Status, code and fixed text of an error, by its class or its nearest base class listed here. Messages of the store may contain
 # paths, so they get a fixed text; an empty text means the error's own message.
 _KINDS: dict[type[BaseException], tuple[int, str, str]] = {
@@ -86,11 +87,7 @@ _KINDS: dict[type[BaseException], tuple[int, str, str]] = {
     MissingExtra: (501, "missing-extra", ""),
     ModelError: (502, "model-failed", ""),
     IndexBusy: (503, "index-busy", "index busy: another process is writing it"),
-    EmbedderMismatch: (
-        500,
-        "index-unusable",
-        "embedder mismatch: the index was built with another embedder than the configured one",
-    ),
+    EmbedderMismatch: (500, "index-unusable", _MISMATCH),
     StoreError: (500, "index-unusable", "cannot read the index of the collection"),
 }
 _ADMIN_HINT = "ask an admin: the server's log has the reason"

@@ -265,9 +265,8 @@ def _exclusive_use(data: Path) -> Iterator[None]:
 def listening_socket(config: ServerConfig) -> Iterator[socket.socket]:
     """Open the socket that all workers share. Raises UsageError if the address is in use or invalid."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(
-            config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        found = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
         listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:

@@ -147,7 +147,7 @@ class Writer:
         if job.kind == "metadata":
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
         if job.kind == "sync":
-            own = self._config_of(job.collection)
+            own = self.config.collection(job.collection)
             folders, limits = _folders(own, job.request), mw.Limits()
             report = index.sync(
                 *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=limits
@@ -274,7 +274,7 @@ class Writer:
     def _index(self, name: str) -> Index:
         """Return the index of a collection, open for writing. Create it if it is missing."""
         if name not in self._indexes:
-            record, own = self._record(name), self._config_of(name)
+            record, own = self._record(name), self.config.collection(name)
             place = Path(record.path)
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             is_new = not state_file(place).exists()
@@ -299,9 +299,6 @@ class Writer:
         if record is None:
             raise UsageError(f"unknown collection: {name!r}", "create the collection again: it was removed")
         return record
-
-    def _config_of(self, name: str) -> CollectionConfig:
-        return self.config.collections.get(name, CollectionConfig())
 
     def _sweep_at_times(self) -> None:
         if time.monotonic() - self._swept < SWEEP_SECONDS:

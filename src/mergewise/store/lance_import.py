@@ -84,16 +84,11 @@ class DeferredPackage(ModuleType):
 def _enter(package: ModuleType) -> None:
     """Run the deferred `__init__` of a package. Its own imports see the partly initialised package."""
     with _LOCK:
-        spec = package.__spec__
-        if (
-            isinstance(package, DeferredPackage)
-            and not package.running
-            and spec is not None
-            and spec.loader is not None
-        ):
+        loader = None if package.__spec__ is None else package.__spec__.loader
+        if isinstance(package, DeferredPackage) and not package.running and loader is not None:
             package.running = True
             try:
-                spec.loader.exec_module(package)
+                loader.exec_module(package)
                 package.__class__ = ModuleType  # type: ignore[assignment]
             finally:
                 del package.running

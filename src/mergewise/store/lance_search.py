@@ -149,18 +149,17 @@ class LanceSearch(LanceDocuments):
         is_held, waits = table in self._held, table in self.manifest.unembedded
         # On a bucket this also replaces a vector index that does not exist yet, because a scan would download all vectors.
         # Rows in memory do the same.
-        indexed = bool(mapped.indexed) or (
-            (is_held or self.place.refresh is not None) and f"{table}.{column}" not in self.manifest.trained
-        )
-        if not indexed or (waits and not is_held) or mapped.end < self.manifest.next_id or not mapped.is_whole:
+        replaces = (is_held or self.place.refresh is not None) and f"{table}.{column}" not in self.manifest.trained
+        lacks_rows = (waits and not is_held) or mapped.end < self.manifest.next_id
+        if lacks_rows or not (mapped.indexed or replaces) or not mapped.is_whole:
             return None
         ids = mapped.ids_from(mapped.indexed, column)
+        # mapped files keep rows of deleted documents for a while
+        ids = ids[self.numbers().holds(mapped.documents_of(ids))]
         vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
         for at, some in mapped.vectors(ids, column):
             vectors[at] = some
-        unindexed = UnindexedRows(ids, mapped.documents_of(ids), vectors)
-        # mapped files keep rows of deleted documents for a while
-        return unindexed.where(self.numbers().holds(unindexed.documents))
+        return UnindexedRows(ids, mapped.documents_of(ids), vectors)
 
     def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
         """Return whether comparing all rows of the documents costs less than a filtered index search."""
@@ -326,9 +325,6 @@ class UnindexedRows(NamedTuple):
     ids: IntArray
     documents: IntArray
     vectors: FloatArray
-
-    def where(self, mask: BoolArray) -> UnindexedRows:
-        return self if mask.all() else UnindexedRows(self.ids[mask], self.documents[mask], self.vectors[mask])
 
     def cosines(self, vector: FloatArray, documents: DocumentFilter) -> ScoredRows:
         """Return the ids of the documents' rows with their cosines. A selection of scores is cheaper than one of vectors."""

@@ -243,11 +243,8 @@ def _is_mapping(raw: Mapping[str, Any], next_id: int) -> bool:
     numbered = [*raw["segments"], *raw.get("address_files", ())]
     files = [file for file, _ in numbered] + ([] if raw["addresses"] is None else [raw["addresses"]])
     ids = raw["end"], raw.get("indexed", 0)
-    return (
-        all(map(_is_plain, files))
-        and all(_is_count(rows) for _, rows in numbered)
-        and all(_is_count(row, next_id) for row in ids)
-    )
+    has_counts = all(_is_count(rows) for _, rows in numbered) and all(_is_count(row, next_id) for row in ids)
+    return has_counts and all(map(_is_plain, files))
 
 
 def _is_count(value: object, most: int = _HIGHEST) -> bool:

@@ -51,7 +51,8 @@ def restore_manifest(directory: Path, registry: Registry, wait: float, embedder:
     with place.writer(wait):
         tables = _newest_tables(place)
         records = [record for _, schema in tables.values() if (record := record_of(schema))]
-        dimension = max(size for _, schema in tables.values() for size in _vector_sizes(schema))
+        types = [field.type for _, schema in tables.values() for field in schema]
+        dimension = max((kind.list_size for kind in types if pa.types.is_fixed_size_list(kind)), default=0)
         spec = records[0]["embedder"] if records else embedder if dimension else "none"
         if spec is None:
             raise UsageError(
@@ -83,8 +84,3 @@ def _newest_tables(place: Folder) -> dict[str, tuple[int, pa.Schema]]:
     if DOCUMENTS not in tables:
         raise CorruptIndex(f"missing table {DOCUMENTS!r} in {place}", REINDEX_HINT)
     return tables
-
-
-def _vector_sizes(schema: pa.Schema) -> list[int]:
-    """Return the lengths of the vectors in a table, and 0."""
-    return [0, *(field.type.list_size for field in schema if pa.types.is_fixed_size_list(field.type))]

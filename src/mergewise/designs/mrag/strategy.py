@@ -57,12 +57,9 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     hits = markers.search(question, parameters.k, parameters.search)  # (2) of the paper: sigma(e_q, e_K)
     found = f"{len(hits)} keys" + (f", written by the custom prompt {own}" if (own := markers.prompt) else "")
     trace = [Step("search", found, tuple(span for marker, _ in hits for span in marker.supports[:1]))]
+    repeats: Literal["tell", "take"] = "tell" if parameters.merge else "take"
     packer: Packer[ValuePiece] = Packer(
-        budget,
-        models.count_tokens,
-        parameters.last,
-        shares_headings=True,
-        repeats="tell" if parameters.merge else "take",
+        budget, models.count_tokens, parameters.last, shares_headings=True, repeats=repeats
     )
     # v_c by rank until the budget is reached
     packer.fill([piece_of(marker, score, headed=parameters.headings) for marker, score in hits])

@@ -34,7 +34,7 @@ from mergewise.errors import ModelError
 from mergewise.generate.citations import Claims, Locator
 from mergewise.generate.mode import Mode, Need, Request
 from mergewise.generate.sources import Source, base_sources
-from mergewise.models.decoding import ROWS, Decoded, StreamPrompts, decode
+from mergewise.models.decoding import ROWS, Decoded, decode_each
 from mergewise.prompting.quoting import code_for
 from mergewise.prompting.replies import json_in
 from mergewise.protocols import CausalModel, ChatModel, FloatArray
@@ -137,8 +137,7 @@ class _Causal:
         return len(longest) + 2 * self._limit < self._causal.window
 
     def _decode(self, asked: Sequence[list[Message]]) -> list[Decoded]:
-        streams = [StreamPrompts((self._causal.prompt(messages),), (1.0,)) for messages in asked]
-        made = decode(self._causal, streams, max_tokens=self._limit)
+        made = decode_each(self._causal, asked, self._limit)
         self._usage += Usage(len(made), sum(one.input_tokens for one in made), sum(len(one.tokens) for one in made))
         return made
 

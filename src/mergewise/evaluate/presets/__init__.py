@@ -237,17 +237,9 @@ def _column(one: Mapping[str, Any]) -> PresetColumn:
 
 def _row(one: Mapping[str, Any]) -> PresetRow:
     method, needs = _method(one)
-    return PresetRow(
-        label=one["label"],
-        method=method,
-        section=one.get("section", ""),
-        modes=tuple(one.get("modes", ())),
-        published=_numbers(one.get("published", ())),
-        spread=_numbers(one.get("spread", ())),
-        only=dict(one.get("only", {})),
-        needs=one.get("needs", needs),
-        model_free=one.get("model_free", ""),
-    )
+    given = {name: one[name] for name in ("label", "section", "only", "needs", "model_free") if name in one}
+    given |= {name: _numbers(one.get(name, ())) for name in ("published", "spread")}
+    return PresetRow(**{"needs": needs, **given}, method=method, modes=tuple(one.get("modes", ())))
 
 
 def _method(one: Mapping[str, Any]) -> tuple[Method | None, str]:

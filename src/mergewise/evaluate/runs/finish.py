@@ -24,10 +24,10 @@ from mergewise.evaluate.runs.folder import (
     ROWS_FILE,
     TEXTS_FILE,
     all_rows,
+    existing_table,
     open_run,
     planned_places,
     questions_table,
-    read_table,
     rows_at,
     texts_table,
     write_table,
@@ -62,8 +62,8 @@ class RunTables:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._questions = _table_of(folder / QUESTIONS_FILE, QUESTIONS)
-        self._texts = _table_of(folder / TEXTS_FILE, TEXTS)
+        self._questions = existing_table(folder / QUESTIONS_FILE, QUESTIONS)
+        self._texts = existing_table(folder / TEXTS_FILE, TEXTS)
 
     def add_set(self, index: Index, name: str, questions: Sequence[Question], documents: Iterable[str]) -> None:
         """Add the questions of a set, and the documents that its rows refer to. Earlier documents stay if the index lost them."""
@@ -91,10 +91,6 @@ class RunTables:
         write_plan(self._folder, plan)
         for path in lines:
             path.unlink()
-
-
-def _table_of(path: Path, schema: pa.Schema) -> pa.Table:
-    return read_table(path, schema) if path.exists() else schema.empty_table()
 
 
 def write_rankings(folder: Path, rows: pa.Table, questions: pa.Table) -> None:

@@ -25,7 +25,7 @@ from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Evidence, Question, clusters
 from mergewise.evaluate.runs.lines import known_lines
 from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, read_plan
-from mergewise.evaluate.runs.record import RowKey, RunPassage, RunRow, row_of
+from mergewise.evaluate.runs.record import RowKey, RunPassage, RunRow, row_of, span_of
 from mergewise.evaluate.runs.schema import (
     QUESTIONS,
     ROWS,
@@ -37,6 +37,7 @@ from mergewise.evaluate.runs.schema import (
     scores_of,
 )
 from mergewise.files import regular_bytes, write_whole
+from mergewise.jsonable import span_json
 from mergewise.types import GAP, Span
 
 PLAN, ROWS_FILE, QUESTIONS_FILE, TEXTS_FILE = "run.toml", "rows.parquet", "questions.parquet", "texts.parquet"
@@ -79,7 +80,8 @@ class Run:
         try:
             return [_question(values) for values in chosen.to_pylist()]
         except ValueError as error:
-            raise self._invalid(QUESTIONS_FILE, error) from None
+            place = self.folder / QUESTIONS_FILE
+            raise UsageError(f"invalid row in {place}: {error}", "run `mergewise eval` again in a new folder") from None
 
     def passage_text(self, set_name: str, passage: RunPassage) -> str:
         """Return the text of a passage of this set. Raises UsageError if its document is not in the folder."""
@@ -108,14 +110,10 @@ class Run:
         rows = self.tables[ROWS_FILE] if self.tables else all_rows(self.folder)
         return planned_rows(rows, self.plan, places or None)
 
-    def _invalid(self, name: str, error: Exception) -> UsageError:
-        return UsageError(f"invalid row in {self.folder / name}: {error}", "run `mergewise eval` again in a new folder")
-
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
         if self.tables:
             return self.tables[name]
-        path = self.folder / name
-        return read_table(path, schema) if path.exists() else schema.empty_table()
+        return existing_table(self.folder / name, schema)
 
 
 def memory_run(
@@ -195,6 +193,11 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         raise UsageError(
             f"cannot read {path}: {error}", "delete the file, so that its content is computed again"
         ) from None
+
+
+def existing_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """Read a table like `read_table`. A missing file is an empty table."""
+    return read_table(path, schema) if path.exists() else schema.empty_table()
 
 
 def all_rows(folder: Path) -> pa.Table:
@@ -289,40 +292,28 @@ def questions_table(questions: Mapping[str, Sequence[Question]]) -> pa.Table:
     return pa.Table.from_pylist(rows, QUESTIONS)
 
 
+# the fields that have the same name in a question and in a row of the table
+_PLAIN_FIELDS, _LIST_FIELDS = ("text", "kind", "hops"), ("answers", "gold_docs", "grades", "scope")
+
+
 def _question_dict(set_name: str, question: Question, cluster: int) -> dict[str, Any]:
     evidence = question.evidence
     return {
         "set": set_name,
         "question": question.id,
-        "text": question.text,
-        "answers": list(question.answers),
-        "evidence": None
-        if evidence is None
-        else [{"doc": span.doc_id, "start": span.start, "end": span.end, "text": text} for span, text in evidence],
+        "evidence": None if evidence is None else [{**span_json(span), "text": text} for span, text in evidence],
         "answerable": question.answerable,
         "cluster": cluster,
         "group": question.cluster,
-        "kind": question.kind,
-        "hops": question.hops,
-        "scope": list(question.scope),
-        "gold_docs": list(question.gold_docs),
-        "grades": list(question.grades),
+        **{name: getattr(question, name) for name in _PLAIN_FIELDS},
+        **{name: list(getattr(question, name)) for name in _LIST_FIELDS},
     }
 
 
 def _question(values: Mapping[str, Any]) -> Question:
     evidence: Evidence | None = None
     if values["evidence"] is not None:
-        evidence = tuple((Span(one["doc"], one["start"], one["end"]), one["text"]) for one in values["evidence"])
-    return Question(
-        values["question"],
-        values["text"],
-        tuple(values["answers"]),
-        evidence,
-        values["kind"],
-        values["hops"],
-        tuple(values["gold_docs"]),
-        tuple(values["grades"]),
-        tuple(values["scope"]),
-        values["group"],
-    )
+        evidence = tuple((span_of(one), one["text"]) for one in values["evidence"])
+    same: dict[str, Any] = {name: values[name] for name in _PLAIN_FIELDS}
+    same |= {name: tuple(values[name]) for name in _LIST_FIELDS}
+    return Question(id=values["question"], evidence=evidence, cluster=values["group"], **same)

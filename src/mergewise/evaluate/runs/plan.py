@@ -166,20 +166,20 @@ def _is_table(value: object) -> bool:
 
 
 def _lines(values: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(name)} = {_toml(value)}\n" for name, value in values.items())
+    return "".join(f"{_key(name)} = {toml_value(value)}\n" for name, value in values.items())
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else _toml(name)
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else toml_value(name)
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
     """Format a value as TOML.
 
     TOML shares JSON's strings, numbers and lists, except for lone surrogates and the DEL character.
     """
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, str):
         value = value.encode("utf-8", "replace").decode()
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from mergewise.evaluate.judged import FoundText, LostStage, LostText
+from mergewise.jsonable import span_json
 from mergewise.types import Context, Passage, Span
 
 
@@ -105,7 +106,7 @@ class RunRow:
         for name in ("ranking", "found", "lost"):
             values[name] = [asdict(one) for one in values[name]]
         values["passages"] = [
-            {"score": one.score, "spans": [_span_dict(span) for span in one.spans], "text": one.text}
+            {"score": one.score, "spans": [span_json(span) for span in one.spans], "text": one.text}
             for one in self.passages
         ]
         values["weights"] = [{"stream": name, "weight": weight} for name, weight in self.weights.items()]
@@ -116,7 +117,7 @@ def row_of(values: Mapping[str, Any]) -> RunRow:
     """Read the result of `RunRow.as_dict`. Raises LookupError, TypeError or ValueError for an invalid row."""
     known = dict(values)
     known["passages"] = tuple(
-        RunPassage(one["score"], tuple(_span_of(span) for span in one["spans"]), one["text"])
+        RunPassage(one["score"], tuple(span_of(span) for span in one["spans"]), one["text"])
         for one in known["passages"]
     )
     known["ranking"] = tuple(RankedDocument(**one) for one in known["ranking"])
@@ -126,11 +127,7 @@ def row_of(values: Mapping[str, Any]) -> RunRow:
     return RunRow(**known)
 
 
-def _span_dict(span: Span) -> dict[str, Any]:
-    return {"doc": span.doc_id, "start": span.start, "end": span.end}
-
-
-def _span_of(values: Mapping[str, Any]) -> Span:
+def span_of(values: Mapping[str, Any]) -> Span:
     return Span(values["doc"], values["start"], values["end"])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.runs.folder import LINES, ROWS_FILE, line_tables, read_table, rows_of
+from mergewise.evaluate.runs.folder import LINES, ROWS_FILE, existing_table, line_tables, rows_of
 from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.runs.lines import RowLines
 from mergewise.evaluate.runs.record import RowKey, RunRow
@@ -62,11 +62,9 @@ def _set_rows(folder: Path, set_name: str) -> Iterator[RunRow]:
         raise UsageError(f"cannot read {folder}: {error.strerror}", "name another folder") from None
     if strange is not None:
         raise UsageError(f"invalid file in a run folder: {strange} (expected a regular file)", "name another folder")
-    path = folder / ROWS_FILE
     try:
-        if path.exists():
-            table = read_table(path, ROWS)
-            yield from rows_of(table.filter(pc.equal(table["set"], set_name)))
+        table = existing_table(folder / ROWS_FILE, ROWS)
+        yield from rows_of(table.filter(pc.equal(table["set"], set_name)))
         for table in line_tables(folder, f"{_file_stem(set_name)}*.jsonl"):
             yield from rows_of(table)
     except (TypeError, LookupError, ValueError) as error:

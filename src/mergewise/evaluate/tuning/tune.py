@@ -23,6 +23,7 @@ from mergewise.errors import MergewiseError, UsageError
 from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.runs.keys import digest
+from mergewise.evaluate.runs.plan import toml_value
 from mergewise.evaluate.statistics import Interval, paired_interval, sign_flip
 from mergewise.evaluate.synthetic.records import MADE
 from mergewise.evaluate.tuning.keeping import HoldoutAccess, HoldoutLog, KeptMeasure
@@ -142,7 +143,7 @@ class TuningReport:
             f"# {one.winner_tokens:.0f} tokens instead of {one.default_tokens:.0f}, at a budget of {self.budget}",
         ]
         named = {"strategy": self.winner.spec, "search": self.winner.search, **(more or {})}
-        lines += [f"{name} = {_toml(value)}" for name, value in named.items() if value]
+        lines += [f"{name} = {toml_value(value)}" for name, value in named.items() if value]
         return "\n".join(lines) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
@@ -358,7 +359,3 @@ def probe_dimensions(
         else:
             idle[one.name] = reason
     return kept, idle
-
-
-def _toml(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -383,12 +383,8 @@ async def _collection_named(library: Library, name: str | None) -> str:
     if name is None and len(names) == 1:
         return names[0]
     if name is None or name not in names:
-        listed = ", ".join(names) or "none"
-        raise ToolError(
-            f"missing collection (one of: {listed})"
-            if name is None
-            else f"unknown collection (expected one of: {listed})"
-        )
+        problem = "missing collection (one of" if name is None else "unknown collection (expected one of"
+        raise ToolError(f"{problem}: {', '.join(names) or 'none'})")
     return name
 
 

@@ -281,11 +281,8 @@ async def _files(service: Service, collection: Collection, request: Request) -> 
         metadata = options.metadata if isinstance(options.metadata, list) else [options.metadata] * len(files)
         for field, given in (("ids", ids), ("metadata", metadata)):
             if len(given) != len(files):
-                raise invalid(
-                    f"/options/{field}",
-                    f"{len(given)} entries for {len(files)} files",
-                    "give one per file, in their order",
-                )
+                counts = f"{len(given)} entries for {len(files)} files"
+                raise invalid(f"/options/{field}", counts, "give one per file, in their order")
         uploads = []
         for file, name, doc_id, own in zip(files, names, ids, metadata, strict=True):
             blob = await receive(service.config.spool, collection.blobs, chunks_of(file))

@@ -40,39 +40,37 @@ _POLL_SECONDS = 0.25
 async def start_job(c: Name, form: JobForm, service: Server, token: Caller) -> dict[str, Any]:
     """Start a job on the whole collection. `dry_run` only estimates its work."""
     collection = service.collections.get(c, token)
-    _check_request(service, collection, form)
+    _check_request(collection, form)
     if form.dry_run:
         return {"estimate": await in_thread(lambda: _estimate(service, collection, form))}
     job = await in_thread(lambda: service.state.enqueue(form.kind, c, form.request, token=token.id))
     return {"job": job.as_dict()}
 
 
-def _check_request(service: Service, collection: Collection, form: JobForm) -> None:
+def _check_request(collection: Collection, form: JobForm) -> None:
     """Check that the request fits the kind of job. Raises HTTPProblem 422."""
     if form.kind == "add_view" and form.request.get("view") not in mw.VIEWS:
         raise invalid("/request/view", "unknown view", f"one of: {', '.join(mw.VIEWS)}")
     if form.kind == "evaluate" and not form.request.get("questions"):
         raise invalid("/request/questions", "missing questions", "send a list of {question, answers}")
-    if form.kind == "sync" and not _folders(service, collection, form):
+    if form.kind == "sync" and not _folders(collection, form):
         raise invalid("/kind", "no configured folder to sync in this collection", "add the folder to serve.toml")
 
 
-def _folders(service: Service, collection: Collection, form: JobForm) -> list[str]:
+def _folders(collection: Collection, form: JobForm) -> list[str]:
     """Return the folders to sync: all configured ones, or the ones in the request."""
-    configured = service.config.collections.get(collection.name)
-    folders = [str(folder) for folder in configured.folders] if configured else []
+    folders = [str(folder) for folder in collection.own.folders]
     wanted = form.request.get("folders")
     return folders if wanted is None else [folder for folder in folders if folder in wanted]
 
 
 def _estimate(service: Service, collection: Collection, form: JobForm) -> dict[str, Any]:
-    configured = service.config.collections.get(collection.name)
+    own = collection.own
     if form.kind == "sync":
-        follows = configured is not None and configured.follow_links
-        folders = _folders(service, collection, form)
-        return report_json(collection.index.sync(*folders, follow_links=follows, dry_run=True))
+        folders = _folders(collection, form)
+        return report_json(collection.index.sync(*folders, follow_links=own.follow_links, dry_run=True))
     if form.kind == "add_view":
-        chat = service.config.chats[configured.chat].chat() if configured and configured.chat else "extractive"
+        chat = service.config.chats[own.chat].chat() if own.chat else "extractive"
         return asdict(mw.estimate(collection.record.path, views=["leaf", form.request["view"]], chat=chat))
     return {"documents": len(collection.index) if collection.is_made else 0}
 

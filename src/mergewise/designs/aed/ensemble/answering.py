@@ -12,7 +12,7 @@ from mergewise.designs.aed.streams import StreamToken, StreamWeights
 from mergewise.errors import ModelError
 from mergewise.generate.marks import MarkFilter, without_unknown
 from mergewise.generate.mode import Show
-from mergewise.models.decoding import Decoded, Sampling, StreamPrompts, decode
+from mergewise.models.decoding import Decoded, Sampling, StreamPrompts, decode, decode_each
 from mergewise.types import Answer, Message, Reply, Step, Usage
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def decode_answers(asked: Sequence[StreamedQuestion], causal: CausalModel[Any], 
 
 def write_alone(causal: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[Decoded]:
     """Decode a text of at most `most` tokens for each prompt, in one batch."""
-    own = [StreamPrompts((causal.prompt(messages),), (1.0,)) for messages in asked]
-    return decode(causal, own, max_tokens=max(1, min(most, causal.window // 4)))
+    return decode_each(causal, asked, max(1, min(most, causal.window // 4)))
 
 
 def usage_of(decoded: Decoded) -> Usage:

@@ -41,7 +41,7 @@ from mergewise.designs.aed.training.candidates import (
 from mergewise.errors import UsageError
 from mergewise.index.executors import INLINE, Executor
 from mergewise.models.cppl import ALPHA, cppl
-from mergewise.models.decoding import StreamPrompts, decode
+from mergewise.models.decoding import decode_each
 from mergewise.ranges import CheckedFields, Range
 from mergewise.types import Message, Span
 
@@ -354,8 +354,7 @@ def _measure(model: CausalModel[Any], settings: LabelSettings, request: _LabelRe
 
 def _decode_texts(model: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[str]:
     """Decode a text by the reader for each prompt, in one batch."""
-    streams = [StreamPrompts((model.prompt(messages),), (1.0,)) for messages in asked]
-    return [decoded.text for decoded in decode(model, streams, max_tokens=most)]
+    return [decoded.text for decoded in decode_each(model, asked, most)]
 
 
 def _alternate(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
