@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mergewise.engine import Index
-from mergewise.evaluate.metrics import mean_of_known, score_context
+from mergewise.evaluate.metrics import mean, score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context
@@ -38,6 +38,12 @@ def average_rows(rows: Sequence[Mapping[str, float | None]]) -> Cell:
     """Return the mean of each entry, over the rows with a value for it."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: mean_of_known([row.get(name) for row in rows]) or 0.0 for name in names}
+
+
+def mean_of_known(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that are not None, or None without any."""
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
 
 
 class Cells:

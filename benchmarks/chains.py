@@ -23,7 +23,7 @@ from mergewise.designs import weave
 from mergewise.designs.weave import evidence, hops
 from mergewise.designs.weave.evidence import FEATURES, WEIGHTS
 from mergewise.designs.weave.selection import select
-from mergewise.evaluate.metrics import mean_of_known, score_context
+from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.run import Split, chosen_questions, evaluate
 from mergewise.evaluate.tuning.weights import Array, Case, logistic, rows_of
 from mergewise.models.tokens import count_tokens
@@ -103,7 +103,7 @@ def _perfect(case: Case, budget: int) -> bool:
 
 def _holds(case: Case, chosen: Sequence[int]) -> bool:
     text = "\n".join(case.candidates.sentences[i].text for i in sorted(chosen))
-    return bool(mean_of_known([score_context(case.question, text, 1, count_tokens).all]))
+    return bool(score_context(case.question, text, 1, count_tokens).all)
 
 
 # -- weights fitted without a set

@@ -24,13 +24,14 @@ from typing import Any
 
 import mergewise
 from benchmarks import manuals
+from benchmarks.cells import mean_of_known
 from benchmarks.corpus import bench_folder
 from mergewise import Document, Span
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.mrag.markers import MarkerExtraction, MarkerSettings
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_question_set
-from mergewise.evaluate.metrics import mean_of_known, score_context
+from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import chosen_questions
 from mergewise.models.openai_chat import OpenAIChat

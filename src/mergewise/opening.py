@@ -244,15 +244,13 @@ def _index_path(path: str | os.PathLike[str]) -> str:
 
 def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
     """Return the wanted views with their settings, as a manifest keeps them, or None for default settings."""
-    wanted = views_of(VIEWS, [*DEFAULT_VIEWS, *names, *settings])
-    for view in wanted:
-        if not isinstance(settings.get(view.name, view.settings()), view.settings):
+    stored: dict[str, dict[str, Any] | None] = {}
+    for view in views_of(VIEWS, [*DEFAULT_VIEWS, *names, *settings]):
+        given = settings.get(view.name, view.settings())
+        if not isinstance(given, view.settings):
             raise UsageError(f"invalid settings of the view {view.name!r}", f"give a {view.settings.__name__}")
-    stored: dict[str, dict[str, Any] | None] = {view.name: None for view in wanted}
-    for view in wanted:
-        if view.name in settings:
-            given = settings[view.name]
-            stored[view.name] = view.dump(view.with_files(given) if view.with_files else given)
+        read = view.with_files(given) if view.with_files else given
+        stored[view.name] = view.dump(read) if view.name in settings else None
     return stored
 
 

@@ -126,7 +126,8 @@ def test_any_view_settings_round_trip_or_raise_a_usage_error(name: str) -> None:
             made = view.settings(**chosen)
         except (UsageError, TypeError):
             return
-        assert view.load(json.loads(json.dumps(view.dump(made)))) == made
+        stored = view.without_files(made) if view.without_files else made
+        assert view.load(json.loads(json.dumps(view.dump(made)))) == stored
 
     hold()
 

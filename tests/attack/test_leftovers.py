@@ -90,8 +90,9 @@ def started(kind: str, folder: Path, streams: int = subprocess.DEVNULL) -> tuple
     (folder / "loops.txt").write_text("x")
 
     def prepare() -> None:
-        # a test runner in the background may ignore the signal
+        # a test runner in the background may ignore these signals
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         if streams != subprocess.DEVNULL:
             # make it the terminal of the session, so that its end is the end of the session
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import mergewise
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders import load_question_set
-from mergewise.evaluate.metrics import mean_of_known, score_context
+from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.run import evaluate
 from mergewise.models.tokens import count_tokens
@@ -133,7 +133,6 @@ def test_scores_without_marked_evidence() -> None:
     assert (score.answer, score.evidence, score.all) == (1.0, None, None)
     assert score.density == pytest.approx(count_tokens(["sixteen hours"])[0] / 10)
     assert score_context(question, "Nothing.", 10, count_tokens).density == 0.0
-    assert mean_of_known([None, 1.0, None, 0.0]) == 0.5 and mean_of_known([None]) is None
 
 
 def test_a_run_without_documents_or_evidence(tmp_path: Path) -> None:

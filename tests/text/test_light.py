@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.light import _CODE, code_by_margin, code_in, cuts_code, laid_out, styles_in
+from mergewise.text.light import _CODE, body_margin, code_by_margin, code_in, cuts_code, laid_out, styles_in
 
 MARKDOWN = "Use it:\n\n```python\nx = 1\n\ny = **x\n```\n\nDone.\n"
 
@@ -100,3 +100,12 @@ def test_a_line_with_only_a_component_is_not_text() -> None:
 
 def test_a_word_that_begins_with_a_dot_keeps_the_space_before_it() -> None:
     assert laid_out("Set it or :attr:`.Request.max` and `now`_ .", []) == "Set it or .Request.max and now."
+
+
+def test_body_of_a_directive_is_prose_and_code_in_it_is_code() -> None:
+    text = ".. py:data:: RETRIES\n\n    Number of tries.\n    At least one.\n\n        run(3)\n\n    Default: 3\n"
+    line = text.index("    Number")
+    assert body_margin(text, line) == 4
+    assert laid_out(text[line:], (), 4) == "Number of tries. At least one.\n    run(3)\nDefault: 3"
+    assert body_margin(".. code-block:: python\n\n    run(3)\n", 24) == 0
+    assert body_margin("A list::\n\n    run(3)\n", 10) == 0

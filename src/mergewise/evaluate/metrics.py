@@ -50,9 +50,3 @@ def score_context(question: Question, context: str, context_tokens: int, count_t
 
 def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
-
-
-def mean_of_known(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None, or None without any."""
-    known = [value for value in values if value is not None]
-    return mean(known) if known else None

@@ -11,7 +11,7 @@ from functools import cache
 from mergewise.generate.citations import Locator
 from mergewise.generate.marks import escape_marks
 from mergewise.generate.sources import DocumentLookup
-from mergewise.text.light import code_by_margin, code_in, cuts_code, laid_out
+from mergewise.text.light import ITEM, ITEM_MARK, body_margin, code_by_margin, code_in, cuts_code, laid_out
 from mergewise.text.markup import readable, says_something
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span
@@ -21,10 +21,8 @@ FAR = 2000
 LONGEST_CODE = 800
 """Maximum characters of a quotation with complete code; in a longer one the code is cut."""
 
-_MARKED = r"[ \t]*(?:[-*+•‣]|\(?\w{1,3}[.)])[ \t]+\S"
-_ITEM = re.compile(_MARKED)
 # list items with their continuation lines, and definitions or code, which are indented
-_LINE = rf"(?:{_MARKED}|[ \t]+\S|\|)"
+_LINE = rf"(?:[ \t]*{ITEM_MARK}|[ \t]+\S|\|)"
 _BLOCK_OF_ITEMS = re.compile(rf"\s*\n(?:{_LINE}[^\n]*(?:\n|\Z)(?:[ \t]*\n(?={_LINE}))?|``[^\n]*\n(?=[ \t]+\S))+")
 _PARAGRAPH = re.compile(r"\s*(?:[^\n]*\S[^\n]*(?:\n|\Z))+")
 _STOPS = (".", "!", "?", "…", "。", ";", "”", '"')
@@ -85,7 +83,7 @@ class QuotableTexts:
         text = self._whole(last.doc_id)
         items = _BLOCK_OF_ITEMS.match(text, last.end, last.end + FAR)
         ending = readable(text[last.start : last.end]).rstrip(" \n*_`")
-        if not ending.endswith((":", "：")) and (items is None or ending.endswith(_STOPS) or _ITEM.match(ending)):
+        if not ending.endswith((":", "：")) and (items is None or ending.endswith(_STOPS) or ITEM.match(ending)):
             return list(spans)
         block = items or _PARAGRAPH.match(text, last.end, last.end + FAR)
         room = LONGEST_CODE - sum(map(len, spans))
@@ -112,7 +110,7 @@ class QuotableTexts:
         start = span.start if text[line : span.start].strip() else line
         code = self._code(span.doc_id)
         inside = [(a - start, b - start) for a, b in code if a < span.end and b > start]
-        shown = _with_escaped_marks(laid_out(text[start : span.end], inside))
+        shown = _with_escaped_marks(laid_out(text[start : span.end], inside, body_margin(text, line)))
         before = "…\n" if cuts_code(text, code, span.start) else ""
         return before + shown + ("\n…" if cuts_code(text, code, span.end) else "")
 

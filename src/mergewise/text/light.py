@@ -11,7 +11,7 @@ from functools import lru_cache
 from textwrap import dedent, indent
 from typing import Literal, NamedTuple, TypeAlias
 
-from mergewise.text.markup import readable
+from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable
 from mergewise.text.spans import Part
 
 StyleName: TypeAlias = Literal["code", "strong", "em", "mark"]
@@ -45,10 +45,11 @@ _PARTS: tuple[tuple[str, str, str, StyleName | None], ...] = (
     ("star", "em", "star_end", "em"),
 )
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})[^\n]*(?:\n|\Z)", re.MULTILINE)
-_ITEM_MARK = r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.)\s"
-_ITEM = re.compile(rf"\s*{_ITEM_MARK}")
+ITEM_MARK = r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.)\s"
+ITEM = re.compile(rf"\s*{ITEM_MARK}")
 MARGIN = 4 * " "
-_BY_MARGIN = re.compile(rf"^(?:{MARGIN}(?! *{_ITEM_MARK})[^\n]*(?:\n|\Z))+", re.MULTILINE)
+_MAX_BODY = 20_000  # characters above a line in which its directive is searched
+_BY_MARGIN = re.compile(rf"^(?:{MARGIN}(?! *{ITEM_MARK})[^\n]*(?:\n|\Z))+", re.MULTILINE)
 _GAP_BEFORE_END = re.compile(r"[ ]{2,}(?=[.,;:!?)\]](?!\w))")
 _GAP = re.compile(r"(?<=\S)[ ]{2,}")
 
@@ -113,10 +114,19 @@ def cuts_code(text: str, code: Sequence[Part], at: int) -> bool:
     )
 
 
-def laid_out(text: str, code: Sequence[Part] = ()) -> str:
+def body_margin(text: str, line: int) -> int:
+    """Return the indentation of the line at an offset if it is in the body of a directive that shows no code, else 0."""
+    above, below = text[max(0, line - _MAX_BODY) : line].split("\n"), text[line : line + _MAX_BODY]
+    margin = len(below) - len(below.lstrip(" \t"))
+    head = next((one.strip() for one in reversed(above) if one.strip() and len(one) - len(one.lstrip()) < margin), "")
+    directive = DIRECTIVE.match(head)
+    return margin if directive and directive["name"] not in CODE_DIRECTIVES else 0
+
+
+def laid_out(text: str, code: Sequence[Part] = (), margin: int = 0) -> str:
     """Lay out a text without mark-up: a paragraph or list item on one line, table rows unchanged, code indented by four.
 
-    `code` are the ranges of code in the text. Lines indented by four below a blank line count as code too.
+    `code` are the ranges of code in the text. Lines indented by four below a blank line count as code too, beyond `margin`.
     """
     lines: list[str] = []
     block: list[str] = []  # consecutive lines of code
@@ -129,12 +139,14 @@ def laid_out(text: str, code: Sequence[Part] = ()) -> str:
 
     for raw, plain in zip(text.split("\n"), readable(text).split("\n"), strict=True):
         start, at = at, at + len(raw) + 1
+        if margin and not raw[:margin].strip():
+            raw, plain = raw[margin:], plain[margin:]
         if not raw.strip():
             blank, goes_on = True, False
             continue
-        item = _ITEM.match(plain) is not None
+        item = ITEM.match(plain) is not None
         by_margin = raw.startswith((MARGIN, "\t")) and (
-            bool(block) or (blank and not item and not (lines and _ITEM.match(lines[-1])))
+            bool(block) or (blank and not item and not (lines and ITEM.match(lines[-1])))
         )
         if by_margin or any(first <= start < last for first, last in code):
             if not _FENCE.match(raw):
