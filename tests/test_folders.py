@@ -505,21 +505,21 @@ def test_unchanged_files_of_an_older_version_are_read_again_on_request(
     monkeypatch.setattr("mergewise.index.pipeline.BATCH_DOCUMENTS", 1)
     index = mw.open(tmp_path / "index", embedder="none")
     index.add(docs, mw.Document("own", "Mine."), mw.File(docs / "cats.md", id="named"))
-    assert index.outdated() == []
+    assert index.outdated_documents() == []
     monkeypatch.setattr("mergewise.defaults.READERS_VERSION", 100)
-    assert set(index.outdated()) == ALL
+    assert set(index.outdated_documents()) == ALL
     (docs / "new.md").write_text("Owls eat mice.\n")
-    assert index.add(docs).unchanged == 3 and set(index.outdated()) == ALL
+    assert index.add(docs).unchanged == 3 and set(index.outdated_documents()) == ALL
     assert {change.action for change in index.sync(docs, reread=True, dry_run=True).changes} == {"replaced"}
 
     # cancelled after the first document: the rest follows, and nothing is read twice
     with pytest.raises(mw.Cancelled):
-        index.add(docs, reread=True, cancel=lambda: len(index.outdated()) < 3)
-    left = index.outdated()
+        index.add(docs, reread=True, cancel=lambda: len(index.outdated_documents()) < 3)
+    left = index.outdated_documents()
     assert 0 < len(left) < 3
     report = index.add(docs, mw.Document("own", "Mine."), reread=True)
     assert (report.replaced, report.unchanged) == (len(left), 5 - len(left))
-    assert index.outdated() == [] and index.add(docs, reread=True).replaced == 0
+    assert index.outdated_documents() == [] and index.add(docs, reread=True).replaced == 0
     assert index.add(mw.File(docs / "cats.md", id="named"), reread=True).replaced == 1
     assert index.check() == []
 
@@ -528,12 +528,12 @@ def test_documents_without_a_recorded_version_count_as_older(index: mw.Index, do
     rows = index.store.reader().document_rows(["docs/cats.md"])
     older = [replace(row, digest=split_digest(row.digest)[0]) for row in rows]
     index.store.write(older)
-    assert index.outdated() == ["docs/cats.md"]
+    assert index.outdated_documents() == ["docs/cats.md"]
     assert index.sync(docs) == mw.AddReport(unchanged=3)
     # a moved document keeps its rows, and so its version
     (docs / "cats.md").rename(docs / "felines.md")
-    assert index.sync(docs).moved == 1 and index.outdated() == ["docs/felines.md"]
-    assert index.sync(docs, reread=True).replaced == 1 and index.outdated() == []
+    assert index.sync(docs).moved == 1 and index.outdated_documents() == ["docs/felines.md"]
+    assert index.sync(docs, reread=True).replaced == 1 and index.outdated_documents() == []
 
 
 # -- deleted files, links out of the folder, patterns, metadata of a run

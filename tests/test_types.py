@@ -158,7 +158,7 @@ def find(name: str) -> object:
 
 def test_public_methods_document_their_errors() -> None:
     """An awaited or streamed method refers to its original. The class documents errors of reading the disk."""
-    reading = {"close", "duplicates", "outdated", "state", "vectors"}
+    reading = {"close", "duplicates", "outdated_documents", "state", "vectors"}
     methods = [
         m for name, m in vars(mw.Index).items() if callable(m) and not name.startswith("_") and name not in reading
     ]

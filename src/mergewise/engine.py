@@ -226,7 +226,7 @@ class Index:
             follow_links: Also follow links that lead out of a folder. A link that is a source itself is always followed.
             metadata: Metadata for all documents of the call. It replaces their own under the same keys. A change of metadata
                 alone embeds nothing.
-            reread: Also read unchanged files again that an older version of mergewise read. `outdated` lists their documents.
+            reread: Also read unchanged files again that an older version of mergewise read. `outdated_documents` lists them.
             dry_run: Report the changes without making them.
             progress: Callback with the work done, the total work and the current document.
             limits: Limits for reading risky formats (PDF, DOCX and the like). Each such file is read in a separate process, so
@@ -448,7 +448,7 @@ class Index:
         known = self.store.reader().known_documents(ids) if ids else []
         return {one.id: self._root / one.origin.source for one in known if one.origin is not None}
 
-    def outdated(self) -> list[str]:
+    def outdated_documents(self) -> list[str]:
         """List documents whose files an older version of the readers read. `add` and `sync` read them again with `reread`."""
         from mergewise.store.documents import is_outdated
 

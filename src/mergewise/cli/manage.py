@@ -154,7 +154,7 @@ def index(
     with _report_on_interrupt(opened):
         report = update()
     say_report(report, len(opened), opened.store.place, as_json)
-    if line := outdated_line(len(opened.outdated())):
+    if line := outdated_line(len(opened.outdated_documents())):
         say_aside(line)
     say_waiting(opened.vectors())
     if not report.added + report.replaced + report.unchanged + report.updated + report.moved:
@@ -327,7 +327,7 @@ def info(
     views = {name: rows for name, rows in counts.items() if name != "documents"}
     rows = opened.documents()
     contents = contents_of(rows, opened.duplicates(), opened.store.place.size())
-    listed, outdated = rows if documents else None, opened.outdated()
+    listed, outdated = rows if documents else None, opened.outdated_documents()
     if as_json:
         manifest = opened.manifest
         said = info_json(counts["documents"], views, manifest.embedder, manifest.format, listed, asdict(contents))
