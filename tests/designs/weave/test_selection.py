@@ -9,7 +9,8 @@ import pytest
 
 from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE, Prices, objective_of, select
+from mergewise.designs.weave.prices import Prices
+from mergewise.designs.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE, objective_of, select
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray

@@ -1,22 +1,19 @@
-"""weave's selection among its candidates: the objective, the cost of a candidate, and the trace."""
+"""weave's selection among its candidates: the objective and the trace."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from mergewise.assemble.fragments import SectionKey
-from mergewise.assemble.render import heading_cost_line
-from mergewise.assemble.sentences import SentenceInLeaf
 from mergewise.designs.weave.evidence import Candidates, by_score
 from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.prices import Prices
 from mergewise.designs.weave.submodular import Objective, Selection, maximise
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray
 from mergewise.text.terms import spelled_terms
-from mergewise.types import GAP, Cause, Step
+from mergewise.types import Cause, Step
 
 CONSIDERED = 100  # the most relevant candidates, from which the selection is made
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
@@ -115,42 +112,6 @@ def _alike(candidates: Candidates, considered: Sequence[int]) -> FloatArray:
     similarity: FloatArray = np.clip((cosines - alike) / (1 - alike), 0, 1)
     np.fill_diagonal(similarity, 1)
     return similarity
-
-
-class Prices:
-    """Token costs of sentences: their text, a mark for the gap, and their heading line once a section."""
-
-    def __init__(self, sentences: Sequence[SentenceInLeaf], models: Models) -> None:
-        by_section: dict[SectionKey, list[int]] = defaultdict(list)
-        # For each sentence, the positions of all sentences in its section.
-        self._mates = [by_section[sentence.section] for sentence in sentences]
-        for at, mates in enumerate(self._mates):
-            mates.append(at)
-        firsts = [sentences[mates[0]].leaf for mates in by_section.values()]
-        lines = [GAP, *(heading_cost_line(leaf.title, leaf.headings) for leaf in firsts)]
-        texts = [sentence.text for sentence in sentences]
-        if models.stored_tokens:
-            self.counts = dict(zip(texts, (sentence.tokens for sentence in sentences), strict=True))
-            self.counts |= zip(lines, models.count_tokens(lines), strict=True)
-        else:
-            self.counts = dict(zip([*lines, *texts], models.count_tokens([*lines, *texts]), strict=True))
-        self.tokens = np.array([self.counts[text] for text in texts], np.float32)
-        self._costs = [self.counts[text] + self.counts[GAP] for text in texts]
-        of_lines = dict(zip(by_section, map(self.counts.__getitem__, lines[1:]), strict=True))
-        self._headings = [of_lines[sentence.section] for sentence in sentences]
-
-    def cost(self, new: Sequence[int], taken: frozenset[int]) -> int:
-        cost, headed = 0, taken
-        for at in new:
-            cost += self._costs[at]
-            if headed.isdisjoint(self._mates[at]):
-                cost += self._headings[at]
-            if len(new) > 1:
-                headed |= {at}
-        return cost
-
-    def same_section(self, at: int) -> Sequence[int]:
-        return self._mates[at]
 
 
 def _trace_choices(
