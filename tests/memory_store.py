@@ -298,6 +298,12 @@ class MemoryStore:
     def languages(self) -> Mapping[str, int]:
         return Counter(document_language(rows.document) for _, _, rows in self._documents.values())
 
+    def sample(self, language: str, count: int) -> npt.NDArray[np.int64]:
+        own = [id_ for id_, (_, _, rows) in self._documents.items() if document_language(rows.document) == language]
+        leaves = sorted(leaf for leaves in self.leaf_ranges(own).values() for leaf in leaves)
+        most = min(count, len(leaves))
+        return np.array([leaves[i * len(leaves) // most] for i in range(most)], np.int64)
+
     def row_counts(self) -> dict[str, int]:
         tables = [table.name for view in self._views for table in self._specs(view)]
         return {"documents": len(self._documents), **{name: len(self._rows_of(name)) for name in tables}}

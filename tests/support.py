@@ -192,6 +192,9 @@ class ScriptedReader:
     def question_vector(self, question: str) -> FloatArray | None:
         return None
 
+    def word_shares(self, question: str) -> dict[str, Mapping[str, float]]:
+        return {}
+
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         self.calls.append("sentences")
         return self.reader.sentences(ids)

@@ -299,6 +299,15 @@ def test_words_of_other_languages_are_searched_next_to_the_text(store: Store) ->
     assert found_words(store, "rivier #rivi") == ["copy"] and store.check() == []
 
 
+def test_a_sample_spreads_over_the_leaves_of_a_language(store: Store) -> None:
+    store.write(rows_of([CATS, FRENCH, DOGS], EMBEDDER))
+    reader = store.reader()
+    own = list(reader.leaf_ranges(["fr"])["fr"])
+    others = [leaf for leaves in reader.leaf_ranges([CATS.id, DOGS.id]).values() for leaf in leaves]
+    assert reader.sample("fr", 1000).tolist() == own and sorted(reader.sample("en", 1000).tolist()) == sorted(others)
+    assert len(reader.sample("en", 2)) == 2 and reader.sample("de", 5).tolist() == []
+
+
 def test_inflected_questions_find_french_leaves(store: Store) -> None:
     store.write(rows_of([CATS, DOGS, FRENCH], EMBEDDER))
     reader = HybridReader(store.reader(), None, VIEWS)

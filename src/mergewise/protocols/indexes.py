@@ -134,6 +134,13 @@ class IndexReader(Protocol):
         """Return the question's unit vector, or None without an embedder that knows its language."""
         ...
 
+    def word_shares(self, question: str) -> Mapping[str, Mapping[str, float]]:
+        """Map each language that the question may be in to the share of its leaves that hold each form of a word.
+
+        The shares come from a sample of leaves. English and languages with few leaves have none.
+        """
+        ...
+
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
         """Return leaves by id, in one call to the store. Unknown ids are left out."""
         ...
@@ -232,6 +239,10 @@ class StoreReader(TableReader, Protocol):
 
     def languages(self) -> Mapping[str, int]:
         """Count the documents of each language. Documents that an older mergewise indexed are not counted."""
+        ...
+
+    def sample(self, language: str, count: int) -> npt.NDArray[np.int64]:
+        """Return the ids of about `count` leaves of documents in a language, evenly spaced, or of all."""
         ...
 
     @property

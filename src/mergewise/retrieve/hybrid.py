@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
@@ -32,7 +33,7 @@ from mergewise.protocols import (
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
-from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of
+from mergewise.text.languages import ENGLISH, leaf_shares, question_languages, question_words, script_of
 from mergewise.types import Hit
 
 log = logging.getLogger("mergewise")
@@ -43,6 +44,9 @@ Kept = TypeVar("Kept")
 
 # Weights of vectors in languages that the embedder does not know: archive/evaluation.md.
 WEIGHT_OF_LATIN, WEIGHT_OF_OTHERS = 0.2, 0.1
+
+# Leaves of a sample that tells how common a term is, and the fewest that can tell.
+SAMPLE, FEWEST = 300, 60
 
 # Log-odds that a leaf is needed, by the logarithm of its rank: archive/evaluation.md.
 FIRST_ODDS, ODDS_BY_RANK = 0.43, -1.91
@@ -138,6 +142,16 @@ class HybridReader(TreeReader):
     def languages(self, question: str) -> tuple[str, ...]:
         """Return the languages of the index that the question may be in, or () in an index without languages."""
         return question_languages(question, self._store.languages())
+
+    def word_shares(self, question: str) -> dict[str, Mapping[str, float]]:
+        def shares(language: str) -> Mapping[str, float]:
+            sample = self._store.sample(language, SAMPLE).tolist()
+            return leaf_shares(self.leaves(sample).values(), language) if len(sample) >= FEWEST else {}
+
+        return {
+            language: {} if language == ENGLISH else self._store.once(f"words of {language}", partial(shares, language))
+            for language in self.languages(question)
+        }
 
     def _knows(self, question: str) -> bool:
         """Return true if the embedder knows a language that the question may be in."""

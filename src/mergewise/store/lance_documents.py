@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -178,6 +179,16 @@ class LanceDocuments(LanceState):
         return self._extend_or_make(
             "languages", lambda: _languages_of(self.whole(d.DOCUMENTS, ["_language"])), self._with_added_languages
         )
+
+    def sample(self, language: str, count: int) -> IntArray:
+        columns, own = ["_first_id", "_leaves"], f"_language = {sql_strings([language])}"
+        first, leaves = (column.to_numpy() for column in self.whole(d.DOCUMENTS, columns, own).sort_by("_first_id"))
+        ends = np.cumsum(leaves)
+        total = int(leaves.sum())
+        places = np.arange(min(count, total)) * total // max(1, min(count, total))
+        owners = np.searchsorted(ends, places, "right")
+        ids: IntArray = (first + leaves - ends)[owners] + places
+        return ids
 
     def _with_added_languages(self, older: Counter[str], changes: Changes) -> Counter[str] | None:
         # the languages of deleted documents are unknown, so count again

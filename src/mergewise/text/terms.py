@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -37,6 +37,13 @@ STOP_WORDS = frozenset(
     after before over under again also very just only own same such too s t
     """.split()
 )
+
+
+def english_terms(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the start, the end and the stem of each word, without stop words."""
+    for match in _WORD.finditer(text):
+        if (word := match[0].lower()) not in STOP_WORDS:
+            yield *match.span(), _stem(word)
 
 
 def content_terms(text: str) -> frozenset[str]:

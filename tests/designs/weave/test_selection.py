@@ -141,7 +141,7 @@ def test_the_trace_gives_reasons_and_lists_left_out_sentences() -> None:
     assert chosen == [shot]
     taken, stopped, *left = trace
     assert (taken.action, taken.inputs) == ("take", (candidates.sentences[shot].span,))
-    assert taken.reason == "the question names “silent rain”; it holds shot"
+    assert taken.reason == "the question names “silent rain”; covers: shot"
     assert stopped.action == "stop" and f"{len(candidates) - 1} sentences left out" in stopped.reason
     assert [step.action for step in left] == ["left"] * min(LEFT_OUT, len(candidates) - 1)
     assert not {span for step in left for span in step.inputs} & set(taken.inputs)

@@ -22,8 +22,9 @@ from mergewise.assemble.sentences import (
     sentence_vectors,
 )
 from mergewise.designs.weave.reranking import Reranked, scale_to_fitted
-from mergewise.protocols import FloatArray
+from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.keys import place_of
+from mergewise.text.languages import Terms
 from mergewise.text.markup import readable
 from mergewise.text.names import Mention, Words, words_of
 from mergewise.text.question import (
@@ -35,7 +36,6 @@ from mergewise.text.question import (
     question_type,
     telling_words,
 )
-from mergewise.text.terms import STOP_WORDS, TermFinder, content_terms
 from mergewise.text.units import announces
 from mergewise.types import Evidence, LeafSentences
 
@@ -64,25 +64,34 @@ PREFIX = 5  # letters to compare, so that "directed" matches "director"
 
 @dataclass(frozen=True, slots=True)
 class QuestionAspects:
-    """A question's terms, words, kind, wanted type of answer, and vector."""
+    """A question's telling terms, words, kind, wanted type of answer, and vector."""
 
     text: str
-    terms: frozenset[str]
+    telling: Terms
     words: Words
     kind: QuestionType
     wanted: AnswerType | None
     vector: FloatArray | None
 
     @classmethod
-    def of(cls, question: str, vector: FloatArray | None) -> QuestionAspects:
+    def of(cls, question: str, vector: FloatArray | None, telling: Terms | None = None) -> QuestionAspects:
         kind, wanted = question_type(question), answer_type(question)
-        return cls(question, content_terms(question), words_of(question), kind, wanted, vector)
+        return cls(question, telling or Terms(question), words_of(question), kind, wanted, vector)
+
+    @classmethod
+    def read(cls, question: str, reader: IndexReader) -> QuestionAspects:
+        """Return the aspects of a question to an index."""
+        return cls.of(question, reader.question_vector(question), Terms(question, reader.word_shares(question)))
+
+    @property
+    def terms(self) -> frozenset[str]:
+        return self.telling.all
 
     def relations(self, names: Iterable[Mention]) -> frozenset[str]:
         """Return prefixes of the words that ask about the named things ("director", "born"), and of related words."""
         named = {i for mention in names for i in range(mention.first, mention.last)}
         words = [word for i, word in enumerate(self.words.folded) if i not in named]
-        asked = [word for word in words if len(word) > 3 and word not in STOP_WORDS]
+        asked = [word for word in words if len(word) > 3 and self.telling.within(word)]
         return frozenset(word[:PREFIX] for word in (*asked, *telling_words(asked)))
 
 
@@ -132,7 +141,7 @@ class Candidates:
         self.relevance: FloatArray = np.empty(0, np.float32)
         self.rescaled = False  # true if the weights were fitted for another embedder
         self.reranked: Reranked | None = None  # the reranker's scores, if one was used
-        self._finder = TermFinder(asked.terms)
+        self._finder = asked.telling.finder()
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
         self._first: dict[int, int] = {}  # the first candidate of each leaf; those of its other sentences follow
         # for candidates that need another one: the leaf of that one, and its number in the leaf
@@ -317,13 +326,21 @@ class Candidates:
         return 1.0 if vectors is None else scale_to_fitted(vectors)
 
     def term_weights(self) -> dict[str, float]:
-        """Return the idf of the question's terms among the known leaves, scaled to sum to 1."""
+        """Return the idf of the question's terms among the known leaves, scaled to sum to 1.
+
+        A part of a run that none of the leaves holds has no weight: it may span two words.
+        """
         held: dict[int, set[str]] = defaultdict(set)
         for sentence, terms in zip(self.sentences, self.covered_terms, strict=True):
             held[sentence.leaf.id] |= terms
         counts = Counter(term for terms in held.values() for term in terms)
-        raw = {term: inverse_frequency(counts[term], len(held)) for term in sorted(self.asked.terms)}
-        return {term: weight / sum(raw.values()) for term, weight in raw.items()}
+        parts = self.asked.telling.parts - counts.keys()
+        raw = {
+            term: 0.0 if term in parts else inverse_frequency(counts[term], len(held))
+            for term in sorted(self.asked.terms)
+        }
+        total = sum(raw.values()) or 1.0
+        return {term: weight / total for term, weight in raw.items()}
 
     def share(self, terms: Iterable[str]) -> float:
         """Return the share of these terms in the question, by weight. `fsum` makes it independent of the order of the terms."""

@@ -25,7 +25,6 @@ from mergewise.text.names import (
     with_series,
     words_of,
 )
-from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Definition, LeafSentences
 
 LEAVES = 6  # read per definition
@@ -166,12 +165,13 @@ def open_question(candidates: Candidates) -> str | None:
     """Return the question's words that the best evidence lacks, with the names in the evidence, or None if either is missing."""
     leading = candidates.best(LEADING)
     held = frozenset[str]().union(*(candidates.terms[i] for i in leading[:ANSWERED_BY]))
-    rest = [word for word in _WORD.findall(candidates.asked.text) if not content_terms(word) & held]
-    asked = {word.lower() for word in _WORD.findall(candidates.asked.text)}
+    telling = candidates.asked.telling
+    rest = [word for word in _WORD.findall(telling.question) if not telling.within(word) & held]
+    asked = {word.lower() for word in _WORD.findall(telling.question)}
     names = dict.fromkeys(
         word
         for i in leading
         for word in _WORD.findall(candidates.sentences[i].text)
-        if not word[0].islower() and word.lower() not in STOP_WORDS and word.lower() not in asked
+        if not word[0].islower() and telling.within(word) and word.lower() not in asked
     )
-    return " ".join([*rest, *names]) if names and any(map(content_terms, rest)) else None
+    return " ".join([*rest, *names]) if names and any(map(telling.within, rest)) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from mergewise.designs.weave.prices import Prices
 from mergewise.designs.weave.submodular import Objective, Selection, maximise
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray
-from mergewise.text.terms import spelled_terms
 from mergewise.types import Cause, Step
 
 CONSIDERED = 100  # the most relevant candidates, from which the selection is made
@@ -123,13 +122,12 @@ def _trace_choices(
     pointed: Sequence[int],
 ) -> None:
     place = {i: f"the model pointed at it, number {n} of {len(pointed)}; " for n, i in enumerate(pointed, 1)}
-    words = spelled_terms(candidates.asked.text)
 
     def step(action: str, reason: str, i: int, cause: Cause) -> Step:
         return Step(action, reason, (candidates.sentences[i].span,), score=float(candidates.relevance[i]), cause=cause)
 
     for i in chosen:
-        why, cause = place.get(i, "") + _why(candidates, i, words), _cause(candidates, i)
+        why, cause = place.get(i, "") + _why(candidates, i), _cause(candidates, i)
         if i in companions:
             why = f"a neighbour that the evidence needs; {why}"
             cause = Cause.NEIGHBOUR if cause is Cause.TAKE else cause
@@ -141,7 +139,7 @@ def _trace_choices(
         trace.append(Step("stop", f"another token gains little; {len(out)} sentences left out", spans))
     order = {i: n for n, i in enumerate(pointed)}
     out.sort(key=lambda i: order.get(i, len(order)))  # pointed sentences that did not fit come first
-    trace.extend(step("left", place.get(i, "") + _why(candidates, i, words), i, Cause.LEFT) for i in out[:LEFT_OUT])
+    trace.extend(step("left", place.get(i, "") + _why(candidates, i), i, Cause.LEFT) for i in out[:LEFT_OUT])
 
 
 def _cause(candidates: Candidates, candidate: int) -> Cause:
@@ -151,11 +149,8 @@ def _cause(candidates: Candidates, candidate: int) -> Cause:
     return Cause.HOP if candidates.links.get(section) else Cause.TAKE
 
 
-def _why(candidates: Candidates, candidate: int, words: Mapping[str, str]) -> str:
-    """Describe why a sentence was a candidate: a name in the question, the chain that led to it, the terms that it holds.
-
-    `words` are the question's words by their terms.
-    """
+def _why(candidates: Candidates, candidate: int) -> str:
+    """Describe why a sentence was a candidate: a name in the question, the chain that led to it, the terms that it covers."""
     section = candidates.sentences[candidate].section
     reasons = []
     if section in candidates.named:
@@ -163,5 +158,5 @@ def _why(candidates: Candidates, candidate: int, words: Mapping[str, str]) -> st
     if links := candidates.links.get(section):
         reasons.append(f"a hop by “{max(links, key=lambda link: link.strength).name}”")
     if terms := candidates.terms[candidate]:
-        reasons.append("it holds " + ", ".join(sorted(words[term] for term in terms)))
+        reasons.append("covers: " + ", ".join(candidates.asked.telling.spelled(terms)))
     return "; ".join(reasons) or "found by the search"

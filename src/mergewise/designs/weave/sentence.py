@@ -45,7 +45,7 @@ ORDERED_BY: Mapping[str, OrderedBy] = {"search": "both", "cosine": "reranker", "
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences) -> Context:
     leaves = dict(reader.rank(question, parameters.k, ORDERED_BY[parameters.by]))
-    candidates = Candidates(QuestionAspects.of(question, reader.question_vector(question)), leaves)
+    candidates = Candidates(QuestionAspects.read(question, reader), leaves)
     candidates.add(reader.sentences(list(leaves)).values())
     trace = [Step("search", f"{len(leaves)} leaves, {len(candidates)} sentences")]
     order = _order(candidates, models, parameters, trace)

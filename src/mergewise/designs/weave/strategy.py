@@ -86,7 +86,7 @@ def gather(
     After the first hop, a second search looks for facts that the best evidence lacks.
     """
     ranked = dict(reader.rank(question, parameters.k, by="search"))  # embeds the question during the text search
-    asked = QuestionAspects.of(question, reader.question_vector(question))
+    asked = QuestionAspects.read(question, reader)
     names, known = named_definitions(asked, reader)
     named = [(definition, name.name) for name in names for definition in known[name.name]]
     of_named = leaves_of([definition for definition, _ in named], ranked)

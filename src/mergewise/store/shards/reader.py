@@ -134,6 +134,10 @@ class ShardedReader:
     def languages(self) -> Mapping[str, int]:
         return sum((Counter(reader.languages()) for reader in self.readers), Counter())
 
+    def sample(self, language: str, count: int) -> IntArray:
+        share = -(-count // len(self.readers))
+        return np.concatenate([shifted(reader.sample(language, share), at) for at, reader in enumerate(self.readers)])
+
     @property
     def views(self) -> Mapping[str, Mapping[str, Any]]:
         offered = [reader.views for reader in self.readers]

@@ -13,14 +13,17 @@ from mergewise.text.languages.detection import (
     script_of,
 )
 from mergewise.text.languages.sizes import neutral_lengths
+from mergewise.text.languages.terms import Terms, leaf_shares
 
 __all__ = [
     "ENGLISH",
     "UNKNOWN",
     "VERSION",
+    "Terms",
     "detect",
     "document_language",
     "language_code",
+    "leaf_shares",
     "neutral_lengths",
     "question_languages",
     "question_words",

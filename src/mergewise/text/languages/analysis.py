@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 
 from mergewise.text.languages.table import language_of
@@ -17,11 +17,13 @@ from mergewise.text.names import without_accents
 from mergewise.text.terms import MARKS, stemmer
 
 VERSION = 1
-GRAM, RUN = 4, 3  # letters
+GRAM, PAIR, RUN = 4, 2, 3  # letters
 
 DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿\uf900-\ufaff가-힯"
 UNSPACED = r"฀-๿຀-໿က-႟ក-៿"
 _LETTER = rf"[^\W_{DENSE}{UNSPACED}]"
+WORD = rf"{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+"
+"""The pattern of a word of a script with spaces, without apostrophes."""
 # Scripts whose accents are often left out. Scripts of India are excluded, since their marks are vowels.
 _FOLDED = re.compile(r"[A-Za-zÀ-ɏͰ-ԯ֐-ۿḀ-῿]")
 # Its tones are letters.
@@ -32,14 +34,14 @@ def search_words(text: str, languages: Iterable[str]) -> str:
     """Return the search words of a text by the rules of each language, separated by spaces, in order and with repeats."""
     among = tuple(languages)
     words: list[str] = []
-    for match in _piece().finditer(text):
-        if match["word"]:
-            words += _words_of(match[0], among)
-        elif match["dense"]:
-            words += match[0]
-            words += _grams(match[0], 2)
+    for _, piece, size in pieces(text):
+        if not size:
+            words += _words_of(piece, among)
+        elif size == PAIR:
+            words += piece
+            words += grams(piece, size)
         else:
-            words += _grams(match[0], RUN) or [match[0]]
+            words += grams(piece, size) or [piece]
     return " ".join(words)
 
 
@@ -48,29 +50,41 @@ def question_words(question: str, languages: Iterable[str]) -> str:
     return " ".join(dict.fromkeys(search_words(question, languages).split()))
 
 
+def pieces(text: str) -> Iterator[tuple[int, str, int]]:
+    """Yield the start of each word, the word, and 0, or of each run of a script without spaces the size of its parts."""
+    for match in _piece().finditer(text):
+        yield match.start(), match[0], _SIZES[str(match.lastgroup)]
+
+
+_SIZES = {"word": 0, "dense": PAIR, "unspaced": RUN}
+
+
 @cache
 def _piece() -> re.Pattern[str]:
     """Return the pattern, compiled on first use, since an index in English never needs it."""
-    return re.compile(
-        rf"(?P<dense>[{DENSE}]+)|(?P<unspaced>[{UNSPACED}]+)|(?P<word>{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+)"
-    )
+    return re.compile(rf"(?P<dense>[{DENSE}]+)|(?P<unspaced>[{UNSPACED}]+)|(?P<word>{WORD})")
 
 
 @lru_cache(100_000)
 def _words_of(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     forms: dict[str, None] = {}
     for language in languages:
-        lowered = lower_case(unicodedata.normalize("NFC", word), language)
-        algorithm = language_of(language).stemmer
-        stem = stemmer(algorithm).stemWord(lowered) if algorithm else lowered
+        lowered = lower_case(word, language)
         forms |= dict.fromkeys(
-            (_fold(stem, language), *("#" + gram for gram in _grams(_fold(lowered, language), GRAM)))
+            (stem(lowered, language), *("#" + gram for gram in grams(_fold(lowered, language), GRAM)))
         )
     return tuple(forms)
 
 
+def stem(lowered: str, language: str) -> str:
+    """Return the stem of a word in lower case, without accents in most scripts."""
+    algorithm = language_of(language).stemmer
+    return _fold(stemmer(algorithm).stemWord(lowered) if algorithm else lowered, language)
+
+
 def lower_case(word: str, language: str) -> str:
-    """Convert to lower case, by Turkish rules for Turkish, without combining dots."""
+    """Convert to lower case in normal form, by Turkish rules for Turkish, without combining dots."""
+    word = unicodedata.normalize("NFC", word)
     if language == "tr":
         word = word.replace("I", "ı").replace("İ", "i")
     return word.lower().replace("i\u0307", "i")
@@ -82,5 +96,5 @@ def _fold(word: str, language: str) -> str:
     return without_accents(word.replace("ß", "ss").replace("ı", "i"))
 
 
-def _grams(text: str, size: int) -> list[str]:
+def grams(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(len(text) - size + 1)]

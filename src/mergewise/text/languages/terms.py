@@ -1,0 +1,164 @@
+"""Terms of a question by the rules of its languages, and the texts that hold them.
+
+A term of a script with spaces is the stem of a word. Scripts without spaces give pairs of characters, or runs of three (Thai).
+A term in a third of an index's leaves says nothing, and neither does a typical word of the language. English has rules of its
+own (`text.terms`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from mergewise.text.languages.analysis import WORD, grams, lower_case, pieces, stem
+from mergewise.text.languages.detection import ENGLISH
+from mergewise.text.languages.table import language_of
+from mergewise.text.terms import STOP_WORDS, TermFinder, english_terms
+from mergewise.types import Leaf
+
+COMMON = 1 / 3  # share of leaves from which a term says nothing
+
+_HAN = r"㐀-䶿一-鿿\uf900-\ufaff"
+_KATA, _HIRA, _HANGUL = "゠-ヿㇰ-ㇿ", "ぁ-ゟ", "가-힣"
+# A part of a word. A pair that spans two scripts is none, and hiragana is a particle unless it ends a verb or an adjective.
+_PART = re.compile(rf"[{_HAN}][{_HAN}{_HIRA}]?|[{_KATA}]+|[{_HANGUL}]+|[^{_HAN}{_KATA}{_HIRA}{_HANGUL}]+")
+
+
+class TermPlace(NamedTuple):
+    """A term, and the part of the text that it is read from."""
+
+    start: int
+    end: int
+    forms: tuple[str, ...]
+
+
+class Terms:
+    """The telling terms of a question.
+
+    Args:
+        question: The question.
+        shares: Languages that it may be in (English if empty), with the share of leaves that hold each form of a word.
+    """
+
+    def __init__(self, question: str, shares: Mapping[str, Mapping[str, float]] | None = None) -> None:
+        self.question = question
+        self._languages = tuple(shares or ()) if set(shares or ()) - {ENGLISH} else ()
+        self._common = {form for known in (shares or {}).values() for form, share in known.items() if share >= COMMON}
+        self._places = self._telling(question)
+        self.all = frozenset(place.forms[0] for place in self._places)
+        # parts of runs in scripts without spaces: most that span two words are in no text
+        self.parts = frozenset(term for term in self.all if self._languages and not _word().match(term))
+
+    def within(self, text: str) -> frozenset[str]:
+        """Return the telling terms of another text by the same rules."""
+        return frozenset(place.forms[0] for place in self._telling(text))
+
+    def spelled(self, terms: Collection[str]) -> list[str]:
+        """Return some of the terms as the question spells them, in its order. Characters that follow each other are joined."""
+        runs: list[tuple[int, int]] = []
+        for start, end, (term, *_) in self._places:
+            if term in terms and runs and start < runs[-1][1]:
+                runs[-1] = runs[-1][0], end
+            elif term in terms:
+                runs.append((start, end))
+        return list(dict.fromkeys(self.question[start:end] for start, end in runs))
+
+    def finder(self) -> TermFinder | FormFinder:
+        """Return a search for the terms in texts."""
+        if not self._languages:
+            return TermFinder(self.all)
+        return FormFinder({form: forms[0] for _, _, forms in self._places for form in forms}, self._languages)
+
+    def _telling(self, text: str) -> list[TermPlace]:
+        if not self._languages:
+            return [TermPlace(start, end, (term,)) for start, end, term in english_terms(text)]
+        places = term_places(text, self._languages)
+        return [place for place in places if self._common.isdisjoint(place.forms)]
+
+
+class FormFinder:
+    """A search for terms in texts by the forms of their words, as `TermFinder` is for English."""
+
+    def __init__(self, terms: Mapping[str, str], languages: tuple[str, ...]) -> None:
+        self._terms = terms
+        self._languages = languages
+        self._parts = [form for form in terms if not _word().match(form)]
+        self._met: dict[str, tuple[str, ...]] = {}  # the terms of each word seen so far
+
+    def find(self, texts: Sequence[str]) -> list[frozenset[str]]:
+        """Return the terms in each of the texts."""
+        return [frozenset([term for _, term in places]) for places in self.places(texts)]
+
+    def places(self, texts: Sequence[str]) -> list[list[tuple[int, str]]]:
+        """Return, for each text, the offsets of the terms, with the term, in order."""
+        return [sorted([*self._words_in(text), *self._parts_in(text)]) for text in texts]
+
+    def _words_in(self, text: str) -> list[tuple[int, str]]:
+        matches = list(_word().finditer(text))
+        for word in {match[0] for match in matches} - self._met.keys():
+            forms = term_forms(word, self._languages)
+            self._met[word] = tuple(dict.fromkeys(self._terms[form] for form in forms if form in self._terms))
+        return [
+            (match.start(), term)
+            for match in matches
+            for term in self._met[match[0]]
+            if not _is_ending(text, match.start(), self._languages)
+        ]
+
+    def _parts_in(self, text: str) -> Iterator[tuple[int, str]]:
+        if text.isascii():
+            return
+        for gram in self._parts:
+            at = text.find(gram)
+            while at >= 0:
+                yield at, self._terms[gram]
+                at = text.find(gram, at + 1)
+
+
+def term_places(text: str, languages: tuple[str, ...]) -> Iterator[TermPlace]:
+    """Yield the terms of a text, without typical words of the languages."""
+    for start, piece, size in pieces(text):
+        if size:
+            for at, gram in enumerate(grams(piece, size) or [piece], start):
+                if _PART.fullmatch(gram):
+                    yield TermPlace(at, at + len(gram), (gram,))
+        elif (forms := term_forms(piece, languages)) and not _is_ending(text, start, languages):
+            yield TermPlace(start, start + len(piece), forms)
+
+
+def leaf_shares(leaves: Collection[Leaf], language: str) -> dict[str, float]:
+    """Return the share of the leaves that hold each form of a word."""
+    held = [{place.forms[0] for place in term_places(leaf.text, (language,))} for leaf in leaves]
+    counts = Counter(form for forms in held for form in forms)
+    return {form: count / len(held) for form, count in counts.items()}
+
+
+@lru_cache(100_000)
+def term_forms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the stems of a word in each of the languages, or nothing for a typical word of one of them."""
+    forms: dict[str, None] = {}
+    for language in languages:
+        lowered = lower_case(word, language)
+        if lowered in _typical_words(language):
+            return ()
+        forms[stem(lowered, language)] = None
+    return tuple(forms)
+
+
+@cache
+def _typical_words(language: str) -> frozenset[str]:
+    words = frozenset(language_of(language).words.split())
+    return words | STOP_WORDS if language == ENGLISH else words
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    return re.compile(WORD)
+
+
+def _is_ending(text: str, start: int, languages: tuple[str, ...]) -> bool:
+    """Return true for the ending of a Turkish name, which an apostrophe separates."""
+    return "tr" in languages and start > 1 and text[start - 1] in "'’" and text[start - 2].isalnum()
