@@ -9,7 +9,7 @@ from statistics import mean, quantiles
 
 import numpy as np
 
-from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
+from mergewise.defaults import AUTO_BUDGET, AUTO_PRICE
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.question_sets import Question, QuestionSet
@@ -70,7 +70,7 @@ def report(tasks: Iterable[tuple[QuestionSet, Index]], split: Split, limit: int)
     """Print a table with bars for each set, and one summary table."""
     rows = []
     print(
-        f"weave, split {split}, at most {limit} questions a set; auto is at most {AUTO_BUDGET} tokens, stop {AUTO_STOP}\n"
+        f"weave, split {split}, at most {limit} questions a set; auto is at most {AUTO_BUDGET} tokens, price {AUTO_PRICE}\n"
     )
     for task, index in tasks:
         questions = chosen_questions(task, split, limit)

@@ -4,6 +4,7 @@ python -m benchmarks.weave fit        the weights of `evidence.WEIGHTS`, from th
 python -m benchmarks.weave ablate     the effect of each part [--split dev] [--limit N]
 python -m benchmarks.weave budget     the budget at which weave holds as much evidence as topk at 640
 python -m benchmarks.weave auto       the budget auto on the curve of evidence over tokens, one table per set
+python -m benchmarks.weave complete   the weights of `completeness.COMPLETENESS_WEIGHTS`, from the first halves
 python -m benchmarks.weave point      a chat model points at the evidence: --chat SPEC, oracle or oracle+search
 python -m benchmarks.weave speed      milliseconds on an index of 100,000 leaves [--index DIR of benchmarks.scale --keep]
 
@@ -23,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import mergewise
+from benchmarks import completeness
 from benchmarks.corpus import bench_folder
 from benchmarks.curves import report
 from benchmarks.pointing import point
@@ -209,8 +211,8 @@ def budget(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("fit", "ablate", "budget", "auto", "point", "speed"))
-    parser.add_argument("--sets", default=SETS)
+    parser.add_argument("what", choices=("fit", "ablate", "budget", "auto", "complete", "point", "speed"))
+    parser.add_argument("--sets", help=f"Default: {SETS}; for complete: {completeness.SETS}")
     parser.add_argument("--split", default="dev")
     parser.add_argument("--limit", type=int, default=120)
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
@@ -220,7 +222,7 @@ def main() -> None:
     )
     parser.add_argument("--shown", type=int, default=Weave().shown, help="Sentences in the prompt of `point`")
     options = parser.parse_args()
-    sets = options.sets.split(",")
+    sets = (options.sets or (completeness.SETS if options.what == "complete" else SETS)).split(",")
     if options.what == "fit":
         fit(sets, options.cache, options.limit)
     elif options.what == "speed":
@@ -229,6 +231,8 @@ def main() -> None:
             print(f"{strategy}: median {measured['median_ms']:.1f} ms, p95 {measured['p95_ms']:.1f} ms", flush=True)
     elif options.what == "auto":
         report((opened(name, options.cache) for name in sets), options.split, options.limit)
+    elif options.what == "complete":
+        completeness.report(sets, options.cache, options.split, options.limit)
     elif options.what == "point":
         tasks = (opened(name, options.cache) for name in sets)
         point(tasks, options.chat, options.cache, options.split, options.limit, f", shown={options.shown}")

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from mergewise.async_api import AnswerStream, AsyncAnswerStream, as_async, as_stream
 from mergewise.concurrency import check_time, deadline_in
-from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, DEFAULT_BUDGET
+from mergewise.defaults import AUTO_BUDGET, AUTO_PRICE, DEFAULT_BUDGET
 from mergewise.designs import MODES, VIEWS, modes, strategies
 from mergewise.designs.weave.quotable import evidence_in
 from mergewise.errors import MergewiseError, UsageError
@@ -192,7 +192,7 @@ def _assemble_context(question: str, query: Query, state: IndexState, reader: Hy
             strategies.check_within(state.ceilings, query.merge_with)
     budget, parameters = _most_tokens(question, query.budget, state, reader.languages(question)), query.parameters
     if query.budget == "auto":
-        parameters = strategies.stopping(query.strategy, AUTO_STOP, parameters)
+        parameters = strategies.stopping(query.strategy, AUTO_PRICE, parameters)
     room = budget if query.merge_with is None else strategies.room_for(query.merge_with, budget)
 
     def assemble(question: str) -> Context:

@@ -17,9 +17,9 @@ CAUSAL = "none"
 STRATEGY = "weave"
 BUDGET: Final = "default"
 # "default" and "auto" in tokens of English. In other languages, text of the same length may take more tokens.
-# With "auto", weave stops when the gain per token falls below this share of the first gain.
+# With "auto", weave maximises the probability that all evidence is held, less this price of the whole budget.
 DEFAULT_BUDGET = 640
-AUTO_BUDGET, AUTO_STOP = 1024, 0.05
+AUTO_BUDGET, AUTO_PRICE = 1024, 0.2
 MAX_TOKENS = 1024
 # Longest section that is one passage: in the strategy `aed`, its triplets, its training and its baselines. The papers' passages
 # have a hundred words. On our question sets, passages of this size have 44 to 85 words on average.

@@ -56,6 +56,8 @@ def context_json(context: Context, places: Mapping[Span, Location] | None = None
         "trace": [step_json(step) for step in context.trace],
         "usage": asdict(context.usage),
         "snapshot": context.snapshot,
+        "complete": context.complete,
+        "may_lack": context.may_lack,
     }
 
 

@@ -134,4 +134,6 @@ def say_context(context: Context, locations: Locations, trace: bool) -> None:
         say(f"[{number}] {locations.of(passage.spans)}", style="dim")
     if trace:
         say_trace(context.trace, locations)
+    if context.may_lack:
+        say_aside(f"There may be more: this holds all evidence with a probability of {context.complete:.0%}")
     say_aside(f"{context.tokens} of {context.budget} tokens, {len(context.passages)} passages, {context.strategy}")

@@ -93,10 +93,13 @@ def tune(
     else:
         _say_report(report)
     more = {}
-    if fit is not None and report.is_better:
-        more = {"weights": str(fit) if fitted.weights else "", "reranker": fitted.reranker}
-        if fitted.weights:
-            _write_new(fit, fitted.file_text())
+    if fit is not None:
+        if fitted.completeness is not None and not as_json:
+            say(fitted.completeness.verdict(), style="bold")
+        text = fitted.file_text()
+        more = {"weights": str(fit) if text else "", "reranker": fitted.reranker}
+        if text:
+            _write_new(fit, text)
     fragment = report.fragment(more)
     if fragment and write is not None:
         _write_new(write, fragment)

@@ -46,13 +46,13 @@ def room_for(then: str, budget: int) -> int:
     return max(budget, budget * int(parameters.widen))
 
 
-def stopping(spec: str, share: float, parameters: Mapping[str, object] | None) -> dict[str, object]:
-    """Return parameters that make the strategy stop once its gain falls below this share of the first gain."""
+def stopping(spec: str, price: float, parameters: Mapping[str, object] | None) -> dict[str, object]:
+    """Return parameters that make the strategy stop by itself, at this `price` of tokens."""
     _, chosen = resolve(spec, parameters)
-    if "stop" not in {known.name for known in fields(chosen)}:
-        able = ", ".join(name for name, known in STRATEGIES.items() if hasattr(known.parameters, "stop"))
+    if "price" not in {known.name for known in fields(chosen)}:
+        able = ", ".join(name for name, known in STRATEGIES.items() if hasattr(known.parameters, "price"))
         raise UsageError(f"{spec} cannot stop by itself", f"give a budget in tokens, or use one of: {able}")
-    return {"stop": share, **(parameters or {})} if not chosen.stop else dict(parameters or {})
+    return {"price": price, **(parameters or {})} if not chosen.price else dict(parameters or {})
 
 
 def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[Strategy, Any]:

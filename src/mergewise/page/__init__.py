@@ -192,6 +192,7 @@ class _Drawing:
             f"{len(passages)} passage{'' if len(passages) == 1 else 's'}"
             f" of {documents} document{'' if documents == 1 else 's'}",
         ]
+        facts += ["there may be more"] if self._context.may_lack else []
         if answer is not None:
             facts += [answer.mode, *([f"{answer.usage.calls} model calls"] if answer.usage.calls else [])]
         return " · ".join(facts)

@@ -124,6 +124,10 @@ class Pictured:
         return None if Pictured.draw is None else Pictured.draw(self)
 
 
+LIKELY_COMPLETE = 0.6
+"""Minimum of `Context.complete` for a context without the remark that there may be more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context(Pictured):
     """The context that a strategy assembled for a question.
@@ -140,6 +144,8 @@ class Context(Pictured):
         evidence: Sentences that weave selected, most likely needed first. None for other strategies.
         reading: Message to the modes of the strategy's design.
         snapshot: State of the index, as `Index.snapshot`. Empty without an index.
+        complete: Probability in [0, 1] that the context holds all evidence that the question needs. None unless weave assembled
+            it in one round.
     """
 
     question: str
@@ -153,6 +159,12 @@ class Context(Pictured):
     evidence: tuple[Evidence, ...] | None = field(default=None, repr=False, compare=False)
     reading: Reading | None = field(default=None, repr=False, compare=False)
     snapshot: str = field(default="", repr=False, compare=False)
+    complete: float | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def may_lack(self) -> bool:
+        """True if the context has passages, and probably lacks evidence: `complete` is below `LIKELY_COMPLETE`."""
+        return bool(self.passages) and self.complete is not None and self.complete < LIKELY_COMPLETE
 
     def merged_from(self, parts: Sequence[Context]) -> Context:
         """Return this context with the reading of the first of `parts` that has one."""

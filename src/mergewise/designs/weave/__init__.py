@@ -14,11 +14,14 @@ from mergewise.designs.design import Design, Lazy, Strategy
 from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from mergewise.designs.weave.completeness import OWN_BIAS as OWN_BIAS
+    from mergewise.designs.weave.completeness import OWN_SLOPE as OWN_SLOPE
     from mergewise.designs.weave.evidence import FEATURES as FEATURES
     from mergewise.designs.weave.evidence import WEIGHTS as WEIGHTS
     from mergewise.designs.weave.evidence import Candidates as Candidates
     from mergewise.designs.weave.parameters import Weave as Weave
     from mergewise.designs.weave.strategy import gather as gather
+    from mergewise.designs.weave.weights import SHIPPED as SHIPPED
     from mergewise.designs.weave.weights import is_mostly as is_mostly
     from mergewise.designs.weave.weights import scored_sentences as scored_sentences
     from mergewise.designs.weave.weights import weights_line as weights_line
@@ -50,9 +53,10 @@ DESIGN = Design(strategies=Lazy(_strategies))
 __getattr__ = lazy_names(
     __name__,
     {
+        "completeness": "OWN_BIAS OWN_SLOPE",
         "evidence": "Candidates FEATURES WEIGHTS",
         "parameters": "Weave",
         "strategy": "gather",
-        "weights": "is_mostly scored_sentences weights_line weights_of weights_text",
+        "weights": "SHIPPED is_mostly scored_sentences weights_line weights_of weights_text",
     },
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import fsum
 
 import numpy as np
+import numpy.typing as npt
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import (
@@ -201,6 +202,11 @@ class Candidates:
         self.terms += terms
         above = self._path_terms[section]
         self.covered_terms += [held | above for held in terms] if above else terms
+
+    @property
+    def groups(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The numbers of the candidates' sections, and of their documents, shape (candidates,)."""
+        return np.array(self._sections), np.array(self._documents)
 
     def best(self, count: int) -> list[int]:
         """Return the `count` most relevant candidates, best first."""

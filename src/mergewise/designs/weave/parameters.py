@@ -25,7 +25,9 @@ class Weave(CheckedFields):
     previous: Annotated[
         bool, "a list item, table row or sentence that points back is selected with the sentence before it"
     ] = True
-    stop: Annotated[float, SHARE, "minimum gain per token as a share of the first; 0 fills the budget"] = 0.0
+    price: Annotated[
+        float, SHARE, "minimum gain, in the probability to be complete, of the whole budget; 0 fills the budget"
+    ] = 0.0
     asked: Annotated[int, ROWS, "most relevant sentences scored by the reranker; 0 disables it"] = 100
     select: Annotated[
         Literal["scores", "point"],

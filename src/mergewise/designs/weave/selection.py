@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from mergewise.designs.weave.completeness import worthwhile
 from mergewise.designs.weave.evidence import Candidates, by_score
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.prices import Prices
-from mergewise.designs.weave.submodular import Objective, Selection, maximise
+from mergewise.designs.weave.submodular import Objective, maximise
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray
 from mergewise.types import Cause, Step
@@ -47,12 +48,16 @@ def select(
     bundles = [tuple(at[i] for i in bundle) for bundle in needed.values()]
     objective = objective_of(candidates, considered, relevance[considered], prices.tokens, parameters)
     ahead = [at[i] for i in first if i in at]
-    selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, parameters.stop, ahead)
+    selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, ahead)
     chosen = [considered[position] for position in selection.order]
+    steps = len(selection.sizes)
+    if parameters.price:
+        steps = worthwhile(candidates, chosen, selection, parameters.price / budget)
+        chosen = chosen[: selection.sizes[steps - 1]] if steps else chosen
     companions = {
         other for i, bundle in needed.items() for other in bundle if other != i and relevance[other] < relevance[i]
     }
-    _trace_choices(candidates, chosen, companions, selection, trace, pointed)
+    _trace_choices(candidates, chosen, companions, steps < len(selection.sizes), trace, pointed)
     return chosen, prices.counts
 
 
@@ -117,7 +122,7 @@ def _trace_choices(
     candidates: Candidates,
     chosen: Sequence[int],
     companions: Collection[int],
-    selection: Selection,
+    stopped: bool,
     trace: list[Step],
     pointed: Sequence[int],
 ) -> None:
@@ -134,7 +139,7 @@ def _trace_choices(
         trace.append(step("take", why, i, cause))
     taken = set(chosen)
     out = [i for i in by_score(candidates.relevance) if i not in taken]
-    if selection.stopped:
+    if stopped:
         spans = tuple(candidates.sentences[i].span for i in out[:LEFT_OUT])
         trace.append(Step("stop", f"another token gains little; {len(out)} sentences left out", spans))
     order = {i: n for n, i in enumerate(pointed)}

@@ -15,6 +15,7 @@ from functools import partial
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
 from mergewise.defaults import SHIPPED_EMBEDDERS
+from mergewise.designs.weave.completeness import probabilities
 from mergewise.designs.weave.evidence import WEIGHTS, Candidates, Link, QuestionAspects
 from mergewise.designs.weave.hops import (
     Follower,
@@ -55,7 +56,7 @@ def assemble(
     trace: list[Step] = []
     candidates = gather(question, reader, parameters, trace, weights, models)
     if not candidates.sentences:
-        return replace(pack(question, [], budget, models, "document", trace), evidence=())
+        return replace(pack(question, [], budget, models, "document", trace), evidence=(), complete=0.0)
     pointed = Pointed()
     if parameters.select == "point" and models.chat is not None:
         search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights, models=models)
@@ -67,10 +68,11 @@ def assemble(
     chosen = chosen or [i for i in candidates.best(SMALLEST) if candidates.bundle(i) == (i,)]
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
+    complete = float(probabilities(candidates, chosen, [len(chosen)])[0]) if context.passages else 0.0
     passages = scored_passages(context.passages, candidates, chosen)
     candidates.relevance = own  # confidence in answers was calibrated on weave's own scores
     evidence = candidates.evidence(chosen, previous=parameters.previous)
-    return replace(context, passages=passages, usage=pointed.usage, evidence=evidence)
+    return replace(context, passages=passages, usage=pointed.usage, evidence=evidence, complete=complete)
 
 
 def gather(

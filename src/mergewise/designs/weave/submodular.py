@@ -82,12 +82,13 @@ Cost = Callable[[Sequence[int], frozenset[int]], int]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The candidates in `order` of selection, the `gains` per token of each step, and `stopped` if gains became too small."""
+    """The candidates in `order` of selection, and after each step: its gain per token, and the candidates and tokens so far."""
 
     order: tuple[int, ...]
     gains: tuple[float, ...]
     value: float
-    stopped: bool = False
+    sizes: tuple[int, ...]
+    costs: tuple[int, ...]
 
 
 def maximise(
@@ -96,19 +97,17 @@ def maximise(
     cost: Cost,
     budget: int,
     cheaper: Callable[[int], Iterable[int]] = lambda candidate: (),
-    stop: float = 0.0,
     first: Sequence[int] = (),
 ) -> Selection:
     """Select by lazy greedy gain per token under the budget, or return the best single bundle if it is worth more.
 
     Bundle i holds candidate i and what must be selected with it. A gain can only fall as the selection grows, so a bundle is
-    evaluated again only when it leads. `cheaper(i)` lists the bundles whose cost may fall when i is selected. With `stop`, the
-    selection ends when the gain per token falls below this share of the highest gain at the beginning. The bundles `first` are
-    selected before all others, in their order and whatever they gain, as far as they fit.
+    evaluated again only when it leads. `cheaper(i)` lists the bundles whose cost may fall when i is selected. The bundles
+    `first` are selected before all others, in their order and whatever they gain, as far as they fit.
     """
     state, left = GrowingSelection(objective), budget
     chosen: list[int] = []
-    gains: list[float] = []
+    steps: list[tuple[float, int, int]] = []  # gain, candidates and tokens so far
     taken: frozenset[int] = frozenset()
     singles = objective.singles().tolist()
     values = [singles[b[0]] if len(b) == 1 else state.gain(b) for b in bundles]
@@ -116,14 +115,14 @@ def maximise(
     ratios = [value / price for value, price in zip(values, costs, strict=True)]
     affordable = [i for i in range(len(bundles)) if costs[i] <= budget]
     best_single = max(affordable, key=values.__getitem__, default=None)
-    highest = max((ratios[i] for i in affordable), default=0.0)
     for bundle in first:
         new = tuple(j for j in bundles[bundle] if j not in taken)
         if new and cost(new, taken) <= left:
-            gains.append(_ratio(state, new, cost, taken))
+            gain = _ratio(state, new, cost, taken)
             left -= cost(new, taken)
             state.take(new)
             chosen += new
+            steps.append((gain, len(chosen), budget - left))
             taken |= set(new)
     if chosen:
         best_single = None  # it would replace the bundles that must come first
@@ -146,19 +145,19 @@ def maximise(
         if entry.round != rounds:
             heapq.heappush(heap, _Entry(-state.gain(new) / max(1, price), entry.bundle, rounds))
             continue
-        if gains and -entry.negative < stop * highest:
-            return Selection(tuple(chosen), tuple(gains), state.value, stopped=True)
         left -= price
         state.take(new)
         chosen += new
-        gains.append(-entry.negative)
+        steps.append((-entry.negative, len(chosen), budget - left))
         taken |= set(new)
         rounds += 1
         for i in {j for candidate in new for j in cheaper(candidate)} - taken:
             heapq.heappush(heap, _Entry(-_ratio(state, bundles[i], cost, taken), i, rounds))
     if best_single is not None and state.value < values[best_single]:
-        return Selection(bundles[best_single], (values[best_single] / costs[best_single],), values[best_single])
-    return Selection(tuple(chosen), tuple(gains), state.value)
+        chosen, price = list(bundles[best_single]), costs[best_single]
+        steps, state.value = [(values[best_single] / price, len(chosen), price)], values[best_single]
+    gains, sizes, tokens = zip(*steps, strict=True) if steps else ((), (), ())
+    return Selection(tuple(chosen), gains, state.value, sizes, tokens)
 
 
 class _Entry(NamedTuple):

@@ -4,7 +4,12 @@
     bias = -6.8
     cosine = 9.1
 
-Features missing from the file keep their built-in weights.
+    [complete]
+    bias = -0.4
+    slope = 0.8
+
+Features missing from the file keep their built-in weights. The table [complete] recalibrates the log-odds of `Context.complete`.
+One of the tables may be missing.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mergewise.designs.weave.completeness import OWN_BIAS, OWN_SLOPE
 from mergewise.designs.weave.evidence import WEIGHTS, Candidates
 from mergewise.errors import UsageError
 from mergewise.files import load_toml
@@ -22,7 +28,9 @@ from mergewise.models.calibration import ScoredTexts
 from mergewise.ranges import Range, number
 from mergewise.types import Span
 
-TABLE = "weave"
+TABLE, COMPLETE = "weave", "complete"
+OWN = {"bias": OWN_BIAS, "slope": OWN_SLOPE}
+SHIPPED: Mapping[str, float] = {**WEIGHTS, OWN_BIAS: 0.0, OWN_SLOPE: 1.0}
 MOST = Range(-1000, 1000)
 
 
@@ -34,31 +42,34 @@ def weights_of(given: str | os.PathLike[str] | Mapping[str, object] | None) -> M
     if given is None:
         return None
     named, origin = (given, "the weights") if isinstance(given, Mapping) else (_table(Path(given)), str(given))
-    if unknown := named.keys() - WEIGHTS.keys():
+    if unknown := named.keys() - SHIPPED.keys():
         raise UsageError(
-            f"{origin}: unknown feature of weave: {min(map(str, unknown))}", f"one of: {', '.join(WEIGHTS)}"
+            f"{origin}: unknown feature of weave: {min(map(str, unknown))}", f"one of: {', '.join(SHIPPED)}"
         )
-    return {**WEIGHTS, **{name: number(f"{name} of {origin}", value, float, MOST) for name, value in named.items()}}
+    return {**SHIPPED, **{name: number(f"{name} of {origin}", value, float, MOST) for name, value in named.items()}}
 
 
 def _table(path: Path) -> Mapping[str, object]:
     hint = "`mergewise tune --fit FILE` writes such a file"
     read = load_toml(path, hint)
-    table = read.get(TABLE)
-    if not isinstance(table, dict):
+    table, own = read.get(TABLE), read.get(COMPLETE, {})
+    if not isinstance(table if table is not None else own or None, dict) or not isinstance(own, dict):
         raise UsageError(f"{path}: missing table [{TABLE}]", hint)
-    return table
+    return {**(table or {}), **{OWN.get(name, name): value for name, value in own.items()}}
 
 
 def weights_line(weights: Mapping[str, float] | None) -> str:
     """Format the weights that differ from the built-in ones, as `name=value, ...`."""
-    return ", ".join(f"{name}={value}" for name, value in (weights or {}).items() if value != WEIGHTS[name])
+    return ", ".join(f"{name}={value}" for name, value in (weights or {}).items() if value != SHIPPED[name])
 
 
 def weights_text(weights: Mapping[str, float], comments: Sequence[str] = ()) -> str:
-    """Return the text of a weights file."""
+    """Return the text of a weights file, with the tables that differ from the built-in weights."""
     lines = [f"# {comment}" for comment in comments]
-    return "\n".join([*lines, f"[{TABLE}]", *(f"{name} = {weights[name]:.4g}" for name in WEIGHTS)]) + "\n"
+    for table, names in ((TABLE, {name: name for name in WEIGHTS}), (COMPLETE, OWN)):
+        if any(weights.get(name, SHIPPED[name]) != SHIPPED[name] for name in names.values()):
+            lines += [f"[{table}]", *(f"{shown} = {weights[name]:.4g}" for shown, name in names.items())]
+    return "\n".join(lines) + "\n"
 
 
 # -- training data

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from math import log
 from typing import Literal, TypeAlias, get_args
 
 from mergewise import asking
@@ -20,6 +21,7 @@ from mergewise.query import Query
 from mergewise.types import Context
 
 Metric: TypeAlias = Literal["evidence", "all", "answer", "density"]
+_LEAST = 1e-6
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
 
@@ -72,9 +74,20 @@ class ContextMeasure:
             raise UsageError(f"question without marked evidence: {question.id}", "use --metric answer")
         return PointScore(value, context.tokens)
 
-    def context(self, point: Point, question: Question) -> Context:
+    def completeness(self, point: Point, question: Question) -> list[tuple[float, float]]:
+        """Return the log-odds of `Context.complete` at half the budget, the budget and its double, each with 1 if all is held."""
+        self.memory.forget()
+        rows = []
+        for budget in (max(1, self._budget // 2), self._budget, 2 * self._budget):
+            context = self.context(point, question, budget)
+            p = min(max(context.complete or 0.0, _LEAST), 1 - _LEAST)
+            score = score_context(question, context.text, context.tokens, count_tokens)
+            rows.append((log(p / (1 - p)), float(score.all == 1)))
+        return rows
+
+    def context(self, point: Point, question: Question, budget: int | None = None) -> Context:
         state = replace(self.state, settings=point.settings(self.state.settings))
-        query = Query(question.text, strategy=point.spec, budget=self._budget, where=question.where)
+        query = Query(question.text, strategy=point.spec, budget=budget or self._budget, where=question.where)
         return asking.context(query, state)
 
 

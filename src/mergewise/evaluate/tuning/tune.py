@@ -292,14 +292,16 @@ def _held_out(rows: Sequence[Sequence[PointScore]], split: HeldOutSplit, opening
     )
 
 
-def usable_questions(questions: Sequence[Question], metric: Metric, trust_made: bool) -> list[Question]:
+def usable_questions(
+    questions: Sequence[Question], metric: Metric, trust_made: bool, fewest: int = FEWEST
+) -> list[Question]:
     """Return the questions that the metric can judge. Raises UsageError if they are too few, or made without `trust_made`."""
     judged = judged_questions(questions, metric)
-    if len(judged) < FEWEST:
+    if len(judged) < fewest:
         others = len(questions) - len(judged)
         left_out = f"; {others} others have no gold for {metric}" if others else ""
         raise UsageError(
-            f"too few questions to tune on: {len(judged)} (expected {FEWEST} or more{left_out})",
+            f"too few questions to tune on: {len(judged)} (expected {fewest} or more{left_out})",
             "add questions; to detect differences below 0.1 use about 200",
         )
     made = sum(question.kind.startswith(MADE) for question in judged)

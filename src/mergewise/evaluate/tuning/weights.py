@@ -5,12 +5,14 @@ The default weights are a guess for another embedder or a reranker.
 1. A logistic regression starts from the default weights, and a ridge pulls towards them.
 2. The strength of the ridge (`PULLS`) is chosen by cross-validation on the questions to tune on (`FOLDS`).
 3. The weights fitted on all questions to tune on are compared with the defaults on the held-out questions, as in `tune`.
+4. `Context.complete` is recalibrated on contexts with the chosen weights, if that lowers the log-loss in cross-validation. For
+   this step alone, `FEWEST_CONTEXTS` questions suffice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +23,9 @@ from mergewise.asking import IndexState
 from mergewise.designs import resolve
 from mergewise.designs.weave import (
     FEATURES,
+    OWN_BIAS,
+    OWN_SLOPE,
+    SHIPPED,
     WEIGHTS,
     Candidates,
     Weave,
@@ -36,7 +41,15 @@ from mergewise.evaluate.question_sets import Evidence, Question, clusters
 from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Point, Value
-from mergewise.evaluate.tuning.tune import FOLDER, TuningReport, compare_points, setup_of, split_of, usable_questions
+from mergewise.evaluate.tuning.tune import (
+    FEWEST,
+    FOLDER,
+    TuningReport,
+    compare_points,
+    setup_of,
+    split_of,
+    usable_questions,
+)
 from mergewise.models import Calibration, Models, ScoredTexts, calibrate
 from mergewise.protocols import IndexReader, Reranker, StoreReader
 from mergewise.store import Progress
@@ -48,6 +61,10 @@ NAMES = ("bias", *FEATURES)
 PULLS = (1.0, 0.1, 0.01)
 """Strengths of the ridge. Half of it times the squared distance from the default weights is added to a question's log-loss."""
 FOLDS = 4
+FEWEST_CONTEXTS = 20
+"""Minimum of questions for recalibrating `Context.complete`."""
+OWN_PULL = 4.0
+"""Strength of the ridge that pulls the recalibration towards none, in contexts."""
 NEWTON, HALVED = 60, 40
 """Maximum of Newton steps, and of halvings of a step."""
 STANDARD = Weave()
@@ -178,6 +195,30 @@ def fitting_points(strategy: str, reranker: Reranker | None) -> list[Point]:
 
 
 @dataclass(frozen=True, slots=True)
+class Recalibration:
+    """A shift and a slope for the log-odds of `Context.complete`.
+
+    Attributes:
+        bias: log-odds to add.
+        slope: factor of the log-odds.
+        before: mean log-loss with the present calibration.
+        after: mean log-loss with this one, in cross-validation.
+    """
+
+    bias: float
+    slope: float
+    before: float
+    after: float
+
+    def verdict(self) -> str:
+        """Return the result as a sentence."""
+        what = "better" if self.after < self.before else "keep the calibration of completeness"
+        return (
+            f"{what}: log-loss {self.after:.3f} instead of {self.before:.3f} of Context.complete, in cross-validation"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class WeightsReport:
     """The result of a fit.
 
@@ -185,21 +226,35 @@ class WeightsReport:
         tuning: the comparison with the present models.
         weights: the fitted weights by feature, or None if the trials chose the present weights.
         reranker: the spec of the calibrated reranker, or an empty text without a calibration.
+        completeness: the recalibration of `Context.complete`, or None if all contexts are complete, or none is.
+        present: the present weights.
     """
 
     tuning: TuningReport
     weights: Mapping[str, float] | None
     reranker: str = ""
+    completeness: Recalibration | None = None
+    present: Mapping[str, float] = field(default_factory=lambda: SHIPPED)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fitted weights and the reranker, without the report of the tuning."""
-        return {"weights": self.weights, "reranker": self.reranker}
+        """Return the fits, without the report of the tuning."""
+        own = self.completeness
+        return {
+            "weights": self.weights,
+            "reranker": self.reranker,
+            "completeness": None if own is None else asdict(own),
+        }
 
     def file_text(self) -> str:
-        """Return the text of a weights file, with the figures as comments, or an empty text if the weights should be kept."""
-        if self.weights is None or not self.tuning.is_better:
-            return ""
-        return weights_text(self.weights, ["Fitted by `mergewise tune --fit`.", self.tuning.verdict()])
+        """Return the text of a weights file, with the figures as comments, or an empty text if all weights should be kept."""
+        weights, comments, own = {**SHIPPED, **self.present}, ["Fitted by `mergewise tune --fit`."], self.completeness
+        if self.weights is not None and self.tuning.is_better:
+            weights |= self.weights
+            comments.append(self.tuning.verdict())
+        if own is not None and own.after < own.before:
+            weights |= {OWN_BIAS: own.bias, OWN_SLOPE: own.slope}
+            comments.append(own.verdict())
+        return weights_text(weights, comments) if len(comments) > 1 else ""
 
 
 def fit_weights(
@@ -214,7 +269,7 @@ def fit_weights(
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> WeightsReport:
-    """Fit weave's weights, and the calibration of the index's reranker, on questions with marked evidence.
+    """Fit weave's weights, the calibration of the index's reranker and that of completeness, on questions with marked evidence.
 
     Args:
         index: the index of the questions' documents.
@@ -231,15 +286,21 @@ def fit_weights(
         The fitted weights, and their comparison with the present weights.
 
     Raises:
-        UsageError: as for `tune`, for another strategy, or if no evidence is among the candidates.
+        UsageError: as for `tune`, for another strategy, or if no evidence is among the candidates. From `FEWEST_CONTEXTS`
+            questions on, completeness alone is recalibrated.
     """
     _, parameters = resolve(strategy)
     if not isinstance(parameters, Weave):
         raise UsageError(f"strategy without weights: {strategy} (expected weave)", "leave out --strategy, or --fit")
-    split = split_of(usable_questions([q for q in questions if q.evidence], metric, trust_made), seed)
+    usable = usable_questions([q for q in questions if q.evidence], metric, trust_made, FEWEST_CONTEXTS)
     advance = progress or (lambda done, total, item: None)
     present = index.models.weights or WEIGHTS
     contexts = ContextMeasure(index, metric, budget)
+    if (count := len(usable)) < FEWEST:
+        reason = f"{count} questions recalibrate completeness only (weights need {FEWEST})"
+        report = TuningReport(strategy, metric, budget, Point(strategy), None, count, count, [], {}, reason)
+        return WeightsReport(report, None, "", recalibration(contexts, strategy, usable, present), present)
+    split = split_of(usable, seed)
     cases = _cases(split.tuned, contexts.state, parameters, advance)
     folds = _folds(split.tuned)
     points = fitting_points(strategy, index.reranker)
@@ -267,7 +328,41 @@ def fit_weights(
     chosen = fits[report.winner.key, -1]
     reranker = contexts.with_models(*chosen).state.models.reranker
     spec = reranker.spec if reranker is not None and chosen.calibration is not None else ""
-    return WeightsReport(report, chosen.weights, spec)
+    contexts.memory.forget()
+    kept = chosen if report.is_better else FittedModels()
+    own = recalibration(
+        contexts.with_models(None, kept.calibration), strategy, split.tuned, {**present, **(kept.weights or {})}
+    )
+    return WeightsReport(report, chosen.weights, spec, own, present)
+
+
+def recalibration(
+    contexts: ContextMeasure, strategy: str, questions: Sequence[Question], weights: Mapping[str, float]
+) -> Recalibration | None:
+    """Fit a recalibration on the contexts of these questions at the budget, its half and its double."""
+    standing = weights.get(OWN_BIAS, 0.0), weights.get(OWN_SLOPE, 1.0)
+    bare = contexts.with_models({**weights, OWN_BIAS: 0.0, OWN_SLOPE: 1.0}, None)
+    rows = [bare.completeness(Point(strategy), question) for question in questions]
+    z, held = (np.array(values) for values in zip(*(row for own in rows for row in own), strict=True))
+    if len(set(held)) < 2:
+        return None
+    of_folds = np.repeat(np.arange(len(rows)) % FOLDS, len(rows[0]))
+    after = np.empty(len(z))
+    for fold in set(of_folds):
+        bias, slope = _shift(z[of_folds != fold], held[of_folds != fold], len(rows[0]))
+        after[of_folds == fold] = _log_loss(bias + slope * z[of_folds == fold], held[of_folds == fold]).mean()
+    bias, slope = _shift(z, held, len(rows[0]))
+    return Recalibration(bias, slope, float(_log_loss(standing[0] + standing[1] * z, held).mean()), float(after.mean()))
+
+
+def _shift(z: Array, held: Array, rows: int) -> tuple[float, float]:
+    """Fit bias and slope of log-odds. Each question has this number of rows."""
+    bias, slope = logistic([(z[:, None], held, rows)], OWN_PULL, np.array([0.0, 1.0])).tolist()
+    return bias, max(0.0, slope)
+
+
+def _log_loss(z: Array, held: Array) -> Array:
+    return np.asarray(np.logaddexp(0, z) - held * z)
 
 
 def _folds(questions: Sequence[Question]) -> dict[str, int]:

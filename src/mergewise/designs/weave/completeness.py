@@ -1,0 +1,115 @@
+"""The probability that a selection holds all evidence that the question needs.
+
+It is a logistic function of features of the candidates, most of them about the relevance that was left out.
+`benchmarks/weave.py complete` fits the weights on the first halves of several question sets, and judges each set by the weights
+of the others. The user's own questions may shift the log-odds (`mergewise tune --fit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mergewise.designs.weave.evidence import Candidates
+from mergewise.designs.weave.submodular import Selection
+
+Array = npt.NDArray[np.float64]
+Steps = npt.NDArray[np.int64]
+
+COMPLETENESS_WEIGHTS: Mapping[str, float] = {
+    "bias": -7.96,
+    "tokens": 0.25,  # logarithm of the selected sentences' tokens
+    "length": 0.57,  # logarithm of their tokens per sentence
+    "sections": -0.15,  # logarithm of the relevance left out in sections with a selected sentence
+    "documents": -0.25,  # the same in other sections of documents with a selected sentence
+    "best": -0.29,  # log-odds of the most relevant sentence left out
+    "lacking": -1.98,  # weighted share of the question's terms that only sentences left out have
+    "terms": 0.58,  # logarithm of the number of the question's terms
+    "search": 2.48,  # score of the first leaf of the search: 1 if the words and the vector agree on it
+    "named": -1.1,  # 1 minus the best selected relevance in a section that the question names, of the worst such section
+    "linked": 0.86,  # strength of the strongest link into a section with a selected sentence
+    "comparison": 1.0,  # the question compares things
+}
+COMPLETENESS_FEATURES = tuple(COMPLETENESS_WEIGHTS)[1:]
+OWN_BIAS, OWN_SLOPE = "complete_bias", "complete_slope"
+"""Names of the user's recalibration among the weights of weave: log-odds become slope * log-odds + bias."""
+
+LEAST = 1e-4  # relevance is clamped to [LEAST, 1 - LEAST]
+FAINT = 1e-3  # relevance added to sums before their logarithm
+
+
+def probabilities(candidates: Candidates, order: Sequence[int], sizes: Sequence[int]) -> Array:
+    """Return the probability that the first `size` candidates of the order hold all evidence, for each of the rising `sizes`."""
+    weights, own = np.array([COMPLETENESS_WEIGHTS[name] for name in COMPLETENESS_FEATURES]), candidates.weights
+    z = features(candidates, order, sizes) @ weights + COMPLETENESS_WEIGHTS["bias"]
+    return np.asarray(1 / (1 + np.exp(-own.get(OWN_SLOPE, 1.0) * z - own.get(OWN_BIAS, 0.0))))
+
+
+def worthwhile(candidates: Candidates, order: Sequence[int], selection: Selection, price: float) -> int:
+    """Return the number of steps with the highest probability of being complete, less `price` per token."""
+    if not selection.sizes:
+        return 0
+    worth = probabilities(candidates, order, selection.sizes) - price * np.array(selection.costs)
+    return int(worth.argmax()) + 1
+
+
+def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int]) -> Array:
+    """Return the features of the first candidates of an order, shape (sizes, features)."""
+    relevance, count = candidates.relevance, len(sizes)
+    step = np.arange(count)[:, None]
+    # the step that takes each candidate, or `count`
+    taken = np.full(len(candidates), count)
+    taken[list(order[: sizes[-1]])] = np.repeat(np.arange(count), np.diff(sizes, prepend=0))
+    left = np.where(taken > step, relevance, 0)
+    in_section, in_document = (_first(taken, groups, count) <= step for groups in candidates.groups)
+    tokens = np.cumsum([candidates.sentences[i].tokens for i in order])[np.array(sizes) - 1]
+    best = np.clip(left.max(axis=1), LEAST, 1 - LEAST)
+    columns = {
+        "tokens": np.log(tokens),
+        "length": np.log(tokens / np.array(sizes)),
+        "sections": np.log(FAINT + np.where(in_section, left, 0).sum(axis=1)),
+        "documents": np.log(FAINT + np.where(in_document & ~in_section, left, 0).sum(axis=1)),
+        "best": np.log(best / (1 - best)),
+        "lacking": _lacking(candidates, order, sizes),
+        "terms": np.log1p(len(candidates.asked.terms)),
+        "search": max(candidates.scores.values(), default=0.0),
+        "named": _named(candidates, taken, step),
+        "linked": _linked(candidates, taken, count),
+        "comparison": float(candidates.asked.kind == "comparison"),
+    }
+    return np.column_stack([np.broadcast_to(columns[name], count) for name in COMPLETENESS_FEATURES])
+
+
+def _first(taken: Steps, groups: Steps, count: int) -> Steps:
+    """Return for each candidate the step that takes the first candidate of its group."""
+    first = np.full(int(groups.max(initial=0)) + 1, count)
+    np.minimum.at(first, groups, taken)
+    return np.asarray(first[groups])
+
+
+def _lacking(candidates: Candidates, order: Sequence[int], sizes: Sequence[int]) -> list[float]:
+    lacking, at, shares = frozenset[str]().union(*candidates.covered_terms), 0, []
+    for size in sizes:
+        lacking = lacking.difference(*(candidates.covered_terms[i] for i in order[at:size]))
+        at = size
+        shares.append(candidates.share(lacking))
+    return shares
+
+
+def _named(candidates: Candidates, taken: Steps, step: Steps) -> Array:
+    lacking = np.zeros(len(step))
+    for section in candidates.named:
+        if members := candidates.members.get(section):
+            held = np.where(taken[members] <= step, candidates.relevance[members], 0).max(axis=1)
+            lacking = np.maximum(lacking, 1 - held)
+    return lacking
+
+
+def _linked(candidates: Candidates, taken: Steps, count: int) -> Array:
+    strongest: Array = np.zeros(count + 1)
+    for section, links in candidates.links.items():
+        first = taken[candidates.members[section]].min()
+        strongest[first] = max(strongest[first], *(link.strength for link in links))
+    return np.asarray(np.maximum.accumulate(strongest[:count]))
