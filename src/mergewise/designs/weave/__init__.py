@@ -15,6 +15,7 @@ from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from mergewise.designs.weave.evidence import FEATURES as FEATURES
+    from mergewise.designs.weave.evidence import TEXT_WEIGHTS as TEXT_WEIGHTS
     from mergewise.designs.weave.evidence import WEIGHTS as WEIGHTS
     from mergewise.designs.weave.evidence import Candidates as Candidates
     from mergewise.designs.weave.parameters import Weave as Weave
@@ -50,7 +51,7 @@ DESIGN = Design(strategies=Lazy(_strategies))
 __getattr__ = lazy_names(
     __name__,
     {
-        "evidence": "Candidates FEATURES WEIGHTS",
+        "evidence": "Candidates FEATURES TEXT_WEIGHTS WEIGHTS",
         "parameters": "Weave",
         "strategy": "gather",
         "weights": "is_mostly scored_sentences weights_line weights_of weights_text",

@@ -238,9 +238,9 @@ def fit_weights(
         raise UsageError(f"strategy without weights: {strategy} (expected weave)", "leave out --strategy, or --fit")
     split = split_of(usable_questions([q for q in questions if q.evidence], metric, trust_made), seed)
     advance = progress or (lambda done, total, item: None)
-    present = index.models.weights or WEIGHTS
     contexts = ContextMeasure(index, metric, budget)
     cases = _cases(split.tuned, contexts.state, parameters, advance)
+    present = cases[0].candidates.weights
     folds = _folds(split.tuned)
     points = fitting_points(strategy, index.reranker)
     fits = {(p.key, -1): fitted_models(p, cases, present) for p in points}
