@@ -10,7 +10,7 @@ TEXT = "Eins. Zwei.  Drei."
 
 
 def held(gold: Span, *spans: tuple[int, int]) -> bool:
-    asked = Asked(Question("1", "?"), (((gold, ""),),), (), "", "tune")
+    asked = Asked(Question("1", "?", (), ()), (((gold, ""),),), (), "", "tune")
     return holds(asked, [Span("d", start, end) for start, end in spans], {"d": TEXT})
 
 
