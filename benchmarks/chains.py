@@ -1,11 +1,10 @@
-"""weave's chains: the effect of each part, the evidence among the candidates, and weights fitted without a set.
+"""weave's chains: the effect of each part, the evidence among the candidates.
 
 python -m benchmarks.chains parts      every part alone and together, all evidence held [--split test] [--limit N]
 python -m benchmarks.chains ceiling    questions whose gold is among the candidates, and the share a perfect scorer would hold
-python -m benchmarks.chains left-out   weights fitted on four sets' first halves, tested on the second half of the fifth
 
 Indexes of the question sets are cached in --cache DIR, shared with `benchmarks.weave`. `parts` and `ceiling` score the text of
-the context, like `eval`. Fitting scores the selected sentences.
+the context, like `eval`.
 """
 
 from __future__ import annotations
@@ -18,15 +17,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.weave import BUDGETS, MODELS, SETS, cases_of, climb, held, opened
+from benchmarks.fitting import AskedCase, cases_of
+from benchmarks.sets import holds
+from benchmarks.weave import BUDGETS, MODELS, SETS, opened
 from mergewise.designs import weave
 from mergewise.designs.weave import evidence, hops
-from mergewise.designs.weave.evidence import FEATURES, WEIGHTS
 from mergewise.designs.weave.selection import select
-from mergewise.evaluate.metrics import score_context
-from mergewise.evaluate.run import Split, chosen_questions, evaluate
-from mergewise.evaluate.tuning.weights import Array, Case, logistic, rows_of
-from mergewise.models.tokens import count_tokens
+from mergewise.evaluate.run import Split, evaluate
 
 # -- parts
 
@@ -83,64 +80,32 @@ def ceiling(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
     print("| set | gold among the candidates | a perfect scorer at " + " | ".join(map(str, BUDGETS)) + " |")
     print("| --- |" + " --- |" * (1 + len(BUDGETS)))
     for name in sets:
-        task, index = opened(name, cache)
-        cases = list(cases_of(task, index, limit, split))
-        asked = len(chosen_questions(task, split, limit))
-        among = sum(_all_there(case) for case in cases) / asked
-        shares = [sum(_perfect(case, budget) for case in cases) / asked for budget in BUDGETS]
+        cases = cases_of(name, split, limit, cache, None)
+        among = np.mean([_holds(one, range(len(one.case.candidates.sentences))) for one in cases])
+        shares = [np.mean([_perfect(one, budget) for one in cases]) for budget in BUDGETS]
         print(f"| {name} | {among:.3f} | " + " | ".join(f"{share:.3f}" for share in shares) + " |", flush=True)
 
 
-def _all_there(case: Case) -> bool:
-    return _holds(case, range(len(case.candidates.sentences)))
+def _perfect(one: AskedCase, budget: int) -> bool:
+    candidates = one.case.candidates
+    candidates.relevance = np.where(one.case.gold > 0, 0.99, 0.001).astype(np.float32)
+    return _holds(one, select(candidates, budget, MODELS, weave.Weave(), [])[0])
 
 
-def _perfect(case: Case, budget: int) -> bool:
-    case.candidates.relevance = np.where(case.gold > 0, 0.99, 0.001).astype(np.float32)
-    chosen, _ = select(case.candidates, budget, MODELS, weave.Weave(), [])
-    return _holds(case, chosen)
-
-
-def _holds(case: Case, chosen: Sequence[int]) -> bool:
-    text = "\n".join(case.candidates.sentences[i].text for i in sorted(chosen))
-    return bool(score_context(case.question, text, 1, count_tokens).all)
-
-
-# -- weights fitted without a set
-
-
-def left_out(sets: Sequence[str], cache: Path, limit: int) -> None:
-    """Print, for the second half of each set, the current weights and weights fitted on the other sets."""
-    first = {name: list(cases_of(*opened(name, cache), limit, "dev")) for name in sets}
-    standing = np.array([WEIGHTS[name] for name in ("bias", *FEATURES)])
-    print(
-        "| left out | standing weights | fitted on the others | fitted on all |\n| --- | --- | --- | --- |", flush=True
-    )
-    of_all = _fit_weights(list(first.values()))
-    for name in sets:
-        others = _fit_weights([cases for other, cases in first.items() if other != name])
-        second = [list(cases_of(*opened(name, cache), limit, "test"))]
-        figures = [held(second, weights) for weights in (standing, others, of_all)]
-        print(f"| {name} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |", flush=True)
-
-
-def _fit_weights(sets: Sequence[Sequence[Case]]) -> Array:
-    return climb(sets, logistic([rows_of(cases) for cases in sets]))
+def _holds(one: AskedCase, chosen: Sequence[int]) -> bool:
+    return holds(one.asked, [one.case.candidates.sentences[i].span for i in chosen], one.texts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("parts", "ceiling", "left-out"))
+    parser.add_argument("what", choices=("parts", "ceiling"))
     parser.add_argument("--sets", default=SETS)
     parser.add_argument("--split", default="test")
     parser.add_argument("--limit", type=int, default=9999)
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     options = parser.parse_args()
     sets = options.sets.split(",")
-    if options.what == "left-out":
-        left_out(sets, options.cache, min(options.limit, 120))
-    else:
-        {"parts": parts, "ceiling": ceiling}[options.what](sets, options.cache, options.split, options.limit)
+    {"parts": parts, "ceiling": ceiling}[options.what](sets, options.cache, options.split, options.limit)
 
 
 if __name__ == "__main__":

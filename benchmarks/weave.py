@@ -1,6 +1,5 @@
-"""weave: its weights, its ablations, the tokens it saves, its speed.
+"""weave: its ablations, the tokens it saves, its speed.
 
-python -m benchmarks.weave fit        the weights of `evidence.WEIGHTS`, from the first halves
 python -m benchmarks.weave ablate     the effect of each part [--split dev] [--limit N]
 python -m benchmarks.weave budget     the budget at which weave holds as much evidence as topk at 640
 python -m benchmarks.weave auto       the budget auto on the curve of evidence over tokens, one table per set
@@ -14,7 +13,6 @@ Indexes of the question sets are cached in --cache DIR.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,17 +27,15 @@ from benchmarks.corpus import bench_folder
 from benchmarks.curves import report
 from benchmarks.pointing import point
 from benchmarks.scale import measure_queries
-from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs import STRATEGIES
 from mergewise.designs.weave import strategy as weave
-from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
+from mergewise.designs.weave.evidence import WEIGHTS
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.selection import select
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.means import MethodMeans
 from mergewise.evaluate.question_sets import QuestionSet
-from mergewise.evaluate.run import Split, chosen_questions, evaluate
-from mergewise.evaluate.tuning.weights import Array, Case, case_of, logistic, rows_of
+from mergewise.evaluate.run import Split, evaluate
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
@@ -55,67 +51,6 @@ def opened(name: str, cache: Path) -> tuple[QuestionSet, Index]:
     index = mergewise.open(cache / name)
     index.add(task.documents)
     return task, index
-
-
-# -- weights
-
-
-def cases_of(task: QuestionSet, index: Index, limit: int, split: Split = "dev") -> Iterator[Case]:
-    for question in chosen_questions(task, split, limit):
-        store = index.store.reader()
-        case = case_of(question, HybridReader(store, index.embedder, VIEWS, None, index.search_settings), store)
-        if case is not None:
-            yield case
-
-
-def held(sets: Sequence[Sequence[Case]], weights: Array) -> float:
-    """Return the mean of evidence and all over sets, questions and budgets, by spans. This is the tuning target."""
-    means = []
-    for cases in sets:
-        scores = []
-        for case in cases:
-            case.candidates.relevance = 1 / (1 + np.exp(-(case.features @ weights[1:] + weights[0]))).astype(np.float32)
-            for budget in BUDGETS:
-                chosen, _ = select(case.candidates, budget, MODELS, weave.Weave(), [])
-                shares = [_covered(case.candidates, chosen, span) for span, _ in case.question.evidence]
-                scores.append((np.mean(shares) + all(shares)) / 2)
-        means.append(np.mean(scores))
-    return float(np.mean(means))
-
-
-def _covered(candidates: Candidates, chosen: Sequence[int], gold: mergewise.Span) -> bool:
-    position = gold.start
-    for span in sorted(span for i in chosen if (span := candidates.sentences[i].span).overlaps(gold)):
-        if span.start <= position + 1:
-            position = max(position, span.end)
-    return position >= gold.end
-
-
-def fit(sets: Sequence[str], cache: Path, limit: int) -> None:
-    """Fit by logistic regression, then by hill climbing on the evidence held. Links use the previous weights."""
-    cases_of_sets = [list(cases_of(*opened(name, cache), limit)) for name in sets]
-    standing = np.array([WEIGHTS[name] for name in ("bias", *FEATURES)])
-    print(f"current weights: {held(cases_of_sets, standing):.4f}", flush=True)
-    weights = logistic([rows_of(cases) for cases in cases_of_sets])
-    print(f"logistic regression: {held(cases_of_sets, weights):.4f}", flush=True)
-    weights = climb(cases_of_sets, weights)
-    for name, weight in zip(("bias", *FEATURES), weights, strict=True):
-        print(f'    "{name}": {weight:.2f},')
-
-
-def climb(sets: Sequence[Sequence[Case]], weights: Array) -> Array:
-    """Change each weight up and down once, as long as more evidence is held."""
-    best = held(sets, weights)
-    for i, name in enumerate(FEATURES, 1):
-        for factor in (1.35, 0.7, 1.15, 0.87):
-            tried = weights.copy()
-            tried[i] *= factor
-            value = held(sets, tried)
-            if value > best + 1e-4:
-                best, weights = value, tried
-                print(f"{name} times {factor}: {best:.4f}", file=sys.stderr, flush=True)
-                break
-    return weights
 
 
 # -- ablations
@@ -211,7 +146,7 @@ def budget(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("fit", "ablate", "budget", "auto", "complete", "point", "speed"))
+    parser.add_argument("what", choices=("ablate", "budget", "auto", "complete", "point", "speed"))
     parser.add_argument("--sets", help=f"Default: {SETS}; for complete: {completeness.SETS}")
     parser.add_argument("--split", default="dev")
     parser.add_argument("--limit", type=int, default=120)
@@ -223,9 +158,7 @@ def main() -> None:
     parser.add_argument("--shown", type=int, default=Weave().shown, help="Sentences in the prompt of `point`")
     options = parser.parse_args()
     sets = (options.sets or (completeness.SETS if options.what == "complete" else SETS)).split(",")
-    if options.what == "fit":
-        fit(sets, options.cache, options.limit)
-    elif options.what == "speed":
+    if options.what == "speed":
         for strategy in ("topk", "auto-merge", "sentence", "weave(hops=0)", "weave"):
             measured = measure_queries(options.index, strategy)
             print(f"{strategy}: median {measured['median_ms']:.1f} ms, p95 {measured['p95_ms']:.1f} ms", flush=True)

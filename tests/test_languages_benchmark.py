@@ -1,23 +1,24 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from benchmarks.manuals import Asked
+from benchmarks.sets import holds
 
-from benchmarks.languages import holds
-
-from mergewise.types import Context, Passage, Span
+from mergewise.evaluate.question_sets import Question
+from mergewise.types import Span
 
 TEXT = "Eins. Zwei.  Drei."
 
 
-def context_with(*spans: tuple[int, int]) -> Context:
-    passage = Passage("", 0.0, tuple(Span("d", start, end) for start, end in spans))
-    return replace(Context("q", "s", 9, "", 0, ()), passages=(passage,))
+def held(gold: Span, *spans: tuple[int, int]) -> bool:
+    asked = Asked(Question("1", "?", (), ()), (((gold, ""),),), (), "", "tune")
+    return holds(asked, [Span("d", start, end) for start, end in spans], {"d": TEXT})
 
 
-def test_evidence_is_covered_up_to_white_space() -> None:
+def test_evidence_is_covered_up_to_white_space_and_marks() -> None:
     gold = Span("d", 5, 18)  # includes the space before it
-    assert holds(context_with((6, 18)), gold, TEXT)
-    assert holds(context_with((6, 11), (13, 18)), gold, TEXT)
-    assert not holds(context_with((6, 11)), gold, TEXT)
-    assert not holds(context_with((7, 18)), gold, TEXT)
-    assert not holds(replace(context_with((6, 18)), passages=()), gold, TEXT)
+    assert held(gold, (6, 18))
+    assert held(gold, (6, 11), (13, 18))
+    assert held(gold, (6, 17))
+    assert not held(gold, (6, 11))
+    assert not held(gold, (7, 18))
+    assert not held(gold)

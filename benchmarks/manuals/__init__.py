@@ -20,6 +20,8 @@ from mergewise.readers import read_file
 from mergewise.types import Context
 
 FOLDER = Path(__file__).parents[2] / "../shared/data/files/manuals"
+LANGUAGES = Path(__file__).with_name("languages.jsonl")
+SUFFIXES = (".md", ".rst", ".html")
 HALVES = {"dev": "tune", "test": "report"}
 
 
@@ -50,10 +52,17 @@ class Asked:
 
 
 def load(name: str, split: Split) -> list[Asked]:
-    """Load the questions of `questions` or `hops` for the split `dev`, `test` or `all`."""
-    lines = Path(__file__).with_name(f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    asked = [_asked(json.loads(line)) for line in lines]
+    """Load the questions of `questions` or `hops`, or of a corpus of `languages`, for the split `dev`, `test` or `all`."""
+    file = Path(__file__).with_name(f"{name}.jsonl")
+    lines = (file if file.is_file() else LANGUAGES).read_text(encoding="utf-8").splitlines()
+    asked = [_asked(row) for row in map(json.loads, lines) if row.get("corpus", name) == name]
     return [one for one in asked if split == "all" or one.half == HALVES[split]]
+
+
+def corpora() -> list[str]:
+    """Return the names of the corpora of `languages`."""
+    rows = map(json.loads, LANGUAGES.read_text(encoding="utf-8").splitlines())
+    return list(dict.fromkeys(row["corpus"] for row in rows))
 
 
 def load_adversarial(split: Split) -> list[dict[str, Any]]:
@@ -78,7 +87,7 @@ def opened(cache: Path, embedder: str = "minilm", folder: Path = FOLDER) -> Inde
     index = mergewise.open(cache / f"{folder.name}-{embedder}", embedder=embedder)
     documents = []
     for path in sorted(folder.rglob("*")):
-        if path.suffix in (".md", ".rst") and path.parent != folder:
+        if path.suffix in SUFFIXES and path.name != "SOURCE.md":
             documents.append(read_file(path, id=path.relative_to(folder).as_posix()).document)
     index.add(documents)
     return index
@@ -91,4 +100,4 @@ def _asked(row: dict[str, Any]) -> Asked:
 
 
 def _span(piece: dict[str, Any]) -> tuple[Span, str]:
-    return Span(piece["doc"], piece["start"], piece["end"]), piece["text"]
+    return Span(piece["doc"], piece["start"], piece["end"]), piece.get("text", "")

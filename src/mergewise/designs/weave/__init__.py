@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mergewise.designs.weave.completeness import OWN_BIAS as OWN_BIAS
     from mergewise.designs.weave.completeness import OWN_SLOPE as OWN_SLOPE
     from mergewise.designs.weave.evidence import FEATURES as FEATURES
+    from mergewise.designs.weave.evidence import TEXT_WEIGHTS as TEXT_WEIGHTS
     from mergewise.designs.weave.evidence import WEIGHTS as WEIGHTS
     from mergewise.designs.weave.evidence import Candidates as Candidates
     from mergewise.designs.weave.parameters import Weave as Weave
@@ -54,7 +55,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "completeness": "OWN_BIAS OWN_SLOPE",
-        "evidence": "Candidates FEATURES WEIGHTS",
+        "evidence": "Candidates FEATURES TEXT_WEIGHTS WEIGHTS",
         "parameters": "Weave",
         "strategy": "gather",
         "weights": "SHIPPED is_mostly scored_sentences weights_line weights_of weights_text",

@@ -41,23 +41,43 @@ from mergewise.text.units import announces
 from mergewise.types import Evidence, LeafSentences
 
 WEIGHTS: Mapping[str, float] = {
-    "bias": -7.02,
-    "cosine": 8.30,  # cosine of the sentence and the question, minus that of the best sentence
-    "leaf": 2.30,  # the leaf's score in the hybrid search
-    "terms": 1.03,  # weighted share of the question's terms in the sentence, over the best sentence's share
-    "path_terms": 2.45,  # the same share, for sentence, headings, title and the file's place together
-    "document": 0.64,  # sum of the search scores of the document's candidates, over that of the best document
-    "elsewhere": 0.75,  # the same, without the sentence's own section
-    "first": 1.44,  # the sentence opens its section
-    "named": 2.07,  # the best sentence of a section that the question names
-    "length": 0.55,  # tokens / 50, at most 2
-    "offers": 0.58,  # the sentence holds a number, time or place, and the question asks for one
-    "link": 3.23,  # strength of the chain that leads here: of the evidence that names this section
-    "near": 3.65,  # the same, if the name is next to a word of the question
-    "rest": 15.70,  # the same, times the share of the question's terms that the chain lacks and the sentence has
-    "onward": 3.00,  # the leaf's score in the second search, if the first did not find it
+    "bias": -5.60,
+    "cosine": 5.77,  # cosine of the sentence and the question, minus that of the best sentence
+    "leaf": 0.69,  # the leaf's score in the hybrid search
+    "rank": 1.78,  # 1 / the leaf's rank in the search
+    "terms": 1.81,  # weighted share of the question's terms in the sentence, over the best sentence's share
+    "path_terms": 0.94,  # the same share, for sentence, headings, title and the file's place together
+    "document": 0.65,  # sum of the search scores of the document's candidates, over that of the best document
+    "elsewhere": 0.42,  # the same, without the sentence's own section
+    "first": 0.96,  # the sentence opens its section
+    "named": 1.29,  # the best sentence of a section that the question names
+    "length": 0.04,  # tokens / 50, at most 2
+    "offers": 0.55,  # the sentence holds a number, time or place, and the question asks for one
+    "link": 2.00,  # strength of the chain that leads here: of the evidence that names this section
+    "near": 2.00,  # the same, if the name is next to a word of the question
+    "rest": 17.88,  # the same, times the share of the question's terms that the chain lacks and the sentence has
+    "onward": 3.37,  # the leaf's score in the second search, if the first did not find it
 }
 FEATURES = tuple(WEIGHTS)[1:]
+# Weights without vectors: the index has none, or its embedder does not know the question's language.
+TEXT_WEIGHTS: Mapping[str, float] = {
+    "bias": -8.03,
+    "cosine": 0.00,
+    "leaf": 2.64,
+    "rank": 1.55,
+    "terms": 2.61,
+    "path_terms": -0.46,
+    "document": 1.71,
+    "elsewhere": -0.50,
+    "first": 0.75,
+    "named": 2.67,
+    "length": -0.50,
+    "offers": 0.37,
+    "link": 3.18,
+    "near": 0.75,
+    "rest": 7.31,
+    "onward": 2.54,
+}
 
 COMMON = 8  # a name with more definitions is too common to follow
 PREFIX = 5  # letters to compare, so that "directed" matches "director"
@@ -125,11 +145,12 @@ class Candidates:
     """
 
     def __init__(
-        self, asked: QuestionAspects, scores: Mapping[int, float], weights: Mapping[str, float] = WEIGHTS
+        self, asked: QuestionAspects, scores: Mapping[int, float], weights: Mapping[str, float] | None = None
     ) -> None:
         self.asked = asked
-        self.weights = weights
+        self._weights = weights
         self.scores = scores  # of leaves, by the hybrid search
+        self._ranks = {leaf: n for n, leaf in enumerate(sorted(scores, key=lambda leaf: -scores[leaf]), 1)}
         self.sentences: list[SentenceInLeaf] = []
         self.terms: list[frozenset[str]] = []  # the question's terms in the sentence
         # the same, with the headings above it and the names of its file and folders
@@ -256,8 +277,7 @@ class Candidates:
 
     def evidence(self, among: Iterable[int], *, previous: bool = True) -> tuple[Evidence, ...]:
         """Return these candidates as evidence, the most relevant first."""
-        compared = self.vectors() is not None and self.asked.vector is not None
-        cosines = self.cosines().tolist() if compared else [None] * len(self)
+        cosines = self.cosines().tolist() if self.compares() else [None] * len(self)
         ranked = sorted(among, key=lambda i: -self.relevance[i])
         documents = self._terms_of({self.sentences[i].leaf.doc_id for i in ranked})
         return tuple(self._evidence(i, cosines[i], documents, previous) for i in ranked)
@@ -316,6 +336,15 @@ class Candidates:
             self._vectors = len(self.leaves), sentence_vectors(list(self.leaves.values()))
         return self._vectors[1]
 
+    def compares(self) -> bool:
+        """Return true if the question and a candidate have vectors."""
+        return self.asked.vector is not None and self.vectors() is not None
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The given weights, else the built-in ones for candidates with or without vectors."""
+        return self._weights or (WEIGHTS if self.compares() else TEXT_WEIGHTS)
+
     def cosines(self) -> FloatArray:
         """Return the cosines of all candidates with the question, or zeros without an embedder."""
         vectors, question = self.vectors(), self.asked.vector
@@ -361,7 +390,8 @@ class Candidates:
 
     def log_odds(self) -> FloatArray:
         """Return the log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
-        z = self.features() @ np.array([self.weights[name] for name in FEATURES], np.float32) + self.weights["bias"]
+        weights = self.weights
+        z = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
         return np.asarray(z, np.float32)
 
     def with_neighbours(self, share: float, most: float) -> FloatArray:
@@ -386,12 +416,13 @@ class Candidates:
         if not self.sentences:
             return np.empty((0, len(FEATURES)), np.float32)
         self._fixed = [np.concatenate(self._fixed)]
-        leaf, terms, path_terms, first, length, offered = self._fixed[0].T
+        leaf, rank, terms, path_terms, first, length, offered = self._fixed[0].T
         cosine = self.cosines() * np.float32(self.cosine_scale())
         document, elsewhere = self._spread(leaf)
         columns = {
             "cosine": cosine - cosine.max(),
             "leaf": leaf,
+            "rank": rank,
             "terms": terms / max(terms.max(), 1e-6),
             "path_terms": path_terms,
             "document": document,
@@ -408,7 +439,7 @@ class Candidates:
     def _fixed_features(self, first: int) -> list[tuple[float, ...]]:
         """Return the constant features of the candidates from the `first` on.
 
-        These are leaf, terms (not yet divided by the best share), path_terms, first, length and offers.
+        These are leaf, rank, terms (not yet divided by the best share), path_terms, first, length and offers.
         """
         terms, covered, wanted = self.terms[first:], self.covered_terms[first:], self.asked.wanted
         # Most sentences hold the same terms as others.
@@ -416,6 +447,7 @@ class Candidates:
         return [
             (
                 self.scores.get(sentence.leaf.id, 0.0),
+                1 / self._ranks.get(sentence.leaf.id, np.inf),
                 shares[terms[at]],
                 shares[covered[at]],
                 self.opens(first + at),

@@ -16,7 +16,7 @@ from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
 from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.designs.weave.completeness import probabilities
-from mergewise.designs.weave.evidence import WEIGHTS, Candidates, Link, QuestionAspects
+from mergewise.designs.weave.evidence import Candidates, Link, QuestionAspects
 from mergewise.designs.weave.hops import (
     Follower,
     by_section,
@@ -48,7 +48,7 @@ def assemble(
     budget: int,
     models: Models,
     parameters: Weave,
-    weights: Mapping[str, float] = WEIGHTS,
+    weights: Mapping[str, float] | None = None,
 ) -> Context:
     if parameters.select == "point" and models.chat is None:
         raise UsageError("select=point needs a chat model", "name one (--chat), or use select=scores")
@@ -80,7 +80,7 @@ def gather(
     reader: IndexReader,
     parameters: Weave,
     trace: list[Step],
-    weights: Mapping[str, float] = WEIGHTS,
+    weights: Mapping[str, float] | None = None,
     models: Models | None = None,
 ) -> Candidates:
     """Gather candidates and their relevance from the search, from the sections that the question names, and over `hops` hops.

@@ -294,7 +294,6 @@ def fit_weights(
         raise UsageError(f"strategy without weights: {strategy} (expected weave)", "leave out --strategy, or --fit")
     usable = usable_questions([q for q in questions if q.evidence], metric, trust_made, FEWEST_CONTEXTS)
     advance = progress or (lambda done, total, item: None)
-    present = index.models.weights or WEIGHTS
     contexts = ContextMeasure(index, metric, budget)
     if (count := len(usable)) < FEWEST:
         reason = f"{count} questions recalibrate completeness only (weights need {FEWEST})"
@@ -302,6 +301,7 @@ def fit_weights(
         return WeightsReport(report, None, "", recalibration(contexts, strategy, usable, present), present)
     split = split_of(usable, seed)
     cases = _cases(split.tuned, contexts.state, parameters, advance)
+    present = cases[0].candidates.weights
     folds = _folds(split.tuned)
     points = fitting_points(strategy, index.reranker)
     fits = {(p.key, -1): fitted_models(p, cases, present) for p in points}

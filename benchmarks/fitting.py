@@ -1,0 +1,149 @@
+"""weave's weights: fitted on sets of several hops, single hops, manuals and languages together, and judged on the sets left out.
+
+python -m benchmarks.fitting fit         `evidence.WEIGHTS`; with --text, `evidence.TEXT_WEIGHTS`
+python -m benchmarks.fitting left-out    weights fitted without each group, on the second halves of that group
+
+A group counts as one set, however many questions it has. With --text, questions and documents have no vectors. The manuals in
+other languages need --manuals DIR (benchmarks/manuals/README.md) and are left out without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks import manuals, sets
+from benchmarks.manuals import Asked
+from mergewise.designs import VIEWS
+from mergewise.designs.weave import FEATURES, TEXT_WEIGHTS, WEIGHTS, Weave
+from mergewise.designs.weave.selection import select
+from mergewise.evaluate.run import Split
+from mergewise.evaluate.tuning.weights import Array, Case, case_of, logistic, rows_of
+from mergewise.models.record import Models
+from mergewise.models.tokens import count_tokens
+from mergewise.retrieve.hybrid import HybridReader
+
+BUDGETS = (128, 300, 640)
+MODELS = Models(count_tokens, stored_tokens=True)
+NAMES = ("bias", *FEATURES)
+GROUPS: Mapping[str, str] = {
+    "several hops": "2wiki hotpotqa-long musique-long",
+    "one hop": "squad covidqa",
+    "manuals": "questions",
+    "two places in manuals": "hops",
+    "languages": "xquad-en xquad-de xquad-es xquad-zh xquad-tr xquad-ru",
+}
+OTHER_MANUALS = "manuals in other languages"
+FACTORS = (1.35, 0.7)
+
+
+class AskedCase(NamedTuple):
+    """A question with its gold, its candidates, and the texts that its gold lies in."""
+
+    asked: Asked
+    case: Case
+    texts: dict[str, str]
+
+
+Group = Sequence[AskedCase]
+
+
+def cases_of(name: str, split: Split, limit: int, cache: Path, corpora: Path | None, by_text: bool = False) -> Group:
+    """Gather the candidates of a set's questions, by text alone or by the index's own search."""
+    index, found = sets.opened(name, cache, corpora), []
+    store = index.store.reader()
+    embedder, kind = (None, "text") if by_text else (index.embedder, "hybrid")
+    for one in sets.asked(name, split, limit):
+        reader = HybridReader(store, embedder, VIEWS, None, index.search_settings, kind=kind)  # type: ignore[arg-type]
+        case = case_of(one.question, reader, store)
+        if case is not None:
+            texts = {span.doc_id: index.document(span.doc_id).text for gold in one.golds for span, _ in gold}
+            found.append(AskedCase(one, case, texts))
+    return found
+
+
+def groups_of(split: Split, options: argparse.Namespace) -> dict[str, Group]:
+    names = {group: list(of_group.split()) for group, of_group in GROUPS.items()}
+    if options.manuals is not None:
+        names[OTHER_MANUALS] = manuals.corpora()
+    return {
+        group: [
+            case
+            for name in of_group
+            for case in cases_of(name, split, options.limit, options.cache, options.manuals, options.text)
+        ]
+        for group, of_group in names.items()
+    }
+
+
+def shares(group: Group, weights: Array) -> Array:
+    """Return the share of questions with all evidence selected at each budget."""
+    held = []
+    for asked, case, texts in group:
+        candidates = case.candidates
+        candidates.relevance = 1 / (1 + np.exp(-(case.features @ weights[1:] + weights[0]))).astype(np.float32)
+        chosen = [select(candidates, budget, MODELS, Weave(), [])[0] for budget in BUDGETS]
+        held.append([sets.holds(asked, [candidates.sentences[i].span for i in one], texts) for one in chosen])
+    return np.array(held, float).mean(axis=0)  # type: ignore[no-any-return]
+
+
+def target(groups: Mapping[str, Group], weights: Array) -> float:
+    return float(np.mean([shares(group, weights) for group in groups.values()]))
+
+
+def fitted(groups: Mapping[str, Group]) -> Array:
+    """Fit by logistic regression, then change each weight up and down once, as long as more questions have all evidence."""
+    weights = logistic([rows_of([one.case for one in group]) for group in groups.values()])
+    best = target(groups, weights)
+    print(f"logistic regression: {best:.4f}", file=sys.stderr, flush=True)
+    for i, name in enumerate(NAMES[1:], 1):
+        for factor in FACTORS:
+            tried = weights.copy()
+            tried[i] *= factor
+            value = target(groups, tried)
+            if value > best + 5e-4:
+                best, weights = value, tried
+                print(f"{name} times {factor}: {best:.4f}", file=sys.stderr, flush=True)
+                break
+    return weights
+
+
+def fit(options: argparse.Namespace) -> None:
+    groups = groups_of("dev", options)
+    standing = np.array([(TEXT_WEIGHTS if options.text else WEIGHTS)[name] for name in NAMES])
+    weights = fitted(groups)
+    for name, group in groups.items():
+        print(
+            f"{name}, {len(group)}: {shares(group, standing).round(3)} > {shares(group, weights).round(3)}", flush=True
+        )
+    print("".join(f'    "{name}": {weight:.2f},\n' for name, weight in zip(NAMES, weights, strict=True)))
+
+
+def left_out(options: argparse.Namespace) -> None:
+    first, second = groups_of("dev", options), groups_of("test", options)
+    standing = np.array([(TEXT_WEIGHTS if options.text else WEIGHTS)[name] for name in NAMES])
+    print("| left out | questions | standing weights | fitted on the others |\n| --- | --- | --- | --- |", flush=True)
+    for name, group in second.items():
+        others = fitted({other: cases for other, cases in first.items() if other != name})
+        figures = [" / ".join(f"{share:.3f}" for share in shares(group, weights)) for weights in (standing, others)]
+        print(f"| {name} | {len(group)} | " + " | ".join(figures) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("fit", "left-out"))
+    parser.add_argument("--text", action="store_true", help="without vectors")
+    parser.add_argument("--limit", type=int, default=60, help="questions per set")
+    parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
+    parser.add_argument("--manuals", type=Path)
+    options = parser.parse_args()
+    (fit if options.what == "fit" else left_out)(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Question sets by name, with an index of their documents: the benchmark sets, the manuals, and the other languages.
+
+squad, 2wiki, ...       the sets of `data/bench`
+xquad-de, ...           the sets of `data/languages`
+questions, hops         the questions over manuals in `benchmarks/manuals`
+fastapi-de, ...         its questions in other languages, over a folder of the same name in MANUALS
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mergewise
+from benchmarks import manuals
+from benchmarks.corpus import BENCH, bench_folder
+from benchmarks.manuals import FOLDER, Asked
+from mergewise.engine import Index
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.run import Split, chosen_questions
+from mergewise.text.sentences import strip_span
+from mergewise.types import Context, Span
+
+MARKS = " \n\t-*|#>`.,;:"  # characters that may be missing at the ends of a span
+
+
+def opened(name: str, cache: Path, corpora: Path | None = None) -> Index:
+    """Open the index of a question set in `cache`, building it if missing."""
+    if name in ("questions", "hops"):
+        return manuals.opened(cache)
+    if name in manuals.corpora():
+        own = FOLDER.with_name(name) if corpora is None else corpora / name
+        return manuals.opened(cache, folder=own)
+    index = mergewise.open(cache / name)
+    index.add(load_question_set(_folder(name)).documents)
+    return index
+
+
+def asked(name: str, split: Split, limit: int | None = None) -> list[Asked]:
+    """Return the questions of a set with their gold, at most `limit`."""
+    if name in ("questions", "hops") or name in manuals.corpora():
+        return [one for one in manuals.load(name, split) if one.answerable][:limit]
+    questions = chosen_questions(load_question_set(_folder(name)), split, limit)
+    half = "tune" if split == "dev" else "report"
+    return [Asked(one, (tuple(one.evidence),), (), "", half) for one in questions if one.evidence]  # type: ignore[arg-type]
+
+
+def _folder(name: str) -> Path:
+    return (BENCH.with_name("languages") if name.startswith("xquad-") else bench_folder()) / name
+
+
+def holds(one: Asked, spans: list[Span], texts: dict[str, str]) -> bool:
+    """Return true if the spans hold every character of one of the golds, except marks at its ends and white space between spans.
+
+    Words cannot be compared in scripts without spaces, so the places count.
+    """
+    return any(all(_held(gold, spans, texts[gold.doc_id]) for gold, _ in golds) for golds in one.golds)
+
+
+def spans_of(context: Context) -> list[Span]:
+    return [span for passage in context.passages for span in passage.spans]
+
+
+def _held(gold: Span, spans: list[Span], text: str) -> bool:
+    at, end = strip_span(text, gold.start, gold.end)
+    for start, stop in sorted((span.start, span.end) for span in spans if span.doc_id == gold.doc_id):
+        if not text[at:start].strip(MARKS):
+            at = max(at, stop)
+    return not text[at:end].strip(MARKS)
