@@ -41,22 +41,22 @@ from mergewise.text.units import announces
 from mergewise.types import Evidence, LeafSentences
 
 WEIGHTS: Mapping[str, float] = {
-    "bias": -5.60,
-    "cosine": 5.77,  # cosine of the sentence and the question, minus that of the best sentence
-    "leaf": 0.69,  # the leaf's score in the hybrid search
-    "rank": 1.78,  # 1 / the leaf's rank in the search
-    "terms": 1.81,  # weighted share of the question's terms in the sentence, over the best sentence's share
-    "path_terms": 0.94,  # the same share, for sentence, headings, title and the file's place together
-    "document": 0.65,  # sum of the search scores of the document's candidates, over that of the best document
-    "elsewhere": 0.42,  # the same, without the sentence's own section
-    "first": 0.96,  # the sentence opens its section
-    "named": 1.29,  # the best sentence of a section that the question names
-    "length": 0.04,  # tokens / 50, at most 2
-    "offers": 0.55,  # the sentence holds a number, time or place, and the question asks for one
-    "link": 2.00,  # strength of the chain that leads here: of the evidence that names this section
-    "near": 2.00,  # the same, if the name is next to a word of the question
-    "rest": 17.88,  # the same, times the share of the question's terms that the chain lacks and the sentence has
-    "onward": 3.37,  # the leaf's score in the second search, if the first did not find it
+    "bias": -7.02,
+    "cosine": 8.30,  # cosine of the sentence and the question, minus that of the best sentence
+    "leaf": 2.30,  # the leaf's score in the hybrid search
+    "rank": 0.50,  # 1 / the leaf's rank in the search, if the question names no section
+    "terms": 1.03,  # weighted share of the question's terms in the sentence, over the best sentence's share
+    "path_terms": 2.45,  # the same share, for sentence, headings, title and the file's place together
+    "document": 0.64,  # sum of the search scores of the document's candidates, over that of the best document
+    "elsewhere": 1.03,  # the same, without the sentence's own section
+    "first": 1.44,  # the sentence opens its section
+    "named": 2.07,  # the best sentence of a section that the question names
+    "length": 0.38,  # tokens / 50, at most 2
+    "offers": 0.81,  # the sentence holds a number, time or place, and the question asks for one
+    "link": 3.23,  # strength of the chain that leads here: of the evidence that names this section
+    "near": 3.65,  # the same, if the name is next to a word of the question
+    "rest": 21.98,  # the same, times the share of the question's terms that the chain lacks and the sentence has
+    "onward": 4.20,  # the leaf's score in the second search, if the first did not find it
 }
 FEATURES = tuple(WEIGHTS)[1:]
 # Weights without vectors: the index has none, or its embedder does not know the question's language.
@@ -422,7 +422,7 @@ class Candidates:
         columns = {
             "cosine": cosine - cosine.max(),
             "leaf": leaf,
-            "rank": rank,
+            "rank": rank * (not self.named),
             "terms": terms / max(terms.max(), 1e-6),
             "path_terms": path_terms,
             "document": document,
