@@ -228,8 +228,11 @@ def test_replies_of_a_chat_model_object_are_cached(tmp_path: Path) -> None:
 
 def test_budget_auto_stops_early_and_reports_the_rest(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
-    text = "Ada Moor directed Silent Rain. " + "Ships carry rain coats to the silent harbour. Pumps are loud. " * 30
-    index.add(mw.Document(id="d", title="Films", text=text))
+    ships = (
+        "Ships carry rain coats to the silent harbour of town {}. Its pumps are loud, and {} people hear them each day."
+    )
+    others = [mw.Document(id=f"s{n}", title=f"Town {n}", text=ships.format(n, 7 * n)) for n in range(60)]
+    index.add([mw.Document(id="d", title="Films", text="Ada Moor directed Silent Rain."), *others])
     found = index.context("Who directed Silent Rain?", budget="auto")
     full = index.context("Who directed Silent Rain?", budget=found.budget)
     assert "Ada Moor directed" in found.text and found.tokens < full.tokens

@@ -45,7 +45,8 @@ CONTEXT_JSON = (
     '"score": 0.5, "verbatim": true, "spans": [{"doc": "d", "start": 2, "end": 9}]}], "trace": ['
     '{"action": "take", "cause": "take", "reason": "fits", "inputs": [{"doc": "d", "start": 2, "end": 9}], '
     '"output": {"doc": "d", "start": 2, "end": 9}, "score": 0.5}], '
-    '"usage": {"calls": 0, "input_tokens": 0, "output_tokens": 0, "estimated": false, "unread": 0}, "snapshot": ""}'
+    '"usage": {"calls": 0, "input_tokens": 0, "output_tokens": 0, "estimated": false, "unread": 0}, "snapshot": "", '
+    '"complete": null, "may_lack": false}'
 )
 
 
@@ -66,6 +67,9 @@ def test_context_with_places_of_passages() -> None:
     assert answer_json(answer, places=places)["context"] == context_json(context, places)
     assert context_json(context)["passages"][0] == {**first, "page": None, "url": None}
     assert context_json(context)["snapshot"] == "abc"
+    unsure = context_json(replace(context, complete=0.25))
+    assert unsure["complete"] == 0.25 and unsure["may_lack"]
+    assert not replace(context, complete=0.9).may_lack and not replace(context, complete=0.1, passages=()).may_lack
 
 
 def test_an_answer() -> None:

@@ -58,6 +58,7 @@ def test_context_has_the_fields_that_scripts_read(home: Path) -> None:
     context = run_json(home, "context", "What do cats eat?", "--budget", "60")
     assert isinstance(context, dict)
     fields = {"question", "strategy", "budget", "tokens", "text", "passages", "trace", "usage", "snapshot"}
+    fields |= {"complete", "may_lack"}
     assert context.keys() == fields
     passage = context["passages"][0]
     place = {"mark", "doc", "title", "headings", "page", "line", "url"}

@@ -85,9 +85,9 @@ def test_every_parameter_has_a_default() -> None:
 
 
 def test_only_strategies_that_can_stop_take_an_automatic_budget() -> None:
-    assert stopping("weave", 0.2, {"k": 3}) == {"stop": 0.2, "k": 3}
-    assert stopping("weave(stop=0.5)", 0.2, None) == {}
-    assert stopping("weave", 0.2, {"stop": 0.4}) == {"stop": 0.4}
+    assert stopping("weave", 0.2, {"k": 3}) == {"price": 0.2, "k": 3}
+    assert stopping("weave(price=0.5)", 0.2, None) == {}
+    assert stopping("weave", 0.2, {"price": 0.4}) == {"price": 0.4}
     with pytest.raises(UsageError) as error:
         stopping("topk", 0.2, None)
     assert error.value.hint.endswith("use one of: weave")

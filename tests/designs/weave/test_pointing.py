@@ -441,7 +441,9 @@ STORES = {embedded: memory_store(CORPUS, HashEmbedder() if embedded else None) f
     st.integers(1, 150),
     st.booleans(),
     st.booleans(),
-    st.sampled_from(["", "shown=4", "k=1, hops=0", "trust=1", "trust=1000000, stop=0.3", "previous=no, redundancy=no"]),
+    st.sampled_from(
+        ["", "shown=4", "k=1, hops=0", "trust=1", "trust=1000000, price=0.3", "previous=no, redundancy=no"]
+    ),
     st.sampled_from([QUESTION, MAYOR, "alarm 7", "Which came first, Silent Rain or Loud Snow?"]),
 )
 def test_any_answer_keeps_the_budget_and_the_texts(

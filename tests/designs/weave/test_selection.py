@@ -131,13 +131,14 @@ def test_a_sentence_that_needs_the_one_before_comes_with_it_or_not_at_all() -> N
     assert select(candidates, alone, models, Weave(previous=False), [])[0] == [needing]
 
 
-def test_the_trace_gives_reasons_and_lists_left_out_sentences() -> None:
+def test_the_trace_gives_reasons_and_lists_left_out_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.designs.weave.selection.worthwhile", lambda *given: 1)
     candidates = candidates_of("Where was Silent Rain shot?", FILMS, relevance=0.01)
     (shot,) = at(candidates, "It was shot")
     candidates.relevance[shot] = 0.9
     candidates.named = {("films", ("Silent Rain",)): "silent rain"}
     trace: list[Step] = []
-    chosen, _ = select(candidates, 500, Models(count_tokens), Weave(stop=0.9), trace)
+    chosen, _ = select(candidates, 500, Models(count_tokens), Weave(price=1.0), trace)
     assert chosen == [shot]
     taken, stopped, *left = trace
     assert (taken.action, taken.inputs) == ("take", (candidates.sentences[shot].span,))

@@ -65,9 +65,10 @@ def test_every_selected_sentence_has_a_reason() -> None:
     assert any("the question names “silent rain”" in step.reason for step in taken)
 
 
-def test_selection_ends_where_nothing_more_is_gained() -> None:
+def test_selection_ends_where_nothing_more_is_gained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.designs.weave.selection.worthwhile", lambda *given: 3)
     everything = weave("Where was the director of Silent Rain born?", FILMS, budget=400)
-    little = weave("Where was the director of Silent Rain born?", FILMS, budget=400, spec="weave(stop=0.3)")
+    little = weave("Where was the director of Silent Rain born?", FILMS, budget=400, spec="weave(price=1)")
     assert little.tokens < everything.tokens
     assert any(step.action == "stop" for step in little.trace)
     assert "Faro" in little.text

@@ -145,6 +145,12 @@ def test_a_bundle_comes_whole_and_at_its_price() -> None:
     assert maximise(plain([0.1, 5.0]), [(0,), (0, 1)], cost, 7).order == (0,)
 
 
-def test_selection_stops_where_gains_fall() -> None:
-    found = maximise(plain([8.0, 4.0, 1.0]), [(0,), (1,), (2,)], lambda new, _: len(new), 10, stop=0.3)
-    assert found.order == (0, 1) and found.stopped
+def test_each_step_has_its_gain_candidates_and_tokens() -> None:
+    cost = lambda new, taken: 2 * len(new)  # noqa: E731
+    found = maximise(plain([1.0, 8.0, 4.0]), [(0,), (1,), (0, 2)], cost, 10)
+    assert found.order == (1, 0, 2) and found.sizes == (1, 3) and found.costs == (2, 6)
+    assert found.gains == pytest.approx((4.0, 1.25))
+    first = maximise(plain([1.0, 8.0]), [(0,), (1,)], cost, 10, first=[0])
+    assert (first.order, first.sizes, first.costs) == ((0, 1), (1, 2), (2, 4))
+    nothing = maximise(plain([1.0]), [(0,)], cost, 1)
+    assert nothing.order == nothing.gains == nothing.sizes == nothing.costs == ()

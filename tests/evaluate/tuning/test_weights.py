@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from tests.evaluate.tuning.test_tune import index, questions  # noqa: F401
 
+from mergewise.designs.weave.completeness import OWN_BIAS, OWN_SLOPE
 from mergewise.designs.weave.evidence import WEIGHTS
+from mergewise.designs.weave.weights import SHIPPED, weights_of
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Question
@@ -66,3 +68,29 @@ def test_invalid_fits_are_refused(index: Index, tmp_path: Path) -> None:  # noqa
     strange = [Question(q.id, q.text, q.answers, ((Span(f"x{q.id}", 0, 9), "elsewhere"),)) for q in questions()]
     with pytest.raises(UsageError, match="no evidence of these questions among the candidates"):
         fit_weights(index, strange, folder=tmp_path)
+
+
+def test_twenty_questions_recalibrate_completeness(index: Index, tmp_path: Path) -> None:  # noqa: F811
+    """Contexts of these questions hold less than the shipped weights expect."""
+    asked = [
+        replace(q, evidence=(*(q.evidence or ()), (Span("", 0, 9), "elsewhere"))) if number % 3 else q
+        for number, q in enumerate(questions()[:24])
+    ]
+    report = fit_weights(index, asked, budget=40, folder=tmp_path)
+    own = report.completeness
+    assert report.weights is None and not report.tuning.is_better and own is not None
+    assert own.after < own.before and own.verdict().startswith("better: log-loss")
+    text = report.file_text()
+    assert "[complete]" in text and "[weave]" not in text
+    (tmp_path / "own.toml").write_text(text)
+    weights = weights_of(tmp_path / "own.toml")
+    assert weights == pytest.approx({**SHIPPED, OWN_BIAS: own.bias, OWN_SLOPE: own.slope}, abs=1e-3)
+    shifted = replace(index, _models=replace(index.models, weights=weights))
+    before, after = (one.context(asked[0].text, budget=40).complete for one in (index, shifted))
+    assert before is not None and after is not None and after < before
+    # a second fit starts from the first
+    again = fit_weights(shifted, asked, budget=40, folder=tmp_path).completeness
+    assert again is not None and (again.bias, again.slope) == pytest.approx((own.bias, own.slope))
+    assert fit_weights(index, questions()[:20], budget=400, folder=tmp_path).completeness is None
+    with pytest.raises(UsageError, match=r"too few questions to tune on: 19 \(expected 20 or more"):
+        fit_weights(index, questions()[:19], folder=tmp_path)

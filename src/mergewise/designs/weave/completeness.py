@@ -19,25 +19,24 @@ Array = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 
 COMPLETENESS_WEIGHTS: Mapping[str, float] = {
-    "bias": -7.96,
-    "tokens": 0.25,  # logarithm of the selected sentences' tokens
-    "length": 0.57,  # logarithm of their tokens per sentence
-    "sections": -0.15,  # logarithm of the relevance left out in sections with a selected sentence
-    "documents": -0.25,  # the same in other sections of documents with a selected sentence
-    "best": -0.29,  # log-odds of the most relevant sentence left out
-    "lacking": -1.98,  # weighted share of the question's terms that only sentences left out have
-    "terms": 0.58,  # logarithm of the number of the question's terms
-    "search": 2.48,  # score of the first leaf of the search: 1 if the words and the vector agree on it
-    "named": -1.1,  # 1 minus the best selected relevance in a section that the question names, of the worst such section
-    "linked": 0.86,  # strength of the strongest link into a section with a selected sentence
-    "comparison": 1.0,  # the question compares things
+    "bias": -8.34,
+    "tokens": 0.20,  # logarithm of the selected sentences' tokens
+    "length": 0.67,  # logarithm of their tokens per sentence
+    "sections": -0.19,  # logarithm of the relevance left out in sections with a selected sentence
+    "documents": -0.40,  # the same in other sections of documents with a selected sentence
+    "best": -0.35,  # log-odds of the most relevant sentence left out
+    "lacking": -2.14,  # weighted share of the question's terms that only sentences left out have
+    "terms": 0.52,  # logarithm of the number of the question's terms
+    "search": 2.55,  # score of the first leaf of the search: 1 if the words and the vector agree on it
+    "named": -1.14,  # 1 minus the best selected relevance in a section that the question names, of the worst such section
+    "linked": 0.92,  # strength of the strongest link into a section with a selected sentence
+    "comparison": 1.07,  # the question compares things
 }
 COMPLETENESS_FEATURES = tuple(COMPLETENESS_WEIGHTS)[1:]
 OWN_BIAS, OWN_SLOPE = "complete_bias", "complete_slope"
 """Names of the user's recalibration among the weights of weave: log-odds become slope * log-odds + bias."""
 
-LEAST = 1e-4  # relevance is clamped to [LEAST, 1 - LEAST]
-FAINT = 1e-3  # relevance added to sums before their logarithm
+FAINT = 0.01  # the best relevance is clamped to [FAINT, 1 - FAINT], and sums get it before their logarithm
 
 
 def probabilities(candidates: Candidates, order: Sequence[int], sizes: Sequence[int]) -> Array:
@@ -65,7 +64,7 @@ def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int])
     left = np.where(taken > step, relevance, 0)
     in_section, in_document = (_first(taken, groups, count) <= step for groups in candidates.groups)
     tokens = np.cumsum([candidates.sentences[i].tokens for i in order])[np.array(sizes) - 1]
-    best = np.clip(left.max(axis=1), LEAST, 1 - LEAST)
+    best = np.clip(left.max(axis=1), FAINT, 1 - FAINT)
     columns = {
         "tokens": np.log(tokens),
         "length": np.log(tokens / np.array(sizes)),

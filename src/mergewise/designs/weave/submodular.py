@@ -115,6 +115,7 @@ def maximise(
     ratios = [value / price for value, price in zip(values, costs, strict=True)]
     affordable = [i for i in range(len(bundles)) if costs[i] <= budget]
     best_single = max(affordable, key=values.__getitem__, default=None)
+    lowest = list(costs)  # the last known cost of each bundle
     for bundle in first:
         new = tuple(j for j in bundles[bundle] if j not in taken)
         if new and cost(new, taken) <= left:
@@ -152,7 +153,11 @@ def maximise(
         taken |= set(new)
         rounds += 1
         for i in {j for candidate in new for j in cheaper(candidate)} - taken:
-            heapq.heappush(heap, _Entry(-_ratio(state, bundles[i], cost, taken), i, rounds))
+            rest = [j for j in bundles[i] if j not in taken]
+            price = cost(rest, taken)
+            if price < lowest[i]:  # otherwise its entry is still an upper bound
+                lowest[i] = price
+                heapq.heappush(heap, _Entry(-state.gain(rest) / max(1, price), i, rounds))
     if best_single is not None and state.value < values[best_single]:
         chosen, price = list(bundles[best_single]), costs[best_single]
         steps, state.value = [(values[best_single] / price, len(chosen), price)], values[best_single]

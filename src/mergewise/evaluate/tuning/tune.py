@@ -293,11 +293,11 @@ def _held_out(rows: Sequence[Sequence[PointScore]], split: HeldOutSplit, opening
 
 
 def usable_questions(
-    questions: Sequence[Question], metric: Metric, trust_made: bool, fewest: int = FEWEST
+    questions: Sequence[Question], metric: Metric, trust_made: bool, fewest: int | None = None
 ) -> list[Question]:
     """Return the questions that the metric can judge. Raises UsageError if they are too few, or made without `trust_made`."""
     judged = judged_questions(questions, metric)
-    if len(judged) < fewest:
+    if len(judged) < (fewest := fewest or FEWEST):
         others = len(questions) - len(judged)
         left_out = f"; {others} others have no gold for {metric}" if others else ""
         raise UsageError(
