@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -17,15 +17,15 @@ from mergewise.text.languages.analysis import WORD, grams, lower_case, pieces, s
 from mergewise.text.languages.detection import ENGLISH
 from mergewise.text.languages.table import language_of
 from mergewise.text.terms import STOP_WORDS, TermFinder, english_terms
-from mergewise.types import Leaf
 
 COMMON = 1 / 3  # share of leaves from which a term says nothing
 BEGINNING = 4  # letters of a word that may begin another one
+AFFIX = 2  # letters of a part before or after an apostrophe that says nothing
 
 _HAN = r"㐀-䶿一-鿿\uf900-\ufaff"
 _KATA, _HIRA, _HANGUL = "゠-ヿㇰ-ㇿ", "ぁ-ゟ", "가-힣"
-# A part of a word. A pair that spans two scripts is none, and hiragana is a particle unless it ends a verb or an adjective.
-_PART = re.compile(rf"[{_HAN}][{_HAN}{_HIRA}]?|[{_KATA}]+|[{_HANGUL}]+|[^{_HAN}{_KATA}{_HIRA}{_HANGUL}]+")
+# A part of a word. A pair that spans two scripts is none, and hiragana is a particle unless it may end a verb or an adjective.
+_PART = re.compile(rf"[{_HAN}](?![をはがのにへとでも])[{_HAN}{_HIRA}]?|[{_KATA}]+|[{_HANGUL}]+|[^{_HAN}{_KATA}{_HIRA}{_HANGUL}]+")
 
 
 class TermPlace(NamedTuple):
@@ -121,7 +121,7 @@ class FormFinder:
     def _words_in(self, text: str, matches: Sequence[re.Match[str]]) -> Iterator[tuple[int, str]]:
         for match in matches:
             for term in self._met[match[0]]:
-                if not _is_ending(text, match.start(), self._languages):
+                if not _is_affix(text, match.start(), match[0], self._languages):
                     yield match.start(), term
 
     def _parts_in(self, text: str) -> Iterator[tuple[int, str]]:
@@ -141,13 +141,13 @@ def term_places(text: str, languages: tuple[str, ...]) -> Iterator[TermPlace]:
             for at, gram in enumerate(grams(piece, size) or [piece], start):
                 if _PART.fullmatch(gram):
                     yield TermPlace(at, at + len(gram), (gram,))
-        elif (forms := term_forms(piece, languages)) and not _is_ending(text, start, languages):
+        elif (forms := term_forms(piece, languages)) and not _is_affix(text, start, piece, languages):
             yield TermPlace(start, start + len(piece), forms)
 
 
-def leaf_shares(leaves: Collection[Leaf], language: str) -> dict[str, float]:
-    """Return the share of the leaves that hold each form of a word."""
-    held = [{place.forms[0] for place in term_places(leaf.text, (language,))} for leaf in leaves]
+def shares_of_forms(texts: Iterable[str], language: str) -> dict[str, float]:
+    """Return the share of the texts that hold each form of a word."""
+    held = [{place.forms[0] for place in term_places(text, (language,))} for text in texts]
     counts = Counter(form for forms in held for form in forms)
     return {form: count / len(held) for form, count in counts.items()}
 
@@ -161,7 +161,7 @@ def term_forms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
         if lowered in _typical_words(language):
             return ()
         forms[stem(lowered, language)] = None
-    return tuple(forms)
+    return tuple(form for form in forms if len(form) > 1 or len(word) == 1)
 
 
 def _begins(one: str, other: str) -> bool:
@@ -180,6 +180,8 @@ def _word() -> re.Pattern[str]:
     return re.compile(WORD)
 
 
-def _is_ending(text: str, start: int, languages: tuple[str, ...]) -> bool:
-    """Return true for the ending of a Turkish name, which an apostrophe separates."""
-    return "tr" in languages and start > 1 and text[start - 1] in "'’" and text[start - 2].isalnum()
+def _is_affix(text: str, start: int, word: str, languages: tuple[str, ...]) -> bool:
+    """Return true for the ending of a Turkish name, which an apostrophe separates, and for an article as in "l'index"."""
+    after = start > 1 and text[start - 1] in "'’" and text[start - 2].isalnum()
+    before = text[start + len(word) : start + len(word) + 1] in ("'", "’")
+    return (after and "tr" in languages) or ((after or before) and len(word) <= AFFIX)
