@@ -33,7 +33,7 @@ from mergewise.protocols import (
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
-from mergewise.text.languages import ENGLISH, leaf_shares, question_languages, question_words, script_of
+from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of, shares_of_forms
 from mergewise.types import Hit
 
 log = logging.getLogger("mergewise")
@@ -146,7 +146,8 @@ class HybridReader(TreeReader):
     def word_shares(self, question: str) -> dict[str, Mapping[str, float]]:
         def shares(language: str) -> Mapping[str, float]:
             sample = self._store.sample(language, SAMPLE).tolist()
-            return leaf_shares(self.leaves(sample).values(), language) if len(sample) >= FEWEST else {}
+            texts = (leaf.text for leaf in self.leaves(sample).values())
+            return shares_of_forms(texts, language) if len(sample) >= FEWEST else {}
 
         return {
             language: {} if language == ENGLISH else self._store.once(f"words of {language}", partial(shares, language))

@@ -13,7 +13,7 @@ from mergewise.text.languages.detection import (
     script_of,
 )
 from mergewise.text.languages.sizes import neutral_lengths
-from mergewise.text.languages.terms import Terms, leaf_shares
+from mergewise.text.languages.terms import Terms, shares_of_forms
 
 __all__ = [
     "ENGLISH",
@@ -23,10 +23,10 @@ __all__ = [
     "detect",
     "document_language",
     "language_code",
-    "leaf_shares",
     "neutral_lengths",
     "question_languages",
     "question_words",
     "script_of",
     "search_words",
+    "shares_of_forms",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -17,14 +17,15 @@ from mergewise.text.languages.analysis import WORD, grams, lower_case, pieces, s
 from mergewise.text.languages.detection import ENGLISH
 from mergewise.text.languages.table import language_of
 from mergewise.text.terms import STOP_WORDS, TermFinder, english_terms
-from mergewise.types import Leaf
 
 COMMON = 1 / 3  # share of leaves from which a term says nothing
+BEGINNING = 4  # letters of a word that may begin another one
+AFFIX = 2  # letters of a part before or after an apostrophe that says nothing
 
 _HAN = r"㐀-䶿一-鿿\uf900-\ufaff"
 _KATA, _HIRA, _HANGUL = "゠-ヿㇰ-ㇿ", "ぁ-ゟ", "가-힣"
-# A part of a word. A pair that spans two scripts is none, and hiragana is a particle unless it ends a verb or an adjective.
-_PART = re.compile(rf"[{_HAN}][{_HAN}{_HIRA}]?|[{_KATA}]+|[{_HANGUL}]+|[^{_HAN}{_KATA}{_HIRA}{_HANGUL}]+")
+# A part of a word. A pair that spans two scripts is none, and hiragana is a particle unless it may end a verb or an adjective.
+_PART = re.compile(rf"[{_HAN}](?![をはがのにへとでも])[{_HAN}{_HIRA}]?|[{_KATA}]+|[{_HANGUL}]+|[^{_HAN}{_KATA}{_HIRA}{_HANGUL}]+")
 
 
 class TermPlace(NamedTuple):
@@ -80,13 +81,18 @@ class Terms:
 
 
 class FormFinder:
-    """A search for terms in texts by the forms of their words, as `TermFinder` is for English."""
+    """A search for terms in texts by the forms of their words, as `TermFinder` is for English.
+
+    A term that none of the first texts holds is found where its word begins a longer one, or the other way round: a part of a
+    compound, or another inflection.
+    """
 
     def __init__(self, terms: Mapping[str, str], languages: tuple[str, ...]) -> None:
         self._terms = terms
         self._languages = languages
         self._parts = [form for form in terms if not _word().match(form)]
         self._met: dict[str, tuple[str, ...]] = {}  # the terms of each word seen so far
+        self._unmet: Collection[str] | None = None  # the forms that none of the first texts holds
 
     def find(self, texts: Sequence[str]) -> list[frozenset[str]]:
         """Return the terms in each of the texts."""
@@ -94,19 +100,29 @@ class FormFinder:
 
     def places(self, texts: Sequence[str]) -> list[list[tuple[int, str]]]:
         """Return, for each text, the offsets of the terms, with the term, in order."""
-        return [sorted([*self._words_in(text), *self._parts_in(text)]) for text in texts]
-
-    def _words_in(self, text: str) -> list[tuple[int, str]]:
-        matches = list(_word().finditer(text))
-        for word in {match[0] for match in matches} - self._met.keys():
-            forms = term_forms(word, self._languages)
-            self._met[word] = tuple(dict.fromkeys(self._terms[form] for form in forms if form in self._terms))
+        matches = [list(_word().finditer(text)) for text in texts]
+        words = {match[0] for of_text in matches for match in of_text} - self._met.keys()
+        if self._unmet is None:
+            met = {self._terms.get(form) for word in words for form in term_forms(word, self._languages)}
+            self._unmet = [form for form in self._terms.keys() - self._parts if self._terms[form] not in met]
+        for word in words:
+            self._met[word] = self._terms_of(word)
         return [
-            (match.start(), term)
-            for match in matches
-            for term in self._met[match[0]]
-            if not _is_ending(text, match.start(), self._languages)
+            sorted([*self._words_in(text, of_text), *self._parts_in(text)])
+            for text, of_text in zip(texts, matches, strict=True)
         ]
+
+    def _terms_of(self, word: str) -> tuple[str, ...]:
+        forms = term_forms(word, self._languages)
+        same = [form for form in forms if form in self._terms]
+        same = same or [unmet for unmet in self._unmet or () for form in forms if _begins(unmet, form)]
+        return tuple(dict.fromkeys(self._terms[form] for form in same))
+
+    def _words_in(self, text: str, matches: Sequence[re.Match[str]]) -> Iterator[tuple[int, str]]:
+        for match in matches:
+            for term in self._met[match[0]]:
+                if not _is_affix(text, match.start(), match[0], self._languages):
+                    yield match.start(), term
 
     def _parts_in(self, text: str) -> Iterator[tuple[int, str]]:
         if text.isascii():
@@ -125,13 +141,13 @@ def term_places(text: str, languages: tuple[str, ...]) -> Iterator[TermPlace]:
             for at, gram in enumerate(grams(piece, size) or [piece], start):
                 if _PART.fullmatch(gram):
                     yield TermPlace(at, at + len(gram), (gram,))
-        elif (forms := term_forms(piece, languages)) and not _is_ending(text, start, languages):
+        elif (forms := term_forms(piece, languages)) and not _is_affix(text, start, piece, languages):
             yield TermPlace(start, start + len(piece), forms)
 
 
-def leaf_shares(leaves: Collection[Leaf], language: str) -> dict[str, float]:
-    """Return the share of the leaves that hold each form of a word."""
-    held = [{place.forms[0] for place in term_places(leaf.text, (language,))} for leaf in leaves]
+def shares_of_forms(texts: Iterable[str], language: str) -> dict[str, float]:
+    """Return the share of the texts that hold each form of a word."""
+    held = [{place.forms[0] for place in term_places(text, (language,))} for text in texts]
     counts = Counter(form for forms in held for form in forms)
     return {form: count / len(held) for form, count in counts.items()}
 
@@ -145,7 +161,12 @@ def term_forms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
         if lowered in _typical_words(language):
             return ()
         forms[stem(lowered, language)] = None
-    return tuple(forms)
+    return tuple(form for form in forms if len(form) > 1 or len(word) == 1)
+
+
+def _begins(one: str, other: str) -> bool:
+    """Return true if one of the words begins the other, which both are long enough for."""
+    return min(len(one), len(other)) >= BEGINNING and (one.startswith(other) or other.startswith(one))
 
 
 @cache
@@ -159,6 +180,8 @@ def _word() -> re.Pattern[str]:
     return re.compile(WORD)
 
 
-def _is_ending(text: str, start: int, languages: tuple[str, ...]) -> bool:
-    """Return true for the ending of a Turkish name, which an apostrophe separates."""
-    return "tr" in languages and start > 1 and text[start - 1] in "'’" and text[start - 2].isalnum()
+def _is_affix(text: str, start: int, word: str, languages: tuple[str, ...]) -> bool:
+    """Return true for the ending of a Turkish name, which an apostrophe separates, and for an article as in "l'index"."""
+    after = start > 1 and text[start - 1] in "'’" and text[start - 2].isalnum()
+    before = text[start + len(word) : start + len(word) + 1] in ("'", "’")
+    return (after and "tr" in languages) or ((after or before) and len(word) <= AFFIX)
