@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mergewise.assemble.budget import Last, Packer, Repeats, pack
 from mergewise.assemble.fragments import Candidate, Fragment, fragment_of, uncovered_parts
 from mergewise.models.record import Models
+from mergewise.text.blocks import SEPARATOR
 from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Cause, Leaf, Passage
 
@@ -63,6 +64,7 @@ class LiteralPacker:
     taken: list[list[Run]] = field(default_factory=list)
     causes: list[str] = field(default_factory=list)
     headed: set[str] = field(default_factory=set)
+    edges: list[tuple[str, Run]] = field(default_factory=list)
     skipped: list[Candidate] = field(default_factory=list)
     misses: int = 0
 
@@ -86,14 +88,22 @@ class LiteralPacker:
             # White space alone is not a portion. It may be selected later, with the text next to it.
             runs = [(first, end) for first, end in runs_of(fresh) if TEXT[first:end].strip()]
             held |= {(one.doc_id, i) for first, end in runs for i in range(first, end)}
-            new += [((one.doc_id, *run), f"[9] Title {one.doc_id} › {one.headings[0]}") for run in runs]
+            new += [((one.doc_id, *run), f" Title {one.doc_id}› {one.headings[0]}") for run in runs]
         return new
 
     def cost(self, new: Sequence[tuple[Run, str]]) -> int:
         headings = {heading for _, heading in new} - self.headed
+        titles = {heading.split("›")[0] for heading in headings} - {heading.split("›")[0] for heading in self.headed}
+        levels = [*titles, *(heading.split("›")[1] for heading in headings)]
         texts = [TEXT[start:end].strip() for (_, start, end), _ in new]
-        gaps = words_and_letters([GAP])[0] * (len(texts) - len(headings))
-        return sum(words_and_letters([*headings, *texts])) + gaps
+        fresh = [(heading, run) for run, heading in new]
+        pairs = [(one, other) for one in fresh for other in fresh]
+        pairs += [pair for one in fresh for other in self.edges for pair in ((one, other), (other, one))]
+        joints = len({(one, two[1]) for (one, run), two in pairs if one == two[0] and run[2] == two[1][1]})
+        gap, separator = words_and_letters([GAP, SEPARATOR])
+        gaps = gap * (len(texts) - len(headings) - joints)
+        breaks = separator * (len(headings) + joints - (not self.taken))
+        return sum(words_and_letters([*["[9] ›\n"] * len(headings), *levels, *texts])) + gaps + breaks
 
     def take(self, new: Sequence[tuple[Run, str]]) -> bool:
         if self.cost(new) > self.left:
@@ -102,6 +112,7 @@ class LiteralPacker:
         self.taken.append([run for run, _ in new])
         if self.shares_headings:
             self.headed |= {heading for _, heading in new}
+            self.edges += [(heading, run) for run, heading in new]
         return True
 
     def consider(self, candidate: Candidate) -> None:
@@ -167,10 +178,10 @@ def test_known_counts_change_nothing_and_are_not_repeated(ranked: list[Candidate
 
 
 def test_a_whole_that_costs_more_than_its_parts_loses_the_last_portion() -> None:
-    """The counter charges for the two line breaks between passages, which no part has."""
+    """The counter charges for the line that ends a heading and begins a text, which no part has."""
 
     def dear_breaks(texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) + 50 * text.count("\n\n") for text in texts]
+        return [len(text.split()) + 25 * text.count("0\nItem") for text in texts]
 
     one, other = (Candidate((fragment(doc, 0, 16),), score) for doc, score in (("a", 0.9), ("b", 0.4)))
     context = pack("q", [one, other], 40, Models(dear_breaks))
@@ -282,7 +293,10 @@ def test_a_candidate_of_overlapping_fragments_shows_each_character_once() -> Non
     assert [(s.doc_id, s.start, s.end) for s in new.spans] == [("a", 0, 40), ("a", 40, 60), ("b", 20, 60)]
     assert candidate.beyond([new]) is None
     assert candidate.documents == {"a", "b"}
-    assert set(candidate.headings.values()) == {("Title a", ("Part 0",), False), ("Title b", ("Part 0",), False)}
+    assert set(candidate.headings.values()) == {
+        ("a", ("Title a", "Part 0"), False),
+        ("b", ("Title b", "Part 0"), False),
+    }
 
 
 @pytest.mark.parametrize("budget", [0, 1])

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.assemble.render import heading_cost_line, heading_line, passages_of, render
+from mergewise.assemble.render import passages_of
+from mergewise.text.blocks import render
 from mergewise.types import GAP, Span
 
 TEXT = "Aa bb. Cc dd. Ee ff. Gg hh. Ii jj. Kk ll. Mm nn. Oo pp. "
@@ -28,7 +29,7 @@ def one(doc: str, first: int, score: float, count: int = 1) -> Candidate:
 
 def test_in_order_of_score_each_candidate_is_a_passage() -> None:
     chosen = [one("a", 0, 0.2), one("a", 1, 0.9)]
-    assert render(passages_of(chosen, "score")) == "[1] Title a › Part 0\nCc dd.\n\n[2] Title a › Part 0\nAa bb."
+    assert render(passages_of(chosen, "score")) == "[1] Title a › Part 0\nCc dd.\n\n[2] › Part 0\nAa bb."
 
 
 def test_touching_fragments_run_on_and_gaps_are_marked() -> None:
@@ -45,12 +46,6 @@ def test_a_section_that_another_one_interrupts_has_its_heading_again() -> None:
     assert [p.headings for p in passages] == [(), ("Part 0",), ()]
 
 
-def test_empty_titles_leave_no_mark() -> None:
-    assert heading_line(3, "", ()) == "[3]"
-    assert heading_line(3, "", ("", "Food")) == "[3] Food"
-    assert heading_cost_line("Cats", ("Food",)) == "[9] Cats › Food"
-
-
 chosen_sentences = st.dictionaries(
     st.tuples(st.sampled_from("abc"), st.integers(0, 7)), st.sampled_from([0.1, 0.2, 0.5, 0.9]), min_size=1, max_size=12
 )
@@ -62,13 +57,15 @@ def test_document_order_matches_a_literal_transcription(chosen: dict[tuple[str, 
     random.shuffle(candidates)  # type: ignore[attr-defined]
     best = {doc: max(score for (other, _), score in chosen.items() if other == doc) for doc, _ in chosen}
     ordered = sorted(chosen, key=lambda pair: (-best[pair[0]], pair[0], pair[1]))
-    blocks = []
+    blocks: list[str] = []
+    above = ""
     for number, ((doc, part), group) in enumerate(groupby(ordered, key=lambda pair: (pair[0], pair[1] // 4)), 1):
         text, previous = "", None
         for _, sentence in group:
             text += ("" if previous is None else " " if sentence == previous + 1 else GAP) + TEXT[SIZE * sentence :][:6]
             previous = sentence
-        blocks.append(f"[{number}] Title {doc} › Part {part}\n{text}")
+        blocks.append(f"[{number}] {'' if doc == above else f'Title {doc} '}› Part {part}\n{text}")
+        above = doc
     passages = passages_of(candidates, "document")
     assert render(passages) == "\n\n".join(blocks)
     assert all(TEXT[span.start : span.end] == text for p in passages for span, text in p.parts())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
 from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.render import Order, heading_cost_line, passages_of, render
+from mergewise.assemble.render import Order, passages_of
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
+from mergewise.text.blocks import SEPARATOR, heading_parts, render
 from mergewise.types import GAP, Cause, Context, Passage, Step
 
 # Candidates whose tokens are counted in one call. Many small calls would cost several milliseconds a question.
@@ -80,8 +81,9 @@ class Packer(Generic[P]):
     """A growing selection: the candidates taken, the tokens left, and the reasons for skipping others.
 
     Candidates are tried in the order given. If one is too large, its `instead` candidates are tried before the next. Costs are
-    the sum over the pieces. With `shares_headings`, a heading line counts once. At the end the rendered text is counted as a
-    whole, and the candidate taken last is dropped until the text fits the budget. `counts` are known token counts, by text.
+    the sum over the pieces. With `shares_headings`, a heading line counts once, and so does each level of the lines of one place.
+    At the end the rendered text is counted as a whole, and the candidate taken last is dropped until the text fits the budget.
+    `counts` are known token counts, by text.
     """
 
     def __init__(
@@ -103,14 +105,19 @@ class Packer(Generic[P]):
         self._by_document: dict[str, list[P]] = {}
         self._headed: set[Hashable] = set()
         self._counts = dict(counts or {})
-        self._gap = self._tokens([GAP])
+        self._gap, self._separator = (self._tokens([text]) for text in (GAP, SEPARATOR))
+        # The first and the last offsets of the fragments taken, with their sections.
+        self._starts: set[Hashable] = set()
+        self._stops: set[Hashable] = set()
 
     def fill(self, ranked: Sequence[P]) -> None:
         patience = 1 if self._last in ("stop", "end") else _PATIENCE
         for number, candidate in enumerate(ranked):
             if number % _AT_ONCE == 0:
                 ahead = ranked[number : number + _AT_ONCE]
-                self._tokens([text for one in ahead for text in (*one.texts, *self._heading_lines(one).values())])
+                self._tokens(
+                    [text for one in ahead for text in (*one.texts, *self._heading_parts(one, set()).values())]
+                )
             self._consider(candidate)
             if self._misses >= patience:
                 break
@@ -177,11 +184,19 @@ class Packer(Generic[P]):
         for doc_id in candidate.documents:
             self._by_document.setdefault(doc_id, []).append(candidate)
         if self._shares_headings:
-            self._headed |= candidate.headings.keys()
+            self._headed |= self._heading_parts(candidate, self._headed).keys()
+            starts, stops = _edges(candidate)
+            self._starts |= starts
+            self._stops |= stops
 
     def _cost(self, candidate: P) -> int:
-        lines = [line for key, line in self._heading_lines(candidate).items() if key not in self._headed]
-        return self._tokens([*lines, *candidate.texts]) + self._gap * (len(candidate.texts) - len(lines))
+        lines = candidate.headings.keys() - self._headed
+        starts, stops = _edges(candidate)
+        joints = len(starts & stops) + len(starts & self._stops) + len(stops & self._starts)
+        gaps = len(candidate.texts) - len(lines) - joints
+        breaks = len(lines) + joints - (not self.taken)
+        parts = self._heading_parts(candidate, self._headed).values()
+        return self._tokens([*parts, *candidate.texts]) + self._separator * breaks + self._gap * gaps
 
     def _tokens(self, texts: Sequence[str]) -> int:
         """Return the tokens of all texts together. Each text is counted once a question."""
@@ -190,5 +205,17 @@ class Packer(Generic[P]):
             self._counts.update(zip(new, self._count(new), strict=True))
         return sum(self._counts[text] for text in texts)
 
-    def _heading_lines(self, candidate: P) -> dict[Hashable, str]:
-        return {key: heading_cost_line(*heading) for key, heading in candidate.headings.items()}
+    def _heading_parts(self, candidate: P, held: Collection[Hashable]) -> dict[Hashable, str]:
+        """Return the parts of its heading lines beyond the `held` ones: each line with blank levels, and each level once."""
+        parts: dict[Hashable, str] = {}
+        for section, (place, levels, written) in candidate.headings.items():
+            if section not in held:
+                keys = (section, *((place, i, levels[: i + 1]) for i in range(len(levels))))
+                parts |= zip(keys, heading_parts(levels, written), strict=True)
+        return {key: text for key, text in parts.items() if key not in held}
+
+
+def _edges(candidate: Candidate) -> tuple[set[Hashable], set[Hashable]]:
+    """Return the first and the last offsets of its fragments, with their sections. Text that touches has no gap."""
+    starts: set[Hashable] = {(fragment.section, fragment.start) for fragment in candidate.fragments}
+    return starts, {(fragment.section, fragment.end) for fragment in candidate.fragments}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias, TypeVar
 
+from mergewise.text.blocks import shown_levels
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_sentences
@@ -15,8 +16,11 @@ T = TypeVar("T")
 
 SectionKey: TypeAlias = tuple[str, tuple[str, ...]]
 """A document id and the headings in force. Fragments with the same key share a heading line in the context."""
-HeadingParts: TypeAlias = tuple[str, tuple[str, ...], bool]
-"""The parts of a heading line: the title, the headings, and whether a model wrote the text below."""
+HeadingParts: TypeAlias = tuple[Hashable, tuple[str, ...], bool]
+"""The parts of a heading line: the place, the levels, and whether a model wrote the text below.
+
+Passages of one place, such as a document, follow each other in the context. So each level is shown once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,11 @@ class Candidate:
     @property
     def headings(self) -> dict[Hashable, HeadingParts]:
         """The heading lines, by section. Fragments of one section share a line."""
-        return {fragment.section: (fragment.title, fragment.headings, False) for fragment in self.fragments}
+        firsts = {fragment.section: fragment for fragment in reversed(self.fragments)}
+        return {
+            section: (first.doc_id, shown_levels(first.title, first.headings, first.visible[2]), False)
+            for section, first in firsts.items()
+        }
 
     def without_headings(self) -> Self:
         bare = (replace(fragment, title="", headings=()) for fragment in self.fragments)

@@ -1,30 +1,20 @@
-"""Rendering of fragments as passages with spans, and of passages as the text that a model reads.
+"""Fragments of documents as passages with spans, in reading order.
 
-A passage is the text below one heading line. Fragments of one section that touch are joined. A gap between them is marked.
-
-    [1] Title › Heading › Subheading
-    First fragment, the next one that touches it …
-    a later one.
-
-Text by a model has `WRITTEN` after its headings.
+Fragments of one section that touch are joined. A gap between them is marked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import groupby
 from typing import Annotated, Literal, TypeAlias
 
 from mergewise.assemble.fragments import Candidate, Fragment, join_touching
-from mergewise.text.keys import heading_path
 from mergewise.types import GAP, Passage, Span
 
 Order: TypeAlias = Annotated[
     Literal["document", "score"], "`document` keeps the order of the documents, `score` shows the best first"
 ]
-
-SEPARATOR = "\n\n"
 
 
 def passages_of(selected: Sequence[Candidate], order: Order) -> list[Passage]:
@@ -56,24 +46,3 @@ def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
         spans = tuple(Span(doc_id, start, end) for start, end, _ in runs)
         passages.append(Passage(text, score, spans, title=members[0][1].title, headings=headings))
     return passages
-
-
-WRITTEN = "(written, not quoted)"
-
-
-def heading_line(number: int, title: str, headings: Sequence[str], written: bool = False) -> str:
-    """Return the heading line: the number for citations, the title and headings, and a mark for text by a model."""
-    return " ".join(filter(None, (f"[{number}]", heading_path(title, headings), WRITTEN if written else "")))
-
-
-@lru_cache(4096)
-def heading_cost_line(title: str, headings: tuple[str, ...], written: bool = False) -> str:
-    """Return a heading line for counting tokens before its number is known. 9 represents any number."""
-    return heading_line(9, title, headings, written)
-
-
-def render(passages: Sequence[Passage]) -> str:
-    return SEPARATOR.join(
-        f"{heading_line(number, passage.title, passage.headings, not passage.verbatim)}\n{passage.text}"
-        for number, passage in enumerate(passages, 1)
-    )

@@ -10,7 +10,7 @@ from mergewise.page.passages import stretches_of
 from mergewise.page.reasons import KINDS, Marks, kinds_in
 from mergewise.page.tree import first_steps
 from mergewise.protocols import TokenCounter
-from mergewise.text.keys import heading_path
+from mergewise.text.blocks import blocks
 from mergewise.types import Context, Passage
 
 MOST = 60  # number of segments; all further passages share one
@@ -18,16 +18,11 @@ MOST = 60  # number of segments; all further passages share one
 
 def shares(context: Context, count_tokens: TokenCounter | None) -> list[int]:
     """Return the tokens of each passage with its heading line. Without a counter, estimate them from the lengths."""
-    passages = context.passages
+    rendered = list(blocks(context.passages))
     if count_tokens is not None:
-        return count_tokens([_rendered(number, passage) for number, passage in enumerate(passages, 1)])
-    lengths = [len(_rendered(number, passage)) for number, passage in enumerate(passages, 1)]
+        return count_tokens(rendered)
+    lengths = [len(block) for block in rendered]
     return [round(context.tokens * length / max(1, sum(lengths))) for length in lengths]
-
-
-def _rendered(number: int, passage: Passage) -> str:
-    """Return the passage as a model reads it."""
-    return f"[{number}] {heading_path(passage.title, passage.headings)}\n{passage.text}"
 
 
 def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], linked: int, prefix: str = "p") -> Markup:

@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.assemble.render import SEPARATOR, render
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
+from mergewise.text.blocks import SEPARATOR, render
 from mergewise.types import Context, Passage, Step
 
 Piece = TypeVar("Piece")

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mergewise.assemble.render import WRITTEN
 from mergewise.designs import strategies
 from mergewise.designs.mrag.markers import Marker, MarkerSettings, ValueSentence
 from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
@@ -26,6 +25,7 @@ from mergewise.jsonable import context_json
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Store
+from mergewise.text.blocks import WRITTEN
 from mergewise.types import GAP, Context, Document, DocumentRows, Rows
 from tests.designs.mrag.marking import ground
 from tests.designs.towns import document

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from mergewise.assemble.budget import Packer
+from mergewise.assemble.fragments import Candidate
+from mergewise.assemble.render import passages_of
 from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.prices import Prices
@@ -14,7 +19,8 @@ from mergewise.designs.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
-from mergewise.types import GAP, Document, Step
+from mergewise.text.blocks import SEPARATOR, render
+from mergewise.types import Document, Step
 from tests.designs.weave.support import FILMS, reader_of
 from tests.support import HashEmbedder
 
@@ -38,18 +44,40 @@ def at(candidates: Candidates, *starts: str) -> list[int]:
     return [next(i for i, text in enumerate(texts) if text.startswith(start)) for start in starts]
 
 
-def test_a_heading_is_paid_once_a_section() -> None:
+def test_a_heading_is_paid_once_a_section_and_a_title_once_a_document() -> None:
     candidates = candidates_of("q", FILMS)
     chosen = at(candidates, "Silent Rain is", "It was shot", "Loud Snow is")
     prices = Prices([candidates.sentences[i] for i in chosen], Models(characters))
-    first, second, third = (len(candidates.sentences[i].text) + len(GAP) for i in chosen)
-    rain, snow = len("[9] Films › Silent Rain"), len("[9] Films › Loud Snow")
-    assert prices.cost([0], frozenset()) == first + rain
-    assert prices.cost([0, 1], frozenset()) == first + second + rain
-    assert prices.cost([1], frozenset([0])) == second
-    assert prices.cost([1, 2], frozenset([0])) == second + third + snow
-    assert (list(prices.same_section(0)), list(prices.same_section(2))) == ([0, 1], [2])
+    first, second, third = (len(candidates.sentences[i].text) for i in chosen)
+    line, title, rain = len("[9] ›\n"), len(" Films"), len(" Silent Rain")
+    # Texts that begin with the name of their section show it.
+    assert prices.cost([0], frozenset()) == line + title + first
+    assert prices.cost([1], frozenset()) == line + title + rain + second
+    assert prices.cost([0, 1], frozenset()) == line + title + first + second + len(SEPARATOR)
+    assert prices.cost([1], frozenset([0])) == second + len(SEPARATOR)
+    assert prices.cost([2], frozenset([1])) == line + third + len(SEPARATOR)
+    assert prices.cost([1, 2], frozenset([0])) == prices.cost([1], frozenset([0])) + prices.cost([2], frozenset([0, 1]))
+    # With the first sentence, its title is cheaper for all, and its heading for its section.
+    assert (prices.cheaper(0), prices.cheaper(1), prices.cheaper(2)) == ({0, 1, 2}, {0}, {2})
     assert prices.tokens.tolist() == [len(candidates.sentences[i].text) for i in chosen]
+
+
+@given(st.data())
+def test_prices_cover_the_rendered_context(data: st.DataObject) -> None:
+    sections = "# Rain\n\n## Aims\n\nAims are many. They grow.\n\n### Rain\n\nWet. Cold.\n\n## Ends\n\nAll. Of it.\n"
+    sentences = candidates_of("q", FILMS, Document("r", f"Rain falls. It stops.\n\n{sections}", "Rain")).sentences
+    order = data.draw(st.lists(st.sampled_from(range(len(sentences))), min_size=1, max_size=9, unique=True))
+    fragments = [sentences[i].fragment for i in order]
+    text = render(passages_of([Candidate((fragment,), 1.0) for fragment in fragments], "document"))
+    # A heading that its section shows already is not refunded when a text that begins with it comes.
+    for counter, slack in ((characters, 80), (count_tokens, 12)):
+        prices = Prices(sentences, Models(counter))
+        cost = sum(prices.cost([at], frozenset(order[:number])) for number, at in enumerate(order))
+        packer: Packer[Candidate] = Packer(10_000, counter, "skip", True)
+        packer.fill([Candidate((fragment,), 1.0) for fragment in fragments])
+        context = packer.context("q", lambda taken: passages_of(taken, "document"))
+        assert context.text == text and context.tokens == counter([text])[0]
+        assert 0 <= cost - counter([text])[0] <= slack
 
 
 def test_stored_tokens_are_used_if_they_match_the_counter() -> None:

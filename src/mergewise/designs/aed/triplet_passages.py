@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from mergewise.assemble.render import SEPARATOR, heading_cost_line, render
 from mergewise.designs.aed.triplets import TripletSet
 from mergewise.protocols import TokenCounter
+from mergewise.text.blocks import SEPARATOR, heading_cost_line, render
 from mergewise.types import Note, Passage, Quoter, Span, Step
 
 

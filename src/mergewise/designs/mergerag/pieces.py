@@ -8,8 +8,8 @@ from itertools import groupby, pairwise
 from typing import TypeAlias
 
 from mergewise.assemble.fragments import Fragment, SectionKey, fragment_of, join_touching
-from mergewise.assemble.render import heading_cost_line
 from mergewise.protocols import TokenCounter
+from mergewise.text.blocks import heading_cost_line
 from mergewise.text.keys import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms

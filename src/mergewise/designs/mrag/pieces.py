@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from mergewise.assemble.fragments import Candidate, Fragment, HeadingParts, SectionKey, split_runs, uncovered_parts
 from mergewise.assemble.render import passages_of
 from mergewise.designs.mrag.markers import Marker, ValueSentence
+from mergewise.text.blocks import shown_levels
 from mergewise.text.terms import content_terms
 from mergewise.types import GAP, Passage, RowId, Span, Step
 
@@ -42,7 +43,9 @@ class ValuePiece(Candidate):
 
     @property
     def headings(self) -> dict[Hashable, HeadingParts]:
-        return {self.heading: (self.marker.title, self.marker.headings, self.marker.written)}
+        # Another order may show another document in between, so the lines share no levels.
+        levels = shown_levels(self.marker.title, self.marker.headings, self.texts[0])
+        return {self.heading: (self.heading, levels, self.marker.written)}
 
     @property
     def texts(self) -> list[str]:

@@ -68,7 +68,7 @@ class WrittenSummary(Candidate):
 
     @property
     def headings(self) -> dict[Hashable, HeadingParts]:
-        return {("summary", self.text): ("", (), True)}
+        return {("summary", self.text): ("summary", (), True)}
 
     def beyond(self, taken: Sequence[Candidate]) -> WrittenSummary:
         return self

@@ -3,48 +3,90 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from mergewise.assemble.fragments import SectionKey
-from mergewise.assemble.render import heading_cost_line
+from mergewise.assemble.fragments import Fragment
 from mergewise.assemble.sentences import SentenceInLeaf
 from mergewise.models.record import Models
+from mergewise.text.blocks import SEPARATOR, heading_parts, opens_with, path_levels
 from mergewise.types import GAP
 
 
 class Prices:
-    """Token costs of sentences: their text, a mark for the gap, and their heading line once a section."""
+    """Token costs of sentences in a context: their text, marks for gaps, and their heading lines.
+
+    A heading line costs its number and marks once a section, and each of its levels once a document. The first sentence of a
+    section may begin with the innermost level, and then shows it for the whole section.
+    """
 
     def __init__(self, sentences: Sequence[SentenceInLeaf], models: Models) -> None:
-        by_section: dict[SectionKey, list[int]] = defaultdict(list)
-        # For each sentence, the positions of all sentences in its section.
-        self._mates = [by_section[sentence.section] for sentence in sentences]
-        for at, mates in enumerate(self._mates):
-            mates.append(at)
-        firsts = [sentences[mates[0]].leaf for mates in by_section.values()]
-        lines = [GAP, *(heading_cost_line(leaf.title, leaf.headings) for leaf in firsts)]
-        texts = [sentence.text for sentence in sentences]
-        if models.stored_tokens:
-            self.counts = dict(zip(texts, (sentence.tokens for sentence in sentences), strict=True))
-            self.counts |= zip(lines, models.count_tokens(lines), strict=True)
-        else:
-            self.counts = dict(zip([*lines, *texts], models.count_tokens([*lines, *texts]), strict=True))
+        # For each sentence, its section and the levels above it, innermost last. For each of these, the sentences below.
+        self._above: list[tuple[Hashable, ...]] = []
+        self._below: dict[Hashable, list[int]] = defaultdict(list)
+        shown: dict[Hashable, str] = {}
+        for at, sentence in enumerate(sentences):
+            levels = path_levels(sentence.leaf.title, sentence.leaf.headings)
+            keys = [(sentence.leaf.doc_id, i, levels[: i + 1]) for i in range(len(levels))]
+            self._above.append((sentence.section, *keys))
+            shown |= zip(self._above[at], heading_parts(levels), strict=True)
+            for key in self._above[at]:
+                self._below[key].append(at)
+        self._openers: dict[Hashable, int] = {}
+        for section in {sentence.section for sentence in sentences}:
+            first = min(self._below[section], key=lambda at: sentences[at].sentence.start)
+            levels = path_levels(sentences[first].leaf.title, section[1])
+            if levels and opens_with(sentences[first].text, levels[-1]):
+                self._openers[section] = first
+        fragments = [sentence.fragment for sentence in sentences]
+        texts = [fragment.visible[2] for fragment in fragments]
+        self.counts = {s.text: s.tokens for s in sentences} if models.stored_tokens else {}
+        fresh = list(dict.fromkeys([GAP, SEPARATOR, *shown.values(), *texts]).keys() - self.counts.keys())
+        self.counts |= zip(fresh, models.count_tokens(fresh), strict=True)
         self.tokens = np.array([self.counts[text] for text in texts], np.float32)
-        self._costs = [self.counts[text] + self.counts[GAP] for text in texts]
-        of_lines = dict(zip(by_section, map(self.counts.__getitem__, lines[1:]), strict=True))
-        self._headings = [of_lines[sentence.section] for sentence in sentences]
+        self._tokens = [self.counts[text] for text in texts]
+        self._costs = {key: self.counts[text] for key, text in shown.items()}
+        self._neighbours = _neighbours(fragments)
+        # The selection of the last call, and what its heading lines show.
+        self._taken: tuple[frozenset[int], set[Hashable]] = frozenset(), set()
+        self._told: set[Hashable] = set()
 
     def cost(self, new: Sequence[int], taken: frozenset[int]) -> int:
-        cost, headed = 0, taken
+        """Return the tokens that the sentences `new`, in this order, add to a context of those `taken`."""
+        if taken is not self._taken[0]:
+            self._taken = taken, {key for at in taken for key in self._shown(at, taken)}
+        gap, separator = self.counts[GAP], self.counts[SEPARATOR]
+        held, cost = self._taken[1], 0
         for at in new:
-            cost += self._costs[at]
-            if headed.isdisjoint(self._mates[at]):
-                cost += self._headings[at]
+            fresh = [key for key in self._shown(at, taken) if key not in held]
+            joints = len(taken.intersection(self._neighbours[at]))
+            heads = self._above[at][0] not in held
+            cost += self._tokens[at] + sum(map(self._costs.__getitem__, fresh))
+            cost += gap * (1 - heads - joints) + separator * (joints + (heads and bool(taken)))
             if len(new) > 1:
-                headed |= {at}
+                held, taken = held.union(fresh), taken | {at}
         return cost
 
-    def same_section(self, at: int) -> Sequence[int]:
-        return self._mates[at]
+    def _shown(self, at: int, taken: frozenset[int]) -> tuple[Hashable, ...]:
+        """Return what a heading line above the sentence shows: its number, and its levels."""
+        opener = self._openers.get(self._above[at][0])
+        return self._above[at][:-1] if opener is not None and (opener == at or opener in taken) else self._above[at]
+
+    def cheaper(self, at: int) -> set[int]:
+        """Return the sentences whose cost may fall when this one is selected, without those returned before."""
+        new = [key for key in self._above[at] if key not in self._told]
+        self._told.update(new)
+        return {*self._neighbours[at], *(below for key in new for below in self._below[key])}
+
+
+def _neighbours(fragments: Sequence[Fragment]) -> list[list[int]]:
+    """Return the fragments that touch each fragment, in the same section."""
+    starts = {(fragment.section, fragment.start): at for at, fragment in enumerate(fragments)}
+    neighbours: list[list[int]] = [[] for _ in fragments]
+    for at, fragment in enumerate(fragments):
+        following = starts.get((fragment.section, fragment.end))
+        if following is not None:
+            neighbours[at].append(following)
+            neighbours[following].append(at)
+    return neighbours
