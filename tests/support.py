@@ -192,6 +192,9 @@ class ScriptedReader:
     def question_vector(self, question: str) -> FloatArray | None:
         return None
 
+    def languages(self, text: str) -> tuple[str, ...]:
+        return self.reader.languages(text)
+
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         self.calls.append("sentences")
         return self.reader.sentences(ids)

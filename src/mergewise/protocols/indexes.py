@@ -134,6 +134,10 @@ class IndexReader(Protocol):
         """Return the question's unit vector, or None without an embedder that knows its language."""
         ...
 
+    def languages(self, text: str) -> tuple[str, ...]:
+        """Return the languages of the index that a question or sentence may be in."""
+        ...
+
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
         """Return leaves by id, in one call to the store. Unknown ids are left out."""
         ...

@@ -74,9 +74,9 @@ class QuestionAspects:
     vector: FloatArray | None
 
     @classmethod
-    def of(cls, question: str, vector: FloatArray | None) -> QuestionAspects:
+    def of(cls, question: str, vector: FloatArray | None, languages: Collection[str] = ()) -> QuestionAspects:
         kind, wanted = question_type(question), answer_type(question)
-        return cls(question, content_terms(question), words_of(question), kind, wanted, vector)
+        return cls(question, content_terms(question), words_of(question, languages), kind, wanted, vector)
 
     def relations(self, names: Iterable[Mention]) -> frozenset[str]:
         """Return prefixes of the words that ask about the named things ("director", "born"), and of related words."""
@@ -90,13 +90,14 @@ class QuestionAspects:
 class Link:
     """A step of a chain: the candidate `evidence` holds a name, which leads to the section that defines the name.
 
-    `near` is true if the name is next to a word of the question.
+    `near` is true if the name is next to a word of the question. `gain` is the strength times what the evidence lacks.
     """
 
     evidence: int
     name: str
     strength: float
     near: bool
+    gain: float = 0.0
 
 
 _NONE: frozenset[str] = frozenset()

@@ -17,7 +17,6 @@ from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, Q
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.names import (
     LONGEST_TITLE,
-    NAME_WORD,
     Mention,
     Words,
     mentions,
@@ -30,13 +29,19 @@ from mergewise.types import Definition, LeafSentences
 
 LEAVES = 6  # read per definition
 DEFINITIONS = 16  # read per hop
-FAINT = 0.05  # minimum strength of a link for its target to be read
+WORTH = 0.03  # minimum expected gain of a link
+NEAR = 3  # factor on the gain of a name next to a word of the question
+MENTIONED = 0.25  # share of the known leaves that mention a name, from which it leads nowhere
+ONWARD = 0.065  # minimum expected gain of the second search
+RAMP = 2
+UNSURE = 0.25
+PRICE = 0.02  # minimum expected gain for a leaf to be read
+LONGEST_EVIDENCE = 2000  # characters of a sentence that are searched for names
 NEARBY = 4  # distance in words within which a name is near a word of the question
 EVEN = 0.8  # minimum strength of the best sentence of a named section, as a share of the best of all
 LEADING = 3  # the most relevant candidates, whose names are searched for
 ANSWERED_BY = 2  # the first of these, whose terms count as answered
 
-_WORD = re.compile(NAME_WORD)
 
 
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
@@ -79,26 +84,76 @@ class Follower:
         self.beam = beam
         self._skip = {mention.name for mention in asked_names}
         self._relations = candidates.asked.relations(asked_names)
+        self._texts: dict[int, str] = {}
         self._words: dict[int, Words] = {}
         self._possible: dict[int, list[tuple[str, int, int]]] = {}
         self._definitions: dict[str, list[Definition]] = {}
+        self._rarities: dict[str, float] = {}
 
     def follow(self) -> dict[Definition, list[Link]]:
-        """Return the definitions of the names in the `beam` strongest candidates, with the links that lead there."""
+        """Return the definitions of the names in the `beam` strongest candidates, with the links that lead there.
+
+        Candidates that lack little of the question are left out.
+        """
         strength = strengths(self.candidates)
-        evidence = by_score(strength)[: self.beam]
+        lacking = {i: self._lacking(i) for i in by_score(strength)[: self.beam]}
+        evidence = [i for i in lacking if strength[i] * lacking[i] * NEAR >= WORTH]
         self._look_up(evidence)
         links: dict[Definition, list[Link]] = defaultdict(list)
         for i in evidence:
             for mention in mentions(self._possible[i], self._definitions):
-                if mention.name in self._skip or mention.name.isdigit():  # a year leads nowhere
+                if mention.name in self._skip or not any(map(str.isalpha, mention.name)):  # a year leads nowhere
                     continue
                 targets = self._targets(self.candidates.sentences[i].leaf, self._definitions[mention.name])
+                rarity = self._rarity(i, mention) if targets else 0.0
                 near = self._is_near(self._words[i], mention)
                 trusted = self._as_named(i, strength) if near else float(strength[i])
-                for target in targets:
-                    links[target].append(Link(i, mention.name, trusted / math.sqrt(len(targets)), near))
+                own = trusted * rarity / math.sqrt(max(len(targets), 1))
+                gain = own * lacking[i] * (NEAR if near else 1)
+                for target in targets if gain >= WORTH else ():
+                    links[target].append(Link(i, mention.name, own, near, gain))
         return links
+
+    def names(self, evidence: Iterable[int]) -> list[str]:
+        """Return the names in this evidence as it writes them, without those in the question."""
+        self._look_up(evidence)
+        asked = set(self.candidates.asked.words.folded)
+        names: dict[str, None] = {}
+        for i in evidence:
+            words, text = self._words[i], self._texts[i]
+            named = [mention for mention in mentions(self._possible[i], self._definitions) if self._rarity(i, mention)]
+            inside = {at for mention in named for at in range(mention.first, mention.last)}
+
+            def is_new(at: int) -> bool:
+                opens = words.unsure[at] and not words.nouns and text[words.places[at][0]].isupper()
+                new = words.folded[at] not in asked and words.folded[at] not in STOP_WORDS
+                return at in inside if words.is_joined(at, at + 2) else new and (words.marked[at] or opens or at in inside)
+
+            names |= dict.fromkeys(words.spelled(text, is_new))
+        return list(names)
+
+    def _lacking(self, candidate: int) -> float:
+        """Return the share of the question's terms that a candidate lacks."""
+        return self.candidates.share(self.candidates.asked.terms - self.candidates.covered_terms[candidate])
+
+    def _rarity(self, candidate: int, mention: Mention) -> float:
+        """Return 1 for a name that few of the known leaves mention, down to 0 for a common one.
+
+        A word that looks like any other must be rarer, and only one section may define it.
+        """
+        words, text = self._words[candidate], self._texts[candidate]
+        sure = mention.is_sure(words)
+        if not sure and len(self._definitions[mention.name]) > 1:
+            return 0.0
+        written = text[words.places[mention.first][0] : words.places[mention.last - 1][1]].lower()
+        if written not in self._rarities:
+            whole = re.compile(rf"(?<!\w){re.escape(written)}")
+            texts = (leaf.text.lower() for leaf in self.candidates.leaves.values())
+            joined = words.is_joined(mention.first, mention.last)
+            count = sum(written in text and (joined or whole.search(text) is not None) for text in texts)
+            self._rarities[written] = count / len(self.candidates.leaves)
+        common = MENTIONED * (1 if sure else UNSURE)
+        return min(1.0, max(0.0, RAMP * (1 - self._rarities[written] / common)))
 
     def _as_named(self, candidate: int, strength: FloatArray) -> float:
         """Return the strength of a candidate that holds the asked relation, raised in a named section.
@@ -117,7 +172,8 @@ class Follower:
         fresh = [i for i in evidence if i not in self._words]
         for i in fresh:
             sentence = self.candidates.sentences[i]
-            self._words[i] = words_of(with_series(sentence.text, sentence.leaf.title))
+            self._texts[i] = text = with_series(sentence.text[:LONGEST_EVIDENCE], sentence.leaf.title)
+            self._words[i] = words_of(text, self.reader.languages(text))
             self._possible[i] = possible_names(self._words[i])
         names = dict.fromkeys(name for i in fresh for name, _, _ in self._possible[i])
         self._definitions |= self.reader.definitions(list(names)) if names else {}
@@ -140,10 +196,10 @@ class Follower:
 
 
 def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
-    """Return the definitions to read in a hop: those with the strongest links first, without faint ones."""
-    strength = {definition: max(link.strength for link in links) for definition, links in reached.items()}
-    worth = [definition for definition in reached if strength[definition] >= FAINT]
-    return sorted(worth, key=lambda definition: (-strength[definition], definition.first_leaf))[:DEFINITIONS]
+    """Return the definitions to read in a hop: those of the largest expected gain first, if it pays for reading their leaves."""
+    gain = {definition: max(link.gain for link in links) for definition, links in reached.items()}
+    worth = [definition for definition in reached if gain[definition] >= PRICE * len(definition.leaves[:LEAVES])]
+    return sorted(worth, key=lambda definition: (-gain[definition], definition.first_leaf))[:DEFINITIONS]
 
 
 def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
@@ -162,16 +218,18 @@ def leaves_of(definitions: Iterable[Definition], known: Mapping[int, object]) ->
     return [leaf for leaf in dict.fromkeys(wanted) if leaf not in known]
 
 
-def open_question(candidates: Candidates) -> str | None:
-    """Return the question's words that the best evidence lacks, with the names in the evidence, or None if either is missing."""
+def open_question(candidates: Candidates, follower: Follower) -> tuple[str, float] | None:
+    """Return the question's words that the best evidence lacks, with the names in the evidence, and the expected gain of a search.
+
+    Returns None if there are no such words or names, or if the gain is small. Evidence whose names lead somewhere promises more.
+    """
     leading = candidates.best(LEADING)
     held = frozenset[str]().union(*(candidates.terms[i] for i in leading[:ANSWERED_BY]))
-    rest = [word for word in _WORD.findall(candidates.asked.text) if not content_terms(word) & held]
-    asked = {word.lower() for word in _WORD.findall(candidates.asked.text)}
-    names = dict.fromkeys(
-        word
-        for i in leading
-        for word in _WORD.findall(candidates.sentences[i].text)
-        if not word[0].islower() and word.lower() not in STOP_WORDS and word.lower() not in asked
+    asked = candidates.asked
+    rest = asked.words.spelled(
+        asked.text, lambda at: not content_terms(asked.words.folded[at]) & held
     )
-    return " ".join([*rest, *names]) if names and any(map(content_terms, rest)) else None
+    names = follower.names(leading)
+    share = candidates.share(asked.terms - held)
+    gain = share * (float(candidates.relevance[leading[0]]) + bool(candidates.links)) / 2
+    return (" ".join([*rest, *names]), gain) if names and gain >= ONWARD else None
