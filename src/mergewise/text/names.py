@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -62,34 +62,28 @@ class Words:
     """The folded words of a text. In scripts without spaces, each character is a word.
 
     Attributes:
+        text: The text.
         folded: The words.
         marked: Words that look like names: with a capital where capitals mark names, with a digit, in quotation marks, bold, or
             code.
         unsure: Words that may be names, but look like any other word: nouns in German, all words of scripts without capitals,
             and capitalised words at the start of a sentence.
         places: Start and end of each word in the text.
-        nouns: True if the text's language writes every noun with a capital.
     """
 
+    text: str = ""
     folded: tuple[str, ...] = ()
     marked: tuple[bool, ...] = ()
     unsure: tuple[bool, ...] = ()
     places: tuple[tuple[int, int], ...] = ()
-    nouns: bool = False
 
     def is_joined(self, first: int, last: int) -> bool:
         """Return true if two of the words `first .. last - 1` follow each other without a space."""
-        places = self.places[first:last]
-        return any(one[1] == other[0] for one, other in pairwise(places))
+        return any(one[1] == other[0] for one, other in pairwise(self.places[first:last]))
 
-    def spelled(self, text: str, wanted: Callable[[int], bool]) -> list[str]:
-        """Return the wanted words as the text writes them. Characters that follow each other are one word."""
-        runs: list[tuple[int, int]] = []
-        for at, (start, end) in enumerate(self.places):
-            if wanted(at):
-                joined = bool(runs) and runs[-1][1] == start
-                runs[-1:] = [(runs[-1][0], end)] if joined else [*runs[-1:], (start, end)]
-        return [text[start:end] for start, end in runs]
+    def written(self, first: int, last: int) -> str:
+        """Return the words `first .. last - 1` as the text writes them."""
+        return self.text[self.places[first][0] : self.places[last - 1][1]]
 
 
 class Mention(NamedTuple):
@@ -124,7 +118,7 @@ def words_of(text: str, languages: Collection[str] = ()) -> Words:
             own = _ENDING.sub("", word) if look == "capital" and "tr" in languages else word
             words.append((_fold(own), marked, not marked and look != "plain", (start, start + len(own))))
             start += len(word)
-    return Words(*zip(*words, strict=True), nouns) if words else Words()
+    return Words(text, *zip(*words, strict=True)) if words else Words(text)
 
 
 @lru_cache(100_000)

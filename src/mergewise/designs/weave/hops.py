@@ -24,7 +24,7 @@ from mergewise.text.names import (
     with_series,
     words_of,
 )
-from mergewise.text.terms import STOP_WORDS, content_terms
+from mergewise.text.terms import STOP_WORDS, spelled_terms
 from mergewise.types import Definition, LeafSentences
 
 LEAVES = 6  # read per definition
@@ -84,7 +84,6 @@ class Follower:
         self.beam = beam
         self._skip = {mention.name for mention in asked_names}
         self._relations = candidates.asked.relations(asked_names)
-        self._texts: dict[int, str] = {}
         self._words: dict[int, Words] = {}
         self._possible: dict[int, list[tuple[str, int, int]]] = {}
         self._definitions: dict[str, list[Definition]] = {}
@@ -101,9 +100,7 @@ class Follower:
         self._look_up(evidence)
         links: dict[Definition, list[Link]] = defaultdict(list)
         for i in evidence:
-            for mention in mentions(self._possible[i], self._definitions):
-                if mention.name in self._skip or not any(map(str.isalpha, mention.name)):  # a year leads nowhere
-                    continue
+            for mention in self._mentions(i):
                 targets = self._targets(self.candidates.sentences[i].leaf, self._definitions[mention.name])
                 rarity = self._rarity(i, mention) if targets else 0.0
                 near = self._is_near(self._words[i], mention)
@@ -117,19 +114,13 @@ class Follower:
     def names(self, evidence: Iterable[int]) -> list[str]:
         """Return the names in this evidence as it writes them, without those in the question."""
         self._look_up(evidence)
-        asked = set(self.candidates.asked.words.folded)
+        asked = {*self.candidates.asked.words.folded, *STOP_WORDS}
         names: dict[str, None] = {}
         for i in evidence:
-            words, text = self._words[i], self._texts[i]
-            named = [mention for mention in mentions(self._possible[i], self._definitions) if self._rarity(i, mention)]
-            inside = {at for mention in named for at in range(mention.first, mention.last)}
-
-            def is_new(at: int) -> bool:
-                opens = words.unsure[at] and not words.nouns and text[words.places[at][0]].isupper()
-                new = words.folded[at] not in asked and words.folded[at] not in STOP_WORDS
-                return at in inside if words.is_joined(at, at + 2) else new and (words.marked[at] or opens or at in inside)
-
-            names |= dict.fromkeys(words.spelled(text, is_new))
+            words = self._words[i]
+            marked = {(at, at + 1) for at, mark in enumerate(words.marked) if mark and words.folded[at] not in asked}
+            defined = (mention for mention in self._mentions(i) if self._rarity(i, mention))
+            names |= dict.fromkeys(words.written(*place) for place in sorted(marked | {one[1:] for one in defined}))
         return list(names)
 
     def _lacking(self, candidate: int) -> float:
@@ -141,11 +132,11 @@ class Follower:
 
         A word that looks like any other must be rarer, and only one section may define it.
         """
-        words, text = self._words[candidate], self._texts[candidate]
+        words = self._words[candidate]
         sure = mention.is_sure(words)
         if not sure and len(self._definitions[mention.name]) > 1:
             return 0.0
-        written = text[words.places[mention.first][0] : words.places[mention.last - 1][1]].lower()
+        written = words.written(mention.first, mention.last).lower()
         if written not in self._rarities:
             whole = re.compile(rf"(?<!\w){re.escape(written)}")
             texts = (leaf.text.lower() for leaf in self.candidates.leaves.values())
@@ -172,11 +163,16 @@ class Follower:
         fresh = [i for i in evidence if i not in self._words]
         for i in fresh:
             sentence = self.candidates.sentences[i]
-            self._texts[i] = text = with_series(sentence.text[:LONGEST_EVIDENCE], sentence.leaf.title)
+            text = with_series(sentence.text[:LONGEST_EVIDENCE], sentence.leaf.title)
             self._words[i] = words_of(text, self.reader.languages(text))
             self._possible[i] = possible_names(self._words[i])
         names = dict.fromkeys(name for i in fresh for name, _, _ in self._possible[i])
         self._definitions |= self.reader.definitions(list(names)) if names else {}
+
+    def _mentions(self, candidate: int) -> list[Mention]:
+        """Return the names in a candidate, without those in the question, and without numbers: a year leads nowhere."""
+        found = mentions(self._possible[candidate], self._definitions)
+        return [one for one in found if one.name not in self._skip and any(map(str.isalpha, one.name))]
 
     def _targets(self, leaf: LeafSentences, definitions: Sequence[Definition]) -> list[Definition]:
         """Return the definitions that a name in this leaf leads to: those in the same document, else all of them.
@@ -225,11 +221,10 @@ def open_question(candidates: Candidates, follower: Follower) -> tuple[str, floa
     """
     leading = candidates.best(LEADING)
     held = frozenset[str]().union(*(candidates.terms[i] for i in leading[:ANSWERED_BY]))
-    asked = candidates.asked
-    rest = asked.words.spelled(
-        asked.text, lambda at: not content_terms(asked.words.folded[at]) & held
-    )
+    known = sorted((word for term, word in spelled_terms(candidates.asked.text).items() if term in held), key=len)
+    answered = "|".join(rf"\b{re.escape(word)}\b" if word.isascii() else word for word in reversed(known))
+    rest = re.sub(answered, " ", candidates.asked.text) if known else candidates.asked.text
     names = follower.names(leading)
-    share = candidates.share(asked.terms - held)
+    share = candidates.share(candidates.asked.terms - held)
     gain = share * (float(candidates.relevance[leading[0]]) + bool(candidates.links)) / 2
-    return (" ".join([*rest, *names]), gain) if names and gain >= ONWARD else None
+    return (" ".join([*rest.split(), *names]), gain) if names and gain >= ONWARD else None
