@@ -19,9 +19,9 @@ from mergewise.text.terms import LETTERS, MARKS, STOP_WORDS
 
 LONGEST = 6  # words of a name in running text
 LONGEST_TITLE = 12  # words of a title that is a name
-LONGEST_DENSE = 8  # characters of a name in a script without spaces
+LONGEST_DENSE = 6  # characters of a name in a script without spaces
 SURE_DENSE = 4  # characters from which such a name is unlikely to be a part of other words
-MOST_NAMES = 1000  # possible names of a text
+MOST_NAMES = 500  # possible names of a text
 # Characters of a first sentence that are searched for other names.
 DEFINING = 300
 
@@ -209,10 +209,11 @@ def possible_names(words: Words, most: int = LONGEST) -> list[tuple[str, int, in
         if not ends[first] or _HIRAGANA.match(word):
             continue
         longest = min(count, first + (LONGEST_DENSE if joined[first] else most if likely[first] else 3))
+        shortest = 3 if joined[first] and not words.marked[first] else 2
         runs = [word]
         for last in range(first + 1, longest):
             runs.append(runs[-1] + ("" if joined[last - 1] else " ") + folded[last])
-        possible += ((runs[n - 1], first, first + n) for n in range(len(runs), 1, -1) if ends[first + n - 1])
+        possible += ((runs[n - 1], first, first + n) for n in range(len(runs), shortest - 1, -1) if ends[first + n - 1])
         if likely[first] and len(word) > 1 and word not in STOP_WORDS:
             possible.append((word, first, first + 1))
         if len(possible) >= MOST_NAMES:

@@ -45,11 +45,11 @@ ANSWERED_BY = 2  # the first of these, whose terms count as answered
 
 
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
-    """Return the names in the question, and the definitions of each."""
+    """Return the names in the question, and the definitions of each. A word that looks like any other has only one."""
     possible = possible_names(asked.words, LONGEST_TITLE)
     known = reader.definitions(list(dict.fromkeys(name for name, _, _ in possible)))
     known = {name: definitions for name, definitions in known.items() if len(definitions) <= COMMON}
-    return mentions(possible, known), known
+    return [one for one in mentions(possible, known) if one.is_sure(asked.words) or len(known[one.name]) == 1], known
 
 
 def named_sections(candidates: Candidates, named: Iterable[tuple[Definition, str]]) -> dict[SectionKey, str]:
@@ -118,9 +118,12 @@ class Follower:
         names: dict[str, None] = {}
         for i in evidence:
             words = self._words[i]
-            marked = {(at, at + 1) for at, mark in enumerate(words.marked) if mark and words.folded[at] not in asked}
-            defined = (mention for mention in self._mentions(i) if self._rarity(i, mention))
-            names |= dict.fromkeys(words.written(*place) for place in sorted(marked | {one[1:] for one in defined}))
+            places = [mention[1:] for mention in self._mentions(i) if self._rarity(i, mention)]
+            inside = {at for place in places for at in range(*place)}
+            for at, (word, marked) in enumerate(zip(words.folded, words.marked, strict=True)):
+                if marked and at not in inside and word not in asked and not words.is_joined(max(at - 1, 0), at + 2):
+                    places.append((at, at + 1))
+            names |= dict.fromkeys(words.written(*place) for place in sorted(places))
         return list(names)
 
     def _lacking(self, candidate: int) -> float:
