@@ -195,6 +195,9 @@ class ScriptedReader:
     def word_shares(self, question: str) -> dict[str, Mapping[str, float]]:
         return {}
 
+    def languages(self, text: str) -> tuple[str, ...]:
+        return self.reader.languages(text)
+
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         self.calls.append("sentences")
         return self.reader.sentences(ids)

@@ -141,6 +141,10 @@ class IndexReader(Protocol):
         """
         ...
 
+    def languages(self, text: str) -> tuple[str, ...]:
+        """Return the languages of the index that a question or sentence may be in."""
+        ...
+
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
         """Return leaves by id, in one call to the store. Unknown ids are left out."""
         ...

@@ -12,12 +12,16 @@ import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
-from mergewise.text.terms import LETTERS, STOP_WORDS
+from mergewise.text.terms import LETTERS, MARKS, STOP_WORDS
 
 LONGEST = 6  # words of a name in running text
 LONGEST_TITLE = 12  # words of a title that is a name
+LONGEST_DENSE = 6  # characters of a name in a script without spaces
+SURE_DENSE = 4  # characters from which such a name is unlikely to be a part of other words
+MOST_NAMES = 500  # possible names of a text
 # Characters of a first sentence that are searched for other names.
 DEFINING = 300
 
@@ -39,13 +43,49 @@ _NUMBERS_ONLY = re.compile(r"[A-Z][\w -]*:\s*\d{1,6}(?:[,\s]+\d{1,6})*(?:\s*\([^
 _PADDED = re.compile(r"((?:[a-z]{2,6}-?)?)0+(\d{1,6})")
 _SHORT = re.compile(r"\(\s*[\"“'‘]?([A-Z][\w.&-]{1,15})[\"”'’]?\s*\)")
 
+# scripts without spaces, and Hangul, where particles follow a name without a space
+_DENSE = re.compile(r"[぀-ヿ㐀-鿿\uf900-\ufaff가-힯฀-๿຀-໿က-႟ក-៿]")
+_UNIT = re.compile(
+    rf"[ァ-ヿ]+|[぀-ゟ]+|[㐀-鿿\uf900-\ufaff가-힯々]|[฀-๿຀-໿က-႟ក-៿][{MARKS}]*|[^぀-ヿ㐀-鿿\uf900-\ufaff가-힯々฀-๿຀-໿က-႟ក-៿]+"
+)
+_HIRAGANA = re.compile("[぀-ゟ]")
+_SET_OFF = re.compile(
+    r"`[^`\n]{1,40}`|\*\*[^*\n]{1,40}\*\*|“[^“”\n]{1,40}”|„[^„“”\n]{1,40}[“”]|«[^«»\n]{1,40}»|「[^「」\n]{1,40}」|『[^『』\n]{1,40}』|《[^《》\n]{1,40}》"
+)
+_OPENING = re.compile(r"(?:\A|[.:!?…\n])[\W\d_]*\Z")
+_DOTTED = re.compile(r"[a-z]{2,}(?:\.[a-z]{2,})+")
+_ENDING = re.compile(r"(?<=\w\w)['’][^\W\d_]{1,6}\Z")
+# Languages that write every noun with a capital.
+_NOUNS = frozenset({"de", "lb"})
+
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The folded words of a text, each `marked` if it was written with a capital or a digit."""
+    """The folded words of a text. In scripts without spaces, each character is a word.
 
-    folded: tuple[str, ...]
-    marked: tuple[bool, ...]
+    Attributes:
+        text: The text.
+        folded: The words.
+        marked: Words that look like names: with a capital where capitals mark names, with a digit, in quotation marks, bold, or
+            code.
+        unsure: Words that may be names, but look like any other word: nouns in German, all words of scripts without capitals,
+            and capitalised words at the start of a sentence.
+        places: Start and end of each word in the text.
+    """
+
+    text: str = ""
+    folded: tuple[str, ...] = ()
+    marked: tuple[bool, ...] = ()
+    unsure: tuple[bool, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
+
+    def is_joined(self, first: int, last: int) -> bool:
+        """Return true if two of the words `first .. last - 1` follow each other without a space."""
+        return any(one[1] == other[0] for one, other in pairwise(self.places[first:last]))
+
+    def written(self, first: int, last: int) -> str:
+        """Return the words `first .. last - 1` as the text writes them."""
+        return self.text[self.places[first][0] : self.places[last - 1][1]]
 
 
 class Mention(NamedTuple):
@@ -55,10 +95,42 @@ class Mention(NamedTuple):
     first: int
     last: int
 
+    def is_sure(self, words: Words) -> bool:
+        """Return false for a word that looks like any other, and for few characters of a script without spaces."""
+        if any(words.marked[self.first : self.last]):
+            return True
+        return self.last - self.first >= (SURE_DENSE if words.is_joined(self.first, self.last) else 2)
 
-def words_of(text: str) -> Words:
-    raw = _WORD.findall(text)
-    return Words(tuple(_fold(word) for word in raw), tuple(not word[0].islower() for word in raw))
+
+def words_of(text: str, languages: Collection[str] = ()) -> Words:
+    """Return the words of a text in one of the languages. Without any, capitals mark names."""
+    nouns = bool(languages) and _NOUNS.issuperset(languages)
+    set_off = bytearray(len(text))
+    for match in _SET_OFF.finditer(text):
+        set_off[match.start() : match.end()] = b"\1" * len(match[0])
+    words: list[tuple[str, bool, bool, tuple[int, int]]] = []
+    for match in _WORD.finditer(text):
+        start = match.start()
+        spaced = match[0].isascii() or _DENSE.search(match[0]) is None
+        for word in (match[0],) if spaced else _UNIT.findall(match[0]):
+            look = _look(word)
+            marked = look == "strange" or bool(set_off[start])
+            if look == "capital" and not marked and not nouns:
+                marked = _OPENING.search(text, max(0, start - 14), start) is None
+            own = _ENDING.sub("", word) if look == "capital" and "tr" in languages else word
+            words.append((_fold(own), marked, not marked and look != "plain", (start, start + len(own))))
+            start += len(word)
+    return Words(text, *zip(*words, strict=True)) if words else Words(text)
+
+
+@lru_cache(100_000)
+def _look(word: str) -> Literal["plain", "capital", "strange", "caseless"]:
+    """Classify a word by its letters. A strange one has a digit, a capital after another letter, or a dot."""
+    if any(map(str.isdigit, word)) or any(map(str.isupper, word[1:])) or _DOTTED.fullmatch(word):
+        return "strange"
+    if word[0].isupper():
+        return "capital"
+    return "plain" if word[0].islower() else "caseless"
 
 
 def with_series(field: str, title: str) -> str:
@@ -99,12 +171,15 @@ def names_of_title(title: str) -> set[str]:
     return {name for name in names if _is_name(name)}
 
 
-def names_defined(titles: Sequence[str], first_sentence: str) -> set[str]:
-    """Return the names that a section with these titles and this first sentence defines."""
+def names_defined(titles: Sequence[str], first_sentence: str, language: str = "") -> set[str]:
+    """Return the names that a section with these titles and this first sentence defines.
+
+    The sentence gives none in a language that writes every noun with a capital.
+    """
     names = set[str]().union(*map(names_of_title, titles))
     for numbered in filter(None, map(_NUMBERED.match, titles)):
         names |= {f"{numbered[1].lower()}{sign}{numbered[2]}" for sign in ("", "-")}
-    if subject := _SUBJECT.match(first_sentence):
+    if language not in _NOUNS and (subject := _SUBJECT.match(first_sentence)):
         if _SAYS_WHAT.search(first_sentence):
             names |= {name for name in names_of_title(subject[1]) if " " in name.removeprefix("the ")}
         opening = first_sentence[:DEFINING]
@@ -124,23 +199,27 @@ def _is_name(name: str) -> bool:
 def possible_names(words: Words, most: int = LONGEST) -> list[tuple[str, int, int]]:
     """Return every run of up to `most` words that could be a name, longest first at each word, as the parts of a `Mention`.
 
-    A single word must be marked: written with a capital or a digit. In a longer run the first and the last word must each be
-    marked or not be a stop word, and a run whose first word is not marked has at most three words.
+    A single word must be marked or unsure. In a longer run the first and the last word must each be so or not be a stop word, and
+    a run whose first word is neither has at most three words. A run of characters has up to `LONGEST_DENSE`.
     """
     possible: list[tuple[str, int, int]] = []
-    folded, marked = words.folded, words.marked
-    count = len(folded)
-    ends = [mark or word not in STOP_WORDS for word, mark in zip(folded, marked, strict=True)]
+    folded, count = words.folded, len(words.folded)
+    likely = [mark or unsure for mark, unsure in zip(words.marked, words.unsure, strict=True)]
+    ends = [like or word not in STOP_WORDS for word, like in zip(folded, likely, strict=True)]
+    joined = [one[1] == other[0] for one, other in pairwise(words.places)] + [False]
     for first, word in enumerate(folded):
-        starts = marked[first]
-        if not starts and word in STOP_WORDS:
+        if not ends[first] or _HIRAGANA.match(word):
             continue
-        longest = min(count, first + (most if starts else 3))
-        for last in range(longest, first + 1, -1):
-            if ends[last - 1]:
-                possible.append((" ".join(folded[first:last]), first, last))
-        if starts and len(word) > 1 and word not in STOP_WORDS:
+        longest = min(count, first + (LONGEST_DENSE if joined[first] else most if likely[first] else 3))
+        shortest = 3 if joined[first] and not words.marked[first] else 2
+        runs = [word]
+        for last in range(first + 1, longest):
+            runs.append(runs[-1] + ("" if joined[last - 1] else " ") + folded[last])
+        possible += ((runs[n - 1], first, first + n) for n in range(len(runs), shortest - 1, -1) if ends[first + n - 1])
+        if likely[first] and len(word) > 1 and word not in STOP_WORDS:
             possible.append((word, first, first + 1))
+        if len(possible) >= MOST_NAMES:
+            break
     return possible
 
 

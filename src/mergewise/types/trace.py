@@ -76,15 +76,16 @@ class Note(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HopNote(Note):
-    """The name in the evidence that leads to a section, and the number of the hop, from 1."""
+    """The name in the evidence that leads to a section, the number of the hop, from 1, and its expected gain, from 0."""
 
     kind: ClassVar[str] = "hop"
 
     number: int
     name: str
+    gain: float = 0.0
 
     def as_dict(self) -> dict[str, object]:
-        return {"number": self.number, "name": self.name}
+        return {"number": self.number, "name": self.name, "gain": self.gain}
 
 
 @dataclass(frozen=True, slots=True)

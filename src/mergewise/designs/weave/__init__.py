@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mergewise.designs.weave.evidence import Candidates as Candidates
     from mergewise.designs.weave.parameters import Weave as Weave
     from mergewise.designs.weave.strategy import gather as gather
-    from mergewise.designs.weave.weights import SHIPPED as SHIPPED
     from mergewise.designs.weave.weights import is_mostly as is_mostly
     from mergewise.designs.weave.weights import scored_sentences as scored_sentences
     from mergewise.designs.weave.weights import weights_line as weights_line
@@ -58,6 +57,6 @@ __getattr__ = lazy_names(
         "evidence": "Candidates FEATURES TEXT_WEIGHTS WEIGHTS",
         "parameters": "Weave",
         "strategy": "gather",
-        "weights": "SHIPPED is_mostly scored_sentences weights_line weights_of weights_text",
+        "weights": "is_mostly scored_sentences weights_line weights_of weights_text",
     },
 )

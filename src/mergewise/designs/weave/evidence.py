@@ -95,14 +95,17 @@ class QuestionAspects:
     vector: FloatArray | None
 
     @classmethod
-    def of(cls, question: str, vector: FloatArray | None, telling: Terms | None = None) -> QuestionAspects:
+    def of(
+        cls, question: str, vector: FloatArray | None, telling: Terms | None = None, languages: Collection[str] = ()
+    ) -> QuestionAspects:
         kind, wanted = question_type(question), answer_type(question)
-        return cls(question, telling or Terms(question), words_of(question), kind, wanted, vector)
+        return cls(question, telling or Terms(question), words_of(question, languages), kind, wanted, vector)
 
     @classmethod
     def read(cls, question: str, reader: IndexReader) -> QuestionAspects:
         """Return the aspects of a question to an index."""
-        return cls.of(question, reader.question_vector(question), Terms(question, reader.word_shares(question)))
+        telling = Terms(question, reader.word_shares(question))
+        return cls.of(question, reader.question_vector(question), telling, reader.languages(question))
 
     @property
     def terms(self) -> frozenset[str]:
@@ -120,13 +123,14 @@ class QuestionAspects:
 class Link:
     """A step of a chain: the candidate `evidence` holds a name, which leads to the section that defines the name.
 
-    `near` is true if the name is next to a word of the question.
+    `near` is true if the name is next to a word of the question. `gain` is the strength times what the evidence lacks.
     """
 
     evidence: int
     name: str
     strength: float
     near: bool
+    gain: float = 0.0
 
 
 _NONE: frozenset[str] = frozenset()
@@ -342,8 +346,9 @@ class Candidates:
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """The given weights, else the built-in ones for candidates with or without vectors."""
-        return self._weights or (WEIGHTS if self.compares() else TEXT_WEIGHTS)
+        """The built-in weights, for candidates with or without vectors, replaced by the given ones."""
+        own = WEIGHTS if self.compares() else TEXT_WEIGHTS
+        return {**own, **self._weights} if self._weights else own
 
     def cosines(self) -> FloatArray:
         """Return the cosines of all candidates with the question, or zeros without an embedder."""

@@ -15,35 +15,31 @@ from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
 from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects, by_score
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.text.names import (
-    LONGEST_TITLE,
-    NAME_WORD,
-    Mention,
-    Words,
-    mentions,
-    possible_names,
-    with_series,
-    words_of,
-)
+from mergewise.text.names import LONGEST_TITLE, Mention, Words, mentions, possible_names, with_series, words_of
 from mergewise.types import Definition, LeafSentences
 
 LEAVES = 6  # read per definition
 DEFINITIONS = 16  # read per hop
-FAINT = 0.05  # minimum strength of a link for its target to be read
+WORTH = 0.03  # minimum expected gain of a link
+NEAR = 3  # factor on the gain of a name next to a word of the question
+MENTIONED = 0.25  # share of the known leaves that mention a name, from which it leads nowhere
+ONWARD = 0.065  # minimum expected gain of the second search
+RAMP = 2
+UNSURE = 0.25
+PRICE = 0.02  # minimum expected gain for a leaf to be read
+LONGEST_EVIDENCE = 2000  # characters of a sentence that are searched for names
 NEARBY = 4  # distance in words within which a name is near a word of the question
 EVEN = 0.8  # minimum strength of the best sentence of a named section, as a share of the best of all
 LEADING = 3  # the most relevant candidates, whose names are searched for
 ANSWERED_BY = 2  # the first of these, whose terms count as answered
 
-_WORD = re.compile(NAME_WORD)
-
 
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
-    """Return the names in the question, and the definitions of each."""
+    """Return the names in the question, and the definitions of each. A word that looks like any other has only one."""
     possible = possible_names(asked.words, LONGEST_TITLE)
     known = reader.definitions(list(dict.fromkeys(name for name, _, _ in possible)))
     known = {name: definitions for name, definitions in known.items() if len(definitions) <= COMMON}
-    return mentions(possible, known), known
+    return [one for one in mentions(possible, known) if one.is_sure(asked.words) or len(known[one.name]) == 1], known
 
 
 def named_sections(candidates: Candidates, named: Iterable[tuple[Definition, str]]) -> dict[SectionKey, str]:
@@ -81,23 +77,68 @@ class Follower:
         self._words: dict[int, Words] = {}
         self._possible: dict[int, list[tuple[str, int, int]]] = {}
         self._definitions: dict[str, list[Definition]] = {}
+        self._rarities: dict[str, float] = {}
 
     def follow(self) -> dict[Definition, list[Link]]:
-        """Return the definitions of the names in the `beam` strongest candidates, with the links that lead there."""
+        """Return the definitions of the names in the `beam` strongest candidates, with the links that lead there.
+
+        Candidates that lack little of the question are left out.
+        """
         strength = strengths(self.candidates)
-        evidence = by_score(strength)[: self.beam]
+        lacking = {i: self._lacking(i) for i in by_score(strength)[: self.beam]}
+        evidence = [i for i in lacking if strength[i] * lacking[i] * NEAR >= WORTH]
         self._look_up(evidence)
         links: dict[Definition, list[Link]] = defaultdict(list)
         for i in evidence:
-            for mention in mentions(self._possible[i], self._definitions):
-                if mention.name in self._skip or mention.name.isdigit():  # a year leads nowhere
-                    continue
+            for mention in self._mentions(i):
                 targets = self._targets(self.candidates.sentences[i].leaf, self._definitions[mention.name])
+                rarity = self._rarity(i, mention) if targets else 0.0
                 near = self._is_near(self._words[i], mention)
                 trusted = self._as_named(i, strength) if near else float(strength[i])
-                for target in targets:
-                    links[target].append(Link(i, mention.name, trusted / math.sqrt(len(targets)), near))
+                own = trusted * rarity / math.sqrt(max(len(targets), 1))
+                gain = own * lacking[i] * (NEAR if near else 1)
+                for target in targets if gain >= WORTH else ():
+                    links[target].append(Link(i, mention.name, own, near, gain))
         return links
+
+    def names(self, evidence: Iterable[int]) -> list[str]:
+        """Return the names in this evidence as it writes them, without those in the question."""
+        self._look_up(evidence)
+        asked = self.candidates.asked
+        names: dict[str, None] = {}
+        for i in evidence:
+            words = self._words[i]
+            places = [mention[1:] for mention in self._mentions(i) if self._rarity(i, mention)]
+            inside = {at for place in places for at in range(*place)}
+            for at, (word, marked) in enumerate(zip(words.folded, words.marked, strict=True)):
+                known = at in inside or word in asked.words.folded or words.is_joined(max(at - 1, 0), at + 2)
+                if marked and not known and asked.telling.within(word):
+                    places.append((at, at + 1))
+            names |= dict.fromkeys(words.written(*place) for place in sorted(places))
+        return list(names)
+
+    def _lacking(self, candidate: int) -> float:
+        """Return the share of the question's terms that a candidate lacks."""
+        return self.candidates.share(self.candidates.asked.terms - self.candidates.covered_terms[candidate])
+
+    def _rarity(self, candidate: int, mention: Mention) -> float:
+        """Return 1 for a name that few of the known leaves mention, down to 0 for a common one.
+
+        A word that looks like any other must be rarer, and only one section may define it.
+        """
+        words = self._words[candidate]
+        sure = mention.is_sure(words)
+        if not sure and len(self._definitions[mention.name]) > 1:
+            return 0.0
+        written = words.written(mention.first, mention.last).lower()
+        if written not in self._rarities:
+            whole = re.compile(rf"(?<!\w){re.escape(written)}")
+            texts = (leaf.text.lower() for leaf in self.candidates.leaves.values())
+            joined = words.is_joined(mention.first, mention.last)
+            count = sum(written in text and (joined or whole.search(text) is not None) for text in texts)
+            self._rarities[written] = count / len(self.candidates.leaves)
+        common = MENTIONED * (1 if sure else UNSURE)
+        return min(1.0, max(0.0, RAMP * (1 - self._rarities[written] / common)))
 
     def _as_named(self, candidate: int, strength: FloatArray) -> float:
         """Return the strength of a candidate that holds the asked relation, raised in a named section.
@@ -116,10 +157,16 @@ class Follower:
         fresh = [i for i in evidence if i not in self._words]
         for i in fresh:
             sentence = self.candidates.sentences[i]
-            self._words[i] = words_of(with_series(sentence.text, sentence.leaf.title))
+            text = with_series(sentence.text[:LONGEST_EVIDENCE], sentence.leaf.title)
+            self._words[i] = words_of(text, self.reader.languages(text))
             self._possible[i] = possible_names(self._words[i])
         names = dict.fromkeys(name for i in fresh for name, _, _ in self._possible[i])
         self._definitions |= self.reader.definitions(list(names)) if names else {}
+
+    def _mentions(self, candidate: int) -> list[Mention]:
+        """Return the names in a candidate, without those in the question, and without numbers: a year leads nowhere."""
+        found = mentions(self._possible[candidate], self._definitions)
+        return [one for one in found if one.name not in self._skip and any(map(str.isalpha, one.name))]
 
     def _targets(self, leaf: LeafSentences, definitions: Sequence[Definition]) -> list[Definition]:
         """Return the definitions that a name in this leaf leads to: those in the same document, else all of them.
@@ -139,10 +186,10 @@ class Follower:
 
 
 def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
-    """Return the definitions to read in a hop: those with the strongest links first, without faint ones."""
-    strength = {definition: max(link.strength for link in links) for definition, links in reached.items()}
-    worth = [definition for definition in reached if strength[definition] >= FAINT]
-    return sorted(worth, key=lambda definition: (-strength[definition], definition.first_leaf))[:DEFINITIONS]
+    """Return the definitions to read in a hop: those of the largest expected gain first, if it pays for reading their leaves."""
+    gain = {definition: max(link.gain for link in links) for definition, links in reached.items()}
+    worth = [definition for definition in reached if gain[definition] >= PRICE * len(definition.leaves[:LEAVES])]
+    return sorted(worth, key=lambda definition: (-gain[definition], definition.first_leaf))[:DEFINITIONS]
 
 
 def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
@@ -161,17 +208,17 @@ def leaves_of(definitions: Iterable[Definition], known: Mapping[int, object]) ->
     return [leaf for leaf in dict.fromkeys(wanted) if leaf not in known]
 
 
-def open_question(candidates: Candidates) -> str | None:
-    """Return the question's words that the best evidence lacks, with the names in the evidence, or None if either is missing."""
+def open_question(candidates: Candidates, follower: Follower) -> tuple[str, float] | None:
+    """Return the question's words that the best evidence lacks, with the names in the evidence, and the expected gain of a search.
+
+    Returns None if there are no such words or names, or if the gain is small. Evidence whose names lead somewhere promises more.
+    """
     leading = candidates.best(LEADING)
     held = frozenset[str]().union(*(candidates.terms[i] for i in leading[:ANSWERED_BY]))
-    telling = candidates.asked.telling
-    rest = [word for word in _WORD.findall(telling.question) if not telling.within(word) & held]
-    asked = {word.lower() for word in _WORD.findall(telling.question)}
-    names = dict.fromkeys(
-        word
-        for i in leading
-        for word in _WORD.findall(candidates.sentences[i].text)
-        if not word[0].islower() and telling.within(word) and word.lower() not in asked
-    )
-    return " ".join([*rest, *names]) if names and any(map(telling.within, rest)) else None
+    known = sorted(candidates.asked.telling.spelled(held), key=len)
+    answered = "|".join(rf"\b{re.escape(word)}\b" if word.isascii() else word for word in reversed(known))
+    rest = re.sub(answered, " ", candidates.asked.text) if known else candidates.asked.text
+    names = follower.names(leading)
+    share = candidates.share(candidates.asked.terms - held)
+    gain = share * (float(candidates.relevance[leading[0]]) + bool(candidates.links)) / 2
+    return (" ".join([*rest.split(), *names]), gain) if names and gain >= ONWARD else None

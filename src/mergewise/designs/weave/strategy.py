@@ -110,7 +110,7 @@ def gather(
         _trace_hop(hop, candidates, links, trace)
         candidates.links = links
         candidates.judge()
-        if hop == 1 and search_onward(candidates, reader, parameters.onward, trace):
+        if hop == 1 and search_onward(candidates, follower, parameters.onward, trace):
             candidates.judge()
         elif settled:
             break
@@ -131,15 +131,16 @@ def read_needed(candidates: Candidates, reader: IndexReader, count: int, *, prev
         candidates.judge()
 
 
-def search_onward(candidates: Candidates, reader: IndexReader, k: int, trace: list[Step]) -> bool:
-    """Run the second search. Returns False if it is not needed. Leaves from the first search keep their score."""
-    query = open_question(candidates) if k and candidates.sentences else None
-    if query is None:
+def search_onward(candidates: Candidates, follower: Follower, k: int, trace: list[Step]) -> bool:
+    """Run the second search. Returns False if it does not pay. Leaves from the first search keep their score."""
+    asked = open_question(candidates, follower) if k and candidates.sentences else None
+    if asked is None:
         return False
+    (query, gain), reader = asked, follower.reader
     found = {leaf: score for leaf, score in reader.rank(query, k, by="search") if leaf not in candidates.scores}
     candidates.onward = found
     candidates.add(reader.sentences([leaf for leaf in found if leaf not in candidates.leaves]).values())
-    trace.append(Step("search", f"{len(found)} further leaves for missing facts: {query}"))
+    trace.append(Step("search", f"{len(found)} further leaves for missing facts, expected gain {gain:.2f}: {query}"))
     return True
 
 
@@ -158,8 +159,8 @@ def _trace_hop(hop: int, candidates: Candidates, links: Mapping[SectionKey, list
     for section, link in sorted(fresh, key=lambda pair: -pair[1].strength):
         target = candidates.sentences[candidates.members[section][0]].leaf.span
         evidence = candidates.sentences[link.evidence].span
-        reason = f"{hop}: the evidence names “{link.name}”"
-        note = HopNote(hop, link.name)
+        reason = f"{hop}: the evidence names “{link.name}”, expected gain {link.gain:.2f}"
+        note = HopNote(hop, link.name, round(link.gain, 4))
         trace.append(Step("hop", reason, (evidence,), target, link.strength, note, Cause.LINK))
 
 

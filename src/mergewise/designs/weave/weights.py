@@ -30,23 +30,21 @@ from mergewise.types import Span
 
 TABLE, COMPLETE = "weave", "complete"
 OWN = {"bias": OWN_BIAS, "slope": OWN_SLOPE}
-SHIPPED: Mapping[str, float] = {**WEIGHTS, OWN_BIAS: 0.0, OWN_SLOPE: 1.0}
+NAMES = (*WEIGHTS, OWN_BIAS, OWN_SLOPE)
 MOST = Range(-1000, 1000)
 
 
 def weights_of(given: str | os.PathLike[str] | Mapping[str, object] | None) -> Mapping[str, float] | None:
-    """Return the weights in a file or dictionary, completed by the built-in ones, or None if nothing is given.
+    """Return the weights in a file or dictionary, or None if nothing is given. The others keep their built-in values.
 
     Raises UsageError for an unreadable file, an unknown feature, and a weight that is not a number from -1000 to 1000.
     """
     if given is None:
         return None
     named, origin = (given, "the weights") if isinstance(given, Mapping) else (_table(Path(given)), str(given))
-    if unknown := named.keys() - SHIPPED.keys():
-        raise UsageError(
-            f"{origin}: unknown feature of weave: {min(map(str, unknown))}", f"one of: {', '.join(SHIPPED)}"
-        )
-    return {**SHIPPED, **{name: number(f"{name} of {origin}", value, float, MOST) for name, value in named.items()}}
+    if unknown := named.keys() - set(NAMES):
+        raise UsageError(f"{origin}: unknown feature of weave: {min(map(str, unknown))}", f"one of: {', '.join(NAMES)}")
+    return {name: number(f"{name} of {origin}", value, float, MOST) for name, value in named.items()}
 
 
 def _table(path: Path) -> Mapping[str, object]:
@@ -59,16 +57,16 @@ def _table(path: Path) -> Mapping[str, object]:
 
 
 def weights_line(weights: Mapping[str, float] | None) -> str:
-    """Format the weights that differ from the built-in ones, as `name=value, ...`."""
-    return ", ".join(f"{name}={value}" for name, value in (weights or {}).items() if value != SHIPPED[name])
+    """Format the given weights, as `name=value, ...`."""
+    return ", ".join(f"{name}={value}" for name, value in (weights or {}).items())
 
 
 def weights_text(weights: Mapping[str, float], comments: Sequence[str] = ()) -> str:
-    """Return the text of a weights file, with the tables that differ from the built-in weights."""
+    """Return the text of a weights file."""
     lines = [f"# {comment}" for comment in comments]
     for table, names in ((TABLE, {name: name for name in WEIGHTS}), (COMPLETE, OWN)):
-        if any(weights.get(name, SHIPPED[name]) != SHIPPED[name] for name in names.values()):
-            lines += [f"[{table}]", *(f"{shown} = {weights[name]:.4g}" for shown, name in names.items())]
+        rows = [f"{shown} = {weights[name]:.4g}" for shown, name in names.items() if name in weights]
+        lines += [f"[{table}]", *rows] if rows else []
     return "\n".join(lines) + "\n"
 
 

@@ -25,7 +25,6 @@ from mergewise.designs.weave import (
     FEATURES,
     OWN_BIAS,
     OWN_SLOPE,
-    SHIPPED,
     WEIGHTS,
     Candidates,
     Weave,
@@ -227,14 +226,14 @@ class WeightsReport:
         weights: the fitted weights by feature, or None if the trials chose the present weights.
         reranker: the spec of the calibrated reranker, or an empty text without a calibration.
         completeness: the recalibration of `Context.complete`, or None if all contexts are complete, or none is.
-        present: the present weights.
+        present: the user's present weights.
     """
 
     tuning: TuningReport
     weights: Mapping[str, float] | None
     reranker: str = ""
     completeness: Recalibration | None = None
-    present: Mapping[str, float] = field(default_factory=lambda: SHIPPED)
+    present: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fits, without the report of the tuning."""
@@ -247,7 +246,7 @@ class WeightsReport:
 
     def file_text(self) -> str:
         """Return the text of a weights file, with the figures as comments, or an empty text if all weights should be kept."""
-        weights, comments, own = {**SHIPPED, **self.present}, ["Fitted by `mergewise tune --fit`."], self.completeness
+        weights, comments, own = {**self.present}, ["Fitted by `mergewise tune --fit`."], self.completeness
         if self.weights is not None and self.tuning.is_better:
             weights |= self.weights
             comments.append(self.tuning.verdict())
@@ -294,11 +293,11 @@ def fit_weights(
         raise UsageError(f"strategy without weights: {strategy} (expected weave)", "leave out --strategy, or --fit")
     usable = usable_questions([q for q in questions if q.evidence], metric, trust_made, FEWEST_CONTEXTS)
     advance = progress or (lambda done, total, item: None)
-    contexts = ContextMeasure(index, metric, budget)
+    contexts, own_weights = ContextMeasure(index, metric, budget), index.models.weights or {}
     if (count := len(usable)) < FEWEST:
         reason = f"{count} questions recalibrate completeness only (weights need {FEWEST})"
         report = TuningReport(strategy, metric, budget, Point(strategy), None, count, count, [], {}, reason)
-        return WeightsReport(report, None, "", recalibration(contexts, strategy, usable, present), present)
+        return WeightsReport(report, None, "", recalibration(contexts, strategy, usable, own_weights), own_weights)
     split = split_of(usable, seed)
     cases = _cases(split.tuned, contexts.state, parameters, advance)
     present = cases[0].candidates.weights
@@ -331,9 +330,9 @@ def fit_weights(
     contexts.memory.forget()
     kept = chosen if report.is_better else FittedModels()
     own = recalibration(
-        contexts.with_models(None, kept.calibration), strategy, split.tuned, {**present, **(kept.weights or {})}
+        contexts.with_models(None, kept.calibration), strategy, split.tuned, {**own_weights, **(kept.weights or {})}
     )
-    return WeightsReport(report, chosen.weights, spec, own, present)
+    return WeightsReport(report, chosen.weights, spec, own, own_weights)
 
 
 def recalibration(

@@ -55,6 +55,7 @@ def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:
     Each name occurs once for each place that defines it, in document order.
     """
     names = []
+    language = document_language(document)
     for _, place in groupby(tree.leaves, key=lambda leaf: leaf.headings):
         leaves = list(place)
         if leaves[0].start and document.text[leaves[0].start : leaves[0].body].isspace():
@@ -62,7 +63,8 @@ def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:
             continue
         sentence = next((sentence for leaf in leaves for sentence in leaf.sentences), None)
         first = document.text[sentence.start : sentence.end] if sentence else ""
-        names += [Name(name, leaves[0].id, len(leaves)) for name in sorted(names_defined(_titles(leaves[0]), first))]
+        defined = names_defined(_titles(leaves[0]), first, language)
+        names += [Name(name, leaves[0].id, len(leaves)) for name in sorted(defined)]
     return tuple(names)
 
 

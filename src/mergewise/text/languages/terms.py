@@ -25,7 +25,9 @@ AFFIX = 2  # letters of a part before or after an apostrophe that says nothing
 _HAN = r"㐀-䶿一-鿿\uf900-\ufaff"
 _KATA, _HIRA, _HANGUL = "゠-ヿㇰ-ㇿ", "ぁ-ゟ", "가-힣"
 # A part of a word. A pair that spans two scripts is none, and hiragana is a particle unless it may end a verb or an adjective.
-_PART = re.compile(rf"[{_HAN}](?![をはがのにへとでも])[{_HAN}{_HIRA}]?|[{_KATA}]+|[{_HANGUL}]+|[^{_HAN}{_KATA}{_HIRA}{_HANGUL}]+")
+_PART = re.compile(
+    rf"[{_HAN}](?![をはがのにへとでも])[{_HAN}{_HIRA}]?|[{_KATA}]+|[{_HANGUL}]+|[^{_HAN}{_KATA}{_HIRA}{_HANGUL}]+"
+)
 
 
 class TermPlace(NamedTuple):
