@@ -301,8 +301,7 @@ class MemoryStore:
     def sample(self, language: str, count: int) -> npt.NDArray[np.int64]:
         own = [id_ for id_, (_, _, rows) in self._documents.items() if document_language(rows.document) == language]
         leaves = sorted(leaf for leaves in self.leaf_ranges(own).values() for leaf in leaves)
-        most = min(count, len(leaves))
-        return np.array([leaves[i * len(leaves) // most] for i in range(most)], np.int64)
+        return np.array(leaves[:: max(1, math.ceil(len(leaves) / count))], np.int64)
 
     def row_counts(self) -> dict[str, int]:
         tables = [table.name for view in self._views for table in self._specs(view)]

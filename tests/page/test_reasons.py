@@ -50,7 +50,7 @@ def test_hits_of_a_question_about_neighbours_are_hits() -> None:
     reader = reader_of(memory_store([Document("streets.md", text, "Streets")]))
     made = assemble("weave", "Who counts as a neighbour?", reader, 60, Models(count_tokens), None)
     (taken,) = (step for step in made.trace if step.action == "take" and "neighbour" in step.reason)
-    assert taken.reason == "it holds neighbour"
+    assert taken.reason == "covers: neighbour"
     assert ("hit", "A neighbour is whoever lives beside you.") in kinds(made)
 
 

@@ -246,7 +246,7 @@ class StoreReader(TableReader, Protocol):
         ...
 
     def sample(self, language: str, count: int) -> npt.NDArray[np.int64]:
-        """Return the ids of about `count` leaves of documents in a language, evenly spaced, or of all."""
+        """Return the ids of up to `count` leaves (of shards, rounded up) of documents in a language, evenly spaced."""
         ...
 
     @property

@@ -183,12 +183,8 @@ class LanceDocuments(LanceState):
     def sample(self, language: str, count: int) -> IntArray:
         columns, own = ["_first_id", "_leaves"], f"_language = {sql_strings([language])}"
         first, leaves = (column.to_numpy() for column in self.whole(d.DOCUMENTS, columns, own).sort_by("_first_id"))
-        ends = np.cumsum(leaves)
-        total = int(leaves.sum())
-        places = np.arange(min(count, total)) * total // max(1, min(count, total))
-        owners = np.searchsorted(ends, places, "right")
-        ids: IntArray = (first + leaves - ends)[owners] + places
-        return ids
+        ids: IntArray = np.repeat(first + leaves - np.cumsum(leaves), leaves) + np.arange(leaves.sum())
+        return ids[:: max(1, -(-len(ids) // count))]
 
     def _with_added_languages(self, older: Counter[str], changes: Changes) -> Counter[str] | None:
         # the languages of deleted documents are unknown, so count again

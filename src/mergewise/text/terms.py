@@ -53,8 +53,7 @@ def content_terms(text: str) -> frozenset[str]:
 
 def spelled_terms(text: str) -> dict[str, str]:
     """Map the content terms to the first word of the text with this stem."""
-    words = [word for word in _WORD.findall(text) if word.lower() not in STOP_WORDS]
-    return {_stem(word.lower()): word for word in reversed(words)}
+    return {term: text[start:end] for start, end, term in reversed(list(english_terms(text)))}
 
 
 _LETTER = np.zeros(256, bool)

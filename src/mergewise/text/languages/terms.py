@@ -11,12 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import TypeAlias
 
 from mergewise.text.languages.analysis import WORD, grams, lower_case, pieces, stem
 from mergewise.text.languages.detection import ENGLISH
 from mergewise.text.languages.table import language_of
-from mergewise.text.terms import STOP_WORDS, TermFinder, english_terms
+from mergewise.text.terms import TermFinder, english_terms
 
 COMMON = 1 / 3  # share of leaves from which a term says nothing
 BEGINNING = 4  # letters of a word that may begin another one
@@ -30,12 +30,8 @@ _PART = re.compile(
 )
 
 
-class TermPlace(NamedTuple):
-    """A term, and the part of the text that it is read from."""
-
-    start: int
-    end: int
-    forms: tuple[str, ...]
+TermPlace: TypeAlias = tuple[int, int, tuple[str, ...]]
+"""The start and the end of a term in a text, and its forms. The first form stands for the term."""
 
 
 class Terms:
@@ -51,22 +47,20 @@ class Terms:
         self._languages = tuple(shares or ()) if set(shares or ()) - {ENGLISH} else ()
         self._common = {form for known in (shares or {}).values() for form, share in known.items() if share >= COMMON}
         self._places = self._telling(question)
-        self.all = frozenset(place.forms[0] for place in self._places)
+        self.all = frozenset(term for _, _, (term, *_) in self._places)
         # parts of runs in scripts without spaces: most that span two words are in no text
         self.parts = frozenset(term for term in self.all if self._languages and not _word().match(term))
 
     def within(self, text: str) -> frozenset[str]:
         """Return the telling terms of another text by the same rules."""
-        return frozenset(place.forms[0] for place in self._telling(text))
+        return frozenset(term for _, _, (term, *_) in self._telling(text))
 
     def spelled(self, terms: Collection[str]) -> list[str]:
         """Return some of the terms as the question spells them, in its order. Characters that follow each other are joined."""
         runs: list[tuple[int, int]] = []
         for start, end, (term, *_) in self._places:
-            if term in terms and runs and start < runs[-1][1]:
-                runs[-1] = runs[-1][0], end
-            elif term in terms:
-                runs.append((start, end))
+            if term in terms:
+                runs.append((runs.pop()[0] if runs and start < runs[-1][1] else start, end))
         return list(dict.fromkeys(self.question[start:end] for start, end in runs))
 
     def finder(self) -> TermFinder | FormFinder:
@@ -77,9 +71,8 @@ class Terms:
 
     def _telling(self, text: str) -> list[TermPlace]:
         if not self._languages:
-            return [TermPlace(start, end, (term,)) for start, end, term in english_terms(text)]
-        places = term_places(text, self._languages)
-        return [place for place in places if self._common.isdisjoint(place.forms)]
+            return [(start, end, (term,)) for start, end, term in english_terms(text)]
+        return [place for place in term_places(text, self._languages) if self._common.isdisjoint(place[2])]
 
 
 class FormFinder:
@@ -96,44 +89,33 @@ class FormFinder:
         self._met: dict[str, tuple[str, ...]] = {}  # the terms of each word seen so far
         self._unmet: Collection[str] | None = None  # the forms that none of the first texts holds
 
-    def find(self, texts: Sequence[str]) -> list[frozenset[str]]:
-        """Return the terms in each of the texts."""
-        return [frozenset([term for _, term in places]) for places in self.places(texts)]
-
     def places(self, texts: Sequence[str]) -> list[list[tuple[int, str]]]:
-        """Return, for each text, the offsets of the terms, with the term, in order."""
+        """Return, for each text, the offsets of the terms, with the term: words, then parts of runs."""
         matches = [list(_word().finditer(text)) for text in texts]
         words = {match[0] for of_text in matches for match in of_text} - self._met.keys()
         if self._unmet is None:
             met = {self._terms.get(form) for word in words for form in term_forms(word, self._languages)}
             self._unmet = [form for form in self._terms.keys() - self._parts if self._terms[form] not in met]
-        for word in words:
-            self._met[word] = self._terms_of(word)
-        return [
-            sorted([*self._words_in(text, of_text), *self._parts_in(text)])
-            for text, of_text in zip(texts, matches, strict=True)
-        ]
+        self._met |= {word: self._terms_of(word) for word in words}
+        return [[*self._words_in(text, own), *self._parts_in(text)] for text, own in zip(texts, matches, strict=True)]
 
     def _terms_of(self, word: str) -> tuple[str, ...]:
         forms = term_forms(word, self._languages)
         same = [form for form in forms if form in self._terms]
-        same = same or [unmet for unmet in self._unmet or () for form in forms if _begins(unmet, form)]
+        same = same or [unmet for unmet in self._unmet or () for form in forms if begins(unmet, form)]
         return tuple(dict.fromkeys(self._terms[form] for form in same))
 
     def _words_in(self, text: str, matches: Sequence[re.Match[str]]) -> Iterator[tuple[int, str]]:
         for match in matches:
-            for term in self._met[match[0]]:
-                if not _is_affix(text, match.start(), match[0], self._languages):
-                    yield match.start(), term
+            terms = self._met[match[0]]
+            if terms and not _is_affix(text, match.start(), match[0], self._languages):
+                yield from ((match.start(), term) for term in terms)
 
     def _parts_in(self, text: str) -> Iterator[tuple[int, str]]:
-        if text.isascii():
-            return
-        for gram in self._parts:
-            at = text.find(gram)
-            while at >= 0:
-                yield at, self._terms[gram]
-                at = text.find(gram, at + 1)
+        for part in self._parts if not text.isascii() else ():
+            at = -1
+            while (at := text.find(part, at + 1)) >= 0:
+                yield at, self._terms[part]
 
 
 def term_places(text: str, languages: tuple[str, ...]) -> Iterator[TermPlace]:
@@ -142,14 +124,14 @@ def term_places(text: str, languages: tuple[str, ...]) -> Iterator[TermPlace]:
         if size:
             for at, gram in enumerate(grams(piece, size) or [piece], start):
                 if _PART.fullmatch(gram):
-                    yield TermPlace(at, at + len(gram), (gram,))
+                    yield at, at + len(gram), (gram,)
         elif (forms := term_forms(piece, languages)) and not _is_affix(text, start, piece, languages):
-            yield TermPlace(start, start + len(piece), forms)
+            yield start, start + len(piece), forms
 
 
 def shares_of_forms(texts: Iterable[str], language: str) -> dict[str, float]:
     """Return the share of the texts that hold each form of a word."""
-    held = [{place.forms[0] for place in term_places(text, (language,))} for text in texts]
+    held = [{forms[0] for _, _, forms in term_places(text, (language,))} for text in texts]
     counts = Counter(form for forms in held for form in forms)
     return {form: count / len(held) for form, count in counts.items()}
 
@@ -166,15 +148,14 @@ def term_forms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(form for form in forms if len(form) > 1 or len(word) == 1)
 
 
-def _begins(one: str, other: str) -> bool:
-    """Return true if one of the words begins the other, which both are long enough for."""
+def begins(one: str, other: str) -> bool:
+    """Return true if one of the words begins the other, and both are long enough."""
     return min(len(one), len(other)) >= BEGINNING and (one.startswith(other) or other.startswith(one))
 
 
 @cache
 def _typical_words(language: str) -> frozenset[str]:
-    words = frozenset(language_of(language).words.split())
-    return words | STOP_WORDS if language == ENGLISH else words
+    return frozenset(language_of(language).words.split())
 
 
 @cache
