@@ -196,6 +196,12 @@ def test_the_budget_bar_shows_shares_and_the_unused_rest() -> None:
     assert sum(int(style.removeprefix("flex-grow:")) for style in styles) == pytest.approx(100, abs=1)
 
 
+def test_a_page_tells_that_there_may_be_more() -> None:
+    for complete, tells in ((0.2, True), (0.9, False), (None, False)):
+        shown = Page(context_page(replace(hopping(), complete=complete)))
+        assert ("there may be more" in shown.elements[0].text) is tells
+
+
 def test_the_legend_lists_only_kinds_on_the_page() -> None:
     legend = Page(context_page(hopping())).one("ul", "legend").text
     assert "hop" in legend and "hit" in legend

@@ -70,6 +70,7 @@ def test_a_context_has_places(server: LiveServer) -> None:
     body = server.client().post(f"{SHIPS_API}/context", json={**QUESTION, "include": ["trace", "evidence"]}).json()
     context = body["context"]
     assert context["snapshot"] == server.client().get(SHIPS_API).json()["snapshot"]
+    assert 0 < context["complete"] < 1 and context["may_lack"] is (context["complete"] < 0.6)
     passage = context["passages"][0]
     assert passage["doc"] == passage["title"] == "ships/fleet.md"
     assert (passage["mark"], passage["line"], passage["page"], passage["verbatim"]) == (1, 3, None, True)

@@ -134,6 +134,6 @@ def say_context(context: Context, locations: Locations, trace: bool) -> None:
         say(f"[{number}] {locations.of(passage.spans)}", style="dim")
     if trace:
         say_trace(context.trace, locations)
-    if context.may_lack:
-        say_aside(f"There may be more: this holds all evidence with a probability of {context.complete:.0%}")
+    elif context.may_lack:
+        say_aside(f"There may be more: all evidence is held with a probability of {context.complete:.2f}")
     say_aside(f"{context.tokens} of {context.budget} tokens, {len(context.passages)} passages, {context.strategy}")

@@ -144,8 +144,8 @@ class Context(Pictured):
         evidence: Sentences that weave selected, most likely needed first. None for other strategies.
         reading: Message to the modes of the strategy's design.
         snapshot: State of the index, as `Index.snapshot`. Empty without an index.
-        complete: Probability in [0, 1] that the context holds all evidence that the question needs. None unless weave assembled
-            it in one round.
+        complete: Probability in [0, 1] that the context holds all evidence that the documents have for the question. None unless
+            weave assembled it in one round.
     """
 
     question: str

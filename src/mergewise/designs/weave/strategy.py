@@ -72,7 +72,9 @@ def assemble(
     passages = scored_passages(context.passages, candidates, chosen)
     candidates.relevance = own  # confidence in answers was calibrated on weave's own scores
     evidence = candidates.evidence(chosen, previous=parameters.previous)
-    return replace(context, passages=passages, usage=pointed.usage, evidence=evidence, complete=complete)
+    context = replace(context, passages=passages, usage=pointed.usage, evidence=evidence, complete=complete)
+    more = Step("more", f"there may be more: all evidence is held with a probability of {complete:.2f}")
+    return replace(context, trace=(*context.trace, more)) if context.may_lack else context
 
 
 def gather(
