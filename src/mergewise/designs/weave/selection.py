@@ -48,7 +48,9 @@ def select(
     bundles = [tuple(at[i] for i in bundle) for bundle in needed.values()]
     objective = objective_of(candidates, considered, relevance[considered], prices.tokens, parameters)
     ahead = [at[i] for i in first if i in at]
-    selection = maximise(objective, bundles, prices.cost, budget, prices.cheaper, parameters.stop, ahead)
+    selection = maximise(
+        objective, bundles, prices.cost, budget, prices.same_section, parameters.stop, ahead, prices.whole_cost
+    )
     chosen = [considered[position] for position in selection.order]
     companions = {
         other for i, bundle in needed.items() for other in bundle if other != i and relevance[other] < relevance[i]

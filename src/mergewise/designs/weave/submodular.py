@@ -98,14 +98,17 @@ def maximise(
     cheaper: Callable[[int], Iterable[int]] = lambda candidate: (),
     stop: float = 0.0,
     first: Sequence[int] = (),
+    divisor: Cost | None = None,
 ) -> Selection:
     """Select by lazy greedy gain per token under the budget, or return the best single bundle if it is worth more.
 
     Bundle i holds candidate i and what must be selected with it. A gain can only fall as the selection grows, so a bundle is
     evaluated again only when it leads. `cheaper(i)` lists the bundles whose cost may fall when i is selected. With `stop`, the
     selection ends when the gain per token falls below this share of the highest gain at the beginning. The bundles `first` are
-    selected before all others, in their order and whatever they gain, as far as they fit.
+    selected before all others, in their order and whatever they gain, as far as they fit. Gains are divided by `divisor` instead
+    of the cost, if given.
     """
+    divisor = divisor or cost
     state, left = GrowingSelection(objective), budget
     chosen: list[int] = []
     gains: list[float] = []
@@ -113,21 +116,21 @@ def maximise(
     singles = objective.singles().tolist()
     values = [singles[b[0]] if len(b) == 1 else state.gain(b) for b in bundles]
     costs = [max(1, cost(bundle, taken)) for bundle in bundles]
-    ratios = [value / price for value, price in zip(values, costs, strict=True)]
+    ratios = [value / max(1, divisor(bundle, taken)) for value, bundle in zip(values, bundles, strict=True)]
     affordable = [i for i in range(len(bundles)) if costs[i] <= budget]
     best_single = max(affordable, key=values.__getitem__, default=None)
     highest = max((ratios[i] for i in affordable), default=0.0)
     for bundle in first:
         new = tuple(j for j in bundles[bundle] if j not in taken)
         if new and cost(new, taken) <= left:
-            gains.append(_ratio(state, new, cost, taken))
+            gains.append(_ratio(state, new, divisor, taken))
             left -= cost(new, taken)
             state.take(new)
             chosen += new
             taken |= set(new)
     if chosen:
         best_single = None  # it would replace the bundles that must come first
-        ratios = [_ratio(state, bundle, cost, taken) for bundle in bundles]
+        ratios = [_ratio(state, bundle, divisor, taken) for bundle in bundles]
     heap = [_Entry(-ratio, i, 0) for i, ratio in enumerate(ratios)]
     heapq.heapify(heap)
     rounds = 0
@@ -144,7 +147,7 @@ def maximise(
         if entry.negative >= 0:
             break  # no bundle left adds anything
         if entry.round != rounds:
-            heapq.heappush(heap, _Entry(-state.gain(new) / max(1, price), entry.bundle, rounds))
+            heapq.heappush(heap, _Entry(-_ratio(state, new, divisor, taken), entry.bundle, rounds))
             continue
         if gains and -entry.negative < stop * highest:
             return Selection(tuple(chosen), tuple(gains), state.value, stopped=True)
@@ -155,7 +158,7 @@ def maximise(
         taken |= set(new)
         rounds += 1
         for i in {j for candidate in new for j in cheaper(candidate)} - taken:
-            heapq.heappush(heap, _Entry(-_ratio(state, bundles[i], cost, taken), i, rounds))
+            heapq.heappush(heap, _Entry(-_ratio(state, bundles[i], divisor, taken), i, rounds))
     if best_single is not None and state.value < values[best_single]:
         return Selection(bundles[best_single], (values[best_single] / costs[best_single],), values[best_single])
     return Selection(tuple(chosen), tuple(gains), state.value)
