@@ -57,7 +57,7 @@ class SentenceInLeaf(NamedTuple):
     def headed_fragment(self) -> Fragment:
         """The `fragment`, extended to the leaf's start for its first sentence, so that it joins the leaf before."""
         start = self.leaf.start if self.number == 0 else self.sentence.start
-        return leaf_fragment(self.leaf).cut(start, _next_start(self.leaf, self.number))
+        return leaf_fragment(self.leaf).cut(start, next_start(self.leaf, self.number))
 
 
 def section_of(leaf: LeafSentences) -> SectionKey:
@@ -112,10 +112,10 @@ def fragments_within(leaves: Iterable[LeafSentences | Leaf], parts: Sequence[Par
 
 def fragment_at(leaf: LeafSentences | Leaf, number: int) -> Fragment:
     """Return a sentence of a leaf with the white space up to the next one, so that neighbours join."""
-    return leaf_fragment(leaf).cut(leaf.sentences[number].start, _next_start(leaf, number))
+    return leaf_fragment(leaf).cut(leaf.sentences[number].start, next_start(leaf, number))
 
 
-def _next_start(leaf: LeafSentences | Leaf, number: int) -> int:
+def next_start(leaf: LeafSentences | Leaf, number: int) -> int:
     """Return the start of the next sentence of the leaf, or the end of the leaf."""
     following = leaf.sentences[number + 1 : number + 2]
     return following[0].start if following else leaf.end

@@ -57,8 +57,10 @@ def test_a_heading_is_paid_once_a_section_and_a_title_once_a_document() -> None:
     assert prices.cost([1], frozenset([0])) == second + len(SEPARATOR)
     assert prices.cost([2], frozenset([1])) == line + third + len(SEPARATOR)
     assert prices.cost([1, 2], frozenset([0])) == prices.cost([1], frozenset([0])) + prices.cost([2], frozenset([0, 1]))
-    # With the first sentence, its title is cheaper for all, and its heading for its section.
-    assert (prices.cheaper(0), prices.cheaper(1), prices.cheaper(2)) == ({0, 1, 2}, {0}, {2})
+    # Gains are compared by lines with all their levels.
+    assert prices.whole_cost([2], frozenset([1])) == prices.cost([2], frozenset([1])) + title
+    assert prices.whole_cost([1], frozenset([0])) == prices.cost([1], frozenset([0]))
+    assert (list(prices.same_section(0)), list(prices.same_section(2))) == ([0, 1], [2])
     assert prices.tokens.tolist() == [len(candidates.sentences[i].text) for i in chosen]
 
 

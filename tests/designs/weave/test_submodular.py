@@ -139,6 +139,13 @@ def test_a_cheaper_bundle_is_evaluated_again() -> None:
     assert found.order == (0, 1, 2)
 
 
+def test_gains_are_divided_by_another_cost_than_the_budget_is_spent_on() -> None:
+    """Candidate 1 is small for the budget, but counts as large."""
+    whole = lambda new, _: sum((2, 8)[i] for i in new)  # noqa: E731
+    both = maximise(plain([3.0, 4.0]), [(0,), (1,)], lambda new, _: len(new), 2, divisor=whole)
+    assert both.order == (0, 1) and both.gains == (1.5, 0.5)
+
+
 def test_a_bundle_comes_whole_and_at_its_price() -> None:
     cost = lambda new, taken: 4 * len(new)  # noqa: E731
     assert maximise(plain([0.1, 5.0]), [(0,), (0, 1)], cost, 8).order == (0, 1)

@@ -98,13 +98,16 @@ def maximise(
     budget: int,
     cheaper: Callable[[int], Iterable[int]] = lambda candidate: (),
     first: Sequence[int] = (),
+    divisor: Cost | None = None,
 ) -> Selection:
     """Select by lazy greedy gain per token under the budget, or return the best single bundle if it is worth more.
 
     Bundle i holds candidate i and what must be selected with it. A gain can only fall as the selection grows, so a bundle is
     evaluated again only when it leads. `cheaper(i)` lists the bundles whose cost may fall when i is selected. The bundles
-    `first` are selected before all others, in their order and whatever they gain, as far as they fit.
+    `first` are selected before all others, in their order and whatever they gain, as far as they fit. Gains are divided by
+    `divisor` instead of the cost, if given.
     """
+    divisor = divisor or cost
     state, left = GrowingSelection(objective), budget
     chosen: list[int] = []
     steps: list[tuple[float, int, int]] = []  # gain, candidates and tokens so far
@@ -112,14 +115,14 @@ def maximise(
     singles = objective.singles().tolist()
     values = [singles[b[0]] if len(b) == 1 else state.gain(b) for b in bundles]
     costs = [max(1, cost(bundle, taken)) for bundle in bundles]
-    ratios = [value / price for value, price in zip(values, costs, strict=True)]
+    lowest = [max(1, divisor(bundle, taken)) for bundle in bundles]  # the last known divisor of each bundle
+    ratios = [value / price for value, price in zip(values, lowest, strict=True)]
     affordable = [i for i in range(len(bundles)) if costs[i] <= budget]
     best_single = max(affordable, key=values.__getitem__, default=None)
-    lowest = list(costs)  # the last known cost of each bundle
     for bundle in first:
         new = tuple(j for j in bundles[bundle] if j not in taken)
         if new and cost(new, taken) <= left:
-            gain = _ratio(state, new, cost, taken)
+            gain = _ratio(state, new, divisor, taken)
             left -= cost(new, taken)
             state.take(new)
             chosen += new
@@ -127,7 +130,7 @@ def maximise(
             taken |= set(new)
     if chosen:
         best_single = None  # it would replace the bundles that must come first
-        ratios = [_ratio(state, bundle, cost, taken) for bundle in bundles]
+        ratios = [_ratio(state, bundle, divisor, taken) for bundle in bundles]
     heap = [_Entry(-ratio, i, 0) for i, ratio in enumerate(ratios)]
     heapq.heapify(heap)
     rounds = 0
@@ -144,7 +147,7 @@ def maximise(
         if entry.negative >= 0:
             break  # no bundle left adds anything
         if entry.round != rounds:
-            heapq.heappush(heap, _Entry(-state.gain(new) / max(1, price), entry.bundle, rounds))
+            heapq.heappush(heap, _Entry(-_ratio(state, new, divisor, taken), entry.bundle, rounds))
             continue
         left -= price
         state.take(new)
@@ -154,7 +157,7 @@ def maximise(
         rounds += 1
         for i in {j for candidate in new for j in cheaper(candidate)} - taken:
             rest = [j for j in bundles[i] if j not in taken]
-            price = cost(rest, taken)
+            price = divisor(rest, taken)
             if price < lowest[i]:  # otherwise its entry is still an upper bound
                 lowest[i] = price
                 heapq.heappush(heap, _Entry(-state.gain(rest) / max(1, price), i, rounds))
