@@ -218,16 +218,18 @@ def leaves_of(definitions: Iterable[Definition], known: Mapping[int, object]) ->
 
 
 def open_question(candidates: Candidates, follower: Follower) -> tuple[str, float] | None:
-    """Return the question's words that the best evidence lacks, with the names in the evidence, and the expected gain of a search.
+    """Return the question without the words that the best evidence holds, with the names in that evidence, and the expected gain.
 
-    Returns None if there are no such words or names, or if the gain is small. Evidence whose names lead somewhere promises more.
+    Returns None if the gain of a search is small. Evidence whose names lead somewhere promises more. Without vectors, evidence is
+    trusted only if the question names a section.
     """
-    leading = candidates.best(LEADING)
+    leading, asked = candidates.best(LEADING), candidates.asked
     held = frozenset[str]().union(*(candidates.terms[i] for i in leading[:ANSWERED_BY]))
-    known = sorted((word for term, word in spelled_terms(candidates.asked.text).items() if term in held), key=len)
-    answered = "|".join(rf"\b{re.escape(word)}\b" if word.isascii() else word for word in reversed(known))
-    rest = re.sub(answered, " ", candidates.asked.text) if known else candidates.asked.text
+    gain = candidates.share(asked.terms - held) * (float(candidates.relevance.max()) + bool(candidates.links)) / 2
+    if gain < ONWARD or not (candidates.named or asked.vector is not None):
+        return None
+    known = sorted((word for term, word in spelled_terms(asked.text).items() if term in held), key=len, reverse=True)
+    answered = "|".join(rf"\b{re.escape(word)}\b" if word.isascii() else word for word in known)
+    rest = re.sub(answered, " ", asked.text) if known else asked.text
     names = follower.names(leading)
-    share = candidates.share(candidates.asked.terms - held)
-    gain = share * (float(candidates.relevance[leading[0]]) + bool(candidates.links)) / 2
-    return (" ".join([*rest.split(), *names]), gain) if names and gain >= ONWARD else None
+    return (" ".join([*rest.split(), *names]), gain) if names else None
