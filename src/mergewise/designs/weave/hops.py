@@ -15,33 +15,23 @@ from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
 from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects, by_score
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.text.names import (
-    LONGEST_TITLE,
-    Mention,
-    Words,
-    mentions,
-    possible_names,
-    with_series,
-    words_of,
-)
+from mergewise.text.names import LONGEST_TITLE, Mention, Words, mentions, possible_names, with_series, words_of
 from mergewise.text.terms import STOP_WORDS, spelled_terms
 from mergewise.types import Definition, LeafSentences
 
 LEAVES = 6  # read per definition
 DEFINITIONS = 16  # read per hop
 WORTH = 0.03  # minimum expected gain of a link
-NEAR = 3  # factor on the gain of a name next to a word of the question
-MENTIONED = 0.25  # share of the known leaves that mention a name, from which it leads nowhere
+PRICE = 0.02  # minimum expected gain for each leaf that a hop reads
 ONWARD = 0.065  # minimum expected gain of the second search
-RAMP = 2
-UNSURE = 0.25
-PRICE = 0.02  # minimum expected gain for a leaf to be read
-LONGEST_EVIDENCE = 2000  # characters of a sentence that are searched for names
 NEARBY = 4  # distance in words within which a name is near a word of the question
+NEAR = 3  # factor on the gain of a name that is near one
+# Share of the known leaves that mention a name, from which it leads nowhere: a marked name, and a word like any other.
+MENTIONED, UNMARKED = 0.25, 0.06
 EVEN = 0.8  # minimum strength of the best sentence of a named section, as a share of the best of all
 LEADING = 3  # the most relevant candidates, whose names are searched for
 ANSWERED_BY = 2  # the first of these, whose terms count as answered
-
+LONGEST_EVIDENCE = 2000  # characters of a sentence that are searched for names
 
 
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
@@ -131,7 +121,7 @@ class Follower:
         return self.candidates.share(self.candidates.asked.terms - self.candidates.covered_terms[candidate])
 
     def _rarity(self, candidate: int, mention: Mention) -> float:
-        """Return 1 for a name that few of the known leaves mention, down to 0 for a common one.
+        """Return 1 for a name that few of the known leaves mention, and less for others, down to 0 for a common one.
 
         A word that looks like any other must be rarer, and only one section may define it.
         """
@@ -146,8 +136,7 @@ class Follower:
             joined = words.is_joined(mention.first, mention.last)
             count = sum(written in text and (joined or whole.search(text) is not None) for text in texts)
             self._rarities[written] = count / len(self.candidates.leaves)
-        common = MENTIONED * (1 if sure else UNSURE)
-        return min(1.0, max(0.0, RAMP * (1 - self._rarities[written] / common)))
+        return min(1.0, max(0.0, 2 - 2 * self._rarities[written] / (MENTIONED if sure else UNMARKED)))
 
     def _as_named(self, candidate: int, strength: FloatArray) -> float:
         """Return the strength of a candidate that holds the asked relation, raised in a named section.
