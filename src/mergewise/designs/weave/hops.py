@@ -27,7 +27,7 @@ ONWARD = 0.065  # minimum expected gain of the second search
 NEARBY = 4  # distance in words within which a name is near a word of the question
 NEAR = 3  # factor on the gain of a name that is near one
 # Share of the known leaves that mention a name, from which it leads nowhere: a marked name, and a word like any other.
-MENTIONED, UNMARKED = 0.25, 0.06
+MENTIONED, UNMARKED = 0.2, 0.04
 EVEN = 0.8  # minimum strength of the best sentence of a named section, as a share of the best of all
 LEADING = 3  # the most relevant candidates, whose names are searched for
 ANSWERED_BY = 2  # the first of these, whose terms count as answered
@@ -77,7 +77,7 @@ class Follower:
         self._words: dict[int, Words] = {}
         self._possible: dict[int, list[tuple[str, int, int]]] = {}
         self._definitions: dict[str, list[Definition]] = {}
-        self._rarities: dict[str, float] = {}
+        self._mentioned: dict[str, int] = {}  # number of leaves with a name
 
     def follow(self) -> dict[Definition, list[Link]]:
         """Return the definitions of the names in the `beam` strongest candidates, with the links that lead there.
@@ -123,20 +123,20 @@ class Follower:
     def _rarity(self, candidate: int, mention: Mention) -> float:
         """Return 1 for a name that few of the known leaves mention, and less for others, down to 0 for a common one.
 
-        A word that looks like any other must be rarer, and only one section may define it.
+        The candidate and the sections that define the name do not count. A word that looks like any other must be rarer, and only
+        one section may define it.
         """
-        words = self._words[candidate]
+        words, defined = self._words[candidate], len(self._definitions[mention.name])
         sure = mention.is_sure(words)
-        if not sure and len(self._definitions[mention.name]) > 1:
+        if not sure and defined > 1:
             return 0.0
         written = words.written(mention.first, mention.last).lower()
-        if written not in self._rarities:
-            whole = re.compile(rf"(?<!\w){re.escape(written)}")
+        if written not in self._mentioned:
+            whole = re.compile(re.escape(written) if words.is_joined(*mention[1:]) else rf"(?<!\w){re.escape(written)}")
             texts = (leaf.text.lower() for leaf in self.candidates.leaves.values())
-            joined = words.is_joined(mention.first, mention.last)
-            count = sum(written in text and (joined or whole.search(text) is not None) for text in texts)
-            self._rarities[written] = count / len(self.candidates.leaves)
-        return min(1.0, max(0.0, 2 - 2 * self._rarities[written] / (MENTIONED if sure else UNMARKED)))
+            self._mentioned[written] = sum(written in text and whole.search(text) is not None for text in texts)
+        share = (self._mentioned[written] - 1 - defined) / len(self.candidates.leaves)
+        return min(1.0, max(0.0, 2 - 2 * share / (MENTIONED if sure else UNMARKED)))
 
     def _as_named(self, candidate: int, strength: FloatArray) -> float:
         """Return the strength of a candidate that holds the asked relation, raised in a named section.
