@@ -44,13 +44,16 @@ _PADDED = re.compile(r"((?:[a-z]{2,6}-?)?)0+(\d{1,6})")
 _SHORT = re.compile(r"\(\s*[\"“'‘]?([A-Z][\w.&-]{1,15})[\"”'’]?\s*\)")
 
 # scripts without spaces, and Hangul, where particles follow a name without a space
-_DENSE = re.compile(r"[぀-ヿ㐀-鿿\uf900-\ufaff가-힯฀-๿຀-໿က-႟ក-៿]")
-_UNIT = re.compile(
-    rf"[ァ-ヿ]+|[぀-ゟ]+|[㐀-鿿\uf900-\ufaff가-힯々]|[฀-๿຀-໿က-႟ក-៿][{MARKS}]*|[^぀-ヿ㐀-鿿\uf900-\ufaff가-힯々฀-๿຀-໿က-႟ក-៿]+"
-)
+_CHARACTERS = r"々㐀-鿿\uf900-\ufaff가-힯"
+_SYLLABLES = r"฀-๿຀-໿က-႟ក-៿"
+_DENSE = re.compile(rf"[぀-ヿ{_CHARACTERS}{_SYLLABLES}]")
+_UNIT = re.compile(rf"[ァ-ヿ]+|[぀-ゟ]+|[{_CHARACTERS}]|[{_SYLLABLES}][{MARKS}]*|[^぀-ヿ{_CHARACTERS}{_SYLLABLES}]+|.")
 _HIRAGANA = re.compile("[぀-ゟ]")
 _SET_OFF = re.compile(
-    r"`[^`\n]{1,40}`|\*\*[^*\n]{1,40}\*\*|“[^“”\n]{1,40}”|„[^„“”\n]{1,40}[“”]|«[^«»\n]{1,40}»|「[^「」\n]{1,40}」|『[^『』\n]{1,40}』|《[^《》\n]{1,40}》"
+    "|".join(
+        rf"{begin}[^{begin}{end}\n]{{1,40}}{end}"
+        for begin, end in ("``", "“”", "„“", "«»", "「」", "『』", "《》", (r"\*\*", r"\*\*"))
+    )
 )
 _OPENING = re.compile(r"(?:\A|[.:!?…\n])[\W\d_]*\Z")
 _DOTTED = re.compile(r"[a-z]{2,}(?:\.[a-z]{2,})+")

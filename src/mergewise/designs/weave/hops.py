@@ -21,17 +21,16 @@ from mergewise.types import Definition, LeafSentences
 LEAVES = 6  # read per definition
 DEFINITIONS = 16  # read per hop
 WORTH = 0.03  # minimum expected gain of a link
-NEAR = 3  # factor on the gain of a name next to a word of the question
-MENTIONED = 0.25  # share of the known leaves that mention a name, from which it leads nowhere
+PRICE = 0.02  # minimum expected gain for each leaf that a hop reads
 ONWARD = 0.065  # minimum expected gain of the second search
-RAMP = 2
-UNSURE = 0.25
-PRICE = 0.02  # minimum expected gain for a leaf to be read
-LONGEST_EVIDENCE = 2000  # characters of a sentence that are searched for names
 NEARBY = 4  # distance in words within which a name is near a word of the question
+NEAR = 3  # factor on the gain of a name that is near one
+# Share of the known leaves that mention a name, from which it leads nowhere: a marked name, and a word like any other.
+MENTIONED, UNMARKED = 0.2, 0.04
 EVEN = 0.8  # minimum strength of the best sentence of a named section, as a share of the best of all
 LEADING = 3  # the most relevant candidates, whose names are searched for
 ANSWERED_BY = 2  # the first of these, whose terms count as answered
+LONGEST_EVIDENCE = 2000  # characters of a sentence that are searched for names
 
 
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
@@ -77,7 +76,7 @@ class Follower:
         self._words: dict[int, Words] = {}
         self._possible: dict[int, list[tuple[str, int, int]]] = {}
         self._definitions: dict[str, list[Definition]] = {}
-        self._rarities: dict[str, float] = {}
+        self._mentioned: dict[str, int] = {}  # number of leaves with a name
 
     def follow(self) -> dict[Definition, list[Link]]:
         """Return the definitions of the names in the `beam` strongest candidates, with the links that lead there.
@@ -122,23 +121,22 @@ class Follower:
         return self.candidates.share(self.candidates.asked.terms - self.candidates.covered_terms[candidate])
 
     def _rarity(self, candidate: int, mention: Mention) -> float:
-        """Return 1 for a name that few of the known leaves mention, down to 0 for a common one.
+        """Return 1 for a name that few of the known leaves mention, and less for others, down to 0 for a common one.
 
-        A word that looks like any other must be rarer, and only one section may define it.
+        The candidate and the sections that define the name do not count. A word that looks like any other must be rarer, and only
+        one section may define it.
         """
-        words = self._words[candidate]
+        words, defined = self._words[candidate], len(self._definitions[mention.name])
         sure = mention.is_sure(words)
-        if not sure and len(self._definitions[mention.name]) > 1:
+        if not sure and defined > 1:
             return 0.0
         written = words.written(mention.first, mention.last).lower()
-        if written not in self._rarities:
-            whole = re.compile(rf"(?<!\w){re.escape(written)}")
+        if written not in self._mentioned:
+            whole = re.compile(re.escape(written) if words.is_joined(*mention[1:]) else rf"(?<!\w){re.escape(written)}")
             texts = (leaf.text.lower() for leaf in self.candidates.leaves.values())
-            joined = words.is_joined(mention.first, mention.last)
-            count = sum(written in text and (joined or whole.search(text) is not None) for text in texts)
-            self._rarities[written] = count / len(self.candidates.leaves)
-        common = MENTIONED * (1 if sure else UNSURE)
-        return min(1.0, max(0.0, RAMP * (1 - self._rarities[written] / common)))
+            self._mentioned[written] = sum(written in text and whole.search(text) is not None for text in texts)
+        share = (self._mentioned[written] - 1 - defined) / len(self.candidates.leaves)
+        return min(1.0, max(0.0, 2 - 2 * share / (MENTIONED if sure else UNMARKED)))
 
     def _as_named(self, candidate: int, strength: FloatArray) -> float:
         """Return the strength of a candidate that holds the asked relation, raised in a named section.
@@ -209,16 +207,18 @@ def leaves_of(definitions: Iterable[Definition], known: Mapping[int, object]) ->
 
 
 def open_question(candidates: Candidates, follower: Follower) -> tuple[str, float] | None:
-    """Return the question's words that the best evidence lacks, with the names in the evidence, and the expected gain of a search.
+    """Return the question without the words that the best evidence holds, with the names in that evidence, and the expected gain.
 
-    Returns None if there are no such words or names, or if the gain is small. Evidence whose names lead somewhere promises more.
+    Returns None if the gain of a search is small. Evidence whose names lead somewhere promises more. Without vectors, evidence is
+    trusted only if the question names a section.
     """
-    leading = candidates.best(LEADING)
+    leading, asked = candidates.best(LEADING), candidates.asked
     held = frozenset[str]().union(*(candidates.terms[i] for i in leading[:ANSWERED_BY]))
-    known = sorted(candidates.asked.telling.spelled(held), key=len)
-    answered = "|".join(rf"\b{re.escape(word)}\b" if word.isascii() else word for word in reversed(known))
-    rest = re.sub(answered, " ", candidates.asked.text) if known else candidates.asked.text
+    gain = candidates.share(asked.terms - held) * (float(candidates.relevance.max()) + bool(candidates.links)) / 2
+    if gain < ONWARD or not (candidates.named or asked.vector is not None):
+        return None
+    known = sorted(asked.telling.spelled(held), key=len, reverse=True)
+    answered = "|".join(rf"\b{re.escape(word)}\b" if word.isascii() else word for word in known)
+    rest = re.sub(answered, " ", asked.text) if known else asked.text
     names = follower.names(leading)
-    share = candidates.share(candidates.asked.terms - held)
-    gain = share * (float(candidates.relevance[leading[0]]) + bool(candidates.links)) / 2
-    return (" ".join([*rest.split(), *names]), gain) if names and gain >= ONWARD else None
+    return (" ".join([*rest.split(), *names]), gain) if names else None

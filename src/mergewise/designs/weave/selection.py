@@ -48,9 +48,7 @@ def select(
     bundles = [tuple(at[i] for i in bundle) for bundle in needed.values()]
     objective = objective_of(candidates, considered, relevance[considered], prices.tokens, parameters)
     ahead = [at[i] for i in first if i in at]
-    selection = maximise(
-        objective, bundles, prices.cost, budget, prices.same_section, ahead, prices.whole_cost
-    )
+    selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, ahead, prices.whole_cost)
     chosen = [considered[position] for position in selection.order]
     steps = len(selection.sizes)
     if parameters.price:
