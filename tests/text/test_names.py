@@ -170,7 +170,8 @@ def test_possible_names_are_the_runs_that_the_rule_allows(text: str) -> None:
     allowed = []
     for first in range(len(words.folded)):
         for last in range(min(len(words.folded), first + LONGEST), first, -1):
-            run, marked = words.folded[first:last], words.marked[first:last]
+            run = words.folded[first:last]
+            marked = [one or other for one, other in zip(words.marked, words.unsure, strict=True)][first:last]
             outer = [word in STOP_WORDS and not mark for word, mark in ((run[0], marked[0]), (run[-1], marked[-1]))]
             short = marked[0] or len(run) <= 3
             single = len(run) == 1

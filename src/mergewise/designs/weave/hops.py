@@ -15,7 +15,16 @@ from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
 from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects, by_score
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.text.names import LONGEST_TITLE, NAME_WORD, Mention, Words, mentions, possible_names, with_series, words_of
+from mergewise.text.names import (
+    LONGEST_TITLE,
+    NAME_WORD,
+    Mention,
+    Words,
+    mentions,
+    possible_names,
+    with_series,
+    words_of,
+)
 from mergewise.text.terms import STOP_WORDS, spelled_terms
 from mergewise.types import Definition, LeafSentences
 
