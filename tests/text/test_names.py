@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from mergewise.text.names import (
     LONGEST,
+    LONGEST_TITLE,
+    MOST_NAMES,
     Mention,
     mentions,
     names_defined,
@@ -50,10 +52,94 @@ def test_a_sentence_that_does_not_describe_its_subject_defines_nothing() -> None
     assert names_defined(["Set-up"], "Turn Both Screws clockwise until they stop.") == {"set-up"}
 
 
+def test_a_sentence_defines_nothing_where_capitals_mark_every_noun() -> None:
+    first = "Wenn Sie wissen, was das ist, lesen Sie weiter (API)."
+    assert names_defined(["Hilfe"], first, "de") == {"hilfe"}
+    assert "wenn sie" in names_defined(["Hilfe"], first)
+
+
 def test_the_longest_known_name_is_mentioned_once() -> None:
     known = {"new york", "new york city", "york", "times"}
     found = mentions_in("He left New York City for the Times in York.", known)
     assert [mention.name for mention in found] == ["new york city", "times", "york"]
+
+
+def marked_in(text: str, language: str) -> list[str]:
+    words = words_of(text, [language])
+    return [words.written(at, at + 1) for at, marked in enumerate(words.marked) if marked]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "marked"),
+    [
+        ("en", "Later Ada Brix met the mayor. Tea was served.", ["Ada", "Brix"]),  # sentence starts mark nothing
+        ("de", "Dann setzt FastAPI die Umgebungsvariablen mit Ada Brix.", ["FastAPI"]),
+        ("tr", "Sonra Ada Brix köprüyü yaptı.", ["Ada", "Brix"]),
+        ("hi", "इसे एडा ब्रिक्स ने बनाया।", []),
+        ("ar", "صممها المهندس في عام 1850.", ["1850"]),
+        ("en", "Call `run` with read_file, os.path, camelCase, LM317 or a **dry run**.",
+         ["run", "os.path", "camelCase", "LM317", "dry", "run"]),
+        ("zh", "参见《依赖项》。", list("依赖项")),
+        ("de", "Die „rote Mühle“ steht.", ["rote", "Mühle"]),
+    ],
+)  # fmt: skip
+def test_a_word_is_marked_by_what_its_language_gives(language: str, text: str, marked: list[str]) -> None:
+    assert marked_in(text, language) == marked
+
+
+@pytest.mark.parametrize(
+    ("language", "title", "text"),
+    [
+        ("zh", "环境变量", "你可以使用环境变量来配置应用。"),
+        ("zh", "FastAPI 依赖项", "这里的 FastAPI 依赖项很简单"),
+        ("ja", "依存関係", "これは依存関係を使う。"),
+        ("ja", "パスパラメータ", "次にパスパラメータを宣言する。"),
+        ("ko", "환경변수", "먼저 환경변수를 설정한다."),
+        ("th", "ภาษาไทย", "เราเรียนภาษาไทยทุกวัน"),
+        ("ar", "محمد علي", "ولد محمد علي في القاهرة"),
+        ("hi", "एडा ब्रिक्स", "इसे एडा ब्रिक्स ने बनाया"),
+        ("tr", "Ankara", "Sonra Ankara'nın nüfusu arttı."),
+        ("tr", "İstanbul Boğazı", "Burası İstanbul Boğazı'na bakar."),
+        ("de", "Rote Mühle", "Sie entwarf die rote Mühle."),
+    ],
+)
+def test_titles_are_found_inside_texts_of_every_script(language: str, title: str, text: str) -> None:
+    words = words_of(text, [language])
+    (mention,) = mentions(possible_names(words), names_of_title(title))
+    assert mention.name in names_of_title(title) and words.written(mention.first, mention.last) in text
+
+
+def test_few_characters_are_a_name_only_where_something_marks_them() -> None:
+    assert not mentions_in("请先运行它", {"运行"})
+    assert [mention.name for mention in mentions_in("请先「运行」它", {"运行"})] == ["运行"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "sure"),
+    [
+        ("met Ada there", "ada", True),
+        ("Ada came", "ada", False),
+        ("the voltage regulator", "voltage regulator", True),
+        ("使用环境变量", "环境变量", True),
+        ("使用依赖项", "依赖项", False),
+    ],
+)
+def test_a_word_like_any_other_is_not_a_sure_name(text: str, name: str, sure: bool) -> None:
+    (mention,) = mentions_in(text, {name})
+    assert mention.is_sure(words_of(text)) is sure
+
+
+@given(st.text(alphabet="环境变量依赖のをカタABab ก็ا`*「」.", max_size=60), st.sampled_from(["", "de", "zh", "tr"]))
+def test_every_possible_name_lies_in_the_text(text: str, language: str) -> None:
+    words = words_of(text, [language] if language else [])
+    for name, first, last in possible_names(words):
+        assert name.replace(" ", "") == "".join(words.folded[first:last])
+        assert words.written(first, last) in text
+
+
+@pytest.mark.parametrize("part", ["使用环境变量来配置", "word Name and ", "`a`", "ภาษาไทย", "**", "a.b "])
+def test_long_texts_give_a_bounded_number_of_names(part: str) -> None:
+    assert len(possible_names(words_of(part * (20_000 // len(part))))) < MOST_NAMES + LONGEST_TITLE
 
 
 def test_single_words_need_a_capital_and_several_do_not() -> None:
@@ -84,7 +170,8 @@ def test_possible_names_are_the_runs_that_the_rule_allows(text: str) -> None:
     allowed = []
     for first in range(len(words.folded)):
         for last in range(min(len(words.folded), first + LONGEST), first, -1):
-            run, marked = words.folded[first:last], words.marked[first:last]
+            run = words.folded[first:last]
+            marked = [one or other for one, other in zip(words.marked, words.unsure, strict=True)][first:last]
             outer = [word in STOP_WORDS and not mark for word, mark in ((run[0], marked[0]), (run[-1], marked[-1]))]
             short = marked[0] or len(run) <= 3
             single = len(run) == 1

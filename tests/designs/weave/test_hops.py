@@ -14,6 +14,8 @@ from mergewise.designs.weave.hops import (
     DEFINITIONS,
     EVEN,
     LEAVES,
+    NEAR,
+    PRICE,
     Follower,
     by_section,
     leaves_of,
@@ -22,7 +24,7 @@ from mergewise.designs.weave.hops import (
     strongest,
 )
 from mergewise.protocols import IndexReader
-from mergewise.text.names import Mention
+from mergewise.text.names import Mention, words_of
 from mergewise.types import Definition, Document
 from tests.designs.weave.support import FILMS, reader_of
 from tests.support import ScriptedReader, memory_store
@@ -160,12 +162,66 @@ def test_every_section_that_the_question_names_starts_a_chain() -> None:
     assert candidates.relevance.max() == pytest.approx(0.8)
 
 
-def test_a_hop_reads_the_strongest_definitions_and_no_faint_ones() -> None:
-    reached = {Definition(0, 2 * i, 1): [link(0.04), link(0.04 + i / 100)] for i in range(DEFINITIONS + 5)}
+def test_a_hop_reads_the_largest_gains_and_only_what_pays() -> None:
+    def worth(gain: float) -> Link:
+        return Link(0, "x", 0.5, False, gain)
+
+    reached = {Definition(0, 2 * i, 1): [worth(0.01), worth(0.5 + i / 100)] for i in range(DEFINITIONS + 5)}
     read = strongest(reached)
     assert [definition.first_leaf for definition in read] == [2 * i for i in range(DEFINITIONS + 4, 4, -1)]
-    assert strongest({Definition(0, 0, 1): [link(0.04)], Definition(0, 1, 1): [link(0.06)]}) == [Definition(0, 1, 1)]
-    assert strongest({Definition(0, 3, 1): [link(0.5)], Definition(0, 1, 1): [link(0.5)]})[0].first_leaf == 1
+    short, long = Definition(0, 0, 1), Definition(0, 1, LEAVES + 3)
+    assert strongest({short: [worth(PRICE)], long: [worth(PRICE)]}) == [short]  # each leaf has its price
+    assert set(strongest({short: [worth(PRICE)], long: [worth(LEAVES * PRICE + 0.001)]})) == {short, long}
+    assert strongest({Definition(0, 3, 1): [worth(0.5)], Definition(0, 1, 1): [worth(0.5)]})[0].first_leaf == 1
+
+
+def test_the_gain_is_the_strength_times_what_the_evidence_lacks() -> None:
+    reader = reader_of(FILMS)
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8})
+    ((found,),) = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 1).follow().values()
+    lacking = candidates.share(candidates.asked.terms - candidates.covered_terms[found.evidence])
+    assert found.near and found.gain == pytest.approx(0.8 * lacking * NEAR)
+
+
+def names_reached(
+    text: str, name: str, others: Sequence[str] = (), sections: int = 1, language: str = "de"
+) -> set[str]:
+    """Return the names that lead on from `text`, in an index where some sections are called `name`."""
+    documents = [Document(id="e", title="", text=text, metadata={"language": language})]
+    documents += [Document(id=f"t{i}", title="", text=f"# {name}\n\n....\n") for i in range(sections)]
+    documents += [Document(id=f"o{i}", title="", text=f"{other}\n") for i, other in enumerate(others)]
+    reader = reader_of(*documents)
+    reached = Follower(candidates_of(reader, {text[:5]: 0.8}), reader, [], 1).follow()
+    return {found.name for links in reached.values() for found in links}
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "name"),
+    [
+        ("de", "Die Einstellung nutzt Umgebungsvariablen.", "Umgebungsvariablen"),
+        ("zh", "应用通过环境变量来配置。", "环境变量"),
+        ("ja", "アプリは依存関係を使う。", "依存関係"),
+        ("ar", "بني الجسر في القاهرة.", "القاهرة"),
+        ("hi", "इसका नाम उज्जैन है।", "उज्जैन"),
+        ("tr", "Bu köprü Ankara'nın simgesidir.", "Ankara"),
+    ],
+)
+def test_a_rare_title_leads_on_in_every_script_and_a_common_heading_does_not(
+    language: str, text: str, name: str
+) -> None:
+    folded = {" ".join(words_of(name).folded)} | {"".join(words_of(name).folded)}
+    reached = names_reached(text, name, language=language)
+    assert len(reached) == 1 and reached <= folded
+    assert names_reached(text, name, [f"{i} {name} {i}." for i in range(40)], language=language) == set()
+
+
+def test_a_word_like_any_other_leads_on_only_to_one_section() -> None:
+    assert (
+        names_reached(
+            "Die Seite nennt Umgebungsvariablen.", "Umgebungsvariablen", ["Das ist auf der Seite und die."], 2
+        )
+        == set()
+    )
 
 
 def test_links_are_grouped_by_section_without_unread_definitions() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.designs.weave.evidence import Candidates, QuestionAspects
-from mergewise.designs.weave.hops import open_question
+from mergewise.designs.weave.hops import Follower, named_definitions, open_question
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import gather
 from mergewise.protocols import OrderedBy
@@ -27,21 +27,29 @@ OTHERS = [
 ]
 
 
-def candidates_of(question: str, *texts: str) -> Candidates:
-    """Return the sentences of one section, in falling relevance."""
+def open_query(question: str, *texts: str) -> str | None:
+    """Return the query of a second search after the sentences of one section, in falling relevance."""
     reader = reader_of(Document(id="d", title="", text=" ".join(texts)))
-    candidates = Candidates(QuestionAspects.of(question, None), {})
+    candidates = Candidates(QuestionAspects.of(question, np.ones(4, np.float32)), {})
     candidates.add(reader.sentences(range(30)).values())
     candidates.relevance = np.linspace(1, 0.5, len(candidates), dtype=np.float32)
-    return candidates
+    names, _ = named_definitions(candidates.asked, reader)
+    asked = open_question(candidates, Follower(candidates, reader, names, 12)) if len(candidates) else None
+    return None if asked is None else asked[0]
 
 
 def test_open_words_are_searched_with_the_names_in_the_evidence() -> None:
-    open_ = open_question(candidates_of(QUESTION, "Ada Moor was born in Faro.", "She liked tea."))
+    open_ = open_query(QUESTION, "Ada Moor was born in Faro.", "She liked tea.")
     assert open_ is not None
     words = open_.split()
     assert {"popular", "hotel", "town", "Faro"} <= set(words)
     assert not {"Ada", "Moor", "born", "She", "tea"} & set(words)
+
+
+def test_the_query_holds_no_sentences_of_scripts_without_spaces() -> None:
+    query = open_query("谁设计了红色磨坊，她在哪里出生？", "红色磨坊由 Ada Brix 在一八五零年设计完成并且交付使用。")
+    assert query is not None and {"Ada", "Brix"} <= set(query.split())
+    assert "设计完成并且交付使用" not in query
 
 
 @pytest.mark.parametrize(
@@ -53,7 +61,18 @@ def test_open_words_are_searched_with_the_names_in_the_evidence() -> None:
     ],
 )
 def test_no_second_search_without_open_words_or_names(texts: tuple[str, ...]) -> None:
-    assert open_question(candidates_of(QUESTION, *texts)) is None
+    assert open_query(QUESTION, *texts) is None
+
+
+def test_no_second_search_where_nothing_confirms_the_evidence() -> None:
+    reader = reader_of(ADA, COAST)
+    candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
+    candidates.add(reader.sentences(range(30)).values())
+    candidates.relevance = np.full(len(candidates), 0.9, np.float32)
+    follower = Follower(candidates, reader, [], 12)
+    assert open_question(candidates, follower) is None
+    candidates.named = {candidates.sentences[0].section: "ada moor"}
+    assert open_question(candidates, follower) is not None
 
 
 class Recording(ScriptedReader):
@@ -96,5 +115,5 @@ def test_at_most_one_second_search_and_never_without_hops() -> None:
 
 @given(st.text(max_size=80), st.lists(st.text(min_size=1, max_size=60), max_size=4))
 def test_any_text_gives_a_question_or_none(question: str, texts: list[str]) -> None:
-    asked = open_question(candidates_of(question, *texts))
+    asked = open_query(question, *texts)
     assert asked is None or asked.strip()

@@ -32,7 +32,9 @@ def test_a_hop_follows_the_name_that_the_evidence_gives() -> None:
     found = weave(question, FILMS)
     assert "directed by Ada Moor" in found.text and "the town of Faro" in found.text
     hops = [step for step in found.trace if step.cause is Cause.LINK]
-    assert HopNote(1, "ada moor") in [step.note for step in hops] and all(step.action == "hop" for step in hops)
+    notes = {step.note.name: step.note for step in hops if isinstance(step.note, HopNote)}
+    assert notes["ada moor"].number == 1 and notes["ada moor"].gain > 0 and all(step.action == "hop" for step in hops)
+    assert any(f"expected gain {notes['ada moor'].gain:.2f}" in step.reason for step in hops)
     assert Cause.HOP in {step.cause for step in found.trace if step.action == "take"}
     assert not any(step.action == "hop" for step in weave(question, FILMS, spec="weave(hops=0)").trace)
 

@@ -15,14 +15,24 @@ from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
 from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects, by_score
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.text.names import LONGEST_TITLE, Mention, Words, mentions, possible_names, with_series, words_of
+from mergewise.text.names import (
+    LONGEST_TITLE,
+    NAME_WORD,
+    Mention,
+    Words,
+    mentions,
+    possible_names,
+    with_series,
+    words_of,
+)
 from mergewise.types import Definition, LeafSentences
 
 LEAVES = 6  # read per definition
 DEFINITIONS = 16  # read per hop
-WORTH = 0.03  # minimum expected gain of a link
-PRICE = 0.02  # minimum expected gain for each leaf that a hop reads
-ONWARD = 0.065  # minimum expected gain of the second search
+LACKING = 0.1  # minimum share of the question that evidence is taken to lack
+WORTH = 0.015  # minimum expected gain of a link
+PRICE = 0.01  # minimum expected gain for each leaf that a hop reads
+ONWARD = 0.04  # minimum expected gain of the second search
 NEARBY = 4  # distance in words within which a name is near a word of the question
 NEAR = 3  # factor on the gain of a name that is near one
 # Share of the known leaves that mention a name, from which it leads nowhere: a marked name, and a word like any other.
@@ -117,8 +127,9 @@ class Follower:
         return list(names)
 
     def _lacking(self, candidate: int) -> float:
-        """Return the share of the question's terms that a candidate lacks."""
-        return self.candidates.share(self.candidates.asked.terms - self.candidates.covered_terms[candidate])
+        """Return the share of the question's terms that a candidate lacks, at least `LACKING`: a question may want more."""
+        asked = self.candidates.asked.terms
+        return max(LACKING, self.candidates.share(asked - self.candidates.covered_terms[candidate]))
 
     def _rarity(self, candidate: int, mention: Mention) -> float:
         """Return 1 for a name that few of the known leaves mention, and less for others, down to 0 for a common one.
@@ -221,4 +232,4 @@ def open_question(candidates: Candidates, follower: Follower) -> tuple[str, floa
     answered = "|".join(rf"\b{re.escape(word)}\b" if word.isascii() else word for word in known)
     rest = re.sub(answered, " ", asked.text) if known else asked.text
     names = follower.names(leading)
-    return (" ".join([*rest.split(), *names]), gain) if names else None
+    return (" ".join([*re.findall(NAME_WORD, rest), *names]), gain) if names else None
