@@ -69,7 +69,7 @@ def test_the_design_is_short_and_the_source_does_not_name_it() -> None:
 
 def test_a_context_and_its_trace(home: Path) -> None:
     shown = run("context", QUESTION, "-s", "lines(k=3)", "-b", "40", "--trace")
-    assert shown.startswith("[1] Cats\nCats sleep sixteen hours a day.\n") and "docs/cats.md:3" in shown
+    assert shown.startswith("[1]\nCats sleep sixteen hours a day.\n") and "docs/cats.md:3" in shown
     assert "search: 3 lines\n    docs/cats.md:3  “Cats sleep sixteen hours a day.”" in shown
     context = json.loads(run("context", QUESTION, "-s", "lines", "-b", "40", "--json"))
     assert context["tokens"] <= 40 and context["strategy"] == "lines"

@@ -37,12 +37,13 @@ def test_commands_print_the_output_shown(home: Path) -> None:
         assert done.stdout.strip() == output.strip(), words
 
 
-def test_topk_fills_its_budget_with_one_page(home: Path) -> None:
+def test_topk_spends_its_budget_without_the_answer(home: Path) -> None:
     index = ["--index", "topk.index"]
     subprocess.run([COMMAND, "index", "examples/town", *index], cwd=home, capture_output=True, check=True)
     words = ["Where was the designer of the Red Mill born?", "--budget", "60", "--strategy", "topk", *index]
     done = subprocess.run([COMMAND, "context", *words], cwd=home, capture_output=True, text=True, check=True)
-    assert re.findall(r"^\[\d\] (examples\S+):", done.stdout, re.MULTILINE) == ["examples/town/mill.md"] * 2
+    assert re.findall(r"^\[\d\] (examples\S+):", done.stdout, re.MULTILINE)[0] == "examples/town/mill.md"
+    assert "Harwick" not in done.stdout
 
 
 def test_the_python_runs(home: Path) -> None:

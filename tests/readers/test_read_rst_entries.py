@@ -149,7 +149,7 @@ def test_contexts_hold_the_entry_that_a_question_names(tmp_path: Path) -> None:
     with mw.open(tmp_path / "i", embedder="none") as index:
         index.add(tmp_path / "a.rst")
         context = index.context("What is the default of OPTION_17?", budget=128).text
-    found = context.partition("Settings › OPTION_17\n")[2].partition("\n\n[")[0]
+    found = context.partition("› OPTION_17\n")[2].partition("\n\n[")[0]
     assert "Default: ``119``" in found
 
 
