@@ -61,22 +61,22 @@ WEIGHTS: Mapping[str, float] = {
 FEATURES = tuple(WEIGHTS)[1:]
 # Weights without vectors: the index has none, or its embedder does not know the question's language.
 TEXT_WEIGHTS: Mapping[str, float] = {
-    "bias": -8.03,
+    "bias": -8.38,
     "cosine": 0.00,
-    "leaf": 2.64,
-    "rank": 1.55,
-    "terms": 2.61,
-    "path_terms": -0.46,
-    "document": 1.71,
-    "elsewhere": -0.50,
-    "first": 0.75,
-    "named": 2.67,
-    "length": -0.50,
-    "offers": 0.37,
-    "link": 3.18,
-    "near": 0.75,
-    "rest": 7.31,
-    "onward": 2.54,
+    "leaf": 2.17,
+    "rank": 1.43,
+    "terms": 1.40,
+    "path_terms": 0.46,
+    "document": 1.97,
+    "elsewhere": -0.18,
+    "first": 0.76,
+    "named": 3.00,
+    "length": -0.13,
+    "offers": 0.32,
+    "link": 4.43,
+    "near": 1.57,
+    "rest": 9.91,
+    "onward": 4.22,
 }
 
 COMMON = 8  # a name with more definitions is too common to follow
