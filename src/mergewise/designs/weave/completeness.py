@@ -19,18 +19,18 @@ Array = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 
 COMPLETENESS_WEIGHTS: Mapping[str, float] = {
-    "bias": -8.34,
-    "tokens": 0.20,  # logarithm of the selected sentences' tokens
-    "length": 0.67,  # logarithm of their tokens per sentence
-    "sections": -0.19,  # logarithm of the relevance left out in sections with a selected sentence
-    "documents": -0.40,  # the same in other sections of documents with a selected sentence
-    "best": -0.35,  # log-odds of the most relevant sentence left out
+    "bias": -7.24,
+    "tokens": 0.25,  # logarithm of the selected sentences' tokens
+    "length": 0.74,  # logarithm of their tokens per sentence
+    "sections": -0.24,  # logarithm of the relevance left out in sections with a selected sentence
+    "documents": -0.36,  # the same in other sections of documents with a selected sentence
+    "best": -0.27,  # log-odds of the most relevant sentence left out
     "lacking": -2.14,  # weighted share of the question's terms that only sentences left out have
-    "terms": 0.52,  # logarithm of the number of the question's terms
-    "search": 2.55,  # score of the first leaf of the search: 1 if the words and the vector agree on it
-    "named": -1.14,  # 1 minus the best selected relevance in a section that the question names, of the worst such section
-    "linked": 0.92,  # strength of the strongest link into a section with a selected sentence
-    "comparison": 1.07,  # the question compares things
+    "terms": 0.25,  # logarithm of the number of the question's terms
+    "search": 1.77,  # score of the first leaf of the search: 1 if the words and the vector agree on it
+    "named": -0.95,  # 1 minus the best selected relevance in a section that the question names, of the worst such section
+    "linked": 1.10,  # strength of the strongest link into a section with a selected sentence
+    "comparison": 0.98,  # the question compares things
 }
 COMPLETENESS_FEATURES = tuple(COMPLETENESS_WEIGHTS)[1:]
 OWN_BIAS, OWN_SLOPE = "complete_bias", "complete_slope"
