@@ -20,7 +20,8 @@ import numpy as np
 from benchmarks import manuals, sets
 from benchmarks.manuals import Asked
 from mergewise.designs import VIEWS
-from mergewise.designs.weave import FEATURES, TEXT_WEIGHTS, WEIGHTS, Weave
+from mergewise.designs.weave.evidence import FEATURES, TEXT_WEIGHTS, WEIGHTS
+from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import select
 from mergewise.evaluate.run import Split
 from mergewise.evaluate.tuning.weights import Array, Case, case_of, logistic, rows_of
@@ -39,7 +40,8 @@ GROUPS: Mapping[str, str] = {
     "languages": "xquad-en xquad-de xquad-es xquad-zh xquad-tr xquad-ru",
 }
 OTHER_MANUALS = "manuals in other languages"
-FACTORS = (1.35, 0.7)
+FACTORS = (1.4, 0.7)
+PENALTY = 0.15
 
 
 class AskedCase(NamedTuple):
@@ -92,20 +94,27 @@ def shares(group: Group, weights: Array) -> Array:
     return np.array(held, float).mean(axis=0)  # type: ignore[no-any-return]
 
 
-def target(groups: Mapping[str, Group], weights: Array) -> float:
-    return float(np.mean([shares(group, weights) for group in groups.values()]))
+def target(groups: Mapping[str, Group], weights: Array, floor: Mapping[str, Array]) -> float:
+    """Return the mean share over the groups, less a penalty for each share below the floor."""
+    found = {name: shares(group, weights) for name, group in groups.items()}
+    lost = sum(float(np.maximum(0, floor[name] - share).sum()) for name, share in found.items())
+    return float(np.mean(list(found.values()))) - PENALTY * lost
 
 
-def fitted(groups: Mapping[str, Group]) -> Array:
-    """Fit by logistic regression, then change each weight up and down once, as long as more questions have all evidence."""
-    weights = logistic([rows_of([one.case for one in group]) for group in groups.values()])
-    best = target(groups, weights)
-    print(f"logistic regression: {best:.4f}", file=sys.stderr, flush=True)
+def fitted(groups: Mapping[str, Group], standing: Array) -> Array:
+    """Start from the standing weights, a logistic regression, or half of each; change each weight as long as more is held."""
+    floor = {name: shares(group, standing) for name, group in groups.items()}
+    found = logistic([rows_of([one.case for one in group]) for group in groups.values()])
+    starts = [standing, found, (standing + found) / 2]
+    values = [target(groups, weights, floor) for weights in starts]
+    best = max(values)
+    weights = starts[values.index(best)]
+    print(f"starts: {values}", file=sys.stderr, flush=True)
     for i, name in enumerate(NAMES[1:], 1):
         for factor in FACTORS:
             tried = weights.copy()
             tried[i] *= factor
-            value = target(groups, tried)
+            value = target(groups, tried, floor)
             if value > best + 5e-4:
                 best, weights = value, tried
                 print(f"{name} times {factor}: {best:.4f}", file=sys.stderr, flush=True)
@@ -116,7 +125,7 @@ def fitted(groups: Mapping[str, Group]) -> Array:
 def fit(options: argparse.Namespace) -> None:
     groups = groups_of("dev", options)
     standing = np.array([(TEXT_WEIGHTS if options.text else WEIGHTS)[name] for name in NAMES])
-    weights = fitted(groups)
+    weights = fitted(groups, standing)
     for name, group in groups.items():
         print(
             f"{name}, {len(group)}: {shares(group, standing).round(3)} > {shares(group, weights).round(3)}", flush=True
@@ -129,7 +138,7 @@ def left_out(options: argparse.Namespace) -> None:
     standing = np.array([(TEXT_WEIGHTS if options.text else WEIGHTS)[name] for name in NAMES])
     print("| left out | questions | standing weights | fitted on the others |\n| --- | --- | --- | --- |", flush=True)
     for name, group in second.items():
-        others = fitted({other: cases for other, cases in first.items() if other != name})
+        others = fitted({other: cases for other, cases in first.items() if other != name}, standing)
         figures = [" / ".join(f"{share:.3f}" for share in shares(group, weights)) for weights in (standing, others)]
         print(f"| {name} | {len(group)} | " + " | ".join(figures) + " |", flush=True)
 
