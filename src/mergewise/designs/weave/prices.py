@@ -70,9 +70,10 @@ class Prices:
         held, cost = self._taken[1], 0
         for at in new:
             heads = self._sections[at] not in held
-            fresh = [key for key in self._shown(at, taken) if (key not in held if shared else heads)]
-            joints = len(taken.intersection(self._neighbours[at]))
-            cost += self._tokens[at] + sum(map(self._costs.__getitem__, fresh))
+            # a section that is held shows all its levels already
+            fresh = [key for key in self._shown(at, taken) if not shared or key not in held] if heads else []
+            joints = sum([other in taken for other in self._neighbours[at]])
+            cost += self._tokens[at] + sum([self._costs[key] for key in fresh])
             cost += gap * (1 - heads - joints) + separator * (joints + (heads and bool(taken)))
             if len(new) > 1:
                 held, taken = held.union(fresh), taken | {at}
