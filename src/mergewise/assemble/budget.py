@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
-from mergewise.assemble.fragments import Candidate
+from mergewise.assemble.fragments import Candidate, HeadingParts
 from mergewise.assemble.render import Order, passages_of
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
@@ -116,7 +116,7 @@ class Packer(Generic[P]):
             if number % _AT_ONCE == 0:
                 ahead = ranked[number : number + _AT_ONCE]
                 self._tokens(
-                    [text for one in ahead for text in (*one.texts, *self._heading_parts(one, set()).values())]
+                    [text for one in ahead for text in (*one.texts, *self._heading_parts(one.headings, ()).values())]
                 )
             self._consider(candidate)
             if self._misses >= patience:
@@ -153,10 +153,10 @@ class Packer(Generic[P]):
                     Step("merge", "the context holds it already", candidate.spans, score=candidate.score)
                 )
             return
-        cost = self._cost(new)
+        cost, heads = self._cost(new)
         if cost <= self._left:
             self._misses = 0
-            self._take(new, cost)
+            self._take(new, cost, heads)
             return
         self._steps.append(Step("skip", f"{cost} tokens, {self._left} left", candidate.spans, score=candidate.score))
         self._skipped.append(candidate)
@@ -167,9 +167,9 @@ class Packer(Generic[P]):
     def _take_beginning(self, candidate: P) -> None:
         """Take as many of its first sentences as fit."""
         for beginning in candidate.beginnings(self._taken_nearby(candidate)):
-            cost = self._cost(beginning)
+            cost, heads = self._cost(beginning)
             if cost <= self._left:
-                self._take(beginning, cost)
+                self._take(beginning, cost, heads)
                 self._steps.append(candidate.cut_step(beginning))
                 return
 
@@ -178,25 +178,27 @@ class Packer(Generic[P]):
         documents = () if self._repeats == "take" else candidate.documents
         return [other for doc_id in documents for other in self._by_document.get(doc_id, ())]
 
-    def _take(self, candidate: P, cost: int) -> None:
+    def _take(self, candidate: P, cost: int, heads: Collection[Hashable]) -> None:
         self._left -= cost
         self.taken.append(candidate)
         for doc_id in candidate.documents:
             self._by_document.setdefault(doc_id, []).append(candidate)
         if self._shares_headings:
-            self._headed |= self._heading_parts(candidate, self._headed).keys()
+            self._headed.update(heads)
             starts, stops = _edges(candidate)
             self._starts |= starts
             self._stops |= stops
 
-    def _cost(self, candidate: P) -> int:
-        lines = candidate.headings.keys() - self._headed
+    def _cost(self, candidate: P) -> tuple[int, Collection[Hashable]]:
+        """Return the tokens that the candidate adds, and the parts of heading lines that it adds."""
+        headings = candidate.headings
+        parts = self._heading_parts(headings, self._headed)
+        lines = sum([section in parts for section in headings])
         starts, stops = _edges(candidate)
         joints = len(starts & stops) + len(starts & self._stops) + len(stops & self._starts)
-        gaps = len(candidate.texts) - len(lines) - joints
-        breaks = len(lines) + joints - (not self.taken)
-        parts = self._heading_parts(candidate, self._headed).values()
-        return self._tokens([*parts, *candidate.texts]) + self._separator * breaks + self._gap * gaps
+        texts = candidate.texts
+        cost = self._tokens([*parts.values(), *texts]) + self._gap * (len(texts) - lines - joints)
+        return cost + self._separator * (lines + joints - (not self.taken)), parts.keys()
 
     def _tokens(self, texts: Sequence[str]) -> int:
         """Return the tokens of all texts together. Each text is counted once a question."""
@@ -205,10 +207,12 @@ class Packer(Generic[P]):
             self._counts.update(zip(new, self._count(new), strict=True))
         return sum(self._counts[text] for text in texts)
 
-    def _heading_parts(self, candidate: P, held: Collection[Hashable]) -> dict[Hashable, str]:
-        """Return the parts of its heading lines beyond the `held` ones: each line with blank levels, and each level once."""
+    def _heading_parts(
+        self, headings: Mapping[Hashable, HeadingParts], held: Collection[Hashable]
+    ) -> dict[Hashable, str]:
+        """Return the parts of heading lines beyond the `held` ones: each line with blank levels, and each level once."""
         parts: dict[Hashable, str] = {}
-        for section, (place, levels, written) in candidate.headings.items():
+        for section, (place, levels, written) in headings.items():
             if section not in held:
                 keys = (section, *((place, i, levels[: i + 1]) for i in range(len(levels))))
                 parts |= zip(keys, heading_parts(levels, written), strict=True)
