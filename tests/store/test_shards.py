@@ -141,11 +141,11 @@ def test_rows_have_ids_of_their_own_in_every_shard(readers: tuple[StoreReader, S
 
 
 def test_a_sample_has_leaves_of_every_shard(readers: tuple[StoreReader, ShardedReader]) -> None:
-    _, sharded = readers
+    single, sharded = readers
     for language in sharded.languages():
         whole = sharded.sample(language, 100_000).tolist()
-        own = {leaf for leaf, row in sharded.leaves(whole).items() if row.doc_id}
-        assert whole and len(set(whole)) == len(whole) and own == set(whole)
+        assert len(set(whole)) == len(whole) == len(single.sample(language, 100_000)) > 6
+        assert set(sharded.rows("leaf", Leaf, whole)) == set(whole)
         few = sharded.sample(language, 6).tolist()
         assert set(few) <= set(whole) and len(few) <= 6 + len(sharded.readers)
         assert {leaf >> BITS for leaf in few} == {leaf >> BITS for leaf in whole}
