@@ -15,7 +15,6 @@ from mergewise.cli.main import app, configuration
 from mergewise.cli.options import search_settings
 from mergewise.cli.tuning import parse_time
 from mergewise.designs.weave.evidence import WEIGHTS
-from mergewise.designs.weave.weights import SHIPPED
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.evaluate import tuning
 from mergewise.evaluate.tuning import HeldOut, TuningReport, WeightsReport
@@ -123,15 +122,14 @@ def test_fitted_weights_are_used_by_questions(folder: Path, monkeypatch: pytest.
         "weights": str(file),
         "reranker": "calibrated:1,-2:http:localhost",
     }
-    expected = {**SHIPPED, **weights}
     with mergewise.open(folder / "mine", weights=file, create=False) as index:
-        assert index.models.weights == pytest.approx(expected, rel=1e-3)
+        assert index.models.weights == pytest.approx(weights, rel=1e-3)
     monkeypatch.setenv("MERGEWISE_WEIGHTS", str(file))
     run("context", "Who designed the tower of Arden?", "-i", "mine")
     served = []
     monkeypatch.setattr(library, "serve_index", lambda index, *more, **options: served.append(index.state()))
     run("mcp", "-i", "mine", "--search", "weight=0.5")
-    assert served[0].models.weights == pytest.approx(expected, rel=1e-3) and served[0].settings.weight == 0.5
+    assert served[0].models.weights == pytest.approx(weights, rel=1e-3) and served[0].settings.weight == 0.5
     with pytest.raises(UsageError, match="file exists"):
         run("tune", "own.jsonl", "-i", "mine", "--fit", str(file))
 

@@ -140,6 +140,18 @@ def test_rows_have_ids_of_their_own_in_every_shard(readers: tuple[StoreReader, S
     assert set(names["doc"].tolist()) == set(sharded.numbers())
 
 
+def test_a_sample_has_leaves_of_every_shard(readers: tuple[StoreReader, ShardedReader]) -> None:
+    single, sharded = readers
+    for language in sharded.languages():
+        whole = sharded.sample(language, 100_000).tolist()
+        assert len(set(whole)) == len(whole) == len(single.sample(language, 100_000)) > 6
+        assert set(sharded.rows("leaf", Leaf, whole)) == set(whole)
+        few = sharded.sample(language, 6).tolist()
+        assert set(few) <= set(whole) and len(few) <= 6 + len(sharded.readers)
+        assert {leaf >> BITS for leaf in few} == {leaf >> BITS for leaf in whole}
+    assert sharded.sample("xx", 5).tolist() == []
+
+
 def test_copies_in_other_shards_are_found_once(tmp_path: Path) -> None:
     store = new_sharded(tmp_path / "index", SHARDS)
     assert store.reader().row_counts()["leaf"] == 0 and store.reader().text_search("word1", 5).result() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
 
@@ -11,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates, Link, QuestionAspects
+from mergewise.designs import VIEWS
+from mergewise.designs.weave.evidence import FEATURES, TEXT_WEIGHTS, WEIGHTS, Candidates, Link, QuestionAspects
 from mergewise.index.tree import TreeSettings
+from mergewise.retrieve.hybrid import HybridReader
 from mergewise.text.names import Mention
 from mergewise.text.terms import content_terms
 from mergewise.types import Document
 from tests.designs.weave.support import FILMS, MANUAL, reader_of
-from tests.support import HashEmbedder, new_store, rows_of
+from tests.support import HashEmbedder, memory_store, new_store, rows_of
 from tests.support import reader_of as stored
 
 QUESTION = "When was the director of Silent Rain born?"
@@ -53,6 +56,15 @@ def literal(candidates: Candidates, row: int) -> dict[str, float]:
     def score(i: int) -> float:
         return candidates.scores.get(everything[i].leaf.id, 0.0)
 
+    def rank() -> float:
+        own = candidates.scores.get(everything[row].leaf.id)
+        if own is None or candidates.named:
+            return 0.0
+        leaves = list(candidates.scores)
+        before = leaves[: leaves.index(everything[row].leaf.id)]
+        better = [leaf for leaf, other in candidates.scores.items() if other > own or (other == own and leaf in before)]
+        return 1 / (1 + len(better))
+
     def document(i: int, without_section: bool) -> float:
         doc, section = everything[i].leaf.doc_id, everything[i].section
         return sum(
@@ -70,6 +82,7 @@ def literal(candidates: Candidates, row: int) -> dict[str, float]:
     return {
         "cosine": cosine(row) - max(map(cosine, count)),
         "leaf": score(row),
+        "rank": rank(),
         "onward": candidates.onward.get(leaf.id, 0.0),
         "terms": share(terms(row)) / max(1e-6, *(share(terms(i)) for i in count)),
         "path_terms": share(covered(row)),
@@ -100,10 +113,12 @@ def literal_weights(candidates: Candidates) -> dict[str, float]:
     return {term: value / sum(raw.values()) for term, value in raw.items()}
 
 
-def candidates_of(documents: list[Document], embedder: HashEmbedder | None, k: int = 40) -> Candidates:
+def candidates_of(
+    documents: list[Document], embedder: HashEmbedder | None, k: int = 40, weights: Mapping[str, float] | None = None
+) -> Candidates:
     reader = reader_of(*documents, embedder=embedder)
     scores = dict(reader.rank(QUESTION, k))
-    candidates = Candidates(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores)
+    candidates = Candidates(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores, weights)
     candidates.add(reader.sentences(range(12)).values())
     return candidates
 
@@ -138,12 +153,63 @@ def test_features_match_their_definition(texts: list[str], embedded: bool, data:
 
 @pytest.mark.parametrize("weights", [WEIGHTS, {**dict.fromkeys(WEIGHTS, 0.0), "bias": -1.0, "leaf": 2.0}])
 def test_relevance_is_the_logistic_of_the_weighted_sum(weights: dict[str, float]) -> None:
-    candidates = candidates_of([FILMS, MANUAL], HashEmbedder())
-    candidates.weights = weights
+    candidates = candidates_of([FILMS, MANUAL], HashEmbedder(), weights=weights)
     candidates.judge()
     for row, relevance in enumerate(candidates.relevance.tolist()):
         z = sum(weights[name] * value for name, value in literal(candidates, row).items()) + weights["bias"]
         assert relevance == pytest.approx(1 / (1 + math.exp(-z)), rel=1e-3)
+
+
+def test_rank_is_that_of_the_search_if_the_question_names_no_section() -> None:
+    candidates = Candidates(QuestionAspects.of(QUESTION, None), {2: 0.5, 0: 0.9, 3: 0.5})
+    candidates.add(reader_of(FILMS).sentences([0, 1, 2, 3]).values())
+
+    def ranks() -> dict[int, float]:
+        column = candidates.features()[:, FEATURES.index("rank")].tolist()
+        return {sentence.leaf.id: rank for sentence, rank in zip(candidates.sentences, column, strict=True)}
+
+    assert ranks() == pytest.approx({0: 1.0, 1: 0.0, 2: 1 / 2, 3: 1 / 3})
+    candidates.named = {candidates.sentences[0].section: "silent rain"}
+    assert set(ranks().values()) == {0.0}
+
+
+class EnglishOnly(HashEmbedder):
+    """An embedder that knows no language but English."""
+
+    languages = frozenset({"en"})
+
+
+GERMAN = Document(
+    id="pumpe",
+    title="Pumpe",
+    text="Die Pumpe steht im Keller und wird jeden Tag von einem Techniker geprüft. Das Ventil ist rot und klemmt oft.",
+)
+
+
+def test_text_weights_are_used_without_vectors() -> None:
+    def weights(reader: HybridReader, question: str, given: Mapping[str, float] | None = None) -> Mapping[str, float]:
+        candidates = Candidates(QuestionAspects.read(question, reader), dict(reader.rank(question, 40)), given)
+        candidates.add(reader.sentences(range(12)).values())
+        assert len(candidates)
+        return candidates.weights
+
+    both, embedder = [FILMS, GERMAN], EnglishOnly()
+    reader, german = reader_of(*both, embedder=embedder), "Was ist mit dem Ventil der Pumpe im Keller?"
+    assert weights(reader, QUESTION) == WEIGHTS
+    assert weights(reader, german) == TEXT_WEIGHTS != WEIGHTS
+    assert weights(reader_of(*both), QUESTION) == TEXT_WEIGHTS
+    # the question has a vector, but no leaf has one yet
+    bare = HybridReader(memory_store(both, None), embedder, VIEWS)
+    assert bare.question_vector(QUESTION) is not None
+    assert weights(bare, QUESTION) == TEXT_WEIGHTS
+    # given weights replace single ones of either
+    assert weights(reader, QUESTION, {"leaf": 9.0}) == {**WEIGHTS, "leaf": 9.0}
+    assert weights(reader, german, {"leaf": 9.0}) == {**TEXT_WEIGHTS, "leaf": 9.0}
+
+
+def test_both_tables_have_the_same_features() -> None:
+    assert list(TEXT_WEIGHTS) == list(WEIGHTS) == ["bias", *FEATURES]
+    assert TEXT_WEIGHTS["cosine"] == 0
 
 
 def test_weights_are_those_of_the_first_leaves_and_add_up_to_one() -> None:

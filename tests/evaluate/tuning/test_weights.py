@@ -11,7 +11,7 @@ from tests.evaluate.tuning.test_tune import index, questions  # noqa: F401
 
 from mergewise.designs.weave.completeness import OWN_BIAS, OWN_SLOPE
 from mergewise.designs.weave.evidence import WEIGHTS
-from mergewise.designs.weave.weights import SHIPPED, weights_of
+from mergewise.designs.weave.weights import weights_of
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Question
@@ -84,7 +84,7 @@ def test_twenty_questions_recalibrate_completeness(index: Index, tmp_path: Path)
     assert "[complete]" in text and "[weave]" not in text
     (tmp_path / "own.toml").write_text(text)
     weights = weights_of(tmp_path / "own.toml")
-    assert weights == pytest.approx({**SHIPPED, OWN_BIAS: own.bias, OWN_SLOPE: own.slope}, abs=1e-3)
+    assert weights == pytest.approx({OWN_BIAS: own.bias, OWN_SLOPE: own.slope}, abs=1e-3)
     shifted = replace(index, _models=replace(index.models, weights=weights))
     before, after = (one.context(asked[0].text, budget=40).complete for one in (index, shifted))
     assert before is not None and after is not None and after < before
