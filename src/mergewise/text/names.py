@@ -100,9 +100,8 @@ class Mention(NamedTuple):
 
     def is_sure(self, words: Words) -> bool:
         """Return false for a word that looks like any other, and for few characters of a script without spaces."""
-        if any(words.marked[self.first : self.last]):
-            return True
-        return self.last - self.first >= (SURE_DENSE if words.is_joined(self.first, self.last) else 2)
+        least = SURE_DENSE if words.is_joined(self.first, self.last) else 2
+        return any(words.marked[self.first : self.last]) or self.last - self.first >= least
 
 
 def words_of(text: str, languages: Collection[str] = ()) -> Words:

@@ -48,8 +48,6 @@ def probabilities(candidates: Candidates, order: Sequence[int], sizes: Sequence[
 
 def worthwhile(candidates: Candidates, order: Sequence[int], selection: Selection, price: float) -> int:
     """Return the number of steps with the highest probability of being complete, less `price` per token."""
-    if not selection.sizes:
-        return 0
     worth = probabilities(candidates, order, selection.sizes) - price * np.array(selection.costs)
     return int(worth.argmax()) + 1
 

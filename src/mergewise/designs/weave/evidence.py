@@ -59,25 +59,9 @@ WEIGHTS: Mapping[str, float] = {
     "onward": 4.20,  # the leaf's score in the second search, if the first did not find it
 }
 FEATURES = tuple(WEIGHTS)[1:]
-# Weights without vectors: the index has none, or its embedder does not know the question's language.
-TEXT_WEIGHTS: Mapping[str, float] = {
-    "bias": -8.38,
-    "cosine": 0.00,
-    "leaf": 2.17,
-    "rank": 1.43,
-    "terms": 1.40,
-    "path_terms": 0.46,
-    "document": 1.97,
-    "elsewhere": -0.18,
-    "first": 0.76,
-    "named": 3.00,
-    "length": -0.13,
-    "offers": 0.32,
-    "link": 4.43,
-    "near": 1.57,
-    "rest": 9.91,
-    "onward": 4.22,
-}
+# Weights without vectors, in the order of WEIGHTS: the index has none, or its embedder does not know the question's language.
+_BY_TEXT = (-8.38, 0.0, 2.17, 1.43, 1.4, 0.46, 1.97, -0.18, 0.76, 3.0, -0.13, 0.32, 4.43, 1.57, 9.91, 4.22)
+TEXT_WEIGHTS: Mapping[str, float] = dict(zip(WEIGHTS, _BY_TEXT, strict=True))
 
 COMMON = 8  # a name with more definitions is too common to follow
 PREFIX = 5  # letters to compare, so that "directed" matches "director"

@@ -51,9 +51,9 @@ def select(
     selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, ahead, prices.whole_cost)
     chosen = [considered[position] for position in selection.order]
     steps = len(selection.sizes)
-    if parameters.price:
+    if parameters.price and steps:
         steps = worthwhile(candidates, chosen, selection, parameters.price / budget)
-        chosen = chosen[: selection.sizes[steps - 1]] if steps else chosen
+        chosen = chosen[: selection.sizes[steps - 1]]
     companions = {
         other for i, bundle in needed.items() for other in bundle if other != i and relevance[other] < relevance[i]
     }

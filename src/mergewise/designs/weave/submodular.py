@@ -105,7 +105,7 @@ def maximise(
     Bundle i holds candidate i and what must be selected with it. A gain can only fall as the selection grows, so a bundle is
     evaluated again only when it leads. `cheaper(i)` lists the bundles whose cost may fall when i is selected. The bundles
     `first` are selected before all others, in their order and whatever they gain, as far as they fit. Gains are divided by
-    `divisor` instead of the cost, if given. A single candidate has the same one while nothing is selected.
+    `divisor` instead of the cost, if given.
     """
     divisor = divisor or cost
     state, left = GrowingSelection(objective), budget
@@ -115,8 +115,7 @@ def maximise(
     singles = objective.singles().tolist()
     values = [singles[b[0]] if len(b) == 1 else state.gain(b) for b in bundles]
     costs = [max(1, cost(bundle, taken)) for bundle in bundles]
-    # the last known divisor of each bundle
-    lowest = [price if len(b) == 1 else max(1, divisor(b, taken)) for b, price in zip(bundles, costs, strict=True)]
+    lowest = [max(1, divisor(bundle, taken)) for bundle in bundles]  # the last known divisor of each bundle
     ratios = [value / price for value, price in zip(values, lowest, strict=True)]
     affordable = [i for i in range(len(bundles)) if costs[i] <= budget]
     best_single = max(affordable, key=values.__getitem__, default=None)

@@ -212,9 +212,7 @@ class Recalibration:
     def verdict(self) -> str:
         """Return the result as a sentence."""
         what = "better" if self.after < self.before else "keep the calibration of completeness"
-        return (
-            f"{what}: log-loss {self.after:.3f} instead of {self.before:.3f} of Context.complete, in cross-validation"
-        )
+        return f"{what}: log-loss of Context.complete {self.after:.3f} instead of {self.before:.3f}, cross-validated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +235,8 @@ class WeightsReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fits, without the report of the tuning."""
-        own = self.completeness
-        return {
-            "weights": self.weights,
-            "reranker": self.reranker,
-            "completeness": None if own is None else asdict(own),
-        }
+        own = self.completeness and asdict(self.completeness)
+        return {"weights": self.weights, "reranker": self.reranker, "completeness": own}
 
     def file_text(self) -> str:
         """Return the text of a weights file, with the figures as comments, or an empty text if all weights should be kept."""

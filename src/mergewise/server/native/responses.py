@@ -51,16 +51,8 @@ SPAN = body_of(Span, ["doc_id"], doc=str)
 USAGE = body_of(Usage, cost=(float | None, None))
 PASSAGE = body_of(Passage, mark=int, doc=str | None, spans=list_of(SPAN), **get_type_hints(Location))
 CITATION = body_of(Citation, ["number"], mark=int, span=SPAN, url=str | None, answer_spans=list[Offsets])
-CONTEXT = body_of(
-    Context,
-    ["reading"],
-    passages=list_of(PASSAGE),
-    trace=LARGE_LIST,
-    evidence=LARGE_LIST,
-    html=HTML,
-    usage=USAGE,
-    may_lack=bool,
-)
+_LISTS: dict[str, Any] = {"passages": list_of(PASSAGE), "trace": LARGE_LIST, "evidence": LARGE_LIST}
+CONTEXT = body_of(Context, ["reading"], **_LISTS, html=HTML, usage=USAGE, may_lack=bool)
 INDEXING = body("Indexing", percent=int | None, notice=str) | None
 _FRAME: dict[str, Any] = {
     "id": str,
