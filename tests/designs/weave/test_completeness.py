@@ -107,7 +107,6 @@ def test_auto_takes_the_steps_that_are_worth_their_tokens(monkeypatch: pytest.Mo
     steps = Selection((0, 1, 2, 3), (1, 1, 1, 1), 4, (1, 2, 3, 4), (100, 200, 300, 400))
     candidates = GATHERED[QUESTIONS[0], 1]
     assert [worthwhile(candidates, steps.order, steps, price) for price in (0, 5e-4, 2e-3, 0.1)] == [4, 3, 2, 1]
-    assert worthwhile(candidates, (), Selection((), (), 0, (), ()), 0.1) == 0
 
 
 @settings(max_examples=40)

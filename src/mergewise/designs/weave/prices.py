@@ -48,6 +48,9 @@ class Prices:
         self.tokens = np.array([self.counts[text] for text in texts], np.float32)
         self._tokens = [self.counts[text] for text in texts]
         self._costs = {key: self.counts[text] for key, text in shown.items()}
+        self._alone = [
+            n + sum([self._costs[k] for k in self._shown(at, frozenset())]) for at, n in enumerate(self._tokens)
+        ]
         # For each sentence, those of its section that it touches.
         self._neighbours: list[list[int]] = [[] for _ in sentences]
         starts = {(s.section, s.sentence.start): at for at, s in enumerate(sentences)}
@@ -64,6 +67,8 @@ class Prices:
 
         Without `shared`, a new section pays all levels of its line, also those that another section of the document shows.
         """
+        if not taken and len(new) == 1:
+            return self._alone[new[0]]
         if taken is not self._taken[0]:
             self._taken = taken, {key for at in taken for key in self._shown(at, taken)}
         gap, separator = self.counts[GAP], self.counts[SEPARATOR]

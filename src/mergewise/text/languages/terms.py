@@ -142,7 +142,7 @@ def term_forms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     forms: dict[str, None] = {}
     for language in languages:
         lowered = lower_case(word, language)
-        if lowered in _typical_words(language):
+        if lowered in language_of(language).words.split():
             return ()
         forms[stem(lowered, language)] = None
     return tuple(form for form in forms if len(form) > 1 or len(word) == 1)
@@ -151,11 +151,6 @@ def term_forms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 def begins(one: str, other: str) -> bool:
     """Return true if one of the words begins the other, and both are long enough."""
     return min(len(one), len(other)) >= BEGINNING and (one.startswith(other) or other.startswith(one))
-
-
-@cache
-def _typical_words(language: str) -> frozenset[str]:
-    return frozenset(language_of(language).words.split())
 
 
 @cache
