@@ -55,8 +55,7 @@ class Prices:
         self._neighbours: list[list[int]] = [[] for _ in sentences]
         starts = {(s.section, s.sentence.start): at for at, s in enumerate(sentences)}
         for at, end in enumerate(ends):
-            following = starts.get((self._sections[at], end))
-            if following is not None:
+            if (following := starts.get((self._sections[at], end))) is not None:
                 self._neighbours[at].append(following)
                 self._neighbours[following].append(at)
         # The selection of the last call, and what its heading lines show.
@@ -71,7 +70,6 @@ class Prices:
             return self._alone[new[0]]
         if taken is not self._taken[0]:
             self._taken = taken, {key for at in taken for key in self._shown(at, taken)}
-        gap, separator = self.counts[GAP], self.counts[SEPARATOR]
         held, cost = self._taken[1], 0
         for at in new:
             heads = self._sections[at] not in held
@@ -79,7 +77,8 @@ class Prices:
             fresh = [key for key in self._shown(at, taken) if not shared or key not in held] if heads else []
             joints = sum([other in taken for other in self._neighbours[at]])
             cost += self._tokens[at] + sum([self._costs[key] for key in fresh])
-            cost += gap * (1 - heads - joints) + separator * (joints + (heads and bool(taken)))
+            joined = joints + (heads and bool(taken))
+            cost += self.counts[GAP] * (1 - heads - joints) + self.counts[SEPARATOR] * joined
             if len(new) > 1:
                 held, taken = held.union(fresh), taken | {at}
         return cost
