@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
-import mergewise
-from benchmarks import manuals
-from benchmarks.corpus import bench_folder
+from benchmarks.sets import asked, opened
 from mergewise.defaults import AUTO_BUDGET, AUTO_PRICE
 from mergewise.designs import VIEWS
 from mergewise.designs.weave import selection as weave_selection
@@ -23,18 +23,17 @@ from mergewise.designs.weave.evidence import Candidates
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import select
 from mergewise.designs.weave.strategy import gather
-from mergewise.designs.weave.submodular import Selection
+from mergewise.designs.weave.submodular import Selection, maximise
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_question_set
-from mergewise.evaluate.run import Split, chosen_questions
-from mergewise.evaluate.tuning.weights import Array, gold_places, logistic
+from mergewise.evaluate.run import Split
+from mergewise.evaluate.tuning.weights import Array, logistic
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.text.sentences import strip_span
 from mergewise.types import Span
 
-SETS = "squad,2wiki,covidqa,hotpotqa-long,musique-long,manuals,xquad-de,xquad-es,xquad-zh"
+SETS = "squad,2wiki,covidqa,hotpotqa-long,musique-long,questions,xquad-de,xquad-es,xquad-zh"
 BUDGETS = (128, 192, 256, 300, 384, 512, 640, AUTO_BUDGET)
 SHOWN = (128, 300, 640)
 SURE, UNSURE = 0.9, (0.3, 0.5, 0.6, 0.7, 0.8)
@@ -95,17 +94,14 @@ class Rows:
 @contextmanager
 def recorded() -> Iterator[list[Selection]]:
     """Record the selections with their steps."""
-    original, found = weave_selection.maximise, []
+    found: list[Selection] = []
 
-    def maximise(*args: object) -> Selection:
-        found.append(original(*args))  # type: ignore[arg-type]
+    def recording(*args: Any) -> Selection:
+        found.append(maximise(*args))
         return found[-1]
 
-    weave_selection.maximise = maximise  # type: ignore[assignment]
-    try:
+    with patch.object(weave_selection, "maximise", recording):
         yield found
-    finally:
-        weave_selection.maximise = original
 
 
 def needed(candidates: Candidates, gold: Span, text: str) -> set[int] | None:
@@ -121,30 +117,14 @@ def needed(candidates: Candidates, gold: Span, text: str) -> set[int] | None:
 
 
 def rows_of(name: str, cache: Path, split: Split, limit: int) -> Rows:
-    rows = Rows()
-    index, asked = opened(name, cache, split, limit)
+    rows, index = Rows(), opened(name, cache)
     store = index.store.reader()
-    for question, golds in asked:
+    for one in asked(name, split, limit):
         reader = HybridReader(store, index.embedder, VIEWS, None, index.search_settings)
-        candidates = gather(question.text, reader, Weave(), [], models=MODELS)
+        candidates = gather(one.question.text, reader, Weave(), [], models=MODELS)
         if candidates.sentences:
-            places = golds or [list(gold_places(question.evidence or (), candidates, store))]
-            rows.add(candidates, [[needed(candidates, s, text_of(index, s)) for s in gold] for gold in places if gold])
+            rows.add(candidates, [[needed(candidates, s, text_of(index, s)) for s, _ in gold] for gold in one.golds])
     return rows
-
-
-def opened(name: str, cache: Path, split: Split, limit: int) -> tuple[Index, list[tuple]]:
-    """Open the index of a set of `data/bench` or `data/languages`, or of manuals, with its questions and their golds."""
-    if name in ("manuals", "hops"):
-        asked = [one for one in manuals.load("questions" if name == "manuals" else name, split) if one.answerable]
-        return manuals.opened(cache), [
-            (one.question, [[span for span, _ in gold] for gold in one.golds]) for one in asked[:limit]
-        ]
-    folder = bench_folder() / name
-    task = load_question_set(folder if folder.exists() else folder.parents[1] / "languages" / name)
-    index = mergewise.open(cache / name)
-    index.add(task.documents)
-    return index, [(question, ()) for question in chosen_questions(task, split, limit) if question.evidence]
 
 
 def text_of(index: Index, span: Span) -> str:
@@ -161,7 +141,7 @@ def fitted(sets: Iterable[Rows]) -> Array:
 
 
 def probabilities(rows: Rows, weights: Array) -> Array:
-    return 1 / (1 + np.exp(-(np.array(rows.x) @ weights[1:] + weights[0])))
+    return np.asarray(1 / (1 + np.exp(-(np.array(rows.x) @ weights[1:] + weights[0]))))
 
 
 def auc(p: Array, held: Array) -> float:

@@ -54,7 +54,8 @@ def test_a_question_in_one_of_two_languages_is_stemmed_by_both() -> None:
 
 
 def test_questions_in_english_keep_their_terms() -> None:
-    for shares in ({}, {"en": {}}):
+    known: list[dict[str, dict[str, float]]] = [{}, {"en": {}}]
+    for shares in known:
         terms = Terms("Does the Handler handle it?", shares)
         assert terms.all == content_terms(terms.question) and not terms.parts
         assert terms.spelled(terms.all) == list(spelled_terms(terms.question).values())[::-1]
