@@ -36,14 +36,14 @@ def test_terms_are_found_by_the_rules_of_the_language_and_spelled_as_asked(langu
     question, text, spelled = QUESTIONS[language]
     terms = Terms(question, {language: {}})
     (held,) = found(terms.finder(), [text])
-    assert held <= terms.all and terms.spelled(held) == spelled
+    assert held <= terms.all and terms.spellings(held) == spelled
 
 
 def test_common_words_of_the_index_and_of_the_language_say_nothing() -> None:
     question = "Wie kann ich die API starten?"
-    assert Terms(question, {"de": {}}).spelled(Terms(question, {"de": {}}).all) == ["API", "starten"]
+    assert Terms(question, {"de": {}}).spellings(Terms(question, {"de": {}}).all) == ["API", "starten"]
     terms = Terms(question, {"de": {"api": 0.5, "start": 0.3}})
-    assert terms.spelled(terms.all) == ["starten"]
+    assert terms.spellings(terms.all) == ["starten"]
     assert terms.within("Die API startet") == {"start"} and terms.within("die API") == frozenset()
 
 
@@ -58,7 +58,7 @@ def test_questions_in_english_keep_their_terms() -> None:
     for shares in known:
         terms = Terms("Does the Handler handle it?", shares)
         assert terms.all == content_terms(terms.question) and not terms.parts
-        assert terms.spelled(terms.all) == list(spelled_terms(terms.question).values())[::-1]
+        assert terms.spellings(terms.all) == list(spelled_terms(terms.question).values())[::-1]
         assert found(terms.finder(), ["It handles it."]) == [{"handl"}]
 
 

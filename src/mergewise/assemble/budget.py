@@ -115,9 +115,7 @@ class Packer(Generic[P]):
         for number, candidate in enumerate(ranked):
             if number % _AT_ONCE == 0:
                 ahead = ranked[number : number + _AT_ONCE]
-                self._tokens(
-                    [text for one in ahead for text in (*one.texts, *self._heading_parts(one.headings, ()).values())]
-                )
+                self._tokens([text for one in ahead for text in (*one.texts, *self._parts(one.headings, ()).values())])
             self._consider(candidate)
             if self._misses >= patience:
                 break
@@ -192,7 +190,7 @@ class Packer(Generic[P]):
     def _cost(self, candidate: P) -> tuple[int, Collection[Hashable]]:
         """Return the tokens that the candidate adds, and the parts of heading lines that it adds."""
         headings = candidate.headings
-        parts = self._heading_parts(headings, self._headed)
+        parts = self._parts(headings, self._headed)
         lines = sum([section in parts for section in headings])
         starts, stops = _edges(candidate)
         joints = len(starts & stops) + len(starts & self._stops) + len(stops & self._starts)
@@ -207,9 +205,7 @@ class Packer(Generic[P]):
             self._counts.update(zip(new, self._count(new), strict=True))
         return sum(self._counts[text] for text in texts)
 
-    def _heading_parts(
-        self, headings: Mapping[Hashable, HeadingParts], held: Collection[Hashable]
-    ) -> dict[Hashable, str]:
+    def _parts(self, headings: Mapping[Hashable, HeadingParts], held: Collection[Hashable]) -> dict[Hashable, str]:
         """Return the parts of heading lines beyond the `held` ones: each line with blank levels, and each level once."""
         parts: dict[Hashable, str] = {}
         for section, (place, levels, written) in headings.items():

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from mergewise.text.terms import LETTERS, MARKS, STOP_WORDS
+from mergewise.text.terms import DENSE, LETTERS, MARKS, STOP_WORDS, UNSPACED
 
 LONGEST = 6  # words of a name in running text
 LONGEST_TITLE = 12  # words of a title that is a name
@@ -43,11 +43,9 @@ _NUMBERS_ONLY = re.compile(r"[A-Z][\w -]*:\s*\d{1,6}(?:[,\s]+\d{1,6})*(?:\s*\([^
 _PADDED = re.compile(r"((?:[a-z]{2,6}-?)?)0+(\d{1,6})")
 _SHORT = re.compile(r"\(\s*[\"“'‘]?([A-Z][\w.&-]{1,15})[\"”'’]?\s*\)")
 
-# scripts without spaces, and Hangul, where particles follow a name without a space
-_CHARACTERS = r"々㐀-鿿\uf900-\ufaff가-힯"
-_SYLLABLES = r"฀-๿຀-໿က-႟ក-៿"
-_DENSE = re.compile(rf"[぀-ヿ{_CHARACTERS}{_SYLLABLES}]")
-_UNIT = re.compile(rf"[ァ-ヿ]+|[぀-ゟ]+|[{_CHARACTERS}]|[{_SYLLABLES}][{MARKS}]*|[^぀-ヿ{_CHARACTERS}{_SYLLABLES}]+|.")
+_DENSE = re.compile(rf"[々{DENSE}{UNSPACED}]")
+# runs of katakana and of hiragana, single other characters, and words of other scripts between them
+_UNIT = re.compile(rf"[ァ-ヿㇰ-ㇿ]+|[぀-ゟ]+|[々{DENSE}]|[{UNSPACED}][{MARKS}]*|[^々{DENSE}{UNSPACED}]+|.")
 _HIRAGANA = re.compile("[぀-ゟ]")
 _SET_OFF = re.compile(
     "|".join(

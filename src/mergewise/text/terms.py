@@ -25,6 +25,10 @@ MARKS = (
 )
 LETTERS = rf"[^\W_]++(?:[{MARKS}]++[^\W_]*+)*+"
 """The pattern of a run of letters and digits, with their combining marks."""
+DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿\uf900-\ufaff가-힯"
+"""The characters of Chinese, Japanese and Korean, which have no spaces between names and particles."""
+UNSPACED = r"฀-๿຀-໿က-႟ក-៿"
+"""The characters of Thai, Lao, Burmese and Khmer, which have no spaces between words."""
 WORD = rf"[぀-ヿ㐀-鿿가-힯]|{LETTERS}(?:['’]{LETTERS})*"
 """The pattern of a word, or of a single character in scripts without spaces."""
 _WORD = re.compile(WORD)

@@ -19,18 +19,18 @@ Array = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 
 COMPLETENESS_WEIGHTS: Mapping[str, float] = {
-    "bias": -7.24,
-    "tokens": 0.25,  # logarithm of the selected sentences' tokens
-    "length": 0.74,  # logarithm of their tokens per sentence
-    "sections": -0.24,  # logarithm of the relevance left out in sections with a selected sentence
-    "documents": -0.36,  # the same in other sections of documents with a selected sentence
-    "best": -0.27,  # log-odds of the most relevant sentence left out
-    "lacking": -2.14,  # weighted share of the question's terms that only sentences left out have
-    "terms": 0.25,  # logarithm of the number of the question's terms
-    "search": 1.77,  # score of the first leaf of the search: 1 if the words and the vector agree on it
-    "named": -0.95,  # 1 minus the best selected relevance in a section that the question names, of the worst such section
-    "linked": 1.10,  # strength of the strongest link into a section with a selected sentence
-    "comparison": 0.98,  # the question compares things
+    "bias": -7.82,
+    "tokens": 0.26,  # logarithm of the selected sentences' tokens
+    "length": 0.87,  # logarithm of their tokens per sentence
+    "sections": -0.10,  # logarithm of the relevance left out in sections with a selected sentence
+    "documents": -0.43,  # the same in other sections of documents with a selected sentence
+    "best": -0.24,  # log-odds of the most relevant sentence left out
+    "lacking": -2.16,  # weighted share of the question's terms that only sentences left out have
+    "terms": 0.41,  # logarithm of the number of the question's terms
+    "search": 1.89,  # score of the first leaf of the search: 1 if the words and the vector agree on it
+    "named": -1.05,  # 1 minus the best selected relevance in a section that the question names, of the worst such section
+    "linked": 0.92,  # strength of the strongest link into a section with a selected sentence
+    "comparison": 0.91,  # the question compares things
 }
 COMPLETENESS_FEATURES = tuple(COMPLETENESS_WEIGHTS)[1:]
 OWN_BIAS, OWN_SLOPE = "complete_bias", "complete_slope"
@@ -60,7 +60,7 @@ def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int])
     taken = np.full(len(candidates), count)
     taken[list(order[: sizes[-1]])] = np.repeat(np.arange(count), np.diff(sizes, prepend=0))
     left = np.where(taken > step, relevance, 0)
-    in_section, in_document = (_first(taken, groups, count) <= step for groups in candidates.groups)
+    in_section, in_document = (_first_steps(taken, groups, count) <= step for groups in candidates.groups)
     tokens = np.cumsum([candidates.sentences[i].tokens for i in order])[np.array(sizes) - 1]
     best = np.clip(left.max(axis=1), FAINT, 1 - FAINT)
     columns = {
@@ -69,24 +69,24 @@ def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int])
         "sections": np.log(FAINT + np.where(in_section, left, 0).sum(axis=1)),
         "documents": np.log(FAINT + np.where(in_document & ~in_section, left, 0).sum(axis=1)),
         "best": np.log(best / (1 - best)),
-        "lacking": _lacking(candidates, order, sizes),
+        "lacking": _term_shares_left(candidates, order, sizes),
         "terms": np.log1p(len(candidates.asked.terms)),
         "search": max(candidates.scores.values(), default=0.0),
-        "named": _named(candidates, taken, step),
-        "linked": _linked(candidates, taken, count),
+        "named": _weakest_name(candidates, taken, step),
+        "linked": _strongest_link(candidates, taken, count),
         "comparison": float(candidates.asked.kind == "comparison"),
     }
     return np.column_stack([np.broadcast_to(columns[name], count) for name in COMPLETENESS_FEATURES])
 
 
-def _first(taken: Steps, groups: Steps, count: int) -> Steps:
+def _first_steps(taken: Steps, groups: Steps, count: int) -> Steps:
     """Return for each candidate the step that takes the first candidate of its group."""
     first = np.full(int(groups.max(initial=0)) + 1, count)
     np.minimum.at(first, groups, taken)
     return np.asarray(first[groups])
 
 
-def _lacking(candidates: Candidates, order: Sequence[int], sizes: Sequence[int]) -> list[float]:
+def _term_shares_left(candidates: Candidates, order: Sequence[int], sizes: Sequence[int]) -> list[float]:
     lacking, at, shares = frozenset[str]().union(*candidates.covered_terms), 0, []
     for size in sizes:
         lacking = lacking.difference(*(candidates.covered_terms[i] for i in order[at:size]))
@@ -95,7 +95,7 @@ def _lacking(candidates: Candidates, order: Sequence[int], sizes: Sequence[int])
     return shares
 
 
-def _named(candidates: Candidates, taken: Steps, step: Steps) -> Array:
+def _weakest_name(candidates: Candidates, taken: Steps, step: Steps) -> Array:
     lacking = np.zeros(len(step))
     for section in candidates.named:
         if members := candidates.members.get(section):
@@ -104,7 +104,7 @@ def _named(candidates: Candidates, taken: Steps, step: Steps) -> Array:
     return lacking
 
 
-def _linked(candidates: Candidates, taken: Steps, count: int) -> Array:
+def _strongest_link(candidates: Candidates, taken: Steps, count: int) -> Array:
     strongest: Array = np.zeros(count + 1)
     for section, links in candidates.links.items():
         first = taken[candidates.members[section]].min()

@@ -228,7 +228,7 @@ def open_question(candidates: Candidates, follower: Follower) -> tuple[str, floa
     gain = candidates.share(asked.terms - held) * (float(candidates.relevance.max()) + bool(candidates.links)) / 2
     if gain < ONWARD or not (candidates.named or asked.vector is not None):
         return None
-    known = sorted(asked.telling.spelled(held), key=len, reverse=True)
+    known = sorted(asked.telling.spellings(held), key=len, reverse=True)
     answered = "|".join(rf"\b{re.escape(word)}\b" if word.isascii() else word for word in known)
     rest = re.sub(answered, " ", asked.text) if known else asked.text
     names = follower.names(leading)

@@ -49,7 +49,7 @@ class Prices:
         self._tokens = [self.counts[text] for text in texts]
         self._costs = {key: self.counts[text] for key, text in shown.items()}
         self._alone = [
-            n + sum([self._costs[k] for k in self._shown(at, frozenset())]) for at, n in enumerate(self._tokens)
+            n + sum([self._costs[k] for k in self._heading_keys(at, frozenset())]) for at, n in enumerate(self._tokens)
         ]
         # For each sentence, those of its section that it touches.
         self._neighbours: list[list[int]] = [[] for _ in sentences]
@@ -69,12 +69,12 @@ class Prices:
         if not taken and len(new) == 1:
             return self._alone[new[0]]
         if taken is not self._taken[0]:
-            self._taken = taken, {key for at in taken for key in self._shown(at, taken)}
+            self._taken = taken, {key for at in taken for key in self._heading_keys(at, taken)}
         held, cost = self._taken[1], 0
         for at in new:
             heads = self._sections[at] not in held
             # a section that is held shows all its levels already
-            fresh = [key for key in self._shown(at, taken) if not shared or key not in held] if heads else []
+            fresh = [key for key in self._heading_keys(at, taken) if not shared or key not in held] if heads else []
             joints = sum([other in taken for other in self._neighbours[at]])
             cost += self._tokens[at] + sum([self._costs[key] for key in fresh])
             joined = joints + (heads and bool(taken))
@@ -83,7 +83,7 @@ class Prices:
                 held, taken = held.union(fresh), taken | {at}
         return cost
 
-    def _shown(self, at: int, taken: frozenset[int]) -> tuple[Hashable, ...]:
+    def _heading_keys(self, at: int, taken: frozenset[int]) -> tuple[Hashable, ...]:
         """Return what a heading line above the sentence shows: its number, and its levels."""
         opener, above = self._openers.get(self._sections[at]), self._above[self._sections[at]]
         return above[:-1] if opener is not None and (opener == at or opener in taken) else above

@@ -24,11 +24,11 @@ from mergewise.text.names import names_of_title
 from mergewise.types import Passage
 
 SECTION_WEIGHTS: Mapping[str, float] = {
-    "bias": 0.39,
-    "evidence": 0.88,  # log odds that the best sentence shown is needed
-    "named": 1.41,  # share of marked words (capital or digit) in the name by which the question names this start of a document
-    "compared": 2.23,  # the same, in a comparison
-    "led": 2.81,  # best relevance in a section of another document that names this one, over the sections that it names
+    "bias": 0.08,
+    "evidence": 0.91,  # log odds that the best sentence shown is needed
+    "named": 2.39,  # share of marked words (capital or digit) in the name by which the question names this start of a document
+    "compared": 2.12,  # the same, in a comparison
+    "led": 2.37,  # best relevance in a section of another document that names this one, over the sections that it names
 }
 SECTION_FEATURES = tuple(SECTION_WEIGHTS)[1:]
 

@@ -163,5 +163,5 @@ def _why(candidates: Candidates, candidate: int) -> str:
     if links := candidates.links.get(section):
         reasons.append(f"a hop by “{max(links, key=lambda link: link.strength).name}”")
     if terms := candidates.terms[candidate]:
-        reasons.append("covers: " + ", ".join(candidates.asked.telling.spelled(terms)))
+        reasons.append("covers: " + ", ".join(candidates.asked.telling.spellings(terms)))
     return "; ".join(reasons) or "found by the search"

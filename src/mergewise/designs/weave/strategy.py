@@ -68,13 +68,15 @@ def assemble(
     chosen = chosen or [i for i in candidates.best(SMALLEST) if candidates.bundle(i) == (i,)]
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
-    complete = float(probabilities(candidates, chosen, [len(chosen)])[0]) if context.passages else 0.0
+    spans = [span for passage in context.passages for span in passage.spans]
+    shown = [i for i in chosen if any(candidates.sentences[i].span.overlaps(span) for span in spans)]
+    complete = float(probabilities(candidates, shown, [len(shown)])[0]) if shown else 0.0
     passages = scored_passages(context.passages, candidates, chosen)
     candidates.relevance = own  # confidence in answers was calibrated on weave's own scores
     evidence = candidates.evidence(chosen, previous=parameters.previous)
     context = replace(context, passages=passages, usage=pointed.usage, evidence=evidence, complete=complete)
     more = Step("more", f"there may be more: all evidence is held with a probability of {complete:.2f}")
-    return replace(context, trace=(*context.trace, more)) if context.may_lack else context
+    return replace(context, trace=(*trace, more, *context.trace[len(trace) :])) if context.may_lack else context
 
 
 def gather(

@@ -14,13 +14,11 @@ from functools import cache, lru_cache
 
 from mergewise.text.languages.table import language_of
 from mergewise.text.names import without_accents
-from mergewise.text.terms import MARKS, stemmer
+from mergewise.text.terms import DENSE, MARKS, UNSPACED, stemmer
 
 VERSION = 1
 GRAM, PAIR, RUN = 4, 2, 3  # letters
 
-DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿\uf900-\ufaff가-힯"
-UNSPACED = r"฀-๿຀-໿က-႟ក-៿"
 _LETTER = rf"[^\W_{DENSE}{UNSPACED}]"
 WORD = rf"{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+"
 """The pattern of a word of a script with spaces, without apostrophes."""

@@ -55,7 +55,7 @@ class Terms:
         """Return the telling terms of another text by the same rules."""
         return frozenset(term for _, _, (term, *_) in self._telling(text))
 
-    def spelled(self, terms: Collection[str]) -> list[str]:
+    def spellings(self, terms: Collection[str]) -> list[str]:
         """Return some of the terms as the question spells them, in its order. Characters that follow each other are joined."""
         runs: list[tuple[int, int]] = []
         for start, end, (term, *_) in self._places:
