@@ -109,10 +109,11 @@ def tune(
 
 
 def _say_report(report: TuningReport) -> None:
-    say(f"{report.seen} of {report.questions} questions to tune on, {len(report.points)} points", style="bold")
     for name, reason in report.idle.items():
         say_aside(f"{name} is not tuned: {reason}")
-    say(f"{report.metric:>8}  tokens  questions")
+    if report.points:
+        say(f"{report.seen} of {report.questions} questions to tune on, {len(report.points)} points", style="bold")
+        say(f"{report.metric:>8}  tokens  questions")
     for point in report.points[:SHOWN]:
         named = [point["strategy"], *(f"{name} {point[name]}" for name in ("search", "weights") if point[name])]
         say(f"{point['mean']:8.3f}  {point['tokens']:6.0f}  {point['questions']:9}  {', '.join(named)}")

@@ -79,17 +79,14 @@ class QuestionAspects:
     vector: FloatArray | None
 
     @classmethod
-    def of(
-        cls, question: str, vector: FloatArray | None, telling: Terms | None = None, languages: Collection[str] = ()
-    ) -> QuestionAspects:
-        kind, wanted = question_type(question), answer_type(question)
-        return cls(question, telling or Terms(question), words_of(question, languages), kind, wanted, vector)
+    def of(cls, question: str, vector: FloatArray | None, telling: Terms | None = None) -> QuestionAspects:
+        kind, wanted, telling = question_type(question), answer_type(question), telling or Terms(question)
+        return cls(question, telling, words_of(question, telling.languages), kind, wanted, vector)
 
     @classmethod
     def read(cls, question: str, reader: IndexReader) -> QuestionAspects:
         """Return the aspects of a question to an index."""
-        telling = Terms(question, reader.word_shares(question))
-        return cls.of(question, reader.question_vector(question), telling, reader.languages(question))
+        return cls.of(question, reader.question_vector(question), Terms(question, reader.word_shares(question)))
 
     @property
     def terms(self) -> frozenset[str]:

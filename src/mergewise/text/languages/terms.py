@@ -44,7 +44,8 @@ class Terms:
 
     def __init__(self, question: str, shares: Mapping[str, Mapping[str, float]] | None = None) -> None:
         self.question = question
-        self._languages = tuple(shares or ()) if set(shares or ()) - {ENGLISH} else ()
+        self.languages = tuple(shares or ())
+        self._languages = self.languages if set(self.languages) - {ENGLISH} else ()
         self._common = {form for known in (shares or {}).values() for form, share in known.items() if share >= COMMON}
         self._places = self._telling(question)
         self.all = frozenset(term for _, _, (term, *_) in self._places)
