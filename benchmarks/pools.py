@@ -21,10 +21,10 @@ from unittest.mock import patch
 import numpy as np
 
 import mergewise
+from benchmarks import fitting
 from benchmarks.weave import MODELS
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.weave import ranking, strategy
-from mergewise.designs.weave.evidence import FEATURES
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.ranking import SECTION_FEATURES, SECTION_WEIGHTS, best_by_section, section_features
 from mergewise.designs.weave.selection import select
@@ -34,7 +34,7 @@ from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents, ranking_score
 from mergewise.evaluate.run import Split, chosen_questions
-from mergewise.evaluate.tuning.weights import Array, Case, case_of, logistic, rows_of
+from mergewise.evaluate.tuning.weights import Array, logistic, rows_of
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 
 BUDGET = 4000
@@ -152,19 +152,12 @@ def fit(folders: Sequence[Path], cache: Path, limit: int | None) -> None:
         print(label, " ".join(f"{name} {weight:.2f}" for name, weight in named), flush=True)
 
 
-def cases_of(task: QuestionSet, index: Index, limit: int) -> Iterator[Case]:
-    for question in chosen_questions(task, "dev", limit):
-        store = index.store.reader()
-        case = case_of(question, HybridReader(store, index.embedder, VIEWS, None, index.search_settings), store)
-        if case is not None:
-            yield case
-
-
 def others(folder: Path, fitted: Sequence[Path], cache: Path, limit: int | None) -> None:
     """Fit the weights of sentences and of sections on other sets."""
     tasks = [open_set(one, cache) for one in fitted]
-    rows = [rows_of(list(cases_of(task, index, limit or MOST_FITTED))) for task, index in tasks]
-    sentences = dict(zip(("bias", *FEATURES), logistic(rows), strict=True))
+    groups = {one.name: fitting.cases_of(one.name, "dev", limit or MOST_FITTED, cache, None) for one in fitted}
+    start = logistic([rows_of([one.case for one in group]) for group in groups.values()])
+    sentences = dict(zip(fitting.NAMES, fitting.fitted(groups, start), strict=True))
     print("sentences", " ".join(f"{name} {weight:.2f}" for name, weight in sentences.items()), flush=True)
     with sentence_weights(sentences):
         sections = logistic([section_rows(task, index, limit or MOST_FITTED, sentences) for task, index in tasks])
