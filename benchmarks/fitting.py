@@ -13,7 +13,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from mergewise.evaluate.run import Split
 from mergewise.evaluate.tuning.weights import Array, Case, case_of, logistic, rows_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
+from mergewise.protocols import SearchKind
 from mergewise.retrieve.hybrid import HybridReader
 
 BUDGETS = (128, 300, 640)
@@ -59,9 +60,9 @@ def cases_of(name: str, split: Split, limit: int, cache: Path, corpora: Path | N
     """Gather the candidates of a set's questions, by text alone or by the index's own search."""
     index, found = sets.opened(name, cache, corpora), []
     store = index.store.reader()
-    embedder, kind = (None, "text") if by_text else (index.embedder, "hybrid")
+    embedder, kind = None if by_text else index.embedder, cast(SearchKind, "text" if by_text else "hybrid")
     for one in sets.asked(name, split, limit):
-        reader = HybridReader(store, embedder, VIEWS, None, index.search_settings, kind=kind)  # type: ignore[arg-type]
+        reader = HybridReader(store, embedder, VIEWS, None, index.search_settings, kind=kind)
         case = case_of(one.question, reader, store)
         if case is not None:
             texts = {span.doc_id: index.document(span.doc_id).text for gold in one.golds for span, _ in gold}
@@ -91,7 +92,7 @@ def shares(group: Group, weights: Array) -> Array:
         candidates.relevance = 1 / (1 + np.exp(-(case.features @ weights[1:] + weights[0]))).astype(np.float32)
         chosen = [select(candidates, budget, MODELS, Weave(), [])[0] for budget in BUDGETS]
         held.append([sets.holds(asked, [candidates.sentences[i].span for i in one], texts) for one in chosen])
-    return np.array(held, float).mean(axis=0)  # type: ignore[no-any-return]
+    return np.asarray(np.array(held, float).mean(axis=0))
 
 
 def target(groups: Mapping[str, Group], weights: Array, floor: Mapping[str, Array]) -> float:

@@ -9,6 +9,7 @@ fastapi-de, ...         its questions in other languages, over a folder of the s
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import mergewise
 from benchmarks import manuals
@@ -40,8 +41,8 @@ def asked(name: str, split: Split, limit: int | None = None) -> list[Asked]:
     if name in ("questions", "hops") or name in manuals.corpora():
         return [one for one in manuals.load(name, split) if one.answerable][:limit]
     questions = chosen_questions(load_question_set(_folder(name)), split, limit)
-    half = "tune" if split == "dev" else "report"
-    return [Asked(one, (tuple(one.evidence),), (), "", half) for one in questions if one.evidence]  # type: ignore[arg-type]
+    half: Literal["tune", "report"] = "tune" if split == "dev" else "report"
+    return [Asked(one, (tuple(one.evidence),), (), "", half) for one in questions if one.evidence]
 
 
 def _folder(name: str) -> Path:
