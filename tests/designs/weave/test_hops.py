@@ -87,6 +87,18 @@ def test_near_means_four_words_before_or_three_after(sentence: str, near: bool) 
     assert [found.near for found in links] == [near]
 
 
+def test_the_title_of_its_own_document_is_never_near() -> None:
+    cats = Document(
+        id="c",
+        title="Cats",
+        text="# Cats\n\n## Food\n\nCats eat fish.\n\n## Sleep\n\nCats sleep sixteen hours a day.\n",
+    )
+    reader = reader_of(cats)
+    candidates = candidates_of(reader, {"Cats sleep": 0.8}, "How long do they sleep?")
+    ((_, links),) = Follower(candidates, reader, [], 1).follow().items()
+    assert [(found.name, found.near) for found in links] == [("cats", False)]
+
+
 def test_only_the_strongest_candidates_lead_on() -> None:
     reader = reader_of(FILMS)
     candidates = candidates_of(reader, {"Silent Rain is": 0.8, "Loud Snow is": 0.7})

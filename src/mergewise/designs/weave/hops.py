@@ -21,6 +21,7 @@ from mergewise.text.names import (
     Mention,
     Words,
     mentions,
+    names_of_title,
     possible_names,
     with_series,
     words_of,
@@ -102,7 +103,7 @@ class Follower:
             for mention in self._mentions(i):
                 targets = self._targets(self.candidates.sentences[i].leaf, self._definitions[mention.name])
                 rarity = self._rarity(i, mention) if targets else 0.0
-                near = self._is_near(self._words[i], mention)
+                near = self._is_near(i, mention)
                 trusted = self._as_named(i, strength) if near else float(strength[i])
                 own = trusted * rarity / math.sqrt(max(len(targets), 1))
                 gain = own * lacking[i] * (NEAR if near else 1)
@@ -188,10 +189,12 @@ class Follower:
         targets = near or list(definitions)
         return targets if len(targets) < COMMON else []
 
-    def _is_near(self, words: Words, mention: Mention) -> bool:
-        before = words.folded[max(0, mention.first - NEARBY) : mention.first]
-        after = words.folded[mention.last : mention.last + NEARBY - 1]
-        return any(word[:PREFIX] in self._relations for word in before + after)
+    def _is_near(self, candidate: int, mention: Mention) -> bool:
+        """Return whether the name is next to a word of the question. The title of the candidate's own document never is."""
+        words, title = self._words[candidate].folded, self.candidates.sentences[candidate].leaf.title
+        around = words[max(0, mention.first - NEARBY) : mention.first] + words[mention.last : mention.last + NEARBY - 1]
+        related = any(word[:PREFIX] in self._relations for word in around)
+        return related and mention.name not in names_of_title(title)
 
 
 def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
