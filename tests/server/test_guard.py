@@ -222,6 +222,27 @@ def test_the_page_exchanges_its_token_for_a_cookie(server: LiveServer) -> None:
     assert server.client(None, **left, **ours).get("/api/v1/collections").status_code == 401
 
 
+def test_an_expired_or_removed_token_ends_its_streams(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.server.streams.TOKEN_SECONDS", 0.05)
+    for expires in (time.time() + 0.4, None):
+        token, secret = server.state.add_token(["read", "write"], expires=expires)
+        job = server.state.enqueue("check", "birds", token=token.id)
+        page = server.client(None, Origin=server.base)
+        ours = {"X-Mergewise": page.post("/api/v1/session", json={"token": secret}).json()["secret"]}
+        path = f"/api/v1/jobs/{job.id}/events"
+        with server.client(secret).stream("GET", path) as by_token, page.stream("GET", path, headers=ours) as by_page:
+            assert by_token.status_code == by_page.status_code == 200
+            if expires is None:
+                server.state.remove_token(token.id)
+            for stream in (by_token, by_page):
+                last = stream.read().decode().strip().split("\n\n")[-1]
+                assert last.startswith("event: error") and '"status":401' in last
+        assert server.client(secret).get("/api/v1/collections").status_code == 401
+        assert page.get("/api/v1/collections", headers=ours).status_code == 401
+        assert server.client(None).post("/api/v1/session", json={"token": secret}).status_code == 401
+        server.state.cancel(job.id)
+
+
 def test_a_cookie_under_tls_is_secure(start_server: Callable[..., LiveServer]) -> None:
     server = start_server(public_url="https://docs.example.org")
     opened = server.client(None, Host="docs.example.org").post("/api/v1/session", json={"token": server.tokens["read"]})

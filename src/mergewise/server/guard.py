@@ -23,6 +23,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import urlsplit
@@ -125,7 +126,9 @@ class SecurityMiddleware:
             return
         if self._state.draining.is_set():
             raise HTTPProblem(503, "draining", "server shutting down", "try again", retry_after=1.0)
-        scope["mergewise.token"] = token = self._token(headers, method, origin)
+        # a stream checks again whether its token is still valid
+        scope["mergewise.check_token"] = check = partial(self._token, headers, method, origin)
+        scope["mergewise.token"] = token = check()
         self._check_length(scope, headers)
         rate = token.rate or self._config.limits.rate
         if (wait := self._buckets.wait(token.id, rate)) > 0:
