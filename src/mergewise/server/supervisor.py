@@ -1,4 +1,4 @@
-"""The parent of a server's processes: workers that answer on one socket, and a single writer.
+"""The parent of a server's processes: workers that answer on one socket, a single writer, and an evaluator.
 
 All processes are spawned, never forked: an index does not work in a forked child. A process that dies is restarted after a pause
 that doubles each time. If a process repeatedly dies at its start, the server ends with the reason.
@@ -48,8 +48,11 @@ STREAM_SECONDS = 8.4
 END_SECONDS = 9.7
 """Seconds from the start of the shutdown until remaining processes are killed."""
 BACKLOG = 2048
-WRITER_NICE = 5
-"""Nice value of the writer. With too few cores, the writer gets a third of a worker's CPU time, so questions come first."""
+NICE = {"writer": 5, "evaluator": 10}
+"""Nice values of the processes that run jobs. With too few cores, each gets a third of the CPU time of the one before it.
+
+So questions come first, then uploads, then evaluations.
+"""
 QUICK_SECONDS = 10.0
 """Lifetime in seconds below which a death counts as quick."""
 QUICK_DEATHS = 5
@@ -145,7 +148,7 @@ class Supervisor:
                     return begin
 
                 port = listener.getsockname()[1]
-                self.children = [Child("writer", start(_writer))]
+                self.children = [Child(name, start(_run_jobs, name)) for name in NICE]
                 counts = spawn.RawArray("i", [ABSENT] * self.config.workers)
                 for number in range(self.config.workers):
                     own = ConnectionCounts(counts, number)
@@ -328,11 +331,11 @@ def _run_process(
         raise SystemExit(1) from None
 
 
-def _writer(parent: int, config: ServerConfig, messages: Connection) -> None:
+def _run_jobs(parent: int, config: ServerConfig, messages: Connection, name: str) -> None:
     if hasattr(os, "nice"):
-        os.nice(WRITER_NICE)
+        os.nice(NICE[name])
     _send(messages, "ready")
-    run_writer(config, parent)
+    run_writer(config, parent, name)
 
 
 def _worker(
