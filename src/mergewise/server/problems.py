@@ -218,7 +218,7 @@ async def _respond(request: Request, error: Exception) -> Response:
 
 def log_failure(error: BaseException, problem: HTTPProblem, request_id: str) -> None:
     """Log a failure of the server. An unexpected error is logged with its traceback and without its message."""
-    is_expected = isinstance(error, MergewiseError)
+    is_expected = isinstance(error, MergewiseError) or problem.status == 507
     detail = error if is_expected else type(error).__name__
     log.error("%s failed: %s: %s", request_id, problem.code, detail, exc_info=None if is_expected else error)
 

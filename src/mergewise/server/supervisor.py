@@ -290,6 +290,14 @@ def _begin_metrics(folder: Path) -> None:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder.absolute())
 
 
+def reserve_metrics() -> None:
+    """Reserve the disk space of this worker's metrics. On a full disk, a write to the mapped files would end the process."""
+    for file in Path(os.environ.get("PROMETHEUS_MULTIPROC_DIR", os.devnull)).glob(f"*_{os.getpid()}.db"):
+        # not every system and file system can
+        with suppress(OSError, AttributeError), file.open("r+b") as opened:
+            os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
+
+
 def _end_metrics(pid: int) -> None:
     """Drop the live gauges of a dead process from the metrics."""
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
@@ -355,6 +363,7 @@ def _worker(
     if config.tls_certificate is not None:
         options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
     uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), connections), **options)
+    reserve_metrics()
     server = draining_server(uvicorn_config, state, parent, connections, on_started=partial(_send, messages, "ready"))
     server.run(sockets=[SharedListener(listener, connections)])
     state.close()
