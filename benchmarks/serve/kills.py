@@ -1,9 +1,9 @@
-"""Random kills during uploads: workers, the writer, and the supervisor of a whole server.
+"""Random kills during uploads and evaluations: workers, the writer, the evaluator, and the supervisor of a whole server.
 
     python -m benchmarks.serve.kills --kills 200
 
-Two clients upload documents and newer versions of them, and retry until each is accepted (202). A chat model on loopback
-writes rows for a view. At the end, every accepted job must have ended exactly once, the index must keep its invariants and
+Two clients upload documents and newer versions of them, and retry until each is accepted (202). Another client starts
+evaluations, one after another. A chat model on loopback writes rows for a view. At the end, every accepted job must have ended exactly once, the index must keep its invariants and
 contain the last version of each document, and a call with an answer on disk must not be repeated. A call in progress when the
 writer was killed is repeated; these are counted.
 """
@@ -24,7 +24,7 @@ import threading
 import time
 from base64 import urlsafe_b64encode
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -34,15 +34,17 @@ from typing import Any
 import mergewise as mw
 from mergewise.models.cache import FILE
 from mergewise.models.scripted import ChatServer, Turn
-from mergewise.server.records import ENDED
+from mergewise.server.records import ENDED, Job
 from mergewise.server.state import State
 from mergewise.types import Message
 
 COLLECTION = "kills"
-KINDS = ("worker", "writer", "supervisor")
+KINDS = ("worker", "writer", "evaluator", "supervisor")
 PAUSE = 0.3
 """Response time of the chat model in seconds."""
 STARTING, ENDING = 120.0, 300.0
+QUESTIONS = 150
+"""Questions of an evaluation, which takes a few seconds."""
 
 
 @dataclass
@@ -58,6 +60,7 @@ class Campaign:
     paid_twice: int = 0
     killed: list[str] = field(default_factory=list)
     accepted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    evaluations: list[str] = field(default_factory=list)
     refused: int = 0
     _process: subprocess.Popen[bytes] | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -102,7 +105,7 @@ class Campaign:
     def kill(self, kind: str) -> None:
         """Kill a process. Start a killed supervisor again, as systemd would."""
         assert self._process is not None
-        pid = {"supervisor": lambda: self._process.pid, "writer": self._writer, "worker": self._worker}[kind]()  # type: ignore[union-attr]
+        pid = {"supervisor": self._process.pid, "worker": self._worker()}.get(kind) or self._beating(kind)
         if pid is None:
             return
         with suppress(ProcessLookupError):
@@ -112,9 +115,9 @@ class Campaign:
             self._process.communicate()
             self._begin()
 
-    def _writer(self) -> int | None:
+    def _beating(self, name: str) -> int | None:
         try:
-            return int((self.data / "writer.beat").read_text() or 0) or None
+            return int((self.data / f"{name}.beat").read_text() or 0) or None
         except OSError:
             return None
 
@@ -122,7 +125,8 @@ class Campaign:
         assert self._process is not None
         with suppress(OSError):
             children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-            workers = [int(pid) for pid in children if int(pid) != self._writer() and _is_spawned(int(pid))]
+            others = {self._beating("writer"), self._beating("evaluator")}
+            workers = [int(pid) for pid in children if int(pid) not in others and _is_spawned(int(pid))]
             return random.choice(workers) if workers else None
         return None
 
@@ -131,30 +135,48 @@ class Campaign:
     def upload(self, number: int, version: int) -> None:
         """Retry the upload until the document is accepted."""
         doc_id, content = f"manual/{number}.md", text(number, version)
-        path = f"/api/v1/collections/{COLLECTION}/documents/{urlsafe_b64encode(doc_id.encode()).decode().rstrip('=')}"
+        key = urlsafe_b64encode(doc_id.encode()).decode().rstrip("=")
         headers = {
-            "Authorization": f"Bearer {self._token}",
             "Idempotency-Key": f"{number}-{version}",
             "Content-Disposition": f'attachment; filename="{number}.md"',
         }
         while not self._stop.is_set():
-            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
-            try:
-                connection.request("PUT", path, content.encode(), headers)
-                answer = connection.getresponse()
-                body = answer.read()
-                if answer.status == 202:
-                    job = json.loads(body)["job"]["id"]
-                    known = self.accepted.setdefault(job, (doc_id, content))
-                    assert known == (doc_id, content), "one job for two requests"
-                    return
-                self.refused += 1
-                assert answer.status in (429, 503), (answer.status, body[:500])
-            except (OSError, http.client.HTTPException):
-                pass
-            finally:
-                connection.close()
+            found = self._ask("PUT", f"/api/v1/collections/{COLLECTION}/documents/{key}", content, headers)
+            if found is not None:
+                known = self.accepted.setdefault(found["job"]["id"], (doc_id, content))
+                assert known == (doc_id, content), "one job for two requests"
+                return
             self._stop.wait(0.2)
+
+    def evaluate(self) -> None:
+        """Start an evaluation, and another one when it has ended. A request without an answer may have started a job too."""
+        questions = [{"question": f"When was bridge {n} rebuilt?", "answers": ["1520"]} for n in range(QUESTIONS)]
+        form = json.dumps({"kind": "evaluate", "request": {"questions": questions}})
+        headers = {"Content-Type": "application/json"}
+        while not self._stop.wait(0.2):
+            found = self._ask("POST", f"/api/v1/collections/{COLLECTION}/jobs", form, headers)
+            if found is not None:
+                self.evaluations.append(found["job"]["id"])
+                while not self._stop.wait(0.2) and (found or {}).get("state") not in ENDED:
+                    found = self._ask("GET", f"/api/v1/jobs/{self.evaluations[-1]}")
+
+    def _ask(self, method: str, path: str, body: str = "", headers: Mapping[str, str] = {}) -> dict[str, Any] | None:
+        """Send a request. Return its answer, or None if it was not answered or not accepted."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        try:
+            connection.request(method, path, body.encode(), {"Authorization": f"Bearer {self._token}", **headers})
+            answer = connection.getresponse()
+            content = answer.read()
+            if answer.status in (200, 202):
+                found: dict[str, Any] = json.loads(content)
+                return found
+            self.refused += 1
+            assert answer.status in (429, 503), (answer.status, content[:500])
+        except (OSError, http.client.HTTPException):
+            pass
+        finally:
+            connection.close()
+        return None
 
     def client(self, numbers: Sequence[int], pause: float) -> None:
         draw = random.Random(numbers[0])
@@ -190,6 +212,7 @@ class Campaign:
                 threading.Thread(target=_collect_failure, args=(failures, self.client, range(start, 24, 2), pause))
                 for start in (0, 1)
             ]
+            clients.append(threading.Thread(target=_collect_failure, args=(failures, self.evaluate)))
             for client in clients:
                 client.start()
             try:
@@ -220,21 +243,25 @@ class Campaign:
     def _judge(self) -> dict[str, Any]:
         last: dict[str, tuple[int, str]] = {}
         ends: dict[str, int] = defaultdict(int)
+        evaluated: dict[str, int] = defaultdict(int)
         with State(self.data / "server.sqlite") as state:
+            for job_id in self.evaluations:
+                job = _ended_job(state, job_id)
+                assert job.state == "done" or (job.error or {}).get("code") == "writer_killed", job
+                evaluated[job.state] += 1
             for job_id, (doc_id, content) in self.accepted.items():
-                job = state.job(job_id)
-                assert job is not None, "an accepted job is lost"
+                job = _ended_job(state, job_id)
                 ends[job.state] += 1
-                told = [event for event in state.events(job_id) if event.job["state"] in ENDED]
-                assert len(told) == 1, f"{job_id} ended {len(told)} times"
                 if job.state == "done" and job.number > last.get(doc_id, (0, ""))[0]:
                     last[doc_id] = job.number, content
             # A worker may accept a job and die before it replies. The retry then finds the same job.
-            assert state.jobs(limit=10**6)[-1].number == 1
-            assert len(state.jobs(limit=10**6)) - len(self.accepted) <= 2, "a request made two jobs"
+            every = state.jobs(limit=10**6)
+            assert every[-1].number == 1
+            uploads = [job for job in every if job.kind != "evaluate"]
+            assert len(uploads) - len(self.accepted) <= 2, "a request made two jobs"
             record = state.collection(COLLECTION)
             needed = state.blobs_needed(COLLECTION)
-            attempts = max((job.attempt for job in state.jobs(limit=10**6)), default=0)
+            attempts = max((job.attempt for job in every), default=0)
         assert record is not None
         with mw.open(record.path, create=False) as index:
             problems = index.check()
@@ -249,6 +276,7 @@ class Campaign:
             "kills": {kind: self.killed.count(kind) for kind in self.kinds},
             "accepted": len(self.accepted),
             "jobs": dict(ends),
+            "evaluations": dict(evaluated),
             "most_attempts": attempts,
             "documents": len(found),
             "calls": sum(self.calls.values()),
@@ -256,6 +284,15 @@ class Campaign:
             "calls_under_way_at_a_kill": sum(self.calls.values()) - len(self.calls),
             "refused": self.refused,
         }
+
+
+def _ended_job(state: State, job_id: str) -> Job:
+    """Return an accepted job, which must have ended exactly once."""
+    job = state.job(job_id)
+    assert job is not None, "an accepted job is lost"
+    told = [event for event in state.events(job_id) if event.job["state"] in ENDED]
+    assert len(told) == 1, f"{job_id} ended {len(told)} times"
+    return job
 
 
 def is_kept(index: Path, reply: str) -> bool:

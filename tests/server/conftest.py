@@ -134,7 +134,7 @@ def live_server(
         tokens["ships"] = state.add_token(["read", "write"], collections=["ships"], rate=10_000)[1]
         app = create_app(config, state)
         options = uvicorn_options(config)
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_keep_alive=60, **options))
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, **options))
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         while not server.started:

@@ -18,7 +18,7 @@ from mergewise.models.scripted import ChatServer
 from mergewise.server import writer as writing
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
-from mergewise.server.records import Job, JobKind, Upload
+from mergewise.server.records import READ_ONLY, Job, JobKind, Upload
 from mergewise.server.spool import keep_bytes
 from mergewise.server.state import State
 from mergewise.server.supervisor import prepare
@@ -28,13 +28,14 @@ CATS = b"# Cats\n\nCats purr at night. They sleep by day.\n"
 
 
 class Bench:
-    """A server's data with one collection, and a writer in this process."""
+    """A server's data with one collection, and a writer and an evaluator in this process."""
 
     def __init__(self, data: Path, **own: Any) -> None:
         self.config = ServerConfig(data, collections={"a": CollectionConfig(embedder="none", **own)})
         self.state = State(self.config.database)
         prepare(self.config, self.state)
         self.writer = Writer(self.config, self.state)
+        self.evaluator = Writer(self.config, self.state, tuple(READ_ONLY))
         record = self.state.collection("a")
         assert record is not None
         self.path, self.blobs = Path(record.path), Path(record.blobs)
@@ -50,7 +51,7 @@ class Bench:
         """Run a job in one round, and return it."""
         job = self.state.enqueue(kind, "a", request, **fields)
         self.age()
-        self.writer.run_round()
+        (self.evaluator if kind in READ_ONLY else self.writer).run_round()
         return self.after(job)
 
     def age(self) -> None:
@@ -74,6 +75,7 @@ class Bench:
 
     def close(self) -> None:
         self.writer.close()
+        self.evaluator.close()
         self.state.close()
 
 
@@ -223,7 +225,7 @@ def test_an_evaluation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     # an evaluation checks for cancellation only through its progress reports
     monkeypatch.setattr(writing._Watch, "must_stop", lambda self: True)
     other = bench.state.enqueue("evaluate", "a", {"questions": questions})
-    bench.writer.run_round()
+    bench.evaluator.run_round()
     assert bench.after(other).state == "queued"
 
 
@@ -353,7 +355,7 @@ def test_rows_are_written_by_the_configured_model(make: Callable[..., Bench]) ->
 
 
 def test_a_backup_waits_for_the_job_and_the_job_for_the_backup(bench: Bench) -> None:
-    job = bench.state.enqueue("check", "a")
+    job = bench.state.enqueue("optimize", "a")
     with writing.waiting_lock(writing.lock_file(bench.config.data, "changes"), 1):
         thread = threading.Thread(target=bench.writer.run_round)
         thread.start()

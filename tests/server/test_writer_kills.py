@@ -1,4 +1,4 @@
-"""SIGKILL of the writer: each job ends once, no model call is repeated, and a poisoned document fails only its job."""
+"""SIGKILL of the writer and the evaluator: each job ends once, no call is repeated, a poisoned document fails only its job."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 import mergewise as mw
 from mergewise.models.scripted import ChatServer
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
+from mergewise.server.records import ENDED
 from mergewise.server.state import State
 from mergewise.server.supervisor import prepare
 from mergewise.server.writer import run_writer
@@ -31,8 +32,8 @@ KILLS = int(os.environ.get("MERGEWISE_KILLS", "4"))
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def start(config: ServerConfig) -> Any:
-    process = SPAWN.Process(target=run_writer, args=(config, os.getpid()))
+def start(config: ServerConfig, name: str = "writer") -> Any:
+    process = SPAWN.Process(target=run_writer, args=(config, os.getpid(), name))
     process.start()
     return process
 
@@ -110,3 +111,49 @@ def test_a_document_that_kills_the_writer_fails_only_its_job(tmp_path: Path) -> 
     states = {"before": "done", "poison": "failed", "after": "done"}
     assert {doc_id: job.state for doc_id, job in ended.items() if job} == states
     assert ended["poison"].error["document"] == "poison"  # type: ignore[union-attr, index]
+
+
+def test_kills_during_evaluations_and_checks(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    config = ServerConfig(tmp_path / "data", collections={"a": CollectionConfig(embedder="none")})
+    questions = [{"question": f"Who built bridge {n}?", "answers": ["the town"]} for n in range(60)]
+    with State(config.database) as state:
+        prepare(config, state)
+        writer = start(config)
+        uploaded = queue(state, config.data, "d", "# D\n\nThe town built a bridge over the river in 1812.\n")
+        jobs = [
+            state.enqueue(kind, "a", {"questions": questions} if kind == "evaluate" else {}).id
+            for _ in range(1 + KILLS // 2)
+            for kind in ("evaluate", "check")
+        ]
+        assert until(lambda: state.job(uploaded).state == "done")  # type: ignore[union-attr]
+        for _ in range(KILLS):
+            evaluator = start(config, "evaluator")
+            assert until(lambda: "running" in state.job_counts(), 60) or set(state.job_counts()) == {"done"}
+            time.sleep(draw.uniform(0, 0.3))
+            os.kill(evaluator.pid, signal.SIGKILL)
+            evaluator.join()
+        # the writer is not affected
+        assert state.job(queue(state, config.data, "e", "A text."))
+        assert until(lambda: state.job_counts().get("done", 0) > 1)
+        evaluator = start(config, "evaluator")
+        assert until(lambda: not {"queued", "running"} & set(state.job_counts()), 240)
+        for process in (evaluator, writer):
+            process.terminate()
+            process.join(20)
+            assert process.exitcode == 0
+        ended = [state.job(job) for job in jobs]
+        for job in ended:
+            assert job is not None and (job.state == "done" or job.error["code"] == "writer_killed"), job  # type: ignore[index]
+            assert sum(event.job["state"] in ENDED for event in state.events(job.id)) == 1
+        assert sum(job.state == "done" for job in ended if job) >= len(jobs) - KILLS // 3
+
+
+def test_the_evaluator_ends_with_its_parent(tmp_path: Path) -> None:
+    config = ServerConfig(tmp_path / "data")
+    with State(config.database) as state:
+        prepare(config, state)
+        evaluator = SPAWN.Process(target=run_writer, args=(config, 1, "evaluator"))
+        evaluator.start()
+        evaluator.join(30)
+        assert evaluator.exitcode == 0

@@ -32,6 +32,8 @@ log = logging.getLogger("mergewise.server")
 
 STREAMS_SECONDS = 8.0
 """Seconds for which streams may go on once the server shuts down."""
+KEEP_ALIVE_SECONDS = 75
+"""Seconds for which an idle connection stays open: longer than proxies keep theirs, so that the proxy closes it first."""
 
 
 # OpenAI's routers, each with its path prefix
@@ -111,6 +113,7 @@ def uvicorn_options(config: ServerConfig) -> dict[str, Any]:
         "access_log": False,
         "proxy_headers": bool(config.trusted_proxies),
         "forwarded_allow_ips": list(config.trusted_proxies),
+        "timeout_keep_alive": KEEP_ALIVE_SECONDS,
         "timeout_graceful_shutdown": int(STREAMS_SECONDS) + 1,
     }
 

@@ -44,6 +44,8 @@ def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]
     try:
         with (
             os.fdopen(handle, "wb") as out,
+            # no further job begins while this lock is held
+            waiting_lock(lock_file(data, "backup"), lock_wait),
             waiting_lock(lock_file(data, "changes"), lock_wait),
             State(data / _DATABASE) as state,
             tempfile.TemporaryDirectory(dir=data) as scratch,

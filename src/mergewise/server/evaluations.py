@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mergewise.defaults import STRATEGY
-from mergewise.errors import UsageError
+from mergewise.errors import DeadlineExceeded, UsageError
 from mergewise.ranges import BUDGET, as_list, text, whole
 from mergewise.store import Progress
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 BUDGETS = (128, 384, 640)
 MOST = 20_000
 """Largest number of contexts of a job: questions times strategies times budgets."""
+SECONDS = 3600.0
+"""Longest time of a job. It fails as soon as its speed shows that it would take longer."""
+_TRIAL_SECONDS = 60.0
 PAGE = 2_000_000
 """Bytes of questions on the page of a report."""
 
@@ -31,6 +35,7 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
 
     Raises:
         UsageError: if the request is invalid.
+        DeadlineExceeded: if the evaluation would take longer than `SECONDS`.
     """
     from mergewise.evaluate.evaluator import Evaluator
     from mergewise.evaluate.loaders import load_question_set
@@ -65,7 +70,7 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
         [Method(strategy, strategy) for strategy in strategies],
         budgets,
         task.questions,
-        progress,
+        _bounded(progress),
         has_texts=True,
     )
     measured = measured_runs([run])
@@ -75,3 +80,20 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
         "report": asdict(replace(report, data=())),
         "page": evaluation_page(report),
     }
+
+
+def _bounded(progress: Progress) -> Progress:
+    """Return a progress callback that raises DeadlineExceeded if the whole work would take longer than `SECONDS`."""
+    began = time.monotonic()
+
+    def tell(done: int, total: int, name: str) -> None:
+        progress(done, total, name)
+        spent = time.monotonic() - began
+        expected = spent * total / max(1, done)
+        if spent > _TRIAL_SECONDS and expected > SECONDS:
+            hint = "use fewer questions, strategies or budgets"
+            raise DeadlineExceeded(
+                f"evaluation would take {expected / 60:.0f} minutes (limit: {SECONDS / 60:.0f})", hint
+            )
+
+    return tell

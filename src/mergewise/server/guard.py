@@ -171,6 +171,9 @@ class SecurityMiddleware:
 
     def _check_length(self, scope: Scope, headers: Headers) -> None:
         declared = _single(headers, "content-length")
+        if declared is not None and "transfer-encoding" in headers:
+            hint = "send Content-Length or Transfer-Encoding"
+            raise HTTPProblem(400, "two-lengths", "two lengths of the body", hint)
         longest = self._longest_body(scope, headers)
         if declared is not None and (not declared.isdecimal() or int(declared[:20]) > longest):
             raise too_large(longest)
@@ -328,7 +331,10 @@ class _BoundedBody:
 
 
 class BoundedHeadProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1 protocol with a time limit for the head of a request."""
+    """uvicorn's HTTP/1.1 protocol with a time limit for the head of a request.
+
+    An idle connection between two requests has the longer time limit of `timeout_keep_alive`.
+    """
 
     # overridden by the subclass in `uvicorn_options`
     head_seconds = 10.0
@@ -353,7 +359,8 @@ class BoundedHeadProtocol(H11Protocol):
 
     def _watch_head(self) -> None:
         """Run the timer while the protocol waits for a head."""
-        is_awaited = self.conn.their_state is h11.IDLE
+        has_begun = self.cycle is None or bool(self.conn.trailing_data[0])
+        is_awaited = self.conn.their_state is h11.IDLE and has_begun
         if is_awaited and self._due is None:
             self._due = self.loop.call_later(self.head_seconds, self.transport.close)
         elif not is_awaited and self._due is not None:

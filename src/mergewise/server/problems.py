@@ -29,6 +29,7 @@ from mergewise.errors import (
     StoreError,
     UsageError,
 )
+from mergewise.server.spool import is_disk_full
 from mergewise.server.state import Conflict
 
 log = logging.getLogger("mergewise.server")
@@ -91,12 +92,15 @@ _KINDS: dict[type[BaseException], tuple[int, str, str]] = {
     StoreError: (500, "index-unusable", "cannot read the index of the collection"),
 }
 _ADMIN_HINT = "ask an admin: the server's log has the reason"
+_DISK_HINT = "ask an admin to free disk space, then try again"
 
 
 def problem_of(error: BaseException) -> HTTPProblem:
     """Convert any error to a problem. An unexpected error becomes a 500 without details."""
     if isinstance(error, HTTPProblem):
         return error
+    if is_disk_full(error):
+        return HTTPProblem(507, "disk-full", "disk full: the server cannot store more", _DISK_HINT)
     if isinstance(error, RequestValidationError):
         return _validation_problem(error)
     if isinstance(error, HTTPException):
@@ -214,12 +218,12 @@ async def _respond(request: Request, error: Exception) -> Response:
 
 def log_failure(error: BaseException, problem: HTTPProblem, request_id: str) -> None:
     """Log a failure of the server. An unexpected error is logged with its traceback and without its message."""
-    is_expected = isinstance(error, MergewiseError)
+    is_expected = isinstance(error, MergewiseError) or problem.status == 507
     detail = error if is_expected else type(error).__name__
     log.error("%s failed: %s: %s", request_id, problem.code, detail, exc_info=None if is_expected else error)
 
 
 def install(app: FastAPI) -> None:
     """Convert all errors of the application to problem responses."""
-    for kind in (MergewiseError, HTTPException, RequestValidationError, TimeoutError, Exception):
+    for kind in (MergewiseError, HTTPException, RequestValidationError, OSError, Exception):
         app.add_exception_handler(kind, _respond)

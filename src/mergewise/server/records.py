@@ -35,6 +35,8 @@ ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
 """The final states of a job. Only a retry queues such a job again, under the same id."""
 INDEXING: frozenset[JobKind] = frozenset({"add", "replace", "sync"})
 """The kinds of jobs that index documents."""
+READ_ONLY: frozenset[JobKind] = frozenset({"evaluate", "check"})
+"""The kinds of jobs that change nothing. The evaluator runs them, the writer runs all others."""
 _PUBLIC_JOB_FIELDS = "id kind collection state progress report error created started finished attempt".split()
 
 
@@ -50,7 +52,7 @@ class JobProgress:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work on one collection, done by the writer.
+    """Work on one collection, done by the writer or the evaluator.
 
     `request` has the parameters of the job, by kind:
 
@@ -62,7 +64,7 @@ class Job:
     - `check`, `repair`, `optimize`, `embed`, `drop`: {}
 
     `report` is the result of a job that is done; `error` is {code, detail, hint, document}. `attempt` counts the job's starts,
-    `kills` the deaths of the writer in a row at the same document. `number` orders jobs by time of arrival.
+    `kills` the deaths of its process in a row at the same document. `number` orders jobs by time of arrival.
     """
 
     id: str

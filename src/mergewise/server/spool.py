@@ -6,8 +6,10 @@ DATA/collections/NAME/blobs/ab/ab12..  a complete upload
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import suppress
@@ -99,18 +101,30 @@ def blob_path(blobs: Path, sha256: str) -> Path:
     return blobs / sha256[:2] / sha256
 
 
-def sweep_blobs(blobs: Path, needed: Collection[str]) -> None:
-    """Delete unreferenced blobs, except young ones."""
-    _drop_old(path for path in blobs.glob("??/*") if path.name not in needed)
+def sweep_blobs(blobs: Path, needed: Collection[str], seconds: float = UNNEEDED_SECONDS) -> None:
+    """Delete unreferenced blobs that are older than this."""
+    _drop_old((path for path in blobs.glob("??/*") if path.name not in needed), seconds)
 
 
 def sweep_spool(spool: Path) -> None:
     """Delete files left behind by crashes."""
-    _drop_old(spool.glob("*"))
+    _drop_old(spool.glob("*"), UNNEEDED_SECONDS)
 
 
-def _drop_old(paths: Iterable[Path]) -> None:
-    last = time.time() - UNNEEDED_SECONDS
+def is_disk_full(error: BaseException | None) -> bool:
+    """Check if an error, or an error that caused it, reports a full disk or an exhausted quota."""
+    while error is not None:
+        of_system = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        of_sqlite = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+        # LanceDB reports the system's error as text
+        if of_system or of_sqlite or "(os error 28)" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _drop_old(paths: Iterable[Path], seconds: float) -> None:
+    last = time.time() - seconds
     for path in paths:
         with suppress(OSError):
             if path.stat().st_mtime <= last:

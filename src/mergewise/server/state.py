@@ -20,6 +20,7 @@ from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
 from threading import Event, Lock
+from types import MappingProxyType
 from typing import Any, cast
 
 from mergewise.errors import StoreError, UsageError
@@ -54,12 +55,11 @@ from mergewise.server.transactions import (
     digest,
     end_job,
     forget_document,
-    groups_to_run,
     insert,
-    is_ripe,
     job_row,
     known_request,
     marks,
+    next_group,
     queue_again,
     queue_document,
     record_of,
@@ -401,12 +401,13 @@ class State:
 
     # -- the writer's side
 
-    def beat(self, pid: int | None) -> None:
-        """Record that the writer is alive, or that it has ended (None)."""
+    def beat(self, pid: int | None, name: str = "writer") -> None:
+        """Record that the writer or another process is alive, or that it has ended (None)."""
+        file = self._beat.with_stem(name)
         if pid is None:
-            self._beat.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
         else:
-            self._beat.write_text(str(pid), encoding="ascii")
+            file.write_text(str(pid), encoding="ascii")
 
     def writer_is_alive(self, within: float = 15.0) -> bool:
         """Check if the writer's last sign of life is at most `within` seconds old."""
@@ -416,18 +417,26 @@ class State:
         except OSError:
             return False
 
-    def claim(self, coalesce: float = 0.5) -> list[Job]:
-        """Return the jobs to run next as one group, now in state `running`. Empty if no job is ready.
+    def claim(
+        self,
+        coalesce: float = 0.5,
+        kinds: Collection[JobKind] = KINDS,
+        busy: Collection[str] = (),
+        turns: Mapping[str, float] = MappingProxyType({}),
+    ) -> list[Job]:
+        """Return the jobs to run next as one group, now in state `running`. Empty if no job of these kinds is ready.
 
-        Removals go first. Uploads to one collection run together once the newest is `coalesce` seconds old.
+        Removals go first. Collections take turns: `busy` ones must wait, and `turns` has the time of each collection's last turn.
+        Uploads to one collection run together once the newest is `coalesce` seconds old.
         """
-        if not self._rows("SELECT 1 FROM jobs WHERE state = 'queued' LIMIT 1"):
+        if not self.waiting_collections(kinds) - {*busy}:
             return []
         with self._change() as rows:
             # within the transaction, so that only a clock set back makes a job younger than now
             now = time.time()
-            queue = rows.execute("SELECT * FROM jobs WHERE state = 'queued' ORDER BY urgent DESC, number").fetchall()
-            taken = next((group for group in groups_to_run(rows, queue) if is_ripe(group, now - coalesce, now)), [])
+            where, values = conditions(("state", ["queued"]), ("kind", kinds))
+            queue = rows.execute(f"SELECT * FROM jobs{where} ORDER BY urgent DESC, number", values).fetchall()
+            taken = next_group(rows, queue, now - coalesce, now, busy, turns)
             for row in taken:
                 rows.execute(
                     "UPDATE documents SET status = 'indexing' WHERE job = ? AND status = 'queued'", [row["id"]]
@@ -435,6 +444,11 @@ class State:
                 begun = {"attempt": row["attempt"] + 1, "started": row["started"] or now, "progress": JobProgress()}
                 change_job(rows, row["id"], "running", begun)
             return [record_of(Job, job_row(rows, row["id"])) for row in taken]
+
+    def waiting_collections(self, kinds: Collection[JobKind]) -> set[str]:
+        """Return the collections with queued jobs of these kinds."""
+        where, values = conditions(("state", ["queued"]), ("kind", kinds))
+        return {row[0] for row in self._rows(f"SELECT DISTINCT collection FROM jobs{where}", values)}
 
     def set_state(self, id: str, state: JobState) -> JobState:
         """Set the state of a job, unless it has ended or is `cancelling`. Return its state."""
@@ -485,12 +499,11 @@ class State:
                 forget_document(rows, row["collection"], doc_id)
             end_job(rows, id, state, report, error)
 
-    def recover_jobs(self, kills: int) -> list[Job]:
-        """Queue the jobs of a dead writer again, and fail a job at which it died `kills` times in a row. Return the jobs."""
+    def recover_jobs(self, kills: int, kinds: Collection[JobKind] = KINDS) -> list[Job]:
+        """Queue the jobs of a dead process again, and fail a job at which it died `kills` times in a row. Return the jobs."""
+        where, values = conditions(("state", UNDER_WAY), ("kind", kinds))
         with self._change() as rows:
-            under_way = rows.execute(
-                f"SELECT * FROM jobs WHERE state IN ({marks(UNDER_WAY)}) ORDER BY number", UNDER_WAY
-            ).fetchall()
+            under_way = rows.execute(f"SELECT * FROM jobs{where} ORDER BY number", values).fetchall()
             for row in under_way:
                 document = json.loads(row["progress"])["document"]
                 deaths = row["kills"] + 1 if row["killed_at"] == json.dumps(document) else 1

@@ -1,4 +1,4 @@
-"""The parent of a server's processes: workers that answer on one socket, and a single writer.
+"""The parent of a server's processes: workers that answer on one socket, a single writer, and an evaluator.
 
 All processes are spawned, never forked: an index does not work in a forked child. A process that dies is restarted after a pause
 that doubles each time. If a process repeatedly dies at its start, the server ends with the reason.
@@ -48,8 +48,11 @@ STREAM_SECONDS = 8.4
 END_SECONDS = 9.7
 """Seconds from the start of the shutdown until remaining processes are killed."""
 BACKLOG = 2048
-WRITER_NICE = 5
-"""Nice value of the writer. With too few cores, the writer gets a third of a worker's CPU time, so questions come first."""
+NICE = {"writer": 5, "evaluator": 10}
+"""Nice values of the processes that run jobs. With too few cores, each gets a third of the CPU time of the one before it.
+
+So questions come first, then uploads, then evaluations.
+"""
 QUICK_SECONDS = 10.0
 """Lifetime in seconds below which a death counts as quick."""
 QUICK_DEATHS = 5
@@ -145,7 +148,7 @@ class Supervisor:
                     return begin
 
                 port = listener.getsockname()[1]
-                self.children = [Child("writer", start(_writer))]
+                self.children = [Child(name, start(_run_jobs, name)) for name in NICE]
                 counts = spawn.RawArray("i", [ABSENT] * self.config.workers)
                 for number in range(self.config.workers):
                     own = ConnectionCounts(counts, number)
@@ -287,6 +290,14 @@ def _begin_metrics(folder: Path) -> None:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder.absolute())
 
 
+def reserve_metrics() -> None:
+    """Reserve the disk space of this worker's metrics. On a full disk, a write to the mapped files would end the process."""
+    for file in Path(os.environ.get("PROMETHEUS_MULTIPROC_DIR", os.devnull)).glob(f"*_{os.getpid()}.db"):
+        # not every system and file system can
+        with suppress(OSError, AttributeError), file.open("r+b") as opened:
+            os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
+
+
 def _end_metrics(pid: int) -> None:
     """Drop the live gauges of a dead process from the metrics."""
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
@@ -328,11 +339,11 @@ def _run_process(
         raise SystemExit(1) from None
 
 
-def _writer(parent: int, config: ServerConfig, messages: Connection) -> None:
+def _run_jobs(parent: int, config: ServerConfig, messages: Connection, name: str) -> None:
     if hasattr(os, "nice"):
-        os.nice(WRITER_NICE)
+        os.nice(NICE[name])
     _send(messages, "ready")
-    run_writer(config, parent)
+    run_writer(config, parent, name)
 
 
 def _worker(
@@ -352,6 +363,7 @@ def _worker(
     if config.tls_certificate is not None:
         options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
     uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), connections), **options)
+    reserve_metrics()
     server = draining_server(uvicorn_config, state, parent, connections, on_started=partial(_send, messages, "ready"))
     server.run(sockets=[SharedListener(listener, connections)])
     state.close()

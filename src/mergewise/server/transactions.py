@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from mergewise.errors import MergewiseError, StoreError
 from mergewise.server.records import (
+    READ_ONLY,
     CollectionRecord,
     DocumentState,
     DocumentStatus,
@@ -33,10 +34,11 @@ MOST_TOGETHER = 500
 LONGEST_WAIT = 5.0
 """Seconds after which a group of uploads starts even if more uploads keep coming."""
 ALONE_AFTER = 2
-"""Deaths of the writer at one document after which its jobs run one by one."""
+"""Deaths of the writer at one document after which its jobs run one by one, and no other job beside them."""
 _OF_UPLOADS = ("name", "title", "metadata", "blob", "bytes", "media_type", "is_document")
 UNDER_WAY = ("waiting_lock", "running", "cancelling")
 WAITS_FOR_WRITER = ("queued", *UNDER_WAY)
+_CHANGES = [(f"kind NOT IN ({', '.join('?' * len(READ_ONLY))})", *READ_ONLY)]
 
 
 class Conflict(MergewiseError):
@@ -271,6 +273,33 @@ def cancel_all(rows: sqlite3.Connection, collection: str, but: str) -> None:
             end_job(rows, row["id"], "cancelled")
         else:
             change_job(rows, row["id"], "cancelling")
+
+
+def next_group(
+    rows: sqlite3.Connection,
+    queue: Sequence[sqlite3.Row],
+    quiet: float,
+    now: float,
+    busy: Collection[str],
+    turns: Mapping[str, float],
+) -> list[sqlite3.Row]:
+    """Return the group to run next, or an empty list. Removals go first, then the collection whose last turn is the oldest.
+
+    Collections in `busy` have a running job. A job at which its process died repeatedly runs before the others, and alone.
+    """
+    groups = [group for group in groups_to_run(rows, queue) if group[0]["collection"] not in busy]
+    groups = [group for group in groups if is_ripe(group, quiet, now) and not _waits_for_changes(rows, group[0])]
+    for group in groups:
+        if group[0]["kills"] >= ALONE_AFTER:
+            return [] if busy else group
+    return min(groups, key=lambda group: (not group[0]["urgent"], turns.get(group[0]["collection"], 0.0)), default=[])
+
+
+def _waits_for_changes(rows: sqlite3.Connection, row: sqlite3.Row) -> bool:
+    """Check if earlier jobs must change the collection before this job reads it."""
+    where, values = conditions(("collection", [row["collection"]]), ("state", WAITS_FOR_WRITER), more=_CHANGES)
+    earlier = f"SELECT 1 FROM jobs{where} AND number < ? LIMIT 1"
+    return row["kind"] in READ_ONLY and rows.execute(earlier, [*values, row["number"]]).fetchone() is not None
 
 
 def groups_to_run(rows: sqlite3.Connection, queue: Sequence[sqlite3.Row]) -> Iterator[list[sqlite3.Row]]:

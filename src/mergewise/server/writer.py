@@ -1,11 +1,17 @@
-"""The single process that writes: it takes jobs from the state, opens the indexes of their collections, and runs the jobs.
+"""The processes that run jobs: they take jobs from the state, open the indexes of their collections, and run the jobs.
+
+The writer runs all jobs that change an index. The evaluator runs the jobs that only read (`READ_ONLY`), so that a long evaluation
+delays no upload. The writer runs jobs of `LANES` collections at the same time. If more collections wait, they take turns: a job
+ends its turn after a batch, and continues at its next turn.
 
 A job is recorded as done after its documents are in the index. If the process dies between the two, the job starts again and
 skips documents that the index already has, so no work is done twice. A document at which the process dies repeatedly fails its
 job.
 
     stopping   the running batch is finished, or dropped after `STOP_SECONDS`; the job then waits for the next writer
-    locks      `writer`: held while this process lives; `changes`: held for each round of jobs, and by a backup
+    full disk  the job waits until there is space again
+    locks      `writer`, `evaluator`: held while the process lives; `changes`: held while the writer runs jobs, and by a backup;
+               `backup`: held by a waiting backup, so that no further job begins
 """
 
 from __future__ import annotations
@@ -15,12 +21,14 @@ import logging
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
@@ -32,8 +40,8 @@ from mergewise.models import release
 from mergewise.readers import bursts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
 from mergewise.server.evaluations import evaluate
-from mergewise.server.records import CollectionRecord, Job, JobProgress, JobState, Upload
-from mergewise.server.spool import blob_path, sweep_blobs, sweep_spool
+from mergewise.server.records import KINDS, READ_ONLY, CollectionRecord, Job, JobKind, JobProgress, JobState, Upload
+from mergewise.server.spool import blob_path, is_disk_full, sweep_blobs, sweep_spool
 from mergewise.server.state import State
 from mergewise.store import state_file
 
@@ -55,6 +63,17 @@ LOOK_SECONDS = 0.2
 TELL_SECONDS = 0.5
 """Seconds between two progress reports of a job, and between two checks for its cancellation."""
 SWEEP_SECONDS = 600.0
+LANES = 3
+"""Number of collections whose jobs the writer runs at the same time."""
+TURN_SECONDS = 20.0
+"""Seconds after which a job ends its turn, if another collection waits and no job has begun since."""
+SWITCH_SECONDS = 0.0005
+"""Python's switch interval in the processes that run jobs. By default (5 ms), an upload took 8 s beside a huge document, not 2.7."""
+FULL_SECONDS = 10.0
+"""Seconds between two attempts while the disk is full."""
+FILES_SECONDS = 86_400.0
+"""Seconds for which the bytes of a file of the OpenAI API are kept."""
+CHANGING: tuple[JobKind, ...] = tuple(kind for kind in KINDS if kind not in READ_ONLY)
 AGAIN_SECONDS = 60.0
 """Seconds after which a failed creation of an index is retried."""
 _LOCK_SECONDS = 60.0
@@ -62,55 +81,127 @@ _OPTIMIZED = {"optimized": True}
 
 
 class Writer:
-    """The runner of jobs, in rounds, until `stopping` is set."""
+    """The runner of jobs of some kinds, until `stopping` is set. Each of its lanes runs jobs of one collection at a time."""
 
-    def __init__(self, config: ServerConfig, state: State) -> None:
-        self.config, self.state = config, state
+    def __init__(
+        self, config: ServerConfig, state: State, kinds: Sequence[JobKind] = CHANGING, lanes: int = LANES
+    ) -> None:
+        self.config, self.state, self.kinds, self.lanes = config, state, kinds, lanes
+        self.is_evaluator = READ_ONLY.issuperset(kinds)
         self.stopping = Event()
-        self.under_way: list[Job] = []
+        self.under_way: dict[str, list[Job]] = {}
+        self._turns: dict[str, float] = {}
         self._indexes: dict[str, Index] = {}
         self._chats: dict[str, Any] = {}
         self._not_before: dict[str, float] = {}
-        self._changes = FileLock(lock_file(config.data, "changes"))
-        self._swept = time.monotonic()
+        self._claiming, self._opening, self._tending = Lock(), Lock(), Lock()
+        self._changes = FileLock(lock_file(config.data, "changes"), thread_local=False)
+        self._backup = FileLock(lock_file(config.data, "backup"), thread_local=False)
+        self._claimed = self._swept = time.monotonic()
 
     def run(self, look_seconds: float = LOOK_SECONDS) -> None:
-        """Recover the jobs of a dead writer, then run jobs. Return after the round in which `stopping` is set."""
-        for job in self.state.recover_jobs(KILLS):
-            log.warning("%s was running when the writer died, now %s", job.id, job.state)
-        self.make_indexes()
-        while not self.stopping.is_set():
-            if not self.run_round():
-                self.make_indexes()
-                self._sweep_at_times()
-                self.stopping.wait(look_seconds)
+        """Recover the jobs of a dead process, then run jobs. Return after the rounds in which `stopping` is set."""
+        for job in self.state.recover_jobs(KILLS, self.kinds):
+            log.warning("%s was running when its process died, now %s", job.id, job.state)
+        self._tend()
+        with ThreadPoolExecutor(self.lanes, "lane") as lanes:
+            list(lanes.map(self._run_lane, [look_seconds] * self.lanes))
+
+    def _run_lane(self, look_seconds: float) -> None:
+        """Run jobs until `stopping` is set. An error ends the other lanes too."""
+        try:
+            while not self.stopping.is_set():
+                if not self.run_round():
+                    self._tend()
+                    self.stopping.wait(look_seconds)
+        finally:
+            self.stopping.set()
 
     def run_round(self) -> bool:
-        """Run the next group of jobs. Return False if no job was ready."""
-        with self._changes:
-            jobs = self.state.claim()
-            self.under_way = jobs
-            if jobs:
-                self._run_together(jobs)
-            self.under_way = []
+        """Run the next group of jobs. Return False if no job was ready. If the disk is full, wait and try again."""
+        jobs: list[Job] = []
+        with self._unchanged_by_backups():
+            try:
+                while not self.stopping.is_set():
+                    try:
+                        jobs = self._unfinished(jobs) or self._claim()
+                        if jobs:
+                            self._run_together(jobs)
+                        break
+                    except Exception as error:
+                        if not is_disk_full(error):
+                            raise
+                        log.warning("disk full: jobs wait until there is space")
+                        self.stopping.wait(FULL_SECONDS)
+            finally:
+                for name in {job.collection for job in jobs}:
+                    self._turns[name] = time.monotonic()
+                    if self.is_evaluator:
+                        # evaluations are rare, and their models are large
+                        self._close_index(name)
+                    del self.under_way[name]
         return bool(jobs)
 
+    @contextmanager
+    def _unchanged_by_backups(self) -> Iterator[None]:
+        """Hold the lock of changes together with the other lanes. The evaluator changes nothing and needs no lock."""
+        if self.is_evaluator:
+            yield
+            return
+        with self._claiming:
+            self._changes.acquire()
+        try:
+            yield
+        finally:
+            with self._claiming:
+                self._changes.release()
+
+    def _claim(self) -> list[Job]:
+        with self._claiming:
+            if _is_held(self._backup):
+                return []
+            jobs = self.state.claim(kinds=self.kinds, busy=self.under_way.keys(), turns=self._turns)
+            if jobs:
+                self._claimed = time.monotonic()
+                self.under_way[jobs[0].collection] = jobs
+            return jobs
+
+    def _must_share(self) -> bool:
+        """Check if a running job must end its turn: another collection waits in vain, or a backup waits."""
+        with self._claiming:
+            is_late = time.monotonic() - self._claimed > TURN_SECONDS
+            waiting = self.state.waiting_collections(self.kinds) if is_late else set()
+            return bool(waiting - self.under_way.keys()) or _is_held(self._backup)
+
+    def _unfinished(self, jobs: Sequence[Job]) -> list[Job]:
+        current = [self.state.job(job.id) for job in jobs]
+        return [job for job in current if job is not None and not job.has_ended]
+
+    def _tend(self) -> None:
+        """Create missing indexes and sweep, unless another lane does."""
+        if not self.is_evaluator and self._tending.acquire(blocking=False):
+            try:
+                self.make_indexes()
+                self._sweep_at_times()
+            finally:
+                self._tending.release()
+
     def close(self) -> None:
-        for index in self._indexes.values():
-            index.close()
+        for name in [*self._indexes]:
+            self._close_index(name)
         for chat in self._chats.values():
             release(chat)
-        self._indexes, self._chats = {}, {}
+        self._chats = {}
 
     # -- jobs
 
     def _run_together(self, jobs: Sequence[Job]) -> None:
         """Run one job, or several uploads to one collection. If one of several is cancelled, the others start again."""
-        watch = _Watch(self.state, jobs, self.stopping)
+        watch = _Watch(self.state, jobs, self.stopping, self._must_share)
         try:
             index = self._index(jobs[0].collection) if jobs[0].kind != "drop" else None
             while True:
-                if index is not None:
+                if index is not None and not self.is_evaluator:
                     watch.wait_for_lock(FileLock(index.store.directory / ".lock"))
                 try:
                     self._run_job(jobs, index, watch)
@@ -147,7 +238,7 @@ class Writer:
         if job.kind == "metadata":
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
         if job.kind == "sync":
-            own = self.config.collection(job.collection)
+            own, watch.index = self.config.collection(job.collection), index
             folders, limits = _folders(own, job.request), mw.Limits()
             report = index.sync(
                 *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=limits
@@ -158,6 +249,7 @@ class Writer:
             index.add_views({view: None if settings is None else _complete_settings(view, settings)}, watch.report)
             return {"views": list(index.manifest.views)}, {}
         if job.kind == "embed":
+            watch.index = index
             return asdict(index.embed(progress=watch.report, cancel=watch.must_stop)), {}
         if job.kind in ("check", "repair"):
             return {"problems": [problem_json(one) for one in index.check(repair=job.kind == "repair")]}, {}
@@ -176,10 +268,12 @@ class Writer:
         kept: dict[str, dict[str, str]] = {job.id: {} for job in jobs}
         for job_id, own in uploads.items():
             for upload in own:
-                if upload.on_conflict != "replace" and (upload.id in existing or upload.id in taken):
+                if _is_careful(upload) and (upload.id in existing or upload.id in taken):
                     kept[job_id][upload.id] = upload.on_conflict
                 else:
                     taken[upload.id] = upload
+        # a job that skips existing documents must not meet its own documents in a second turn
+        watch.index = None if any(map(_is_careful, taken.values())) else index
         report = index.add(
             [_source(Path(record.blobs), upload) for upload in taken.values()],
             progress=watch.report,
@@ -218,9 +312,7 @@ class Writer:
 
     def _drop(self, job: Job) -> None:
         """Delete a collection with all its files. An index outside of the server's data stays."""
-        index = self._indexes.pop(job.collection, None)
-        if index is not None:
-            index.close()
+        self._close_index(job.collection)
         # every step can be repeated: an earlier run may have died between them
         own = collection_directory(self.config.data, job.collection)
         gone = own.with_name(f".{own.name}.{job.id}")
@@ -237,25 +329,28 @@ class Writer:
             if current is None or current.state != "cancelling":
                 self.state.requeue(job.id)
                 continue
-            uploads = self.state.uploads(job.id)
-            finished = _indexed_ids(self._index(job.collection), Path(self._record(job.collection).blobs), uploads)
-            report = {"documents": len(uploads), "finished": len(finished)} if uploads else None
+            report, finished, uploads = None, list[str](), self.state.uploads(job.id)
+            if uploads:
+                finished = _indexed_ids(self._index(job.collection), Path(self._record(job.collection).blobs), uploads)
+                report = {"documents": len(uploads), "finished": len(finished)}
             self.state.finish(job.id, "cancelled", report=report, documents=dict.fromkeys(finished))
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         """Fail a job. Run several jobs one by one first, since a single one of them may be the cause."""
-        if len(jobs) > 1:
-            for job in jobs:
-                if self.state.set_state(job.id, "running") != "cancelling":
-                    self._run_together([job])
-                else:
-                    self._settle_cancelled([job])
-            return
-        name = jobs[0].collection
+        for job in self._unfinished(jobs):
+            if self.state.set_state(job.id, "running") == "cancelling":
+                self._settle_cancelled([job])
+            elif len(jobs) > 1:
+                self._run_together([job])
+            else:
+                self._finish_failed(job, error)
+
+    def _finish_failed(self, job: Job, error: Exception) -> None:
+        name = job.collection
         record = self.state.collection(name)
         # the collection's path first: it may be within the server's data
         places = {} if record is None else {record.path: name, os.path.realpath(record.path): name}
-        self.state.finish(jobs[0].id, "failed", error=error_json(error, places | {str(self.config.data): "the server"}))
+        self.state.finish(job.id, "failed", error=error_json(error, places | {str(self.config.data): "the server"}))
 
     # -- indexes
 
@@ -272,22 +367,32 @@ class Writer:
                 log.warning("cannot create the index of %s: %s", record.name, error)
 
     def _index(self, name: str) -> Index:
-        """Return the index of a collection, open for writing. Create it if it is missing."""
-        if name not in self._indexes:
-            record, own = self._record(name), self.config.collection(name)
-            place = Path(record.path)
-            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            is_new = not state_file(place).exists()
-            chat = own.chat or self.config.default_chat
-            self._indexes[name] = mw.open(
-                place,
-                views=record.views if is_new else (),
-                settings={view: _settings(view, record, own) for view in record.views} if is_new else None,
-                embedder=_embedder_spec(self.config, record.embedder, is_new=is_new),
-                chat=self._chat(chat) if chat is not None else "extractive",
-                lock_wait=_LOCK_SECONDS,
-            )
-        return self._indexes[name]
+        """Return the index of a collection, open for writing. The writer creates it if it is missing."""
+        with self._opening:
+            if name not in self._indexes:
+                self._indexes[name] = self._open(name)
+            return self._indexes[name]
+
+    def _open(self, name: str) -> Index:
+        record, own = self._record(name), self.config.collection(name)
+        place = Path(record.path)
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        is_new = not state_file(place).exists()
+        chat = own.chat or self.config.default_chat
+        return mw.open(
+            place,
+            views=record.views if is_new else (),
+            settings={view: _settings(view, record, own) for view in record.views} if is_new else None,
+            embedder=_embedder_spec(self.config, record.embedder, is_new=is_new),
+            chat=self._chat(chat) if chat is not None else "extractive",
+            lock_wait=_LOCK_SECONDS,
+            create=not self.is_evaluator,
+        )
+
+    def _close_index(self, name: str) -> None:
+        index = self._indexes.pop(name, None)
+        if index is not None:
+            index.close()
 
     def _chat(self, name: str) -> Any:
         if name not in self._chats:
@@ -306,15 +411,22 @@ class Writer:
         self._swept = time.monotonic()
         self.state.prune()
         sweep_spool(self.config.spool)
+        sweep_blobs(self.config.data / "files", (), FILES_SECONDS)
         for record in self.state.collections():
             sweep_blobs(Path(record.blobs), self.state.blobs_needed(record.name))
 
 
 class _Watch:
-    """Progress reports of running jobs to the state, and checks for their cancellation."""
+    """Progress reports of running jobs to the state, and checks for their cancellation or the end of their turn.
 
-    def __init__(self, state: State, jobs: Sequence[Job], stopping: Event) -> None:
-        self._state, self._jobs, self._stopping = state, jobs, stopping
+    Jobs with an `index` can end their turn. It ends with a batch, when the index has a new snapshot, so that no work is lost.
+    """
+
+    def __init__(self, state: State, jobs: Sequence[Job], stopping: Event, must_share: Callable[[], bool]) -> None:
+        self._state, self._jobs, self._stopping, self._must_share = state, jobs, stopping, must_share
+        self.index: Index | None = None
+        self._snapshot: str | None = None
+        self._shares = False
         self._reported = self._looked = -TELL_SECONDS
         self._document: str | None = None
         self._cancelled = False
@@ -337,13 +449,20 @@ class _Watch:
             raise Cancelled("the job was cancelled", "start the job again")
 
     def must_stop(self) -> bool:
-        """Check if the engine must stop: a job is being cancelled, or the writer shuts down."""
+        """Check if the engine must stop: a job is being cancelled, the process shuts down, or the turn ends."""
         now = time.monotonic()
         if not self._cancelled and now - self._looked >= TELL_SECONDS:
             self._looked = now
             current = [self._state.job(job.id) for job in self._jobs]
             self._cancelled = any(job is not None and job.state == "cancelling" for job in current)
-        return self._cancelled or self._stopping.is_set()
+            self._shares = self._must_share()
+        return self._cancelled or self._stopping.is_set() or self._ends_turn()
+
+    def _ends_turn(self) -> bool:
+        before, self._snapshot = self._snapshot, None
+        if self.index is not None and self._shares:
+            self._snapshot = self.index.snapshot
+        return before is not None and self._snapshot not in (before, None)
 
     def wait_for_lock(self, lock: FileLock) -> None:
         """Wait until no other process writes to the index. Raises Cancelled if the jobs must end."""
@@ -382,9 +501,13 @@ def _source(blobs: Path, upload: Upload) -> mw.File | mw.Document:
     return mw.Document(upload.id, content["text"], title, metadata, units=units)
 
 
+def _is_careful(upload: Upload) -> bool:
+    return upload.on_conflict != "replace"
+
+
 def _existing_ids(index: Index, uploads: Sequence[Upload]) -> set[str]:
     """Return the ids of uploads that must not replace a document and that the index already has."""
-    careful = {upload.id for upload in uploads if upload.on_conflict != "replace"}
+    careful = {upload.id for upload in uploads if _is_careful(upload)}
     found = index.find(*careful) if careful else {}
     return {doc_id for doc_id, ids in found.items() if doc_id in ids}
 
@@ -464,7 +587,7 @@ def _exists_error(doc_id: str) -> dict[str, Any]:
 
 
 def lock_file(data: Path, name: str) -> Path:
-    """Return the path of a lock file: `supervisor`, `writer` or `changes`."""
+    """Return the path of a lock file: `supervisor`, `writer`, `evaluator`, `changes` or `backup`."""
     folder = data / "locks"
     # two steps, since mkdir applies the mode only to the last folder
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -472,29 +595,31 @@ def lock_file(data: Path, name: str) -> Path:
     return folder / name
 
 
-def run_writer(config: ServerConfig, parent: int) -> None:
-    """Run the writer until SIGTERM, or until the process `parent` ends. Raises the error that ends it early."""
+def run_writer(config: ServerConfig, parent: int, name: str = "writer") -> None:
+    """Run the writer or the evaluator until SIGTERM, or until the process `parent` ends. Raises the error that ends it early."""
     state = State(config.database)
-    with waiting_lock(lock_file(config.data, "writer"), WAIT_SECONDS):
-        writer = Writer(config, state)
+    with waiting_lock(lock_file(config.data, name), WAIT_SECONDS):
+        writer = Writer(config, state) if name == "writer" else Writer(config, state, tuple(READ_ONLY))
+        sys.setswitchinterval(SWITCH_SECONDS)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: writer.stopping.set())
         faults: list[BaseException] = []
         working = Thread(target=_keep_fault, args=(writer.run, faults), name="jobs", daemon=True)
         working.start()
-        for name, own in config.collections.items() if config.watch else ():
+        for collection, own in config.collections.items() if config.watch and not writer.is_evaluator else ():
             if own.folders:
-                Thread(target=_follow, args=(config, state, name, writer.stopping), daemon=True).start()
+                Thread(target=_follow, args=(config, state, collection, writer.stopping), daemon=True).start()
         while working.is_alive() and not writer.stopping.is_set() and os.getppid() == parent:
-            state.beat(os.getpid())
+            with suppress(OSError):
+                state.beat(os.getpid(), name)
             working.join(BEAT_SECONDS)
         writer.stopping.set()
         working.join(STOP_SECONDS)
         if working.is_alive():
             log.warning("dropping the running batch")
-            for job in writer.under_way:
+            for job in (job for jobs in [*writer.under_way.values()] for job in jobs):
                 state.requeue(job.id)
-        state.beat(None)
+        state.beat(None, name)
         if faults:
             raise faults[0]
         if working.is_alive():

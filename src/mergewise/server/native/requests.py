@@ -196,5 +196,5 @@ def validated(form: type[FormT], given: Any, within: tuple[str, ...] = ()) -> Fo
 def _json(given: bytes) -> Any:
     try:
         return json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -2,7 +2,7 @@
 
 DATA/files/file-ID.json              name, size, digest and owner of a file
 DATA/files/file-ID.COLLECTION.json   its document and job in a collection
-DATA/files/ab/ab12..                 its bytes by their sha256, deleted after a day
+DATA/files/ab/ab12..                 its bytes by their sha256, deleted by the writer a day after they were last sent or attached
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,9 +19,8 @@ from typing import Any, TypeVar
 from mergewise.files import write_whole
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import Token, Upload
-from mergewise.server.spool import blob_path, sweep_blobs
+from mergewise.server.spool import blob_path
 
-KEPT_SECONDS = 86_400.0
 _ID = re.compile(r"file-[0-9a-f]{32}")
 _FILES = "file-" + "[0-9a-f]" * 32 + ".json"
 
@@ -76,13 +74,9 @@ class FileStore:
 
     def files(self, token: Token) -> list[ReceivedFile]:
         """List the files that the token may see, newest first."""
-        shown = [one for one in self._all() if _is_shown(one, token)]
+        found = (_record_in(path, ReceivedFile) for path in self.folder.glob(_FILES))
+        shown = [one for one in found if one is not None and _is_shown(one, token)]
         return sorted(shown, key=lambda one: (-one.created, one.id))
-
-    def _all(self) -> Iterator[ReceivedFile]:
-        for path in self.folder.glob(_FILES):
-            if found := _record_in(path, ReceivedFile):
-                yield found
 
     def keep(self, file: ReceivedFile) -> None:
         self._write(file.id, asdict(file))
@@ -119,11 +113,6 @@ class FileStore:
         """Forget a file. Its documents stay, and keep their keys."""
         for path in self.folder.glob(f"{file.id}*.json"):
             path.unlink(missing_ok=True)
-
-    def sweep(self) -> None:
-        """Delete bytes after a day. Attached files have their bytes in the collections."""
-        last = time.time() - KEPT_SECONDS
-        sweep_blobs(self.folder, {one.sha256 for one in self._all() if one.created > last})
 
     def _write(self, name: str, record: Mapping[str, Any]) -> None:
         write_whole(self.folder / f"{name}.json", json.dumps(record).encode(), mode=0o600)

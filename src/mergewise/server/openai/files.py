@@ -50,7 +50,6 @@ async def send_file(
 ) -> dict[str, Any]:
     """Receive a file. It must be attached to a vector store within a day."""
     store = service.file_store
-    await in_thread(store.sweep)
     blob = await receive(service.config.spool, store.folder, chunks_of(file))
     kept = ReceivedFile(
         "file-" + secrets.token_hex(16),
