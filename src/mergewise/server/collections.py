@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 NO_CHAT = "extractive"
 """The name that means "without a chat model"."""
-_NEVER_INDEXED = "The folders of this collection are not indexed: start a job `sync`, or set watch = true in serve.toml"
 
 
 def key_of(doc_id: str) -> str:
@@ -173,16 +172,18 @@ class Collection:
         return {**body, **self._counts(), "snapshot": self.index.snapshot}
 
     def indexing(self) -> dict[str, Any] | None:
-        """Describe the indexing of documents that runs or must be started: {percent, notice}. None if nothing is left to index.
+        """Describe the indexing of documents that waits, runs or has failed: {percent, notice}. None if nothing is left to index.
 
-        The percentage is by characters. It is None for folders that were never indexed and that the server does not watch.
+        The percentage is by characters. It is None if the folders of an empty collection could not be indexed.
         """
         progress, own = self._state.indexing_progress(self.name), self.own
         if progress is None and own.folders and not (self.is_made and self._counts()["documents"]):
-            if not self._config.watch:
-                return {"percent": None, "notice": _NEVER_INDEXED}
-            # the writer starts soon; after its first run, the folders are just empty
-            progress = None if self.is_made else JobProgress()
+            last = self._state.last_job("sync", self.name)
+            if last is not None and last.state == "failed":
+                reason = str((last.error or {}).get("detail"))
+                return {"percent": None, "notice": f"The folders of this collection could not be indexed: {reason}"}
+            # the first run starts soon; after it, the folders are just empty
+            progress = JobProgress() if last is None or not last.has_ended else None
         if progress is None:
             return None
         return {

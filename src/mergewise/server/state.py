@@ -312,6 +312,12 @@ class State:
             for row in self._rows(f"SELECT * FROM jobs{where} ORDER BY number DESC LIMIT ?", [*values, limit])
         ]
 
+    def last_job(self, kind: JobKind, collection: str, states: Collection[JobState] | None = None) -> Job | None:
+        """Return the newest job of this kind, or None."""
+        where, values = conditions(("kind", [kind]), ("collection", [collection]), ("state", states))
+        rows = self._rows(f"SELECT * FROM jobs{where} ORDER BY number DESC LIMIT 1", values)
+        return record_of(Job, rows[0]) if rows else None
+
     def job_counts(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""
         return {row[0]: row[1] for row in self._rows("SELECT state, count(*) FROM jobs GROUP BY state")}
@@ -473,6 +479,12 @@ class State:
             for doc_id in removed:
                 forget_document(rows, row["collection"], doc_id)
             end_job(rows, id, state, report, error)
+
+    def forget_documents(self, collection: str, ids: Iterable[str]) -> None:
+        """Delete the records of these documents."""
+        with self._change() as rows:
+            for doc_id in ids:
+                forget_document(rows, collection, doc_id)
 
     def recover_jobs(self, kills: int) -> list[Job]:
         """Queue the jobs of a dead writer again, and fail a job at which it died `kills` times in a row. Return the jobs."""

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ from mergewise.server.records import CollectionRecord, Job, JobProgress, JobStat
 from mergewise.server.spool import blob_path, sweep_blobs, sweep_spool
 from mergewise.server.state import State
 from mergewise.store import state_file
+from mergewise.types import OutwardLink
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
@@ -54,6 +56,8 @@ LOOK_SECONDS = 0.2
 """Seconds between two polls for jobs."""
 TELL_SECONDS = 0.5
 """Seconds between two progress reports of a job, and between two checks for its cancellation."""
+LOG_SECONDS = 10.0
+"""Seconds between two lines of the log about the progress of a job."""
 SWEEP_SECONDS = 600.0
 AGAIN_SECONDS = 60.0
 """Seconds after which a failed creation of an index is retried."""
@@ -147,12 +151,7 @@ class Writer:
         if job.kind == "metadata":
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
         if job.kind == "sync":
-            own = self.config.collection(job.collection)
-            folders, limits = _folders(own, job.request), mw.Limits()
-            report = index.sync(
-                *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=limits
-            )
-            return report_json(report), {failure.source: _unreadable(failure.reason) for failure in report.failed}
+            return self._sync(job, index, watch)
         if job.kind == "add_view":
             view, settings = job.request["view"], job.request.get("settings")
             index.add_views({view: None if settings is None else _complete_settings(view, settings)}, watch.report)
@@ -167,6 +166,28 @@ class Writer:
             index.store.optimize()
             return _OPTIMIZED, {}
         raise UsageError(f"unknown kind of job: {job.kind}", "upgrade the server")
+
+    def _sync(
+        self, job: Job, index: Index, watch: _Watch
+    ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]:
+        """Synchronise folders. Return the report, and the files that cannot be read with their errors."""
+        own = self.config.collection(job.collection)
+        folders = _folders(own, job.request)
+        report = index.sync(
+            *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits()
+        )
+        failed = {failure.source: _unreadable(failure.reason) for failure in report.failed}
+        if len(folders) == len(own.folders):
+            # a failure of a file without an upload is of an earlier run
+            failures = self.state.document_states(job.collection, statuses=["failed"])
+            self.state.forget_documents(
+                job.collection, [one.id for one in failures if one.blob is None and one.id not in failed]
+            )
+        log.info(
+            "indexed the folders of %s: %d added, %d replaced, %d removed, %d moved, %d unchanged, %d failed",
+            job.collection, report.added, report.replaced, report.removed, report.moved, report.unchanged, len(failed),
+        )  # fmt: skip
+        return {**report_json(report), "outward": [_outward(link, folders) for link in report.outward]}, failed
 
     def _add(self, jobs: Sequence[Job], index: Index, watch: _Watch) -> None:
         uploads = {job.id: self.state.uploads(job.id) for job in jobs}
@@ -255,6 +276,7 @@ class Writer:
         record = self.state.collection(name)
         # the collection's path first: it may be within the server's data
         places = {} if record is None else {record.path: name, os.path.realpath(record.path): name}
+        places |= {str(folder): folder.name for folder in self.config.collection(name).folders}
         self.state.finish(jobs[0].id, "failed", error=error_json(error, places | {str(self.config.data): "the server"}))
 
     # -- indexes
@@ -286,6 +308,7 @@ class Writer:
                 embedder=_embedder_spec(self.config, record.embedder, is_new=is_new),
                 chat=self._chat(chat) if chat is not None else "extractive",
                 lock_wait=_LOCK_SECONDS,
+                root=folder_roots(place, own.folders),
             )
         return self._indexes[name]
 
@@ -318,10 +341,15 @@ class _Watch:
         self._reported = self._looked = -TELL_SECONDS
         self._document: str | None = None
         self._cancelled = False
+        self._logged = time.monotonic()
 
     def report(self, done: int, total: int, document: str) -> None:
         """Report progress (a `Progress` of the engine). A new document is recorded at once, because the process may die at it."""
         now = time.monotonic()
+        if now - self._logged >= LOG_SECONDS:
+            self._logged = now
+            job, percent = self._jobs[0], 100 * done // max(1, total)
+            log.info("%s of %s is at %d %% of %d characters", job.kind, job.collection, percent, total)
         is_event = now - self._reported >= TELL_SECONDS
         if not is_event and (document or None) == self._document:
             return
@@ -406,6 +434,29 @@ def _find_ids_to_remove(index: Index, request: Mapping[str, Any]) -> list[str]:
     return list(request["ids"])
 
 
+def folder_roots(index: Path, folders: Sequence[Path]) -> Mapping[str, Path] | None:
+    """Return the folders that ids of their files are relative to, by the beginning of the ids.
+
+    One folder needs no beginning. Several folders have their names, with as many folders above as make the names differ. None
+    means the folder that contains the index, as for `mergewise index`, if it also contains the documents.
+    """
+    real = list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in folders))
+    home = Path(os.path.realpath(index)).parent
+    if all(folder.is_relative_to(home) for folder in real):
+        return None
+    if len(real) == 1:
+        return {"": real[0]}
+    depth = next(n for n in count(1) if len({folder.parts[-n:] for folder in real}) == len(real))
+    return {"/".join(folder.relative_to(folder.anchor).parts[-depth:]): folder for folder in real}
+
+
+def _outward(link: OutwardLink, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return a link out of a folder as clients see it, without paths of the server."""
+    path = Path(link.link)
+    inside = next((folder for folder in folders if path.is_relative_to(folder)), path.parent)
+    return {"link": path.relative_to(inside).as_posix(), "followed": link.followed}
+
+
 def _folders(own: CollectionConfig, request: Mapping[str, Any]) -> list[Path]:
     """Return the folders of the configuration, or the part of them in the request."""
     known = {str(folder): folder for folder in own.folders}
@@ -482,9 +533,11 @@ def run_writer(config: ServerConfig, parent: int) -> None:
         faults: list[BaseException] = []
         working = Thread(target=_keep_fault, args=(writer.run, faults), name="jobs", daemon=True)
         working.start()
-        for name, own in config.collections.items() if config.watch else ():
-            if own.folders:
+        for name, own in config.collections.items():
+            if own.folders and config.watch:
                 Thread(target=_follow, args=(config, state, name, writer.stopping), daemon=True).start()
+            elif own.folders:
+                queue_first_sync(state, name)
         while working.is_alive() and not writer.stopping.is_set() and os.getppid() == parent:
             state.beat(os.getpid())
             working.join(BEAT_SECONDS)
@@ -511,6 +564,16 @@ def _keep_fault(function: Callable[[], None], faults: list[BaseException]) -> No
         faults.append(error)
 
 
+def queue_first_sync(state: State, name: str) -> None:
+    """Queue a `sync` of a collection's folders at the start, unless it waits already or just killed the writer."""
+    last = state.last_job("sync", name)
+    if last is not None and (last.error or {}).get("code") == "writer_killed":
+        log.warning("not indexing the folders of %s: the writer died at them. Start a job `sync` to try again", name)
+    elif last is None or last.has_ended:
+        log.info("indexing the folders of %s", name)
+        state.enqueue("sync", name)
+
+
 def _follow(config: ServerConfig, state: State, name: str, stop: Event) -> None:
     """Queue a `sync` of a collection's folders now, and after every burst of changes in them."""
     record = state.collection(name)
@@ -518,8 +581,7 @@ def _follow(config: ServerConfig, state: State, name: str, stop: Event) -> None:
     while not stop.is_set():
         try:
             for _ in bursts(config.collections[name].folders, left_out, stop, LOOK_AT_FOLDERS_SECONDS):
-                waiting = state.jobs(collections=[name], states=["queued"], limit=1000)
-                if not any(job.kind == "sync" for job in waiting):
+                if state.last_job("sync", name, states=["queued"]) is None:
                     state.enqueue("sync", name)
         except Exception as error:
             # a missing folder may come back

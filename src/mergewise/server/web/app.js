@@ -114,14 +114,14 @@ function Rooms({ route }) {
   return html`<${Frame} view=${view} name=${name} collections=${collections ?? []}><${Boundary} key=${`${view} ${name} ${route.key}`}>${inner()}</${Boundary}></${Frame}>`;
 }
 
-/** The progress of indexing, or a button that starts it. @param {{collection: string, indexing: any, changed: () => void}} props */
+/** The progress of indexing, or the reason of its failure with a button to try again. @param {{collection: string, indexing: any, changed: () => void}} props */
 function IndexingNote({ collection, indexing, changed }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const start = () => request(within(collection, "/jobs"), { body: { kind: "sync" } }).then(changed, setError);
   if (indexing.percent != null) {
     return html`<div class="unfinished"><p>${sentence(indexing.notice)}</p><${Meter} done=${indexing.percent} total=${100} label="Progress of indexing" /></div>`;
   }
-  return html`<div class="unfinished"><p>The folders of this collection are not indexed.</p><button type="button" onClick=${start}>Index the folders</button>
+  return html`<div class="unfinished"><p>${sentence(indexing.notice)}</p><button type="button" onClick=${start}>Try again</button>
     ${error ? html`<${ErrorNote} error=${error} />` : null}</div>`;
 }
 
