@@ -192,7 +192,10 @@ def test_names_are_relative_to_the_root(far: list[Path], tmp_path: Path) -> None
 def test_documents_with_names_of_another_root_move_without_embedding(far: list[Path], tmp_path: Path) -> None:
     manual, handbook = far
     mw.open(tmp_path / "index", embedder=EMBEDDER, root=tmp_path / "none").sync(manual)
-    alone, both = {"cats.md", "sub/tale.md"}, {f"{one.name}/{file}" for one in far for file in ("cats.md", "sub/tale.md")}
+    alone, both = (
+        {"cats.md", "sub/tale.md"},
+        {f"{one.name}/{file}" for one in far for file in ("cats.md", "sub/tale.md")},
+    )
     steps: list[tuple[Any, list[Path], set[str], int]] = [
         (manual, [manual], alone, 0),
         ({"manual": manual, "handbook": handbook}, far, both, 2),

@@ -6,12 +6,10 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.conftest import LiveServer, record_of
 
 import mergewise as mw
 from mergewise.server import writer as writing
@@ -20,6 +18,7 @@ from mergewise.server.records import Job, JobKind
 from mergewise.server.state import State
 from mergewise.server.supervisor import prepare
 from mergewise.server.writer import Writer, folder_roots, queue_first_sync, run_writer
+from tests.server.conftest import LiveServer, record_of
 
 
 class Served:
@@ -149,12 +148,17 @@ def test_folders_are_indexed_at_the_start_without_watching(
 ) -> None:
     config = ServerConfig(served.data, collections={"a": CollectionConfig(embedder="none", folders=(manual,))})
     monkeypatch.setattr(writing, "LOG_SECONDS", 0.0)
-    monkeypatch.setattr(writing.signal, "signal", lambda *given: None)
+    monkeypatch.setattr("signal.signal", lambda *given: None)
     with State(config.database) as state, caplog.at_level(logging.INFO, "mergewise.server"):
         prepare(config, state)
         writers: list[Writer] = []
         run = Writer.run
-        monkeypatch.setattr(Writer, "run", lambda own, *given: (writers.append(own), run(own, *given))[1])
+
+        def note_and_run(own: Writer) -> None:
+            writers.append(own)
+            run(own)
+
+        monkeypatch.setattr(Writer, "run", note_and_run)
         process = threading.Thread(target=run_writer, args=(config, os.getppid()))
         process.start()
         try:

@@ -266,7 +266,8 @@ def _detect_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
 
 def _common_end(known: Known, name: str) -> int:
     """Return the number of characters that the end of a document's file name shares with `name`."""
-    return len(os.path.commonprefix([known.origin.source[::-1] if known.origin else "", name[::-1]]))
+    pairs = zip(reversed(known.origin.source if known.origin else ""), reversed(name), strict=False)
+    return next((n for n, (left, right) in enumerate(pairs) if left != right), len(name))
 
 
 def _suffix(source: str) -> str:

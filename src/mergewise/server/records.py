@@ -35,6 +35,8 @@ ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
 """The final states of a job. Only a retry queues such a job again, under the same id."""
 INDEXING: frozenset[JobKind] = frozenset({"add", "replace", "sync"})
 """The kinds of jobs that index documents."""
+READ_ONLY: frozenset[JobKind] = frozenset({"evaluate", "check"})
+"""The kinds of jobs that change nothing. The evaluator runs them, the writer runs all others."""
 _PUBLIC_JOB_FIELDS = "id kind collection state progress report error created started finished attempt".split()
 
 

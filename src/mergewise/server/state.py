@@ -28,6 +28,7 @@ from mergewise.server.records import (
     ENDED,
     INDEXING,
     KINDS,
+    READ_ONLY,
     SCOPES,
     CollectionRecord,
     DocumentState,
@@ -71,6 +72,7 @@ from mergewise.server.transactions import (
     withdraw_uploads,
 )
 from mergewise.server.transactions import Conflict as Conflict
+from mergewise.store import is_url
 
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 KEPT_SECONDS = 7 * 86_400.0
@@ -85,6 +87,8 @@ class State:
         self.path = path
         # set while this process shuts down: /readyz answers 503, and new requests are refused
         self.draining = Event()
+        # collections whose index this server must not change
+        self.read_only: frozenset[str] = frozenset()
         self._beat = path.with_name("writer.beat")
         # two connections, so that reads never wait for another process's commit
         self._reading, self._changing = Lock(), Lock()
@@ -215,7 +219,8 @@ class State:
     def _with_full_paths(self, row: sqlite3.Row) -> CollectionRecord:
         """Return the record with full paths. Paths within the server's data are stored relative to it, so data can be moved."""
         record, here = record_of(CollectionRecord, row), self.path.parent
-        return replace(record, path=str(here / record.path), blobs=str(here / record.blobs))
+        path = record.path if is_url(record.path) else str(here / record.path)
+        return replace(record, path=path, blobs=str(here / record.blobs))
 
     def add_collection(self, collection: CollectionRecord) -> CollectionRecord:
         """Add a collection. A configured collection replaces its older record. Raises Conflict if the name is taken.
@@ -251,6 +256,11 @@ class State:
 
     # -- jobs, for the workers
 
+    def check_changeable(self, collection: str) -> None:
+        """Check that the server may change the index of a collection. Raises Conflict."""
+        if collection in self.read_only:
+            raise Conflict(f"collection {collection} is read-only here", "change its index where it is written")
+
     def enqueue(
         self,
         kind: JobKind,
@@ -267,6 +277,8 @@ class State:
         job, or raise Conflict for another fingerprint. A `remove` job also withdraws waiting uploads of its documents.
         """
         choice("job kind", kind, KINDS)
+        if kind not in READ_ONLY:
+            self.check_changeable(collection)
         asked = dict(request or {})
         now = time.time()
         with self._change() as rows:
@@ -300,23 +312,23 @@ class State:
         *,
         collections: Collection[str] | None = None,
         states: Collection[JobState] | None = None,
+        kinds: Collection[str] | None = None,
+        token: str | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[Job]:
         """Return jobs, newest first. `before` is the number of the last job of the previous page."""
         where, values = conditions(
-            ("collection", collections), ("state", states), more=[("number < ?", before)] if before is not None else []
+            ("collection", collections),
+            ("state", states),
+            ("kind", kinds),
+            ("token", None if token is None else [token]),
+            more=[("number < ?", before)] if before is not None else [],
         )
         return [
             record_of(Job, row)
             for row in self._rows(f"SELECT * FROM jobs{where} ORDER BY number DESC LIMIT ?", [*values, limit])
         ]
-
-    def last_job(self, kind: JobKind, collection: str, states: Collection[JobState] | None = None) -> Job | None:
-        """Return the newest job of this kind, or None."""
-        where, values = conditions(("kind", [kind]), ("collection", [collection]), ("state", states))
-        rows = self._rows(f"SELECT * FROM jobs{where} ORDER BY number DESC LIMIT 1", values)
-        return record_of(Job, rows[0]) if rows else None
 
     def job_counts(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""
@@ -525,4 +537,6 @@ class State:
 
 
 def _relative_within(folder: Path, place: str) -> str:
+    if is_url(place):
+        return place
     return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else str(Path(place).absolute())

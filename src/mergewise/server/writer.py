@@ -36,7 +36,7 @@ from mergewise.server.evaluations import evaluate
 from mergewise.server.records import CollectionRecord, Job, JobProgress, JobState, Upload
 from mergewise.server.spool import blob_path, sweep_blobs, sweep_spool
 from mergewise.server.state import State
-from mergewise.store import state_file
+from mergewise.store import is_url, place_of, state_file
 from mergewise.types import OutwardLink
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Writer:
         try:
             index = self._index(jobs[0].collection) if jobs[0].kind != "drop" else None
             while True:
-                if index is not None:
+                if index is not None and index.store.place.refresh is None:
                     watch.wait_for_lock(FileLock(index.store.directory / ".lock"))
                 try:
                     self._run_job(jobs, index, watch)
@@ -176,7 +176,7 @@ class Writer:
         report = index.sync(
             *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits()
         )
-        failed = {failure.source: _unreadable(failure.reason) for failure in report.failed}
+        failed: dict[str, Mapping[str, Any] | None] = {one.source: _unreadable(one.reason) for one in report.failed}
         if len(folders) == len(own.folders):
             # a failure of a file without an upload is of an earlier run
             failures = self.state.document_states(job.collection, statuses=["failed"])
@@ -284,7 +284,8 @@ class Writer:
     def make_indexes(self) -> None:
         """Create the missing indexes of collections."""
         for record in self.state.collections():
-            known = record.name in self._indexes or state_file(Path(record.path)).exists()
+            known = record.name in self._indexes or record.name in self.config.read_only
+            known = known or (not is_url(record.path) and state_file(Path(record.path)).exists())
             if known or time.monotonic() < self._not_before.get(record.name, 0):
                 continue
             try:
@@ -298,17 +299,22 @@ class Writer:
         if name not in self._indexes:
             record, own = self._record(name), self.config.collection(name)
             place = Path(record.path)
-            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            is_new = not state_file(place).exists()
+            if is_url(place):
+                is_new = place_of(place, cache=self.config.cache).known() is None
+            else:
+                place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                is_new = not state_file(place).exists()
             chat = own.chat or self.config.default_chat
             self._indexes[name] = mw.open(
                 place,
                 views=record.views if is_new else (),
                 settings={view: _settings(view, record, own) for view in record.views} if is_new else None,
-                embedder=_embedder_spec(self.config, record.embedder, is_new=is_new),
+                embedder=self.config.embedder_spec(record.embedder or ("minilm" if is_new else None)),
                 chat=self._chat(chat) if chat is not None else "extractive",
                 lock_wait=_LOCK_SECONDS,
                 root=folder_roots(place, own.folders),
+                cache=self.config.cache if is_url(place) else None,
+                create=name not in self.config.read_only,
             )
         return self._indexes[name]
 
@@ -442,7 +448,7 @@ def folder_roots(index: Path, folders: Sequence[Path]) -> Mapping[str, Path] | N
     """
     real = list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in folders))
     home = Path(os.path.realpath(index)).parent
-    if all(folder.is_relative_to(home) for folder in real):
+    if not is_url(index) and all(folder.is_relative_to(home) for folder in real):
         return None
     if len(real) == 1:
         return {"": real[0]}
@@ -479,13 +485,6 @@ def _settings(view: str, record: CollectionRecord, own: CollectionConfig) -> Any
 def _complete_settings(view: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     kind = mw.VIEWS[view]
     return kind.dump(kind.load({**kind.dump(), **settings}))
-
-
-def _embedder_spec(config: ServerConfig, name: str | None, *, is_new: bool) -> str | None:
-    """Return the spec of an embedder of the configuration, or the name itself if it is a spec."""
-    if name is None:
-        return "minilm" if is_new else None
-    return config.embedders[name].spec if name in config.embedders else name
 
 
 # -- errors
@@ -566,7 +565,7 @@ def _keep_fault(function: Callable[[], None], faults: list[BaseException]) -> No
 
 def queue_first_sync(state: State, name: str) -> None:
     """Queue a `sync` of a collection's folders at the start, unless it waits already or just killed the writer."""
-    last = state.last_job("sync", name)
+    last = next(iter(state.jobs(collections=[name], kinds=["sync"], limit=1)), None)
     if last is not None and (last.error or {}).get("code") == "writer_killed":
         log.warning("not indexing the folders of %s: the writer died at them. Start a job `sync` to try again", name)
     elif last is None or last.has_ended:
@@ -581,7 +580,7 @@ def _follow(config: ServerConfig, state: State, name: str, stop: Event) -> None:
     while not stop.is_set():
         try:
             for _ in bursts(config.collections[name].folders, left_out, stop, LOOK_AT_FOLDERS_SECONDS):
-                if state.last_job("sync", name, states=["queued"]) is None:
+                if not state.jobs(collections=[name], kinds=["sync"], states=["queued"], limit=1):
                     state.enqueue("sync", name)
         except Exception as error:
             # a missing folder may come back

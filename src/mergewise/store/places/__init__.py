@@ -50,9 +50,7 @@ def place_of(
     return Bucket(url, storage or {}, None if cache is None else Path(cache), cache_size, refresh)
 
 
-def root_of(
-    place: Place, root: str | os.PathLike[str] | Mapping[str, Path] | None = None
-) -> Path | Mapping[str, Path]:
+def root_of(place: Place, root: str | os.PathLike[str] | Mapping[str, Path] | None = None) -> Path | Mapping[str, Path]:
     """Return the folder that file names are relative to, or several folders by the beginning of the names.
 
     The default is the folder that contains the index, or the current folder for a bucket.
