@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.errors import UsageError
+from mergewise.server import writer as writing
 from mergewise.server.backup import write_backup
 from mergewise.server.configuration import CollectionConfig, ServerConfig, load_config
 from mergewise.server.records import CollectionRecord
@@ -21,6 +23,7 @@ from mergewise.server.state import Conflict, State
 from mergewise.server.supervisor import prepare
 from mergewise.server.targets import served_place
 from mergewise.server.writer import Writer
+from mergewise.store import place_of
 from tests.object_store import KEY, Proxy, object_store
 from tests.server.conftest import SHIPS, LiveServer
 
@@ -101,6 +104,7 @@ def test_a_read_only_collection_refuses_changes(
     proxy: Proxy, url: str, start_server: Callable[..., LiveServer], tmp_path: Path
 ) -> None:
     fill(url, tmp_path / "theirs", ships=SHIPS)
+    opened = len(proxy.requests)
     live = serve(start_server, url)
     client = live.client("admin")
     wait(lambda: client.get("/readyz").status_code == 200)
@@ -124,16 +128,18 @@ def test_a_read_only_collection_refuses_changes(
     assert linked.status_code == 409 and "read-only" in linked.text
     assert live.state.jobs() == []
     assert client.patch(FAR, json={"title": "Far away"}).status_code == 200
-    asked = [{"id": "1", "question": QUESTION["question"], "gold": "1871"}]
-    evaluation = {"kind": "evaluate", "questions": asked, "strategies": ["topk"], "budgets": [200]}
-    started = client.post(f"{FAR}/jobs", json=evaluation)
-    assert started.status_code == 202, started.text
+    # nothing was written to the bucket
+    assert {one.method for one in proxy.requests[opened:]} <= {"GET", "HEAD"}
+    asked = {"questions": [{"question": QUESTION["question"], "answers": ["1871"]}], "strategies": ["topk"]}
+    for job in ({"kind": "check"}, {"kind": "evaluate", "request": {**asked, "budgets": [200]}}):
+        started = client.post(f"{FAR}/jobs", json=job)
+        assert started.status_code == 202, started.text
     writer = Writer(live.config, live.state)
     writer.make_indexes()
-    writer.run_round()
+    while writer.run_round():
+        pass
     writer.close()
-    job = live.state.job(started.json()["job"]["id"])
-    assert job is not None and job.state == "done", job
+    assert [one.state for one in live.state.jobs()] == ["done", "done"], live.state.jobs()
 
 
 def test_an_unreachable_bucket_is_said_and_opened_later(
@@ -208,7 +214,9 @@ def test_a_bucket_in_the_configuration(proxy: Proxy, tmp_path: Path) -> None:
 # -- with a writer
 
 
-def test_a_bucket_with_a_writer(proxy: Proxy, url: str, tmp_path: Path) -> None:
+@pytest.fixture
+def written(url: str, tmp_path: Path) -> Iterator[Writer]:
+    """A writer of a collection whose folder is indexed into a bucket."""
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "cats.md").write_text("# Cats\n\nCats purr.\n")
@@ -218,11 +226,52 @@ def test_a_bucket_with_a_writer(proxy: Proxy, url: str, tmp_path: Path) -> None:
         prepare(config, state)
         state.read_only = config.read_only
         writer = Writer(config, state)
-        writer.make_indexes()
-        job = state.enqueue("sync", "far")
-        writer.run_round()
+        yield writer
         writer.close()
-        after = state.job(job.id)
-        assert after is not None and after.state == "done", after
-    with mw.open(url, embedder="none", cache=tmp_path / "theirs") as index:
-        assert [info.id for info in index.documents()] == ["cats.md"]
+
+
+def ids(url: str, cache: Path) -> list[str]:
+    with mw.open(url, embedder="none", cache=cache, create=False) as index:
+        return sorted(info.id for info in index.documents())
+
+
+def test_a_bucket_with_a_writer(proxy: Proxy, url: str, written: Writer, tmp_path: Path) -> None:
+    written.make_indexes()
+    assert ids(url, tmp_path / "theirs") == []
+    written.state.enqueue("sync", "far")
+    assert written.run_round()
+    assert [job.state for job in written.state.jobs()] == ["done"]
+    assert ids(url, tmp_path / "theirs") == ["cats.md"]
+
+
+@pytest.mark.parametrize("ends", ["done", "cancelled"])
+def test_a_job_waits_while_another_host_writes_to_the_bucket(
+    proxy: Proxy, url: str, written: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    monkeypatch.setattr(writing, "_LOCK_SECONDS", 0.2)
+    written.make_indexes()
+    job = written.state.enqueue("sync", "far")
+
+    def state() -> str:
+        found = written.state.job(job.id)
+        return "" if found is None else found.state
+
+    with place_of(url, cache=tmp_path / "theirs").writer(1):
+        running = threading.Thread(target=written.run_round)
+        running.start()
+        wait(lambda: state() == "waiting_lock")
+        if ends == "cancelled":
+            written.state.cancel(job.id)
+            running.join(10)
+    running.join(20)
+    assert state() == ends
+    assert ids(url, tmp_path / "theirs") == (["cats.md"] if ends == "done" else [])
+
+
+def test_a_job_fails_legibly_without_its_bucket(proxy: Proxy, url: str, written: Writer) -> None:
+    proxy.fault = lambda request: "403"
+    written.make_indexes()
+    written.state.enqueue("sync", "far")
+    written.run_round()
+    (job,) = written.state.jobs()
+    assert job.state == "failed" and job.error is not None and "s3:" not in str(job.error), job.error

@@ -8,6 +8,7 @@ import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,8 @@ class Collection:
         while not self._closed.is_set():
             try:
                 index = self._open()
-                index.context("what is here?")
+                with suppress(MergewiseError):
+                    index.context("what is here?")
             except (MergewiseError, OSError) as error:
                 if str(error) != reason:
                     reason = str(error)

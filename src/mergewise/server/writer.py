@@ -114,14 +114,16 @@ class Writer:
         try:
             index = self._index(jobs[0].collection) if jobs[0].kind != "drop" else None
             while True:
-                if index is not None and index.store.place.refresh is None:
-                    watch.wait_for_lock(FileLock(index.store.directory / ".lock"))
+                is_in_bucket = index is not None and index.store.place.refresh is not None
+                if index is not None:
+                    watch.wait_for_lock(None if is_in_bucket else FileLock(index.store.directory / ".lock"))
                 try:
                     self._run_job(jobs, index, watch)
                     break
                 except IndexBusy:
-                    # a command took the lock in between: wait for it again
-                    continue
+                    # a command took the lock in between: wait for it again. The right to write to a bucket has no file
+                    if is_in_bucket:
+                        watch.wait()
         except Cancelled:
             self._settle_cancelled(jobs)
         except Exception as error:
@@ -379,15 +381,19 @@ class _Watch:
             self._cancelled = any(job is not None and job.state == "cancelling" for job in current)
         return self._cancelled or self._stopping.is_set()
 
-    def wait_for_lock(self, lock: FileLock) -> None:
+    def wait_for_lock(self, lock: FileLock | None) -> None:
         """Wait until no other process writes to the index. Raises Cancelled if the jobs must end."""
-        while _is_held(lock):
-            self._set_states("waiting_lock")
-            self._looked = -TELL_SECONDS
-            if self.must_stop():
-                raise Cancelled("the job was cancelled", "start the job again")
-            self._stopping.wait(TELL_SECONDS)
+        while lock is not None and _is_held(lock):
+            self.wait()
         self._set_states("running")
+
+    def wait(self) -> None:
+        """Wait a moment for the right to write. Raises Cancelled if the jobs must end."""
+        self._set_states("waiting_lock")
+        self._looked = -TELL_SECONDS
+        if self.must_stop():
+            raise Cancelled("the job was cancelled", "start the job again")
+        self._stopping.wait(TELL_SECONDS)
 
     def _set_states(self, state: JobState) -> None:
         for job in self._jobs:
