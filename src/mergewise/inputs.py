@@ -254,8 +254,8 @@ def file_input(file: Path, found_in: Path, root: Roots | None = None) -> Input:
     """Return a file that was passed itself or found in the folder `found_in`. Links below that folder stay in its name."""
     within = file.relative_to(found_in)
     real = real_path(found_in) / within
-    # names that an older mergewise used: as given, absolute, and relative to the working directory
-    older = (file, real, *_relative_to_working_directory(real))
+    # names that an older mergewise used: as given, absolute, and relative to the working directory. It had no several roots
+    older = () if isinstance(root, Mapping) else (file, real, *_relative_to_working_directory(real))
     return Input(source_name(real, root), file, tuple(dict.fromkeys(path.as_posix() for path in older)))
 
 

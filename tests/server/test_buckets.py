@@ -57,8 +57,9 @@ def fill(url: str, cache: Path, **texts: str) -> None:
         index.add([mw.Document(f"{name}.md", text) for name, text in texts.items()])
 
 
-def serve(start_server: Callable[..., LiveServer], url: str, **own: Any) -> LiveServer:
-    live = start_server(with_chat=False, collections={"far": CollectionConfig(Path(url), embedder="none", **own)})
+def serve(start_server: Callable[..., LiveServer], url: str, **settings: Any) -> LiveServer:
+    far = CollectionConfig(Path(url), embedder="none")
+    live = start_server(with_chat=False, collections={"far": far}, **settings)
     blobs = str(live.config.data / "collections/far/blobs")
     live.state.beat(os.getpid())
     live.state.add_collection(CollectionRecord("far", str(Path(url)), blobs, embedder="none", configured=True))
@@ -105,7 +106,7 @@ def test_a_read_only_collection_refuses_changes(
 ) -> None:
     fill(url, tmp_path / "theirs", ships=SHIPS)
     opened = len(proxy.requests)
-    live = serve(start_server, url)
+    live = serve(start_server, url, allow_writes_by_mcp=True)
     client = live.client("admin")
     wait(lambda: client.get("/readyz").status_code == 200)
     key = client.get(f"{FAR}/documents").json()["items"][0]["key"]
@@ -126,6 +127,10 @@ def test_a_read_only_collection_refuses_changes(
     sent = client.post("/v1/files", files={"file": ("a.md", b"# A\n")}, data={"purpose": "assistants"}).json()
     linked = client.post("/v1/vector_stores/far/files", json={"file_id": sent["id"]})
     assert linked.status_code == 409 and "read-only" in linked.text
+    arguments = {"collection": "far", "id": "a.md", "text": "A text."}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add_text", "arguments": arguments}}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    assert "read-only" in client.post("/mcp", json=call, headers=headers).text
     assert live.state.jobs() == []
     assert client.patch(FAR, json={"title": "Far away"}).status_code == 200
     # nothing was written to the bucket

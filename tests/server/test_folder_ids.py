@@ -111,6 +111,7 @@ def test_absolute_ids_of_an_older_server_become_relative_without_indexing(
     report = served.sync(manual).report
     assert report is not None and (report["moved"], report["added"], report["removed"]) == (2, 0, 0)
     assert served.ids() == ["cats.md", "sub/dogs.md"] and served.failed() == ["bad.pdf"]
+    assert str(manual) not in json.dumps(report)
     (manual / "bad.pdf").unlink()
     served.sync(manual)
     assert served.failed() == []
@@ -119,9 +120,12 @@ def test_absolute_ids_of_an_older_server_become_relative_without_indexing(
 def test_an_uploaded_document_keeps_its_id(served: Served, manual: Path) -> None:
     served.sync(manual, kind="check")
     with mw.open(served.data / "collections/a/index") as index:
-        index.add([mw.File(manual / "sub/dogs.md", id="cats.md", name="cats.md")])
-    served.sync(manual)
-    assert served.ids() == ["cats.md", "file:cats.md", "sub/dogs.md"]
+        index.add([mw.File(manual / "cats.md", id="cats.md", name="cats.md"), mw.Document("sub/dogs.md", "Mine.")])
+    for _ in range(2):
+        served.sync(manual)
+        assert served.ids() == ["cats.md", "file:cats.md", "file:sub/dogs.md", "sub/dogs.md"]
+    with mw.open(served.data / "collections/a/index") as index:
+        assert index.document("sub/dogs.md").text == "Mine."
 
 
 def test_reports_and_errors_contain_no_paths_of_the_server(served: Served, manual: Path, tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ class _IndexedInputs:
             return self._by_id.get(given.name)
         if given.name in self._by_source:
             return self._by_source[given.name]
-        named = (self._by_id.get(name) for name in (given.name, *given.given))
+        named = (self._by_id.get(name) for name in (given.name, *given.given) if given.given)
         return next((known for known in named if known is not None and _may_be_of_file(known)), None)
 
     def id_for(self, given: Input, known: Known | None) -> str:

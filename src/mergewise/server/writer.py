@@ -189,7 +189,11 @@ class Writer:
             "indexed the folders of %s: %d added, %d replaced, %d removed, %d moved, %d unchanged, %d failed",
             job.collection, report.added, report.replaced, report.removed, report.moved, report.unchanged, len(failed),
         )  # fmt: skip
-        return {**report_json(report), "outward": [_outward(link, folders) for link in report.outward]}, failed
+        rows = report_json(report) | {"outward": [_outward(link, folders) for link in report.outward]}
+        for change in rows["changes"]:
+            # ids of older servers are paths
+            change["was"] = "" if Path(change["was"]).is_absolute() else change["was"]
+        return rows, failed
 
     def _add(self, jobs: Sequence[Job], index: Index, watch: _Watch) -> None:
         uploads = {job.id: self.state.uploads(job.id) for job in jobs}
