@@ -137,7 +137,7 @@ def test_reports_and_errors_contain_no_paths_of_the_server(served: Served, manua
     assert done.report["outward"] == [{"link": "sub/link.md", "followed": False}]
     assert [one["source"] for one in done.report["failed"]] == ["bad.pdf"] == served.failed()
     gone = manual.rename(tmp_path / "srv/gone")
-    failed = served.sync(manual)
+    failed = served.sync(tmp_path / "data/../srv/manual")
     assert failed.state == "failed" and failed.error is not None
     assert "manual does not exist" in failed.error["detail"]
     assert str(tmp_path) not in json.dumps([done.as_dict(), failed.as_dict()])

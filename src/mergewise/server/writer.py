@@ -282,7 +282,8 @@ class Writer:
         record = self.state.collection(name)
         # the collection's path first: it may be within the server's data
         places = {} if record is None else {record.path: name, os.path.realpath(record.path): name}
-        places |= {str(folder): folder.name for folder in self.config.collection(name).folders}
+        for folder in map(os.path.normpath, self.config.collection(name).folders):
+            places |= dict.fromkeys((folder, os.path.realpath(folder)), os.path.basename(folder))
         self.state.finish(jobs[0].id, "failed", error=error_json(error, places | {str(self.config.data): "the server"}))
 
     # -- indexes
