@@ -283,7 +283,7 @@ class Writer:
         # the collection's path first: it may be within the server's data
         places = {} if record is None else {record.path: name, os.path.realpath(record.path): name}
         for folder in map(os.path.normpath, self.config.collection(name).folders):
-            places |= dict.fromkeys((folder, os.path.realpath(folder)), os.path.basename(folder))
+            places |= dict.fromkeys((folder, os.path.realpath(folder)), Path(folder).name)
         self.state.finish(jobs[0].id, "failed", error=error_json(error, places | {str(self.config.data): "the server"}))
 
     # -- indexes
