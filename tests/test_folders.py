@@ -8,6 +8,7 @@ import shutil
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,7 +159,76 @@ def test_id_of_another_file_is_not_reused(older: mw.Index, docs: Path, tmp_path:
     assert older.add("birds.txt").added == 1
     assert older.document("birds.txt").text == BIRDS
     assert older.add("birds.txt").unchanged == 1
-    assert (tmp_path / "birds.txt").as_posix() in ids(older)
+    assert "file:birds.txt" in ids(older)
+
+
+# -- roots
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> list[Path]:
+    """Two folders with files of the same names."""
+    folders = [tmp_path / "far/manual", tmp_path / "far/handbook"]
+    for folder in folders:
+        (folder / "sub").mkdir(parents=True)
+        (folder / "cats.md").write_text(CATS)
+        (folder / "sub/tale.md").write_text(f"# Tale\n\nA tale of the {folder.name}.\n")
+    return folders
+
+
+def test_names_are_relative_to_the_root(far: list[Path], tmp_path: Path) -> None:
+    manual, _ = far
+    with mw.open(tmp_path / "index", root=manual, embedder=EMBEDDER) as index:
+        assert index.sync(manual).added == 2 and ids(index) == {"cats.md", "sub/tale.md"}
+        assert index.files(["sub/tale.md"]) == {"sub/tale.md": manual / "sub/tale.md"}
+        assert index.find(str(manual / "sub"))[str(manual / "sub")] == ["sub/tale.md"]
+    moved = manual.rename(tmp_path / "elsewhere")
+    with mw.open(tmp_path / "index", root=moved, embedder=EMBEDDER) as index:
+        assert index.sync(moved) == mw.AddReport(unchanged=2) and ids(index) == {"cats.md", "sub/tale.md"}
+        (moved / "cats.md").unlink()
+        assert index.add(moved).gone == ("cats.md",)
+
+
+def test_documents_with_names_of_another_root_move_without_embedding(far: list[Path], tmp_path: Path) -> None:
+    manual, handbook = far
+    mw.open(tmp_path / "index", embedder=EMBEDDER, root=tmp_path / "none").sync(manual)
+    alone, both = (
+        {"cats.md", "sub/tale.md"},
+        {f"{one.name}/{file}" for one in far for file in ("cats.md", "sub/tale.md")},
+    )
+    steps: list[tuple[Any, list[Path], set[str], int]] = [
+        (manual, [manual], alone, 0),
+        ({"manual": manual, "handbook": handbook}, far, both, 2),
+        (handbook, [handbook], alone, 0),
+    ]
+    for root, folders, expected, added in steps:
+        embedder = HashEmbedder()
+        with mw.open(tmp_path / "index", root=root, embedder=embedder) as index:
+            report = index.sync(*folders)
+            assert (report.moved, report.added) == (2, added)
+            assert ids(index) == expected and (embedder.asked == []) == (not added)
+            assert index.sync(*folders) == mw.AddReport(unchanged=len(expected)) and index.check() == []
+            assert index.document(min(expected)).title == "Cats"
+
+
+def test_a_file_that_is_named_twice_is_indexed_once(far: list[Path], tmp_path: Path) -> None:
+    with mw.open(tmp_path / "index", embedder=EMBEDDER, root=far[0]) as index:
+        index.sync(far[0])
+    with mw.open(tmp_path / "index", embedder=EMBEDDER, root=tmp_path / "none") as index:
+        assert index.add(far[0]).added == 2
+    with mw.open(tmp_path / "index", embedder=EMBEDDER, root=far[0]) as index:
+        assert index.sync(far[0]).removed == 2 and ids(index) == {"cats.md", "sub/tale.md"}
+
+
+def test_an_unreadable_file_with_the_name_of_another_root_stays(
+    far: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mw.open(tmp_path / "index", embedder=EMBEDDER, root=tmp_path / "none").sync(far[0])
+    digest = Input.digest
+    monkeypatch.setattr(Input, "digest", lambda given: "" if given.name == "cats.md" else digest(given))
+    with mw.open(tmp_path / "index", embedder=EMBEDDER, root=far[0]) as index:
+        report = index.sync(far[0], dry_run=True)
+        assert (report.removed, report.moved, [one.source for one in report.failed]) == (0, 1, ["cats.md"])
 
 
 # -- removals

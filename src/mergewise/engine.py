@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from mergewise.asking import IndexState, PreparedAnswer
     from mergewise.generate.mode import Request
     from mergewise.index.plan import IndexingPlan
-    from mergewise.inputs import Input, Source
+    from mergewise.inputs import Input, Roots, Source
     from mergewise.readers import FolderSearch
 
 # Indexing and asking are imported at their first use: each takes longer to import than an index takes to open.
@@ -76,7 +76,7 @@ class Index:
     _models: Models
     _loaded: tuple[object, ...] = ()
     ceilings: Ceilings | None = None
-    root: Path | None = None
+    root: os.PathLike[str] | Mapping[str, Path] | None = None
 
     def __repr__(self) -> str:
         if isinstance(self.store, ClosedStore):
@@ -419,10 +419,12 @@ class Index:
         Raises:
             UsageError: for an invalid condition.
         """
-        from mergewise.inputs import matching
+        from mergewise.inputs import matching, source_path
 
         reader = self.store.reader()
-        sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known_documents()}
+        root = self._root
+        files = ((k.id, k.origin) for k in reader.known_documents())
+        sources = {doc_id: None if file is None else source_path(file.source, root) for doc_id, file in files}
         found = {one: matching(text("pattern", one), sources) for one in wanted}
         condition = self._condition(where)
         return {one: self._meeting(condition, ids) for one, ids in found.items()}
@@ -444,9 +446,11 @@ class Index:
         Raises:
             UsageError: for invalid ids.
         """
+        from mergewise.inputs import source_path
+
         ids = as_list("ids", doc_ids, "give a list of ids")
         known = self.store.reader().known_documents(ids) if ids else []
-        return {one.id: self._root / one.origin.source for one in known if one.origin is not None}
+        return {one.id: source_path(one.origin.source, self._root) for one in known if one.origin is not None}
 
     def outdated_documents(self) -> list[str]:
         """List documents whose files an older version of the readers read. `add` and `sync` read them again with `reread`."""
@@ -459,8 +463,8 @@ class Index:
         return self.store.reader().duplicates()
 
     @property
-    def _root(self) -> Path:
-        """Folder that names of files are relative to."""
+    def _root(self) -> Roots:
+        """Folders that names of files are relative to."""
         return root_of(self.store.place, self.root)
 
     def add_views(self, wanted: Mapping[str, dict[str, Any] | None], progress: Progress | None = None) -> None:

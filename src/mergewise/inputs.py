@@ -1,7 +1,7 @@
 """Files and documents to index, each once, with a digest that detects changes.
 
-The name of a file is its path relative to the directory of the index, or its absolute path if it is elsewhere. So the name does
-not depend on the working directory or on links in the given path.
+The name of a file is its path relative to a root, or its absolute path if it is below no root. So the name does not depend on the
+working directory or on links in the given path. The root is the folder of the index, unless `mergewise.open` was given others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -24,6 +24,8 @@ from mergewise.readers.builder import whole_number
 from mergewise.types import Document, File, FileMetadata, Metadata, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document | File
+Roots: TypeAlias = Path | Mapping[str, Path]
+"""The folder that names of files are relative to, or several folders by the beginning of the names."""
 
 NAMED = "named "
 """Prefix of the digest of a file that was read under another name. It never equals the digest of a file in a folder."""
@@ -189,7 +191,7 @@ def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
 
 def inputs_of(
     sources: Iterable[Source | Iterable[Source]],
-    root: Path | None = None,
+    root: Roots | None = None,
     search: FolderSearch | None = None,
     reader: FileReader = read_file,
     metadata: Metadata = MappingProxyType({}),
@@ -201,7 +203,7 @@ def inputs_of(
 
     Args:
         sources: Files, folders and documents, also in nested lists.
-        root: Directory that names of files are relative to.
+        root: Folders that names of files are relative to.
         search: Search through folders.
         reader: Reader of the files.
         metadata: Metadata of all inputs.
@@ -248,12 +250,12 @@ def _label(file: File) -> str:
     return Path(file.path).name if file.name is None else file.name
 
 
-def file_input(file: Path, found_in: Path, root: Path | None = None) -> Input:
+def file_input(file: Path, found_in: Path, root: Roots | None = None) -> Input:
     """Return a file that was passed itself or found in the folder `found_in`. Links below that folder stay in its name."""
     within = file.relative_to(found_in)
     real = real_path(found_in) / within
-    # names that an older mergewise used: as given, absolute, and relative to the working directory
-    older = (file, real, *_relative_to_working_directory(real))
+    # names that an older mergewise used: as given, absolute, and relative to the working directory. It had no several roots
+    older = () if isinstance(root, Mapping) else (file, real, *_relative_to_working_directory(real))
     return Input(source_name(real, root), file, tuple(dict.fromkeys(path.as_posix() for path in older)))
 
 
@@ -270,9 +272,20 @@ def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path)) if path.is_dir() else Path(os.path.realpath(path.parent), path.name)
 
 
-def source_name(real: Path, root: Path | None) -> str:
-    """Return an absolute path relative to `root`, if it is below it."""
-    return (real.relative_to(root) if root is not None and real.is_relative_to(root) else real).as_posix()
+def source_name(real: Path, root: Roots | None) -> str:
+    """Return the name of a file: its absolute path relative to the deepest root above it, after the beginning of that root."""
+    roots = {} if root is None else {"": root} if isinstance(root, Path) else root
+    above = [(len(folder.parts), start, folder) for start, folder in roots.items() if real.is_relative_to(folder)]
+    _, start, folder = max(above, default=(0, "", Path()))
+    return (start / real.relative_to(folder) if above else real).as_posix()
+
+
+def source_path(source: str, root: Roots) -> Path:
+    """Return the path of a file by its name. A name with no known beginning counts from the first root."""
+    roots = {"": root} if isinstance(root, Path) else root
+    name = PurePosixPath(source)
+    start = next((start for start in roots if start and name.is_relative_to(start)), None)
+    return next(iter(roots.values())) / source if start is None else roots[start] / name.relative_to(start)
 
 
 def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:

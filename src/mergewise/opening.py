@@ -58,7 +58,7 @@ def open(
     create: bool = True,
     lock_wait: float = LOCK_SECONDS,
     ceilings: Ceilings | None = None,
-    root: str | os.PathLike[str] | None = None,
+    root: str | os.PathLike[str] | Mapping[str, Path] | None = None,
     storage: Mapping[str, str] | None = None,
     cache_size: str | int = "10GB",
     refresh: str | float = "1s",
@@ -89,6 +89,7 @@ def open(
         lock_wait: Seconds that a change waits for another writer.
         ceilings: Upper limits for parameters of strategies, for questions from strangers.
         root: Folder that names of files are relative to. By default the folder of the index; for a bucket, the current one.
+            Several folders are a dictionary by the beginning of the names, such as `{"manual": Path("/srv/manual")}`.
         storage: Options of the object store, such as `endpoint`, `region` or `aws_access_key_id`. The environment gives the rest.
         cache_size: Size of the copies of a bucket's files.
         refresh: Time after which a change of another process in a bucket is seen.
@@ -145,7 +146,7 @@ def open(
     )
     named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
     loaded = tuple(model for model, spec in named if isinstance(spec, str))
-    index = Index(store, search_settings, models, loaded, ceilings, None if root is None else Path(root))
+    index = Index(store, search_settings, models, loaded, ceilings, Path(root) if isinstance(root, str) else root)
     log.info("opened %s: embedder %s, views %s", place, manifest.embedder, ", ".join(manifest.views))
     index.add_views(wanted, progress)
     return index

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import mergewise
-from mergewise.cli.main import app
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.server.collections import Chats, Collection
 from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig, load_config
@@ -173,14 +171,3 @@ def test_url_and_hosts(tmp_path: Path) -> None:
 
 def test_every_limit_has_a_description() -> None:
     assert all("Annotated" in str(field.type) for field in fields(ServeLimits))
-
-
-def test_a_bucket_is_refused(tmp_path: Path) -> None:
-    """A bucket taken for a path would become a new folder next to the file."""
-    (tmp_path / "serve.toml").write_text('[collections.manual]\npath = "s3://bucket/manual"\n', "utf-8")
-    with pytest.raises(UsageError, match="path is in a bucket") as raised:
-        load_config(tmp_path)
-    assert "mergewise copy" in raised.value.hint
-    ran = CliRunner().invoke(app, ["serve", "s3://bucket/manual"])
-    assert isinstance(ran.exception, UsageError) and "in a bucket" in str(ran.exception)
-    assert not list(tmp_path.glob("s3*")) and not Path("s3:").exists()

@@ -381,16 +381,15 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
     assert client.get(SHIPS_API).json()["indexing"] is None
 
 
-@pytest.mark.parametrize("watch", [True, False])
 def test_an_empty_collection_with_folders_says_what_it_waits_for(
-    start_server: Callable[..., LiveServer], watch: bool, tmp_path: Path
+    start_server: Callable[..., LiveServer], tmp_path: Path
 ) -> None:
-    live = start_server(watch=watch, collections={"new": CollectionConfig(folders=(tmp_path,))})
+    live = start_server(collections={"new": CollectionConfig(folders=(tmp_path,))})
     live.state.add_collection(record_of(live.config, "new"))
     client, api = live.client("write"), "/api/v1/collections/new"
     indexing = client.get(api).json()["indexing"]
-    assert indexing["percent"] == (0 if watch else None)
-    assert ("Indexing is at 0 %" if watch else "start a job `sync`") in indexing["notice"]
+    assert indexing["percent"] == 0
+    assert "Indexing is at 0 %" in indexing["notice"]
     assert indexing["notice"] in client.post(f"{api}/ask", json=QUESTION).json()["hint"]
     assert client.post(f"{api}/jobs", json={"kind": "sync"}).status_code == 202
     assert client.get(api).json()["indexing"]["percent"] == 0

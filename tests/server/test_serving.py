@@ -56,6 +56,18 @@ def test_only_the_first_start_prints_the_token(served: list[ServerConfig], tmp_p
     assert not (tmp_path / "mergewise.index").exists()
 
 
+def test_an_index_in_a_bucket_is_a_target(served: list[ServerConfig], tmp_path: Path) -> None:
+    first = run("serve", "s3://bucket/handbook")
+    ((name, own),) = served[0].collections.items()
+    assert (name, own.is_read_only, served[0].watch) == ("handbook", True, False)
+    assert served[0].data.is_relative_to(tmp_path / "state") and not list(tmp_path.glob("s3*"))
+    (served[0].data / "token").unlink()
+    (command,) = re.findall("run `mergewise (.*)`", run("serve", "s3://bucket/handbook").stderr)
+    assert run(*shlex.split(command)).stdout.startswith("mw_") and "#t=mw_" in first.stdout
+    with pytest.raises(UsageError, match="folder of documents is in a bucket"):
+        run("serve", "--docs", "s3://bucket/docs")
+
+
 @pytest.mark.parametrize("words", [["--docs", "docs"], ["my data", "--docs", "docs"]])
 def test_a_start_without_a_saved_token_names_the_command_for_a_new_one(
     served: list[ServerConfig], words: list[str]

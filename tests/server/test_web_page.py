@@ -438,15 +438,17 @@ def test_an_empty_collection_says_how_to_fill_it(
     live = start_server(collections={"folders": CollectionConfig(folders=(tmp_path,))})
     for name in ("bare", "folders"):
         live.state.add_collection(record_of(live.config, name))
+    failed = live.state.enqueue("sync", "folders")
+    live.state.finish(failed.id, "failed", error={"code": "usage", "detail": "docs does not exist"})
     visit_address(browser, live.base, live.tokens["admin"])
     go(browser, "#/c/bare/ask", ".holdings a")
     assert text(browser, ".holdings") == "No documents yet. Add documents first."
     go(browser, "#/c/folders/ask", ".unfinished button")
-    assert text(browser, ".unfinished p") == "The folders of this collection are not indexed."
+    assert text(browser, ".unfinished p") == "The folders of this collection could not be indexed: docs does not exist."
     assert not browser.js("document.querySelector('.holdings')")
     click(browser, ".unfinished button")
     until(browser, "document.querySelector('.unfinished p').textContent.startsWith('Indexing is at 0 %')")
-    assert [(job.kind, job.collection) for job in live.state.jobs()] == [("sync", "folders")]
+    assert [(job.kind, job.state) for job in live.state.jobs()] == [("sync", "queued"), ("sync", "failed")]
     go(browser, "#/c/folders/documents", ".job .meter")
     assert not browser.js("document.querySelector('.drop.large')")
 

@@ -77,11 +77,13 @@ def file_links(index: Index) -> Callable[[str], str | None]:
     from mergewise.store import root_of
 
     root = root_of(index.store.place, index.root)
+    roots = [root] if isinstance(root, Path) else list(root.values())
 
     @cache
     def link(doc_id: str) -> str | None:
         file = index.files([doc_id]).get(doc_id)
-        if file is None or not file.is_relative_to(root):
+        root = None if file is None else next((one for one in roots if file.is_relative_to(one)), None)
+        if file is None or root is None:
             return None
         try:
             real = Path(os.path.realpath(file))

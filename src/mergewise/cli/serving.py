@@ -176,8 +176,8 @@ def _place(data: Path | None, docs: list[Path], follow_links: bool = False) -> S
     from mergewise.server.configuration import check_directory
     from mergewise.server.targets import served_place
 
-    for path in (*docs, *([] if data is None else [data])):
-        check_directory("served path", path)
+    for path in docs:
+        check_directory("folder of documents", path)
     return served_place(None if data is None else options.in_this_folder(data), docs, follow_links)
 
 

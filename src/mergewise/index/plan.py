@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from mergewise.errors import ReadError, UsageError
-from mergewise.inputs import NAMED, Input, real_path, source_name, split_digest
+from mergewise.inputs import NAMED, Input, Roots, real_path, source_name, source_path, split_digest
 from mergewise.protocols import StoreReader
 from mergewise.readers import FolderSearch
 from mergewise.readers.patterns import ALL_FILES, FileChoice
@@ -143,17 +143,14 @@ class _IndexedInputs:
             return self._by_id.get(given.name)
         if given.name in self._by_source:
             return self._by_source[given.name]
-        named = (self._by_id.get(name) for name in (given.name, *given.given))
+        named = (self._by_id.get(name) for name in (given.name, *given.given) if given.given)
         return next((known for known in named if known is not None and _may_be_of_file(known)), None)
 
     def id_for(self, given: Input, known: Known | None) -> str:
-        """Return a document's id. A new document gets its name, or its full path if another document has the name."""
+        """Return a document's id. A new document gets its name, after "file:" if another document has the name."""
         if known is not None:
             return known.id
-        taken = self._by_id.get(given.name)
-        if given.is_file and taken is not None and isinstance(given.source, Path):
-            return real_path(given.source).as_posix()
-        return given.name
+        return f"file:{given.name}" if given.is_file and given.name in self._by_id else given.name
 
 
 def _may_be_of_file(known: Known) -> bool:
@@ -164,17 +161,18 @@ def plan_sync(
     folders: Sequence[Path],
     inputs: Sequence[Input],
     reader: StoreReader,
-    root: Path,
+    root: Roots,
     tell: Callable[[str], None] = lambda name: None,
     search: FolderSearch | None = None,
 ) -> IndexingPlan:
     """Plan the new, changed, moved and deleted files of folders. `inputs` are the files that `search` found there.
 
-    A file that the search leaves out counts as deleted, even if it still exists.
+    A file that the search leaves out counts as deleted, even if it still exists. A document that was named by another root moves
+    to its present name.
     """
     search = FolderSearch() if search is None else search
-    known = _known_files(reader, root)
-    found = {root / given.name for given in inputs}
+    known, misnamed = _known_files(reader, root)
+    found = {source_path(given.name, root) for given in inputs}
     gone: dict[Path, Known] = {}
     kept: dict[Path, Input] = {}
     for folder in folders:
@@ -189,20 +187,25 @@ def plan_sync(
                 limit = None if search.follow_links else real_path(folder)
                 name = source_name(path, root)
                 kept[path] = replace(inputs[0], name=name, source=path, given=(), within=limit)
-    return _detect_moves(plan([*inputs, *kept.values()], reader, tell), list(gone.values()))
+    planned = plan([*inputs, *kept.values()], reader, tell)
+    # a file that cannot be read stays as it was indexed
+    found -= {source_path(task.given.name, root) for task in planned.tasks if not task.digest}
+    return _detect_moves(planned, [*gone.values(), *(one for path, one in misnamed if path in found)])
 
 
-def lost_files(search: FolderSearch, inputs: Sequence[Input], reader: StoreReader, root: Path) -> tuple[str, ...]:
+def lost_files(search: FolderSearch, inputs: Sequence[Input], reader: StoreReader, root: Roots) -> tuple[str, ...]:
     """Return the ids of documents whose files have disappeared from the searched folders. `inputs` are the files found there."""
-    known = _known_files(reader, root)
-    found = {root / given.name for given in inputs if given.is_file}
+    known, _ = _known_files(reader, root)
+    found = {source_path(given.name, root) for given in inputs if given.is_file}
     missing = ((path, folder) for folder in search.folders for path in within(folder, known) if path not in found)
     lost = dict.fromkeys(path for path, folder in missing if _is_gone(path, folder, search))
     return tuple(known[path].id for path in lost)
 
 
-def _known_files(reader: StoreReader, root: Path) -> dict[Path, Known]:
-    return {root / k.origin.source: k for k in reader.known_documents() if k.origin is not None}
+def _known_files(reader: StoreReader, root: Roots) -> tuple[dict[Path, Known], list[tuple[Path, Known]]]:
+    """Return the documents of files by path, and those whose name is not the file's present name."""
+    files = [(source_path(k.origin.source, root), k) for k in reader.known_documents() if k.origin is not None]
+    return dict(files), [(path, k) for path, k in files if k.origin and source_name(path, root) != k.origin.source]
 
 
 def within(folder: Path, paths: Iterable[Path]) -> list[Path]:
@@ -251,11 +254,20 @@ def _detect_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
     for task in planned.tasks:
         same = left.get((task.digest, _suffix(task.given.name)))
         if same and not task.replaces:
-            moves.append(Move(task, same.pop(0)))
+            # among copies, the one with the longest common end of the path
+            nearest = max(same, key=lambda known: _common_end(known, task.given.name))
+            same.remove(nearest)
+            moves.append(Move(task, nearest))
         else:
             tasks.append(task)
     rest = [known.id for same in left.values() for known in same]
     return replace(planned, tasks=tuple(tasks), moves=tuple(moves), gone=tuple(rest))
+
+
+def _common_end(known: Known, name: str) -> int:
+    """Return the number of characters that the end of a document's file name shares with `name`."""
+    pairs = zip(reversed(known.origin.source if known.origin else ""), reversed(name), strict=False)
+    return next((n for n, (left, right) in enumerate(pairs) if left != right), len(name))
 
 
 def _suffix(source: str) -> str:

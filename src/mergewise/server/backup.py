@@ -26,6 +26,7 @@ from mergewise.files import new_file
 from mergewise.server.configuration import NAME
 from mergewise.server.state import State
 from mergewise.server.writer import lock_file, waiting_lock
+from mergewise.store import is_url
 
 _CHECKSUMS = "checksums.json"
 _COLLECTIONS = "collections"
@@ -62,7 +63,9 @@ def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]
             os.fsync(out.fileno())
             root = Path(os.path.realpath(data))
             elsewhere = [
-                one.name for one in state.collections() if not Path(os.path.realpath(one.path)).is_relative_to(root)
+                one.name
+                for one in state.collections()
+                if is_url(one.path) or not Path(os.path.realpath(one.path)).is_relative_to(root)
             ]
         temporary.replace(file)
     except BaseException:

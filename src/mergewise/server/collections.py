@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import binascii
 import json
+import logging
 import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mergewise as mw
 from mergewise.designs import search_settings
+from mergewise.errors import MergewiseError
 from mergewise.models import load_chat, release
 from mergewise.ranges import AT_ONCE
 from mergewise.server.admission import SlotReleasingChat
@@ -21,17 +24,22 @@ from mergewise.server.configuration import CollectionConfig, ModelConfig, Server
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, JobProgress
 from mergewise.server.state import State
-from mergewise.store import state_file
+from mergewise.store import is_url, state_file
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
     from mergewise.protocols import ChatModel
 
+log = logging.getLogger("mergewise.server")
+
+OPEN_AGAIN_SECONDS = 2.0
+"""Seconds between two attempts to open an index in a bucket."""
+_NOT_OPEN = "The index of this collection is not open yet"
+_TRY_AGAIN = "try again in a few seconds; the server's log has the reason"
 NO_CHAT = "extractive"
 """The name that means "without a chat model"."""
 # number of filters whose documents are kept
 _KEPT_FILTERS = 64
-_NEVER_INDEXED = "The folders of this collection are not indexed: start a job `sync`, or set watch = true in serve.toml"
 
 
 def key_of(doc_id: str) -> str:
@@ -71,6 +79,10 @@ class Collection:
         self._chat_indexes: dict[str, Index] = {}
         self._counted: tuple[str, dict[str, Any]] = ("", {})
         self._ids = lru_cache(_KEPT_FILTERS)(self._ids_within)
+        # an index in a bucket: the thread that opens it, and the time at which each snapshot was noticed
+        self._opening: threading.Thread | None = None
+        self._closed = threading.Event()
+        self._noticed = ("", 0.0)
 
     @property
     def name(self) -> str:
@@ -83,27 +95,72 @@ class Collection:
 
     @property
     def is_made(self) -> bool:
-        """True once the writer has created the index. A collection without an index is empty."""
-        return state_file(Path(self.record.path)).exists()
+        """True once the index can be used. A collection without an index is empty.
+
+        An index in a bucket is opened by a thread, since the bucket may take long to answer.
+        """
+        if not self.is_in_bucket:
+            return state_file(Path(self.record.path)).exists()
+        with self._lock:
+            if self._opening is None:
+                self._opening = threading.Thread(target=self._keep_opening, name=f"open {self.name}", daemon=True)
+                self._opening.start()
+        return self._index is not None
+
+    @property
+    def is_in_bucket(self) -> bool:
+        return is_url(self.record.path)
 
     @property
     def index(self) -> Index:
-        """The index, open for questions. Raises HTTPProblem 409 if it does not exist yet, and all errors of `mergewise.open`."""
+        """The index, open for questions. Raises HTTPProblem 409 if it does not exist yet, and all errors of `mergewise.open`.
+
+        Raises HTTPProblem 503 if a bucket does not answer.
+        """
         if self._index is None and not self.is_made:
+            if self.is_in_bucket:
+                raise HTTPProblem(503, "index-not-open", _NOT_OPEN, _TRY_AGAIN, retry_after=OPEN_AGAIN_SECONDS)
             notice = (self.indexing() or {"notice": "add some"})["notice"]
             raise HTTPProblem(409, "empty", f"collection {self.name} has no documents yet", notice)
         with self._lock:
             if self._index is None:
-                limits = self._config.limits
-                ceilings = mw.Ceilings(k=limits.k, candidates=limits.candidates)
-                self._index = mw.open(
-                    self.record.path,
-                    create=False,
-                    ceilings=ceilings,
-                    search_settings=search_settings(self.own.search),
-                    weights=self.own.weights,
-                )
+                self._index = self._open()
             return self._index
+
+    def _open(self) -> Index:
+        limits = self._config.limits
+        # the writer notes the embedder of an index in a directory
+        embedder = self._config.embedder_spec(self.record.embedder) if self.is_in_bucket else None
+        return mw.open(
+            self.record.path,
+            create=False,
+            ceilings=mw.Ceilings(k=limits.k, candidates=limits.candidates),
+            search_settings=search_settings(self.own.search),
+            weights=self.own.weights,
+            embedder=embedder,
+            cache=self._config.cache if self.is_in_bucket else None,
+        )
+
+    def _keep_opening(self) -> None:
+        """Open the index in a bucket and load its files. Try again until it succeeds."""
+        reason = ""
+        while not self._closed.is_set():
+            try:
+                index = self._open()
+                with suppress(MergewiseError):
+                    index.context("what is here?")
+            except (MergewiseError, OSError) as error:
+                if str(error) != reason:
+                    reason = str(error)
+                    log.warning("cannot open the index of %s, trying again: %s", self.name, error)
+                self._closed.wait(OPEN_AGAIN_SECONDS)
+                continue
+            with self._lock:
+                if self._closed.is_set():
+                    index.close()
+                else:
+                    self._index = index
+            return
 
     def with_chat(self, chat: str | None) -> Index:
         """Return the index with the chat model of this name, or with the default chat model for None.
@@ -126,6 +183,7 @@ class Collection:
         return chat or self.record.defaults.get("chat") or self._config.default_chat or NO_CHAT
 
     def close(self) -> None:
+        self._closed.set()
         with self._lock:
             if self._index is not None:
                 self._index.close()
@@ -166,6 +224,7 @@ class Collection:
             "strategies": self.strategies(),
             "defaults": dict(record.defaults),
             "configured": record.configured,
+            "read_only": record.name in self._config.read_only,
         }
         if not made:
             empty = {"documents": 0, "leaves": 0, "characters": 0, "snapshot": None}
@@ -173,16 +232,20 @@ class Collection:
         return {**body, **self._counts(), "snapshot": self.index.snapshot}
 
     def indexing(self) -> dict[str, Any] | None:
-        """Describe the indexing of documents that runs or must be started: {percent, notice}. None if nothing is left to index.
+        """Describe the indexing of documents that waits, runs or has failed: {percent, notice}. None if nothing is left to index.
 
-        The percentage is by characters. It is None for folders that were never indexed and that the server does not watch.
+        The percentage is by characters. It is None if the folders of an empty collection could not be indexed.
         """
         progress, own = self._state.indexing_progress(self.name), self.own
         if progress is None and own.folders and not (self.is_made and self._counts()["documents"]):
-            if not self._config.watch:
-                return {"percent": None, "notice": _NEVER_INDEXED}
-            # the writer starts soon; after its first run, the folders are just empty
-            progress = None if self.is_made else JobProgress()
+            last = next(iter(self._state.jobs(collections=[self.name], kinds=["sync"], limit=1)), None)
+            if last is not None and last.state == "failed":
+                reason = str((last.error or {}).get("detail"))
+                return {"percent": None, "notice": f"The folders of this collection could not be indexed: {reason}"}
+            # the first run starts soon; after it, the folders are just empty
+            progress = JobProgress() if last is None or not last.has_ended else None
+        if progress is None and self.is_in_bucket and not self.is_made:
+            return {"percent": None, "notice": _NOT_OPEN}
         if progress is None:
             return None
         return {
@@ -206,7 +269,15 @@ class Collection:
 
     @property
     def changed_at(self) -> float:
-        """Time of the index's last change in seconds since 1970, or the current time without an index."""
+        """Time of the index's last change in seconds since 1970, or the current time without an index.
+
+        For a bucket, the time at which this worker noticed the change.
+        """
+        if self.is_in_bucket:
+            snapshot = "" if self._index is None else self._index.snapshot
+            if snapshot != self._noticed[0]:
+                self._noticed = snapshot, time.time()
+            return self._noticed[1] or time.time()
         try:
             return state_file(Path(self.record.path)).stat().st_mtime
         except OSError:

@@ -35,7 +35,7 @@ from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, short_repr, value_of
 from mergewise.redaction import remember_key
-from mergewise.store import is_url
+from mergewise.store import is_url, place_of
 
 NAME = "serve.toml"
 PORT = 8077
@@ -122,7 +122,8 @@ class CollectionConfig:
     """A collection of the configuration.
 
     Attributes:
-        path: Directory of the index. Default: within the server's data.
+        path: Directory of the index, or the URL of a bucket. Default: within the server's data.
+        read_only: Serve the index without changing it. Default: true for an index in a bucket.
         title: Title on the page.
         folders: Folders that `sync` jobs keep in step with the index.
         follow_links: Also follow links that lead out of the folders.
@@ -136,6 +137,7 @@ class CollectionConfig:
     """
 
     path: Path | None = None
+    read_only: bool | None = None
     title: str = ""
     folders: tuple[Path, ...] = ()
     follow_links: bool = False
@@ -146,6 +148,14 @@ class CollectionConfig:
     chat: str | None = None
     search: str = ""
     weights: Path | None = None
+
+    @property
+    def is_in_bucket(self) -> bool:
+        return self.path is not None and is_url(self.path)
+
+    @property
+    def is_read_only(self) -> bool:
+        return self.is_in_bucket if self.read_only is None else self.read_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +208,16 @@ class ServerConfig:
         return self.data / "spool"
 
     @property
+    def cache(self) -> Path:
+        """The directory of copies of indexes in buckets."""
+        return self.data / "cache"
+
+    @property
+    def read_only(self) -> frozenset[str]:
+        """The collections whose index the server must not change."""
+        return frozenset(name for name, own in self.collections.items() if own.is_read_only)
+
+    @property
     def url(self) -> str:
         """The URL of the server for people: `public_url`, else host and port."""
         if self.public_url is not None:
@@ -219,6 +239,10 @@ class ServerConfig:
     def default_chat(self) -> str | None:
         """The first chat model, which answers if a client names none, or None without chat models."""
         return next(iter(self.chats), None)
+
+    def embedder_spec(self, name: str | None) -> str | None:
+        """Return the spec of an embedder of the configuration, or the name itself if it is a spec."""
+        return self.embedders[name].spec if name is not None and name in self.embedders else name
 
     def collection(self, name: str) -> CollectionConfig:
         """Return the table of a collection, or an empty one."""
@@ -285,6 +309,7 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
             raise UsageError(f"invalid collection name: {name!r}", "use up to 63 lower-case letters, digits and -")
         _check_asking(f"collections.{name}", collection, config.chats)
         _check_tuned(name, collection)
+        _check_place(f"collections.{name}", collection)
     for name, profile in config.profiles.items():
         _check_asking(f"profiles.{name}", profile, config.chats)
     return config
@@ -312,6 +337,14 @@ def check_defaults(where: str, defaults: Mapping[str, Any]) -> None:
     if unknown := sorted(defaults.keys() - DEFAULTS):
         raise UsageError(f"{where}: unknown default {unknown[0]!r}", f"one of: {', '.join(sorted(DEFAULTS))}")
     AnswerQuery("?", **{name: value for name, value in defaults.items() if name != "chat"})
+
+
+def _check_place(where: str, own: CollectionConfig) -> None:
+    if own.path is not None and own.is_in_bucket:
+        # fails for an invalid URL, or without the client of object stores
+        place_of(own.path)
+    if own.is_read_only and own.folders:
+        raise UsageError(f"{where}.folders: the collection is read-only", "remove folders, or set read_only = false")
 
 
 def _check_tuned(name: str, collection: CollectionConfig) -> None:
@@ -383,6 +416,8 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
         return _value(what, given, get_args(hint)[0], base)
     if hint is Path:
         path = value_of(what, str(given) if isinstance(given, Path) else given, str)
+        if what.endswith(".path") and is_url(path):
+            return Path(path)
         check_directory(what, path)
         return base / path
     if get_origin(hint) is tuple:
@@ -397,11 +432,11 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
 
 
 def check_directory(what: str, path: str | os.PathLike[str]) -> None:
-    """Check that the path is a local one. Raises UsageError for a bucket, which writer, readers and backup cannot use."""
+    """Check that the path is a local one. Raises UsageError for a bucket."""
     if is_url(path):
         raise UsageError(
             f"{what} is in a bucket (expected a local directory)",
-            "copy the index from the bucket to a directory with `mergewise copy`",
+            'only an index may be in a bucket: mergewise serve s3://BUCKET/PREFIX, or path = "s3://BUCKET/PREFIX"',
         )
 
 

@@ -29,6 +29,7 @@ from mergewise.server.records import (
     ENDED,
     INDEXING,
     KINDS,
+    READ_ONLY,
     SCOPES,
     CollectionRecord,
     DocumentState,
@@ -71,6 +72,7 @@ from mergewise.server.transactions import (
     withdraw_uploads,
 )
 from mergewise.server.transactions import Conflict as Conflict
+from mergewise.store import is_url
 
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 KEPT_SECONDS = 7 * 86_400.0
@@ -85,6 +87,8 @@ class State:
         self.path = path
         # set while this process shuts down: /readyz answers 503, and new requests are refused
         self.draining = Event()
+        # collections whose index this server must not change
+        self.read_only: frozenset[str] = frozenset()
         self._beat = path.with_name("writer.beat")
         # two connections, so that reads never wait for another process's commit
         self._reading, self._changing = Lock(), Lock()
@@ -220,7 +224,8 @@ class State:
     def _with_full_paths(self, row: sqlite3.Row) -> CollectionRecord:
         """Return the record with full paths. Paths within the server's data are stored relative to it, so data can be moved."""
         record, here = record_of(CollectionRecord, row), self.path.parent
-        return replace(record, path=str(here / record.path), blobs=str(here / record.blobs))
+        path = record.path if is_url(record.path) else str(here / record.path)
+        return replace(record, path=path, blobs=str(here / record.blobs))
 
     def add_collection(self, collection: CollectionRecord) -> CollectionRecord:
         """Add a collection. A configured collection replaces its older record. Raises Conflict if the name is taken.
@@ -256,6 +261,11 @@ class State:
 
     # -- jobs, for the workers
 
+    def check_changeable(self, collection: str) -> None:
+        """Check that the server may change the index of a collection. Raises Conflict."""
+        if collection in self.read_only:
+            raise Conflict(f"collection {collection} is read-only here", "change its index where it is written")
+
     def enqueue(
         self,
         kind: JobKind,
@@ -272,6 +282,8 @@ class State:
         job, or raise Conflict for another fingerprint. A `remove` job also withdraws waiting uploads of its documents.
         """
         choice("job kind", kind, KINDS)
+        if kind not in READ_ONLY:
+            self.check_changeable(collection)
         asked = dict(request or {})
         now = time.time()
         with self._change() as rows:
@@ -499,6 +511,12 @@ class State:
                 forget_document(rows, row["collection"], doc_id)
             end_job(rows, id, state, report, error)
 
+    def forget_documents(self, collection: str, ids: Iterable[str]) -> None:
+        """Delete the records of these documents."""
+        with self._change() as rows:
+            for doc_id in ids:
+                forget_document(rows, collection, doc_id)
+
     def recover_jobs(self, kills: int, kinds: Collection[JobKind] = KINDS) -> list[Job]:
         """Queue the jobs of a dead process again, and fail a job at which it died `kills` times in a row. Return the jobs."""
         where, values = conditions(("state", UNDER_WAY), ("kind", kinds))
@@ -537,4 +555,6 @@ class State:
 
 
 def _relative_within(folder: Path, place: str) -> str:
+    if is_url(place):
+        return place
     return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else str(Path(place).absolute())

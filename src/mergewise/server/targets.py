@@ -17,7 +17,7 @@ from pathlib import Path
 from mergewise.errors import UsageError
 from mergewise.files import state_directory
 from mergewise.server.configuration import CollectionConfig
-from mergewise.store import state_file
+from mergewise.store import is_url, state_file
 
 DEFAULT_INDEX = Path("mergewise.index")
 _GENERIC_NAMES = frozenset({"index", "mergewise", "mergewise-index", ""})
@@ -36,12 +36,18 @@ def served_place(named: Path | None, docs: Sequence[Path] = (), follow_links: bo
 
     `follow_links` applies to the folders.
 
+    - The URL of an index in a bucket, which is served read-only.
     - An index, or `docs` and the path of a new index (the default, or a name such as `my.index`): one collection for the index.
     - Otherwise a server's data, with a collection for `docs`.
 
     Raises UsageError if the path does not exist or a folder is invalid.
     """
     path = named or DEFAULT_INDEX
+    if is_url(path):
+        if docs:
+            raise UsageError(f"read-only index: {path} is in a bucket", "remove --docs")
+        title = _descriptive_name(path)
+        return ServedPlace(_state_of(path), {collection_name(title): CollectionConfig(path, title=title)})
     for folder in docs:
         if not folder.is_dir():
             raise UsageError(f"not a folder: {folder}", "pass a folder of documents")
@@ -49,7 +55,7 @@ def served_place(named: Path | None, docs: Sequence[Path] = (), follow_links: bo
     is_for_index = named is None or (path.suffix == DEFAULT_INDEX.suffix and not path.exists())
     if state_file(path).exists() or (is_for_index and docs):
         title = folders[0].name if folders else _descriptive_name(path)
-        own = CollectionConfig(Path(os.path.realpath(path)), title, folders, follow_links)
+        own = CollectionConfig(Path(os.path.realpath(path)), title=title, folders=folders, follow_links=follow_links)
         return ServedPlace(_state_of(path), {collection_name(title): own})
     if is_for_index:
         raise UsageError(
@@ -59,7 +65,7 @@ def served_place(named: Path | None, docs: Sequence[Path] = (), follow_links: bo
     if path.exists() and not path.is_dir():
         raise UsageError(f"not a directory: {path}", "pass a directory for the server's data, or an index")
     if folders:
-        own = CollectionConfig(None, folders[0].name, folders, follow_links)
+        own = CollectionConfig(title=folders[0].name, folders=folders, follow_links=follow_links)
         return ServedPlace(path, {collection_name(own.title): own})
     return ServedPlace(path)
 
@@ -72,12 +78,12 @@ def collection_name(text: str) -> str:
 
 def _descriptive_name(index: Path) -> str:
     """Return the name of an index, or of its folder if the index has a generic name."""
-    real = Path(os.path.realpath(index))
+    real = index if is_url(index) else Path(os.path.realpath(index))
     return real.parent.name if collection_name(real.name) in _GENERIC_NAMES else real.name.removesuffix(".index")
 
 
 def _state_of(index: Path) -> Path:
-    real = os.path.realpath(index)
+    real = os.fspath(index) if is_url(index) else os.path.realpath(index)
     digest = sha256(os.fsencode(real)).hexdigest()[:16]
     try:
         return state_directory() / "serve" / f"{collection_name(_descriptive_name(index))}-{digest}"

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,8 @@ from mergewise.server.evaluations import evaluate
 from mergewise.server.records import KINDS, READ_ONLY, CollectionRecord, Job, JobKind, JobProgress, JobState, Upload
 from mergewise.server.spool import blob_path, is_disk_full, sweep_blobs, sweep_spool
 from mergewise.server.state import State
-from mergewise.store import state_file
+from mergewise.store import is_url, place_of, state_file
+from mergewise.types import OutwardLink
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
@@ -62,13 +64,15 @@ LOOK_SECONDS = 0.2
 """Seconds between two polls for jobs."""
 TELL_SECONDS = 0.5
 """Seconds between two progress reports of a job, and between two checks for its cancellation."""
+LOG_SECONDS = 10.0
+"""Seconds between two lines of the log about the progress of a job."""
 SWEEP_SECONDS = 600.0
 LANES = 3
 """Number of collections whose jobs the writer runs at the same time."""
 TURN_SECONDS = 20.0
 """Seconds after which a job ends its turn, if another collection waits and no job has begun since."""
 SWITCH_SECONDS = 0.0005
-"""Python's switch interval in the processes that run jobs. By default (5 ms), an upload took 8 s beside a huge document, not 2.7."""
+"""Python's switch interval in processes that run jobs. By default (5 ms), an upload beside a huge document took 8 s, not 2.7."""
 FULL_SECONDS = 10.0
 """Seconds between two attempts while the disk is full."""
 FILES_SECONDS = 86_400.0
@@ -201,14 +205,16 @@ class Writer:
         try:
             index = self._index(jobs[0].collection) if jobs[0].kind != "drop" else None
             while True:
+                is_in_bucket = index is not None and index.store.place.refresh is not None
                 if index is not None and not self.is_evaluator:
-                    watch.wait_for_lock(FileLock(index.store.directory / ".lock"))
+                    watch.wait_for_lock(None if is_in_bucket else FileLock(index.store.directory / ".lock"))
                 try:
                     self._run_job(jobs, index, watch)
                     break
                 except IndexBusy:
-                    # a command took the lock in between: wait for it again
-                    continue
+                    # a command took the lock in between: wait for it again. The right to write to a bucket has no file
+                    if is_in_bucket:
+                        watch.wait()
         except Cancelled:
             self._settle_cancelled(jobs)
         except Exception as error:
@@ -238,12 +244,7 @@ class Writer:
         if job.kind == "metadata":
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
         if job.kind == "sync":
-            own, watch.index = self.config.collection(job.collection), index
-            folders, limits = _folders(own, job.request), mw.Limits()
-            report = index.sync(
-                *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=limits
-            )
-            return report_json(report), {failure.source: _unreadable(failure.reason) for failure in report.failed}
+            return self._sync(job, index, watch)
         if job.kind == "add_view":
             view, settings = job.request["view"], job.request.get("settings")
             index.add_views({view: None if settings is None else _complete_settings(view, settings)}, watch.report)
@@ -259,6 +260,32 @@ class Writer:
             index.store.optimize()
             return _OPTIMIZED, {}
         raise UsageError(f"unknown kind of job: {job.kind}", "upgrade the server")
+
+    def _sync(
+        self, job: Job, index: Index, watch: _Watch
+    ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]:
+        """Synchronise folders. Return the report, and the files that cannot be read with their errors."""
+        own, watch.index = self.config.collection(job.collection), index
+        folders = _folders(own, job.request)
+        report = index.sync(
+            *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits()
+        )
+        failed: dict[str, Mapping[str, Any] | None] = {one.source: _unreadable(one.reason) for one in report.failed}
+        if len(folders) == len(own.folders):
+            # a failure of a file without an upload is of an earlier run
+            failures = self.state.document_states(job.collection, statuses=["failed"])
+            self.state.forget_documents(
+                job.collection, [one.id for one in failures if one.blob is None and one.id not in failed]
+            )
+        log.info(
+            "indexed the folders of %s: %d added, %d replaced, %d removed, %d moved, %d unchanged, %d failed",
+            job.collection, report.added, report.replaced, report.removed, report.moved, report.unchanged, len(failed),
+        )  # fmt: skip
+        rows = report_json(report) | {"outward": [_outward(link, folders) for link in report.outward]}
+        for change in rows["changes"]:
+            # ids of older servers are paths
+            change["was"] = "" if Path(change["was"]).is_absolute() else change["was"]
+        return rows, failed
 
     def _add(self, jobs: Sequence[Job], index: Index, watch: _Watch) -> None:
         uploads = {job.id: self.state.uploads(job.id) for job in jobs}
@@ -350,6 +377,8 @@ class Writer:
         record = self.state.collection(name)
         # the collection's path first: it may be within the server's data
         places = {} if record is None else {record.path: name, os.path.realpath(record.path): name}
+        for folder in map(os.path.normpath, self.config.collection(name).folders):
+            places |= dict.fromkeys((folder, os.path.realpath(folder)), Path(folder).name)
         self.state.finish(job.id, "failed", error=error_json(error, places | {str(self.config.data): "the server"}))
 
     # -- indexes
@@ -357,7 +386,8 @@ class Writer:
     def make_indexes(self) -> None:
         """Create the missing indexes of collections."""
         for record in self.state.collections():
-            known = record.name in self._indexes or state_file(Path(record.path)).exists()
+            known = record.name in self._indexes or record.name in self.config.read_only
+            known = known or (not is_url(record.path) and state_file(Path(record.path)).exists())
             if known or time.monotonic() < self._not_before.get(record.name, 0):
                 continue
             try:
@@ -376,17 +406,22 @@ class Writer:
     def _open(self, name: str) -> Index:
         record, own = self._record(name), self.config.collection(name)
         place = Path(record.path)
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        is_new = not state_file(place).exists()
+        if is_url(place):
+            is_new = place_of(place, cache=self.config.cache).known() is None
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            is_new = not state_file(place).exists()
         chat = own.chat or self.config.default_chat
         return mw.open(
             place,
             views=record.views if is_new else (),
             settings={view: _settings(view, record, own) for view in record.views} if is_new else None,
-            embedder=_embedder_spec(self.config, record.embedder, is_new=is_new),
+            embedder=self.config.embedder_spec(record.embedder or ("minilm" if is_new else None)),
             chat=self._chat(chat) if chat is not None else "extractive",
             lock_wait=_LOCK_SECONDS,
-            create=not self.is_evaluator,
+            root=folder_roots(place, own.folders),
+            cache=self.config.cache if is_url(place) else None,
+            create=not self.is_evaluator and name not in self.config.read_only,
         )
 
     def _close_index(self, name: str) -> None:
@@ -430,10 +465,15 @@ class _Watch:
         self._reported = self._looked = -TELL_SECONDS
         self._document: str | None = None
         self._cancelled = False
+        self._logged = time.monotonic()
 
     def report(self, done: int, total: int, document: str) -> None:
         """Report progress (a `Progress` of the engine). A new document is recorded at once, because the process may die at it."""
         now = time.monotonic()
+        if now - self._logged >= LOG_SECONDS:
+            self._logged = now
+            job, percent = self._jobs[0], 100 * done // max(1, total)
+            log.info("%s of %s is at %d %% of %d characters", job.kind, job.collection, percent, total)
         is_event = now - self._reported >= TELL_SECONDS
         if not is_event and (document or None) == self._document:
             return
@@ -464,15 +504,19 @@ class _Watch:
             self._snapshot = self.index.snapshot
         return before is not None and self._snapshot not in (before, None)
 
-    def wait_for_lock(self, lock: FileLock) -> None:
+    def wait_for_lock(self, lock: FileLock | None) -> None:
         """Wait until no other process writes to the index. Raises Cancelled if the jobs must end."""
-        while _is_held(lock):
-            self._set_states("waiting_lock")
-            self._looked = -TELL_SECONDS
-            if self.must_stop():
-                raise Cancelled("the job was cancelled", "start the job again")
-            self._stopping.wait(TELL_SECONDS)
+        while lock is not None and _is_held(lock):
+            self.wait()
         self._set_states("running")
+
+    def wait(self) -> None:
+        """Wait a moment for the right to write. Raises Cancelled if the jobs must end."""
+        self._set_states("waiting_lock")
+        self._looked = -TELL_SECONDS
+        if self.must_stop():
+            raise Cancelled("the job was cancelled", "start the job again")
+        self._stopping.wait(TELL_SECONDS)
 
     def _set_states(self, state: JobState) -> None:
         for job in self._jobs:
@@ -529,6 +573,29 @@ def _find_ids_to_remove(index: Index, request: Mapping[str, Any]) -> list[str]:
     return list(request["ids"])
 
 
+def folder_roots(index: Path, folders: Sequence[Path]) -> Mapping[str, Path] | None:
+    """Return the folders that ids of their files are relative to, by the beginning of the ids.
+
+    One folder needs no beginning. Several folders have their names, with as many folders above as make the names differ. None
+    means the folder that contains the index, as for `mergewise index`, if it also contains the documents.
+    """
+    real = list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in folders))
+    home = Path(os.path.realpath(index)).parent
+    if not is_url(index) and all(folder.is_relative_to(home) for folder in real):
+        return None
+    if len(real) == 1:
+        return {"": real[0]}
+    depth = next(n for n in count(1) if len({folder.parts[-n:] for folder in real}) == len(real))
+    return {"/".join(folder.relative_to(folder.anchor).parts[-depth:]): folder for folder in real}
+
+
+def _outward(link: OutwardLink, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return a link out of a folder as clients see it, without paths of the server."""
+    path = Path(link.link)
+    inside = next((folder for folder in folders if path.is_relative_to(folder)), path.parent)
+    return {"link": path.relative_to(inside).as_posix(), "followed": link.followed}
+
+
 def _folders(own: CollectionConfig, request: Mapping[str, Any]) -> list[Path]:
     """Return the folders of the configuration, or the part of them in the request."""
     known = {str(folder): folder for folder in own.folders}
@@ -551,13 +618,6 @@ def _settings(view: str, record: CollectionRecord, own: CollectionConfig) -> Any
 def _complete_settings(view: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     kind = mw.VIEWS[view]
     return kind.dump(kind.load({**kind.dump(), **settings}))
-
-
-def _embedder_spec(config: ServerConfig, name: str | None, *, is_new: bool) -> str | None:
-    """Return the spec of an embedder of the configuration, or the name itself if it is a spec."""
-    if name is None:
-        return "minilm" if is_new else None
-    return config.embedders[name].spec if name in config.embedders else name
 
 
 # -- errors
@@ -606,9 +666,11 @@ def run_writer(config: ServerConfig, parent: int, name: str = "writer") -> None:
         faults: list[BaseException] = []
         working = Thread(target=_keep_fault, args=(writer.run, faults), name="jobs", daemon=True)
         working.start()
-        for collection, own in config.collections.items() if config.watch and not writer.is_evaluator else ():
-            if own.folders:
+        for collection, own in config.collections.items() if not writer.is_evaluator else ():
+            if own.folders and config.watch:
                 Thread(target=_follow, args=(config, state, collection, writer.stopping), daemon=True).start()
+            elif own.folders:
+                queue_first_sync(state, collection)
         while working.is_alive() and not writer.stopping.is_set() and os.getppid() == parent:
             with suppress(OSError):
                 state.beat(os.getpid(), name)
@@ -636,6 +698,16 @@ def _keep_fault(function: Callable[[], None], faults: list[BaseException]) -> No
         faults.append(error)
 
 
+def queue_first_sync(state: State, name: str) -> None:
+    """Queue a `sync` of a collection's folders at the start, unless it waits already or just killed the writer."""
+    last = next(iter(state.jobs(collections=[name], kinds=["sync"], limit=1)), None)
+    if last is not None and (last.error or {}).get("code") == "writer_killed":
+        log.warning("not indexing the folders of %s: the writer died at them. Start a job `sync` to try again", name)
+    elif last is None or last.has_ended:
+        log.info("indexing the folders of %s", name)
+        state.enqueue("sync", name)
+
+
 def _follow(config: ServerConfig, state: State, name: str, stop: Event) -> None:
     """Queue a `sync` of a collection's folders now, and after every burst of changes in them."""
     record = state.collection(name)
@@ -643,8 +715,7 @@ def _follow(config: ServerConfig, state: State, name: str, stop: Event) -> None:
     while not stop.is_set():
         try:
             for _ in bursts(config.collections[name].folders, left_out, stop, LOOK_AT_FOLDERS_SECONDS):
-                waiting = state.jobs(collections=[name], states=["queued"], limit=1000)
-                if not any(job.kind == "sync" for job in waiting):
+                if not state.jobs(collections=[name], kinds=["sync"], states=["queued"], limit=1):
                     state.enqueue("sync", name)
         except Exception as error:
             # a missing folder may come back

@@ -45,7 +45,7 @@ def _check(service: Service) -> None:
         raise _not_ready("writer not running")
     for collection in service.collections.all():
         try:
-            if collection.is_made:
+            if collection.is_made or collection.is_in_bucket:
                 assert collection.index.snapshot
         except MergewiseError:
             raise _not_ready("cannot open an index") from None

@@ -93,6 +93,7 @@ COLLECTION = body_of(
     strategies=list[str],
     snapshot=str | None,
     indexing=INDEXING,
+    read_only=bool,
 )
 DOCUMENT_NAME = body("DocumentName", key=str, id=str, title=str)
 _DOCUMENT: dict[str, Any] = {

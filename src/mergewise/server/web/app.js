@@ -108,20 +108,20 @@ function Rooms({ route }) {
     if (!summary) return html`<${Empty} title="Collection not found"><p>It does not exist, or this token has no access. <a href="#/">Go to the other collections</a></p></${Empty}>`;
     const View = known.view;
     return html`
-      ${indexing && (view !== "documents" || indexing.percent == null) ? html`<${IndexingNote} collection=${name} indexing=${indexing} changed=${detail.reload} />` : null}
+      ${indexing && (view !== "documents" || indexing.percent == null) ? html`<${IndexingNote} collection=${name} indexing=${indexing} start=${!info.read_only} changed=${detail.reload} />` : null}
       <${View} key=${view === "source" ? route.key : name} collection=${name} info=${info} itemKey=${route.key} query=${route.query} changed=${detail.reload} />`;
   };
   return html`<${Frame} view=${view} name=${name} collections=${collections ?? []}><${Boundary} key=${`${view} ${name} ${route.key}`}>${inner()}</${Boundary}></${Frame}>`;
 }
 
-/** The progress of indexing, or a button that starts it. @param {{collection: string, indexing: any, changed: () => void}} props */
-function IndexingNote({ collection, indexing, changed }) {
+/** The progress of indexing, or the reason of its failure with a button to try again. @param {{collection: string, indexing: any, start: boolean, changed: () => void}} props */
+function IndexingNote({ collection, indexing, start, changed }) {
   const [error, setError] = useState(/** @type {any} */ (null));
-  const start = () => request(within(collection, "/jobs"), { body: { kind: "sync" } }).then(changed, setError);
+  const sync = () => request(within(collection, "/jobs"), { body: { kind: "sync" } }).then(changed, setError);
   if (indexing.percent != null) {
     return html`<div class="unfinished"><p>${sentence(indexing.notice)}</p><${Meter} done=${indexing.percent} total=${100} label="Progress of indexing" /></div>`;
   }
-  return html`<div class="unfinished"><p>The folders of this collection are not indexed.</p><button type="button" onClick=${start}>Index the folders</button>
+  return html`<div class="unfinished"><p>${sentence(indexing.notice)}</p>${start ? html`<button type="button" onClick=${sync}>Try again</button>` : null}
     ${error ? html`<${ErrorNote} error=${error} />` : null}</div>`;
 }
 

@@ -50,13 +50,15 @@ def place_of(
     return Bucket(url, storage or {}, None if cache is None else Path(cache), cache_size, refresh)
 
 
-def root_of(place: Place, root: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder that file names are relative to.
+def root_of(place: Place, root: str | os.PathLike[str] | Mapping[str, Path] | None = None) -> Path | Mapping[str, Path]:
+    """Return the folder that file names are relative to, or several folders by the beginning of the names.
 
     The default is the folder that contains the index, or the current folder for a bucket.
     """
     if root is None:
         return Path.cwd() if place.refresh is not None else Path(os.path.realpath(place.directory)).parent
+    if isinstance(root, Mapping):
+        return {start: Path(os.path.realpath(folder)) for start, folder in root.items()}
     return Path(os.path.realpath(root))
 
 
