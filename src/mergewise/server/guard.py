@@ -4,7 +4,7 @@ The checks, in this order:
 
 1. the Host is allowed (421)
 2. an Origin is allowed (403)
-3. the token is valid (401)
+3. the token is valid (401), and a trusted front end names its user (403)
 4. the declared length is within the limit (413)
 5. the token is within its rate (429)
 
@@ -34,6 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mergewise.server.configuration import ServerConfig
+from mergewise.server.identity import token_of_user
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, log_failure, problem_of, problem_response
 from mergewise.server.records import SCOPES, Token
@@ -124,7 +125,10 @@ class SecurityMiddleware:
             return
         if self._state.draining.is_set():
             raise HTTPProblem(503, "draining", "server shutting down", "try again", retry_after=1.0)
-        scope["mergewise.token"] = token = self._token(headers, method, origin)
+        token = self._token(headers, method, origin)
+        if self._config.identity is not None:
+            token = token_of_user(token, self._config.identity, headers, scope)
+        scope["mergewise.token"] = token
         self._check_length(scope, headers)
         rate = token.rate or self._config.limits.rate
         if (wait := self._buckets.wait(token.id, rate)) > 0:

@@ -17,12 +17,12 @@ from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi.responses import FileResponse
 
 from mergewise.concurrency import in_thread
-from mergewise.server.collections import Collection, id_of
+from mergewise.server.collections import Collection, id_of, key_of
 from mergewise.server.native.documents import chunks_of, list_documents
 from mergewise.server.openai.conversations import refused
 from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
-from mergewise.server.openai.requests import AttachForm, BatchForm
-from mergewise.server.openai.stores import list_form
+from mergewise.server.openai.pages import Limit, Order, list_form, list_page
+from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchForm
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import Job, Token
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
@@ -33,6 +33,9 @@ router = APIRouter(route_class=ScopedRoute)
 
 Row: TypeAlias = Mapping[str, Any]
 """A document as `list_documents` returns it."""
+FileStatus: TypeAlias = Literal["in_progress", "completed", "failed", "cancelled"]
+Purpose: TypeAlias = Literal["assistants", "user_data", "vision", "evals"]
+"""The purposes of OpenAI's files that need no service of their own, as batches and fine-tuning do."""
 
 _LONGEST_NAME = 255
 _STATUS = {"queued": "in_progress", "indexing": "in_progress", "indexed": "completed", "failed": "failed"}
@@ -49,20 +52,17 @@ def _file_store(service: Service) -> FileStore:
 
 @router.post("/files", openapi_extra=WRITE)
 async def send_file(
-    service: Server, token: Caller, file: Annotated[UploadFile, File()], purpose: Annotated[str, Form()] = "assistants"
+    service: Server,
+    token: Caller,
+    file: Annotated[UploadFile, File()],
+    purpose: Annotated[Purpose, Form()] = "assistants",
 ) -> dict[str, Any]:
     """Receive a file. It must be attached to a vector store within a day."""
     store = _file_store(service)
     await in_thread(store.sweep)
     blob = await receive(service.config.spool, store.folder, chunks_of(file))
     kept = ReceivedFile(
-        "file-" + secrets.token_hex(16),
-        label(file.filename),
-        blob.bytes,
-        blob.sha256,
-        purpose[:64],
-        time.time(),
-        token.id,
+        "file-" + secrets.token_hex(16), label(file.filename), blob.bytes, blob.sha256, purpose, time.time(), token.id
     )
     await in_thread(partial(store.keep, kept))
     return kept.as_dict()
@@ -76,12 +76,16 @@ def label(name: str | None) -> str:
 
 @router.get("/files", openapi_extra=READ)
 def list_files(
-    service: Server, token: Caller, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000, after: str | None = None
+    service: Server,
+    token: Caller,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    after: str | None = None,
+    order: Order = "desc",
+    purpose: str | None = None,
 ) -> dict[str, Any]:
     """List the files that the token sent, newest first."""
-    files = [one.as_dict() for one in _file_store(service).files(token)]
-    begin = next((at for at, one in enumerate(files, 1) if one["id"] == after), 0)
-    return list_form(files[begin : begin + limit], has_more=len(files) > begin + limit)
+    files = [one for one in _file_store(service).files(token) if purpose in (None, one.purpose)]
+    return list_page(files, limit, after, order, lambda one: one.id, ReceivedFile.as_dict)
 
 
 @router.get("/files/{id}", openapi_extra=READ)
@@ -114,11 +118,11 @@ def delete_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
 @router.post("/vector_stores/{c}/files", openapi_extra=WRITE)
 def attach_file(c: str, form: AttachForm, service: Server, token: Caller) -> dict[str, Any]:
     """Attach a file, and start a job that indexes it."""
-    job = _attach(service, service.collections.get(c, token), token, [form])
+    job = attach(service, service.collections.get(c, token), token, [form])
     return _file_form(c, None, job) | {"id": form.file_id, "attributes": form.attributes or {}}
 
 
-def _attach(service: Service, collection: Collection, token: Token, forms: Sequence[AttachForm]) -> Job:
+def attach(service: Service, collection: Collection, token: Token, forms: Sequence[AttachForm]) -> Job:
     """Start the job that indexes the files."""
     store = _file_store(service)
     files = [store.get(form.file_id, token) for form in forms]
@@ -139,9 +143,9 @@ def list_store_files(
     c: str,
     service: Server,
     token: Caller,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    limit: Limit = 20,
     after: str | None = None,
-    filter: Literal["in_progress", "completed", "failed", "cancelled"] | None = None,
+    filter: FileStatus | None = None,
 ) -> dict[str, Any]:
     """List the documents of a collection by id, including waiting and failed ones."""
     statuses: list[Any] | None = None
@@ -160,6 +164,14 @@ def get_store_file(c: str, id: str, service: Server, token: Caller) -> dict[str,
     if row is None and job is None:
         raise unknown("file")
     return _file_form(c, row, job) | {"id": id}
+
+
+@router.post("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
+def change_store_file(c: str, id: str, form: AttributesForm, service: Server, token: Caller) -> dict[str, Any]:
+    """Start a job that changes the metadata of a document."""
+    row = _existing_row(service, token, c, id)
+    job = service.state.enqueue("metadata", c, {"id": row["id"], "metadata": form.attributes}, token=token.id)
+    return _file_form(c, row, job) | {"id": id, "attributes": {**row["metadata"], **form.attributes}}
 
 
 @router.get("/vector_stores/{c}/files/{id}/content", openapi_extra=READ)
@@ -234,12 +246,31 @@ def attach_files(c: str, form: BatchForm, service: Server, token: Caller) -> dic
     forms = form.attached()
     if not forms:
         raise refused("missing files", "file_ids")
-    return _batch_form(service, _attach(service, service.collections.get(c, token), token, forms))
+    return _batch_form(service, attach(service, service.collections.get(c, token), token, forms))
 
 
 @router.get("/vector_stores/{c}/file_batches/{id}", openapi_extra=READ)
 def get_batch(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
     return _batch_form(service, _batch(service, c, id))
+
+
+@router.get("/vector_stores/{c}/file_batches/{id}/files", openapi_extra=READ)
+def list_batch_files(
+    c: str,
+    id: str,
+    service: Server,
+    token: Caller,
+    limit: Limit = 20,
+    after: str | None = None,
+    order: Order = "desc",
+    filter: FileStatus | None = None,
+) -> dict[str, Any]:
+    """List the documents of a batch, in the reverse order of its files."""
+    job = _batch(service, c, id)
+    keys = [key_of(doc_id) for doc_id in reversed(job.request["documents"])]
+    forms = [_file_form(c, _row(service, token, c, key), job) | {"id": key} for key in keys]
+    shown = [form for form in forms if filter in (None, form["status"])]
+    return list_page(shown, limit, after, order, lambda one: str(one["id"]), dict)
 
 
 @router.post("/vector_stores/{c}/file_batches/{id}/cancel", openapi_extra=WRITE)
