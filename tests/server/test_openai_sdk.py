@@ -322,7 +322,7 @@ def test_token_ids_need_a_vocabulary(client: Any, tokens: Any) -> None:
     with pytest.raises(openai.BadRequestError) as raised:
         client.embeddings.create(model="minilm", input=tokens)
     assert raised.value.param == "input"
-    assert "check_embedding_ctx_len=False" in raised.value.message and "cl100k_base" in raised.value.message
+    assert "check_embedding_ctx_length=False" in raised.value.message and "cl100k_base" in raised.value.message
 
 
 def test_token_ids_are_decoded_by_the_vocabulary(

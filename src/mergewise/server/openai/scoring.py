@@ -80,7 +80,7 @@ def _decoded(tokens: Sequence[int], config: ModelConfig) -> str:
     """Decode the tokens of a text by the model's vocabulary."""
     if config.vocabulary is None:
         hint = (
-            "send texts (LangChain: check_embedding_ctx_len=False), or set the vocabulary cl100k_base of this embedder"
+            "send texts (LangChain: check_embedding_ctx_length=False), or set the vocabulary cl100k_base of this embedder"
         )
         raise refused("unsupported input: tokens (expected texts)", "input", hint)
     try:
