@@ -23,8 +23,8 @@ from mergewise.server.admission import Slot
 from mergewise.server.configuration import ModelConfig
 from mergewise.server.openai.conversations import refused, unknown_model
 from mergewise.server.openai.requests import EmbeddingsForm, RerankForm
-from mergewise.server.records import Token
-from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service
+from mergewise.server.routing import READ, InService, ScopedRoute
+from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import until_disconnect
 
 router = APIRouter(route_class=ScopedRoute)
@@ -38,7 +38,7 @@ _ELSEWHERE = frozenset({"openai", "http", "https"})
 
 
 @router.post("/embeddings", response_model=dict[str, Any], openapi_extra=READ)
-async def embed(form: EmbeddingsForm, request: Request, service: Server, token: Caller) -> Response:
+async def embed(form: EmbeddingsForm, request: Request, service: InService) -> Response:
     """Embed texts with the embedder of this name."""
     config = _model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders})
     texts = await in_thread(partial(_texts, form.input, config))
@@ -57,9 +57,9 @@ def _body(form: EmbeddingsForm, texts: Sequence[str], vectors: FloatArray) -> st
     return json.dumps({"object": "list", "data": data, "model": form.model, "usage": usage})
 
 
-def embedder_forms(service: Service, token: Token) -> list[dict[str, Any]]:
+def embedder_forms(service: ScopedService) -> list[dict[str, Any]]:
     """List the embedders of the configuration, and the built-in one if a collection that the token may read uses it."""
-    is_used = any(one.embedder in (None, SHIPPED) for one in service.collections.visible(token))
+    is_used = any(one.embedder in (None, SHIPPED) for one in service.collections())
     names = dict.fromkeys([*service.config.embedders, *([SHIPPED] if is_used else [])])
     return [{"id": name, "object": "model", "created": 0, "owned_by": "mergewise"} for name in names]
 
@@ -79,9 +79,7 @@ def _texts(given: str | Sequence[Any], config: ModelConfig) -> list[str]:
 def _decoded(tokens: Sequence[int], config: ModelConfig) -> str:
     """Decode the tokens of a text by the model's vocabulary."""
     if config.vocabulary is None:
-        hint = (
-            "send texts (LangChain: check_embedding_ctx_length=False), or set the vocabulary cl100k_base of this embedder"
-        )
+        hint = "send texts (LangChain: check_embedding_ctx_length=False), or set the vocabulary cl100k_base of this embedder"
         raise refused("unsupported input: tokens (expected texts)", "input", hint)
     try:
         return b"".join(map(_vocabulary(config.vocabulary).__getitem__, tokens)).decode("utf-8", "replace")
@@ -101,7 +99,9 @@ def _vocabulary(path: Path) -> Mapping[int, bytes]:
         ) from None
 
 
-async def _in_turns(service: Service, config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]) -> FloatArray:
+async def _in_turns(
+    service: ScopedService, config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]
+) -> FloatArray:
     """Embed some texts at a time. Once admitted, the request waits for its next turn behind the questions in the queue."""
     parts = [partial(_vectors, config, form, texts[at : at + _TOGETHER]) for at in range(0, len(texts), _TOGETHER)]
     first = await _admitted(service, config, parts[0])
@@ -124,7 +124,7 @@ def _encoded(vector: FloatArray, encoding: str) -> list[float] | str:
 
 
 @rerank_router.post("/rerank", openapi_extra=READ)
-async def rerank(form: RerankForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
+async def rerank(form: RerankForm, request: Request, service: InService) -> dict[str, Any]:
     """Rank texts for a query with the reranker of this name, best first."""
     texts, config = form.texts, _model_named(form.model, service.config.rerankers)
     scores = await until_disconnect(request, _admitted(service, config, partial(_scores, config, form.query, texts)))
@@ -142,7 +142,7 @@ def _scores(config: ModelConfig, query: str, texts: Sequence[str]) -> FloatArray
 
 
 async def _admitted(
-    service: Service, config: ModelConfig, work: Callable[[], FloatArray], *, again: bool = False
+    service: ScopedService, config: ModelConfig, work: Callable[[], FloatArray], *, again: bool = False
 ) -> FloatArray:
     """Run the work: with a slot for a model of this process, or waiting for a model on another server.
 

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from mergewise.concurrency import in_thread
-from mergewise.server.collections import Collection, key_of
+from mergewise.server.collections import key_of
 from mergewise.server.leaves import best_leaves
 from mergewise.server.native.collections import drop_collection, make_collection
 from mergewise.server.native.requests import CollectionForm
@@ -22,9 +22,8 @@ from mergewise.server.openai.conversations import refused
 from mergewise.server.openai.files import attach
 from mergewise.server.openai.pages import Limit, Order, list_page
 from mergewise.server.openai.requests import AttachForm, StoreChangeForm, StoreForm, StoreSearchForm
-from mergewise.server.problems import HTTPProblem
-from mergewise.server.records import Token
-from mergewise.server.routing import ADMIN, READ, Caller, ScopedRoute, Server, Service
+from mergewise.server.routing import ADMIN, READ, InCollection, InService, ScopedRoute
+from mergewise.server.scoped import Scoped
 from mergewise.server.streams import until_disconnect
 
 router = APIRouter(route_class=ScopedRoute)
@@ -36,43 +35,36 @@ _LONGEST_NAME = 50
 
 @router.get("/vector_stores", openapi_extra=READ)
 async def list_stores(
-    service: Server, token: Caller, limit: Limit = 20, after: str | None = None, order: Order = "desc"
+    service: InService, limit: Limit = 20, after: str | None = None, order: Order = "desc"
 ) -> dict[str, Any]:
     """List the collections that the token may read, newest first."""
-    newest = sorted(service.collections.visible(token), key=lambda one: (-one.record.created, one.name))
-    form = partial(store_form, service)
-    return await in_thread(partial(list_page, newest, limit, after, order, lambda one: one.name, form))
+    newest = sorted(service.collections(), key=lambda one: (-one.record.created, one.name))
+    return await in_thread(partial(list_page, newest, limit, after, order, lambda one: one.name, store_form))
 
 
 @router.post("/vector_stores", openapi_extra=ADMIN)
-def make_store(form: StoreForm, service: Server, token: Caller) -> dict[str, Any]:
+def make_store(form: StoreForm, service: InService) -> dict[str, Any]:
     """Create a collection named after the store, and start a job that indexes the files."""
     _check_expiry(form)
-    if form.file_ids and not token.may("write"):
-        raise HTTPProblem(403, "forbidden", "missing scope: write", "create the store without files")
+    if form.file_ids:
+        service.check_whole("write")
     name = _UNNAMED.sub("-", (form.name or "").lower()).strip("-")[:_LONGEST_NAME].strip("-") or "store"
-    if service.state.collection(name):
+    if any(one.name == name for one in service.collections()):
         name = f"{name}-{token_hex(6)}"
-    make_collection(CollectionForm(name=name, title=form.name or ""), service, token)
-    return _changed(service, token, name, StoreChangeForm(metadata=form.metadata), form.file_ids)
+    make_collection(CollectionForm(name=name, title=form.name or ""), service)
+    collection = service.collection(name)
+    collection.change(metadata=form.metadata)
+    if form.file_ids:
+        attach(service, collection, [AttachForm(file_id=one) for one in form.file_ids])
+    return store_form(collection)
 
 
 @router.post("/vector_stores/{c}", openapi_extra=ADMIN)
-def change_store(c: str, form: StoreChangeForm, service: Server, token: Caller) -> dict[str, Any]:
+def change_store(form: StoreChangeForm, service: InService, collection: InCollection) -> dict[str, Any]:
     """Change the title or the metadata of a collection."""
     _check_expiry(form)
-    return _changed(service, token, c, form)
-
-
-def _changed(
-    service: Service, token: Token, name: str, form: StoreChangeForm, file_ids: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Change a collection, attach files to it, and return its new form."""
-    service.state.update_collection(name, title=form.name, metadata=form.metadata)
-    collection = service.collections.get(name, token)
-    if file_ids:
-        attach(service, collection, token, [AttachForm(file_id=one) for one in file_ids])
-    return store_form(service, collection)
+    collection.change(title=form.name, metadata=form.metadata)
+    return store_form(service.collection(collection.name))
 
 
 def _check_expiry(form: StoreChangeForm) -> None:
@@ -81,27 +73,26 @@ def _check_expiry(form: StoreChangeForm) -> None:
 
 
 @router.delete("/vector_stores/{c}", openapi_extra=ADMIN)
-def delete_store(c: str, service: Server, token: Caller) -> dict[str, Any]:
+def delete_store(collection: InCollection) -> dict[str, Any]:
     """Start a job that drops a collection with its documents. A collection of the configuration cannot be dropped."""
-    drop_collection(c, service, token)
-    return {"id": c, "object": "vector_store.deleted", "deleted": True}
+    drop_collection(collection)
+    return {"id": collection.name, "object": "vector_store.deleted", "deleted": True}
 
 
 @router.get("/vector_stores/{c}", openapi_extra=READ)
-async def get_store(c: str, service: Server, token: Caller) -> dict[str, Any]:
-    return await in_thread(partial(store_form, service, service.collections.get(c, token)))
+async def get_store(collection: InCollection) -> dict[str, Any]:
+    return await in_thread(partial(store_form, collection))
 
 
 @router.post("/vector_stores/{c}/search", openapi_extra=READ)
 async def search_store(
-    c: str, form: StoreSearchForm, request: Request, service: Server, token: Caller
+    form: StoreSearchForm, request: Request, service: InService, collection: InCollection
 ) -> dict[str, Any]:
     """Search the best passages for one or more queries, without duplicates."""
     queries = [form.query] if isinstance(form.query, str) else form.query
-    collection = service.collections.get(c, token)
     found: dict[tuple[str, int, int], dict[str, Any]] = {}
     for query in queries:
-        search = best_leaves(service.questions, collection, token, query, form.max_num_results, form.filters)
+        search = best_leaves(service, collection, query, form.max_num_results, form.filters)
         for passage in await until_disconnect(request, search):
             span = passage["spans"][0]
             place = (span["doc"], span["start"], span["end"])
@@ -119,9 +110,9 @@ async def search_store(
     }
 
 
-def _results(collection: Collection, passages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _results(collection: Scoped, passages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     attributes = {
-        doc_id: dict(collection.index.document(doc_id).metadata)
+        doc_id: dict(collection.document(doc_id).metadata)
         for doc_id in dict.fromkeys(passage["doc"] for passage in passages)
     }
     return [
@@ -137,9 +128,9 @@ def _results(collection: Collection, passages: Sequence[dict[str, Any]]) -> list
     ]
 
 
-def store_form(service: Service, collection: Collection) -> dict[str, Any]:
+def store_form(collection: Scoped) -> dict[str, Any]:
     info = collection.info()
-    states = service.state.document_states(collection.name, statuses=["queued", "indexing", "failed"])
+    states = collection.unfinished()
     failed = sum(state.status == "failed" for state in states)
     waiting, done = len(states) - failed, info["documents"]
     counts = {"in_progress": waiting, "completed": done, "failed": failed, "cancelled": 0, "total": done + len(states)}
