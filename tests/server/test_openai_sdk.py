@@ -173,6 +173,7 @@ def test_open_webui_gets_its_events(live: LiveServer) -> None:
     chunks = [json.loads(line) for line in lines_of(live, {"model": "web", "messages": QUESTION})[:-1]]
     (event,) = [chunk["event"] for chunk in chunks if "event" in chunk]
     assert event["type"] == "source" and event["data"]["source"]["id"].startswith("mw:")
+    assert event["data"]["source"]["url"].startswith(f"{live.base}/#/c/ships/d/")
     assert "built in Lyme" in event["data"]["document"][0]
     content = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if "choices" in chunk)
     assert content == ANSWER
