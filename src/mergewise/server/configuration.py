@@ -20,6 +20,7 @@ An unknown key is an error. Relative paths count from the folder of the file.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -188,7 +189,7 @@ class IdentityConfig:
 
     def filter_of(self, user: str) -> dict[str, Any]:
         """Return the filter of a user."""
-        filled: dict[str, Any] = _filled(self.filter, user)
+        filled: dict[str, Any] = json.loads(json.dumps(self.filter).replace(USER, json.dumps(user)[1:-1]))
         return filled
 
     def is_peer(self, address: str) -> bool:
@@ -200,14 +201,6 @@ class IdentityConfig:
         # a socket of both families reports IPv4 addresses in this form
         found = getattr(found, "ipv4_mapped", None) or found
         return any(found in ip_network(peer) for peer in self.peers)
-
-
-def _filled(template: Any, user: str) -> Any:
-    if isinstance(template, Mapping):
-        return {name: _filled(value, user) for name, value in template.items()}
-    if isinstance(template, list):
-        return [_filled(value, user) for value in template]
-    return template.replace(USER, user) if isinstance(template, str) else template
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,7 +241,7 @@ class State:
         *,
         title: str | None = None,
         defaults: Mapping[str, Any] | None = None,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> CollectionRecord | None:
         """Change the title, the defaults or the metadata. Return the new record, or None if the collection does not exist."""
         tables = [None if table is None else json.dumps(dict(table)) for table in (defaults, metadata)]

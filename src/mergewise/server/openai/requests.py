@@ -88,12 +88,7 @@ class StoreChangeForm(OpenForm):
     """Changes of a vector store. It never expires."""
 
     name: Annotated[str, Field(max_length=200)] | None = None
-    metadata: (
-        Annotated[
-            dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
-        ]
-        | None
-    ) = None
+    metadata: Annotated[Metadata, Field(max_length=16)] | None = None
     expires_after: dict[str, Any] | None = None
 
 
