@@ -240,10 +240,11 @@ def test_events_of_open_webui_replace_annotations() -> None:
     chunks = chunks_of(answer("a [2]", (2,)), CompletionStyle(open_webui=True))
     shown = [chunk["event"] for chunk in chunks if "event" in chunk]
     assert [one["data"]["source"] for one in shown] == [
-        {"id": "mw:ZG9jMQ#10-19", "name": "Title 1"},
-        {"id": "mw:ZG9jMg#20-25", "name": "Title 2, p. 3"},
+        {"id": "mw:ZG9jMQ#10-19", "name": "Title 1", "url": "http://here/#/c/c/d/1"},
+        {"id": "mw:ZG9jMg#20-25", "name": "Title 2, p. 3", "url": "http://here/#/c/c/d/2?s=20-25"},
     ]
-    assert shown[0]["data"]["document"] == ["passage 1"] and shown[0]["data"]["distances"] == [1.0]
+    # a program would show a distance as a percentage
+    assert set(shown[0]["data"]) == {"source", "document", "metadata"} and shown[0]["data"]["document"] == ["passage 1"]
     assert shown[0]["data"]["metadata"][0]["source"] == "mw:ZG9jMQ#10-19"
     assert not any("annotations" in chunk["choices"][0]["delta"] for chunk in chunks if "choices" in chunk)
 

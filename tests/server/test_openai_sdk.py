@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -111,13 +111,16 @@ def client(live: LiveServer, clients: list[Any]) -> Any:
 def test_models_are_profiles_or_collections_with_their_strategies(
     live: LiveServer, server: LiveServer, clients: list[Any], client: Any
 ) -> None:
-    assert [(model.id, model.owned_by) for model in client.models.list()] == [(id, "mergewise") for id in PROFILES]
+    # the embedder of the collections comes last
+    ids = [*PROFILES, "minilm"]
+    assert [(model.id, model.owned_by) for model in client.models.list()] == [(id, "mergewise") for id in ids]
+    assert client.models.retrieve("minilm").id == "minilm"
     assert client.models.retrieve("fleet").name == "The fleet"
     names = [model.id for model in client_of(server, clients, "read").models.list()]
     assert {"birds", "ships", "ships:weave", "ships:topk"} <= set(names) and "ships:macrag" not in names
     secret = live.state.add_token(["read"], collections=["birds"], rate=10_000)[1]
     narrow = client_of(live, clients, secret)
-    assert [model.id for model in narrow.models.list()] == ["birds"]
+    assert [model.id for model in narrow.models.list()] == ["birds", "minilm"]
     with pytest.raises(openai.NotFoundError) as raised:
         narrow.chat.completions.create(model="fleet", messages=QUESTION)
     assert raised.value.code == "model_not_found" and raised.value.param == "model"
@@ -170,6 +173,7 @@ def test_open_webui_gets_its_events(live: LiveServer) -> None:
     chunks = [json.loads(line) for line in lines_of(live, {"model": "web", "messages": QUESTION})[:-1]]
     (event,) = [chunk["event"] for chunk in chunks if "event" in chunk]
     assert event["type"] == "source" and event["data"]["source"]["id"].startswith("mw:")
+    assert event["data"]["source"]["url"].startswith(f"{live.base}/#/c/ships/d/")
     assert "built in Lyme" in event["data"]["document"][0]
     content = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if "choices" in chunk)
     assert content == ANSWER
@@ -288,12 +292,63 @@ def test_embeddings_come_as_numbers_and_as_bytes(client: Any) -> None:
     assert sum(number * number for number in numbers.data[0].embedding) == pytest.approx(1, abs=1e-3)
     assert numbers.usage.prompt_tokens > 3
     refused: list[dict[str, object]]
-    refused = [{"input": [[1, 2]]}, {"input": ["x"] * 257}, {"input": []}, {"input": " "}, {"dimensions": 10}]
+    refused = [{"input": ["x"] * 2_049}, {"input": []}, {"input": [[]]}, {"input": " "}, {"dimensions": 10}]
     for wrong in refused:
         with pytest.raises(openai.BadRequestError):
             client.embeddings.create(**{"model": "minilm", "input": "x", **wrong})
     with pytest.raises(openai.NotFoundError):
         client.embeddings.create(model="text-embedding-3-small", input="x")
+
+
+def test_two_thousand_texts_are_embedded_in_one_request(client: Any) -> None:
+    texts = [f"ship {number}" for number in range(2_048)]
+    many = client.embeddings.create(model="minilm", input=texts, dimensions=384)
+    assert [one.index for one in many.data] == list(range(2_048))
+    alone = client.embeddings.create(model="minilm", input=texts[-1]).data[0].embedding
+    assert many.data[-1].embedding == pytest.approx(alone, abs=1e-3)
+
+
+def test_a_question_does_not_wait_for_a_long_request_of_embeddings(live: LiveServer, client: Any) -> None:
+    texts = [f"ship {number} {'of wood ' * 40}" for number in range(1_024)]
+    thread = Thread(target=lambda: client.embeddings.create(model="minilm", input=texts))
+    thread.start()
+    assert until(lambda: live.service.admission._free == 0)
+    assert client.vector_stores.search("ships", query="Where was the Borealis built?").data
+    assert thread.is_alive()
+    thread.join()
+
+
+@pytest.mark.parametrize("tokens", [[3923, 17], [[3923, 17], [1]]])
+def test_token_ids_need_a_vocabulary(client: Any, tokens: Any) -> None:
+    with pytest.raises(openai.BadRequestError) as raised:
+        client.embeddings.create(model="minilm", input=tokens)
+    assert raised.value.param == "input"
+    assert "check_embedding_ctx_length=False" in raised.value.message and "cl100k_base" in raised.value.message
+
+
+def test_token_ids_are_decoded_by_the_vocabulary(
+    start_server: Callable[..., LiveServer], clients: list[Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "tiny.tiktoken"
+    # the second and the third token are the halves of one character
+    parts = [b"an", " Müller".encode()[:3], " Müller".encode()[3:], b" owl"]
+    lines = [f"{base64.b64encode(part).decode()} {10 * number}" for number, part in enumerate(parts)]
+    file.write_text("\n".join(lines) + "\n")
+    live = start_server(embedders={"owls": ModelConfig("minilm", vocabulary=file)})
+    client = client_of(live, clients, "read")
+    assert "owls" in [model.id for model in client.models.list()]
+    given = client.embeddings.create(model="owls", input=[[0, 30], [0, 10, 20]]).data
+    wanted = client.embeddings.create(model="owls", input=["an owl", "an Müller"]).data
+    for one, other in zip(given, wanted, strict=True):
+        assert one.embedding == pytest.approx(other.embedding, abs=1e-6)
+    one = client.embeddings.create(model="owls", input=[0, 30]).data
+    assert len(one) == 1 and one[0].embedding == pytest.approx(wanted[0].embedding, abs=1e-3)
+    with pytest.raises(openai.BadRequestError, match="unknown token: 7"):
+        client.embeddings.create(model="owls", input=[[7]])
+    file.write_text("no vocabulary")
+    other = start_server(embedders={"owls": ModelConfig("minilm", vocabulary=tmp_path / "missing.tiktoken")})
+    with pytest.raises(openai.UnprocessableEntityError, match=r"missing\.tiktoken"):
+        client_of(other, clients, "read").embeddings.create(model="owls", input=[[7]])
 
 
 def test_a_vector_store_is_searched(client: Any) -> None:
@@ -342,6 +397,69 @@ def test_files_are_sent_and_polled(client: Any, tmp_path: Path) -> None:
         client.files.retrieve(sent.id)
 
 
+def test_a_vector_store_is_created_changed_and_deleted(live: LiveServer, clients: list[Any], client: Any) -> None:
+    admin = client_of(live, clients, live.state.add_token(["read", "write", "admin"], rate=10_000)[1])
+    sent = admin.files.create(file=("voles.md", b"# Voles\n\nVoles live under the hedge."), purpose="user_data")
+    made = admin.vector_stores.create(name="My Voles!", file_ids=[sent.id], metadata={"team": "field"})
+    assert (made.id, made.name, made.metadata) == ("my-voles", "My Voles!", {"team": "field"})
+    assert (made.status, made.file_counts.in_progress) == ("in_progress", 1)
+    assert until(lambda: admin.vector_stores.retrieve(made.id).status == "completed")
+    assert admin.vector_stores.retrieve(made.id).file_counts.completed == 1
+    assert "hedge" in admin.vector_stores.search(made.id, query="Where do voles live?").data[0].content[0].text
+    again = admin.vector_stores.create(name="My Voles!")
+    assert again.id.startswith("my-voles-") and again.metadata == {}
+    unnamed = admin.vector_stores.create()
+    assert [one.id for one in admin.vector_stores.list(limit=2)][:2] == [unnamed.id, again.id]
+    oldest = [one.id for one in admin.vector_stores.list(order="asc", limit=1)]
+    assert oldest == [one.id for one in admin.vector_stores.list(limit=1)][::-1] and len(set(oldest)) == len(oldest) > 4
+    changed = admin.vector_stores.update(made.id, name="Voles", metadata={"team": "lab"})
+    assert (changed.id, changed.name, changed.metadata) == ("my-voles", "Voles", {"team": "lab"})
+    with pytest.raises(openai.BadRequestError, match="expires_after"):
+        admin.vector_stores.create(name="x", expires_after={"anchor": "last_active_at", "days": 1})
+    for call in (
+        lambda: client.vector_stores.create(name="x"),
+        lambda: client.vector_stores.update("birds", name="x"),
+        lambda: client.vector_stores.delete("birds"),
+    ):
+        with pytest.raises(openai.PermissionDeniedError):
+            call()
+    for id in (made.id, again.id, unnamed.id):
+        assert admin.vector_stores.delete(id).deleted
+    assert until(lambda: not {made.id, again.id, unnamed.id} & {one.id for one in admin.vector_stores.list()})
+    with pytest.raises(openai.NotFoundError):
+        admin.vector_stores.retrieve(made.id)
+
+
+def test_files_are_listed_by_pages(live: LiveServer, clients: list[Any]) -> None:
+    client = client_of(live, clients, live.state.add_token(["read", "write"], rate=10_000)[1])
+    purposes = ["assistants", "user_data", "assistants", "vision"]
+    sent = [client.files.create(file=(f"{n}.md", b"x"), purpose=kind) for n, kind in enumerate(purposes)]
+    assert [one.purpose for one in sent] == purposes
+    assert [one.filename for one in client.files.list(limit=2)] == ["3.md", "2.md", "1.md", "0.md"]
+    assert [one.filename for one in client.files.list(order="asc", limit=3)] == ["0.md", "1.md", "2.md", "3.md"]
+    assert [one.filename for one in client.files.list(purpose="assistants", limit=1)] == ["2.md", "0.md"]
+    with pytest.raises(openai.UnprocessableEntityError):
+        client.files.create(file=("x.jsonl", b"{}"), purpose="batch")
+    # the last file of a page is gone when the client asks for the next page
+    for one in client.files.list(limit=2):
+        client.files.delete(one.id)
+    assert list(client.files.list()) == []
+
+
+def test_attributes_of_a_file_change(client: Any, tmp_path: Path) -> None:
+    named = tmp_path / "shrews.md"
+    named.write_text("Shrews are small.", encoding="utf-8")
+    done = client.vector_stores.files.upload_and_poll(
+        vector_store_id="birds", file=named, attributes={"kind": "shrew", "year": 1}, poll_interval_ms=50
+    )
+    changed = client.vector_stores.files.update(done.id, vector_store_id="birds", attributes={"year": 2})
+    assert changed.id == done.id and changed.attributes == {"kind": "shrew", "year": 2}
+    shrews = {"type": "and", "filters": [{"type": "eq", "key": "year", "value": 2}]}
+    assert until(lambda: bool(client.vector_stores.search("birds", query="small", filters=shrews).data))
+    with pytest.raises(openai.NotFoundError):
+        client.vector_stores.files.update("file-" + "0" * 32, vector_store_id="birds", attributes={"year": 2})
+
+
 def test_a_batch_of_files_is_one_job(client: Any, tmp_path: Path) -> None:
     for name, content in (("newts.md", b"Newts live in ponds."), ("broken.pdf", b"%PDF-nothing")):
         (tmp_path / name).write_bytes(content)
@@ -351,6 +469,12 @@ def test_a_batch_of_files_is_one_job(client: Any, tmp_path: Path) -> None:
     assert (batch.file_counts.completed, batch.file_counts.failed, batch.file_counts.total) == (1, 1, 2)
     failed = list(client.vector_stores.files.list("birds", filter="failed"))
     assert [one.last_error.code for one in failed] == ["invalid_file"] and failed[0].last_error.message
+    listed = list(client.vector_stores.file_batches.list_files(batch.id, vector_store_id="birds", limit=1))
+    assert sorted(one.status for one in listed) == ["completed", "failed"]
+    done = list(client.vector_stores.file_batches.list_files(batch.id, vector_store_id="birds", filter="completed"))
+    assert [one.id for one in done] == [one.id for one in listed if one.status == "completed"]
+    retrieved = client.vector_stores.files.retrieve(done[0].id, vector_store_id="birds")
+    assert retrieved.id == done[0].id and retrieved.status == "completed"
 
 
 def test_a_file_is_visible_only_to_its_sender(live: LiveServer, clients: list[Any], client: Any) -> None:

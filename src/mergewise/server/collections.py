@@ -198,6 +198,11 @@ class Collection:
         place = "" if start is None else f"?s={start}-{end}"
         return f"{(self._config.public_url or '').rstrip('/')}/#/c/{self.name}/d/{key_of(doc_id)}{place}"
 
+    @property
+    def embedder(self) -> str | None:
+        """The spec of the index's embedder, or the name for an index that does not exist yet (None: the default)."""
+        return self.index.manifest.embedder if self.is_made else self.record.embedder
+
     def strategies(self) -> list[str]:
         """Return the strategies that clients may use: allowed by the configuration, with all their views in the index."""
         allowed = self.own.strategies
@@ -223,6 +228,7 @@ class Collection:
             "indexing": self.indexing(),
             "strategies": self.strategies(),
             "defaults": dict(record.defaults),
+            "metadata": dict(record.metadata),
             "configured": record.configured,
             "read_only": record.name in self._config.read_only,
         }

@@ -20,10 +20,12 @@ An unknown key is an error. Relative paths count from the folder of the file.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -35,7 +37,7 @@ from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, short_repr, value_of
 from mergewise.redaction import remember_key
-from mergewise.store import is_url, place_of
+from mergewise.store import condition_text, is_url, place_of
 
 NAME = "serve.toml"
 PORT = 8077
@@ -44,6 +46,8 @@ COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ENVIRONMENT = "MERGEWISE_SERVE_"
 DEFAULTS = frozenset({option.name for option in options_of(AnswerQuery, ["where"])} | {"chat"})
 """Options of a question for which a collection or a profile may set a default."""
+USER = "{user}"
+"""The place of the user in `IdentityConfig.filter`."""
 _MB = 1_000_000
 _COUNT, _SECONDS, _BYTES = Range(1, 1_000_000), Range(0, 86_400, above=True), Range(1, 10**12)
 
@@ -82,7 +86,8 @@ class ServeLimits:
 class ModelConfig:
     """A chat model, an embedder or a reranker, which clients name by its key in the configuration.
 
-    The API key comes from the environment variable `key_env`, or from the first line of the file `key_file`.
+    The API key comes from the environment variable `key_env`, or from the first line of the file `key_file`. `vocabulary` is a
+    file of tiktoken's format, such as cl100k_base.tiktoken. It decodes texts that clients send to an embedder as token ids.
     """
 
     spec: str
@@ -90,6 +95,7 @@ class ModelConfig:
     window: int | None = None
     key_env: str | None = None
     key_file: Path | None = None
+    vocabulary: Path | None = None
 
     def key(self) -> str | None:
         """Return the API key, or None if none is configured. Later logs mask the key. Raises UsageError if it is missing."""
@@ -176,6 +182,38 @@ class ProfileConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class IdentityConfig:
+    """A front end that names its users in a header. Each user sees only the documents that match the filter.
+
+    Attributes:
+        header: Header with the name or the address of the user.
+        filter: Filter as JSON. `{user}` in its values stands for the value of the header.
+        peers: Addresses or networks of the front end.
+        tokens: Ids of the front end's tokens. With `peers` too, these tokens are valid only from there.
+    """
+
+    header: str
+    filter: Mapping[str, Any]
+    peers: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
+
+    def filter_of(self, user: str) -> dict[str, Any]:
+        """Return the filter of a user."""
+        filled: dict[str, Any] = json.loads(json.dumps(self.filter).replace(USER, json.dumps(user)[1:-1]))
+        return filled
+
+    def is_peer(self, address: str) -> bool:
+        """Check if an address belongs to the front end."""
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        # a socket of both families reports IPv4 addresses in this form
+        found = getattr(found, "ipv4_mapped", None) or found
+        return any(found in ip_network(peer) for peer in self.peers)
+
+
+@dataclass(frozen=True, slots=True)
 class ServerConfig:
     """The configuration of a server. `data` is the directory of its state."""
 
@@ -198,6 +236,7 @@ class ServerConfig:
     collections: Mapping[str, CollectionConfig] = field(default_factory=dict)
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
     limits: ServeLimits = ServeLimits()
+    identity: IdentityConfig | None = None
 
     @property
     def database(self) -> Path:
@@ -263,7 +302,7 @@ def load_config(
     environment = os.environ if environment is None else environment
     path = file or data / NAME
     tables = load_toml(path) if file is not None or path.exists() else {}
-    unknown = tables.keys() - _TABLES.keys() - {"server", "limits"}
+    unknown = tables.keys() - _TABLES.keys() - {"server", "limits", "identity"}
     if unknown:
         raise UsageError(
             f"unknown table in {path}: {', '.join(sorted(unknown))}", f"use one of: {', '.join(_KNOWN_TABLES)}"
@@ -278,6 +317,8 @@ def load_config(
         own = {key: _record(kind, f"{path}: {name}.{key}", value, path.parent) for key, value in entries.items()}
         options[name] = {**options.get(name, {}), **own, **options.get(name, {})}
     options["limits"] = _record(ServeLimits, f"{path}: limits", tables.get("limits", {}), path.parent)
+    if "identity" in tables:
+        options["identity"] = _record(IdentityConfig, f"{path}: identity", tables["identity"], path.parent)
     return _valid_config(ServerConfig(data=data, **options))
 
 
@@ -288,8 +329,10 @@ _TABLES: Mapping[str, type] = {
     "collections": CollectionConfig,
     "profiles": ProfileConfig,
 }
-_KNOWN_TABLES = ("server", *_TABLES, "limits")
-_SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "limits", "needs_token", *_TABLES)]
+_KNOWN_TABLES = ("server", *_TABLES, "limits", "identity")
+_SERVER = [
+    f.name for f in fields(ServerConfig) if f.name not in ("data", "limits", "identity", "needs_token", *_TABLES)
+]
 
 
 def _valid_config(config: ServerConfig) -> ServerConfig:
@@ -312,7 +355,22 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
         _check_place(f"collections.{name}", collection)
     for name, profile in config.profiles.items():
         _check_asking(f"profiles.{name}", profile, config.chats)
+    if config.identity is not None:
+        _check_identity(config.identity)
     return config
+
+
+def _check_identity(identity: IdentityConfig) -> None:
+    if not identity.peers and not identity.tokens:
+        raise UsageError("missing setting: identity.peers or identity.tokens", "name the addresses of the front end")
+    for peer in identity.peers:
+        try:
+            ip_network(peer)
+        except ValueError:
+            raise UsageError(f"invalid identity.peers: {peer!r}", "expected an address such as 10.0.0.5") from None
+    condition_text(identity.filter, dict)
+    if identity.filter_of("a") == identity.filter_of("b"):
+        raise UsageError(f"identity.filter has no {USER}", 'write { type = "eq", key = "owner", value = "{user}" }')
 
 
 def missing_parts(config: ServerConfig) -> list[str]:

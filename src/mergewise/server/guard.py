@@ -4,7 +4,7 @@ The checks, in this order:
 
 1. the Host is allowed (421)
 2. an Origin is allowed (403)
-3. the token is valid (401)
+3. the token is valid (401), and a trusted front end names its user (403)
 4. the declared length is within the limit (413)
 5. the token is within its rate (429)
 
@@ -35,6 +35,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mergewise.server.configuration import ServerConfig
+from mergewise.server.identity import token_of_user
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, log_failure, problem_of, problem_response
 from mergewise.server.records import SCOPES, Token
@@ -127,7 +128,7 @@ class SecurityMiddleware:
         if self._state.draining.is_set():
             raise HTTPProblem(503, "draining", "server shutting down", "try again", retry_after=1.0)
         # a stream checks again whether its token is still valid
-        scope["mergewise.check_token"] = check = partial(self._token, headers, method, origin)
+        scope["mergewise.check_token"] = check = partial(self._caller, scope, headers, origin)
         scope["mergewise.token"] = token = check()
         self._check_length(scope, headers)
         rate = token.rate or self._config.limits.rate
@@ -141,6 +142,11 @@ class SecurityMiddleware:
             return True
         is_preflight = method == "OPTIONS" and "access-control-request-method" in headers
         return (method == "POST" and path == SESSION_PATH) or (is_preflight and origin in self._origins)
+
+    def _caller(self, scope: Scope, headers: Headers, origin: str | None) -> Token:
+        """Return the token of the request, or that of the user for whom a trusted front end sends it."""
+        token, identity = self._token(headers, scope["method"], origin), self._config.identity
+        return token if identity is None else token_of_user(token, identity, headers, scope)
 
     def _token(self, headers: Headers, method: str, origin: str | None) -> Token:
         if not self._config.needs_token:

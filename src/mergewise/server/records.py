@@ -154,7 +154,8 @@ class CollectionRecord:
     """A collection of the server, either from the configuration (`configured`) or created by a client.
 
     `path` is the directory of its index, `blobs` the directory of its originals. `embedder` is a name from the configuration or a
-    spec; None for an index that exists already. `defaults` are options of questions, `settings` are settings of views.
+    spec; None for an index that exists already. `defaults` are options of questions, `settings` are settings of views, `metadata`
+    are the clients' own values by name.
     """
 
     name: str
@@ -167,6 +168,7 @@ class CollectionRecord:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     created: float = 0.0
     configured: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ MIGRATIONS = (
         PRIMARY KEY (token, key)
     );
     """,
+    "ALTER TABLE collections ADD COLUMN metadata TEXT NOT NULL DEFAULT '{}'",
 )
 
 NETWORK_DISKS = frozenset(

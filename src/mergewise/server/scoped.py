@@ -245,6 +245,10 @@ class Scoped:
     def changed_at(self) -> float:
         return self._collection.changed_at
 
+    @property
+    def embedder(self) -> str | None:
+        return self._collection.embedder
+
     def info(self) -> dict[str, Any]:
         """Describe the collection for clients, with counts of the documents that the token sees."""
         info = self._collection.info()
@@ -350,6 +354,10 @@ class Scoped:
             ]
         return states if _sees_all_jobs(self.token) else [replace(one, job=None) for one in states]
 
+    def unfinished(self) -> list[DocumentState]:
+        """Return the states of the documents that wait or failed. A token with a filter sees none."""
+        return [] if self.token.filter is not None else self._states(statuses=["queued", "indexing", "failed"])
+
     def states_of(self, ids: Collection[str]) -> dict[str, DocumentState]:
         """Map the ids of documents to their states. Documents that the token does not see have none."""
         return {one.id: one for one in self._states(ids=[id for id in ids if self.sees(id)])}
@@ -398,10 +406,10 @@ class Scoped:
         check_scope(self.token, "write")
         return self._collection
 
-    def change(self, *, title: str | None = None, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Change the title, or the defaults of questions. Return the new description. Raises HTTPProblem 403 and 404."""
+    def change(self, **changes: Any) -> dict[str, Any]:
+        """Change the collection as `State.update_collection` does. Return the new description. Raises HTTPProblem 403 and 404."""
         check_scope(self.token, "admin")
-        record = self._state.update_collection(self.name, title=title, defaults=defaults)
+        record = self._state.update_collection(self.name, **changes)
         if record is None:
             raise unknown("collection")
         self._collection.record = record

@@ -236,20 +236,30 @@ class State:
             existing = rows.execute("SELECT * FROM collections WHERE name = ?", [collection.name]).fetchone()
             if existing is not None and not collection.configured:
                 raise Conflict(f"collection {collection.name!r} already exists", "choose another name")
-            created = time.time() if existing is None else existing["created"]
-            collection = replace(collection, created=created)
+            if existing is None:
+                collection = replace(collection, created=time.time())
+            else:
+                known = record_of(CollectionRecord, existing)
+                collection = replace(collection, created=known.created, metadata=known.metadata)
             path, blobs = (_relative_within(self.path.parent, place) for place in (collection.path, collection.blobs))
             insert(rows, "collections", columns(replace(collection, path=path, blobs=blobs)), "REPLACE")
         return collection
 
     def update_collection(
-        self, name: str, *, title: str | None = None, defaults: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        *,
+        title: str | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> CollectionRecord | None:
-        """Change the title or the defaults. Return the new record, or None if the collection does not exist."""
+        """Change the title, the defaults or the metadata. Return the new record, or None if the collection does not exist."""
+        tables = [None if table is None else json.dumps(dict(table)) for table in (defaults, metadata)]
         with self._change() as rows:
             rows.execute(
-                "UPDATE collections SET title = coalesce(?, title), defaults = coalesce(?, defaults) WHERE name = ?",
-                [title, None if defaults is None else json.dumps(dict(defaults)), name],
+                "UPDATE collections SET title = coalesce(?, title), defaults = coalesce(?, defaults), "
+                "metadata = coalesce(?, metadata) WHERE name = ?",
+                [title, *tables, name],
             )
         return self.collection(name)
 

@@ -22,6 +22,7 @@ from mergewise.server.native.questions import given_options
 from mergewise.server.openai.completions import Completion, CompletionStyle, Json, task_answer, task_events
 from mergewise.server.openai.conversations import ChatQuestion, chat_question, refused, task_by_rules, unknown_model
 from mergewise.server.openai.requests import ChatExtras, ChatForm
+from mergewise.server.openai.scoring import embedder_forms
 from mergewise.server.problems import openai_error
 from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
@@ -96,13 +97,14 @@ def profile_named(service: ScopedService, id: str) -> Profile:
 
 @router.get("/models", openapi_extra=READ)
 def list_models(service: InService) -> dict[str, Any]:
-    """List the models of this server: profiles, or collections with their strategies."""
-    return {"object": "list", "data": [profile.as_dict() for profile in profiles(service)]}
+    """List the models of this server: profiles, or collections with their strategies, and embedders."""
+    return {"object": "list", "data": [*map(Profile.as_dict, profiles(service)), *embedder_forms(service)]}
 
 
 @router.get("/models/{model:path}", openapi_extra=READ)
 def get_model(model: str, service: InService) -> dict[str, Any]:
-    return profile_named(service, model).as_dict()
+    named = (one for one in embedder_forms(service) if one["id"] == model)
+    return next(named, None) or profile_named(service, model).as_dict()
 
 
 @router.post("/chat/completions", openapi_extra=READ)

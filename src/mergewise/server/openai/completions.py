@@ -133,20 +133,19 @@ def _address_in_footer(source: MarkedSource) -> str:
 
 
 def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[dict[str, Any]]:
-    """Yield the sources as events of Open WebUI. Their ids are not addresses, so that it loads no icons from other servers."""
+    """Yield the sources as events of Open WebUI.
+
+    Their ids and names are not addresses, so that it loads no icons from other servers. The address is a link in the details of
+    the source. They have no distances, which it would show as percentages.
+    """
     for source in sources:
-        metadata = {"source": source.place, "name": source.label, "source_url": source.url}
-        yield {
-            "event": {
-                "type": "source",
-                "data": {
-                    "source": {"id": source.place, "name": source.label},
-                    "document": [source.excerpt],
-                    "metadata": [metadata],
-                    "distances": [] if source.score is None else [source.score],
-                },
-            }
+        link = {"url": source.url} if source.url.startswith("http") else {}
+        data = {
+            "source": {"id": source.place, "name": source.label, **link},
+            "document": [source.excerpt],
+            "metadata": [{"source": source.place, "name": source.label}],
         }
+        yield {"event": {"type": "source", "data": data}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,9 @@ def _text_of(content: Any, at: int) -> str:
     return "\n".join(texts)
 
 
-def refused(detail: str, parameter: str) -> HTTPProblem:
+def refused(detail: str, parameter: str, hint: str = "") -> HTTPProblem:
     """Make a problem 400 in OpenAI's form, where `param` names the parameter."""
-    return HTTPProblem(400, "invalid-request", detail, fields=[{"pointer": f"/{parameter}", "detail": detail}])
+    return HTTPProblem(400, "invalid-request", detail, hint, fields=[{"pointer": f"/{parameter}", "detail": detail}])
 
 
 def unknown_model(name: str, hint: str) -> HTTPProblem:

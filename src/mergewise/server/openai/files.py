@@ -17,12 +17,12 @@ from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi.responses import FileResponse
 
 from mergewise.concurrency import in_thread
-from mergewise.server.collections import id_of
+from mergewise.server.collections import id_of, key_of
 from mergewise.server.native.documents import chunks_of, document_row, list_documents
 from mergewise.server.openai.conversations import refused
 from mergewise.server.openai.file_store import Attachment, ReceivedFile
-from mergewise.server.openai.requests import AttachForm, BatchForm
-from mergewise.server.openai.stores import list_form
+from mergewise.server.openai.pages import Limit, Order, list_form, list_page
+from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchForm
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import Job
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
@@ -34,6 +34,9 @@ router = APIRouter(route_class=ScopedRoute)
 
 Row: TypeAlias = Mapping[str, Any]
 """A document as `list_documents` returns it."""
+FileStatus: TypeAlias = Literal["in_progress", "completed", "failed", "cancelled"]
+Purpose: TypeAlias = Literal["assistants", "user_data", "vision", "evals"]
+"""The purposes of OpenAI's files that need no service of their own, as batches and fine-tuning do."""
 
 _LONGEST_NAME = 255
 _STATUS = {"queued": "in_progress", "indexing": "in_progress", "indexed": "completed", "failed": "failed"}
@@ -46,7 +49,7 @@ _UNSUPPORTED = frozenset({"media-type", "unsupported"})
 
 @router.post("/files", openapi_extra=WRITE)
 async def send_file(
-    service: InService, file: Annotated[UploadFile, File()], purpose: Annotated[str, Form()] = "assistants"
+    service: InService, file: Annotated[UploadFile, File()], purpose: Annotated[Purpose, Form()] = "assistants"
 ) -> dict[str, Any]:
     """Receive a file. It must be attached to a vector store within a day."""
     store = service.file_store
@@ -56,7 +59,7 @@ async def send_file(
         label(file.filename),
         blob.bytes,
         blob.sha256,
-        purpose[:64],
+        purpose,
         time.time(),
         service.token.id,
     )
@@ -72,12 +75,15 @@ def label(name: str | None) -> str:
 
 @router.get("/files", openapi_extra=READ)
 def list_files(
-    service: InService, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000, after: str | None = None
+    service: InService,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    after: str | None = None,
+    order: Order = "desc",
+    purpose: str | None = None,
 ) -> dict[str, Any]:
     """List the files that the token sent, newest first."""
-    files = [one.as_dict() for one in service.files()]
-    begin = next((at for at, one in enumerate(files, 1) if one["id"] == after), 0)
-    return list_form(files[begin : begin + limit], has_more=len(files) > begin + limit)
+    files = [one for one in service.files() if purpose in (None, one.purpose)]
+    return list_page(files, limit, after, order, lambda one: one.id, ReceivedFile.as_dict)
 
 
 @router.get("/files/{id}", openapi_extra=READ)
@@ -108,11 +114,11 @@ def delete_file(id: str, service: InService) -> dict[str, Any]:
 @router.post("/vector_stores/{c}/files", openapi_extra=WRITE)
 def attach_file(form: AttachForm, service: InService, collection: InCollection) -> dict[str, Any]:
     """Attach a file, and start a job that indexes it."""
-    job = _attach(service, collection, [form])
+    job = attach(service, collection, [form])
     return _file_form(collection.name, None, job) | {"id": form.file_id, "attributes": form.attributes or {}}
 
 
-def _attach(service: ScopedService, collection: Scoped, forms: Sequence[AttachForm]) -> Job:
+def attach(service: ScopedService, collection: Scoped, forms: Sequence[AttachForm]) -> Job:
     """Start the job that indexes the files."""
     store = service.file_store
     files = [service.file(form.file_id) for form in forms]
@@ -130,10 +136,7 @@ def _attach(service: ScopedService, collection: Scoped, forms: Sequence[AttachFo
 
 @router.get("/vector_stores/{c}/files", openapi_extra=READ)
 def list_store_files(
-    collection: InCollection,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    after: str | None = None,
-    filter: Literal["in_progress", "completed", "failed", "cancelled"] | None = None,
+    collection: InCollection, limit: Limit = 20, after: str | None = None, filter: FileStatus | None = None
 ) -> dict[str, Any]:
     """List the documents of a collection by id, including waiting and failed ones."""
     statuses: list[Any] | None = None
@@ -152,6 +155,15 @@ def get_store_file(id: str, service: InService, collection: InCollection) -> dic
     if row is None and job is None:
         raise unknown("file")
     return _file_form(collection.name, row, job) | {"id": id}
+
+
+@router.post("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
+def change_store_file(id: str, form: AttributesForm, service: InService, collection: InCollection) -> dict[str, Any]:
+    """Start a job that changes the metadata of a document."""
+    row = _existing_row(service, collection, id)
+    job = collection.enqueue("metadata", {"id": row["id"], "metadata": form.attributes})
+    changed = {"id": id, "attributes": {**row["metadata"], **form.attributes}}
+    return _file_form(collection.name, row, job) | changed
 
 
 @router.get("/vector_stores/{c}/files/{id}/content", openapi_extra=READ)
@@ -225,12 +237,30 @@ def attach_files(form: BatchForm, service: InService, collection: InCollection) 
     forms = form.attached()
     if not forms:
         raise refused("missing files", "file_ids")
-    return _batch_form(collection, _attach(service, collection, forms))
+    return _batch_form(collection, attach(service, collection, forms))
 
 
 @router.get("/vector_stores/{c}/file_batches/{id}", openapi_extra=READ)
 def get_batch(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
     return _batch_form(collection, _batch(service, collection, id))
+
+
+@router.get("/vector_stores/{c}/file_batches/{id}/files", openapi_extra=READ)
+def list_batch_files(
+    id: str,
+    service: InService,
+    collection: InCollection,
+    limit: Limit = 20,
+    after: str | None = None,
+    order: Order = "desc",
+    filter: FileStatus | None = None,
+) -> dict[str, Any]:
+    """List the documents of a batch, in the reverse order of its files."""
+    job = _batch(service, collection, id)
+    keys = [key_of(doc_id) for doc_id in reversed(job.request["documents"])]
+    forms = [_file_form(collection.name, _row(service, collection, key), job) | {"id": key} for key in keys]
+    shown = [form for form in forms if filter in (None, form["status"])]
+    return list_page(shown, limit, after, order, lambda one: str(one["id"]), dict)
 
 
 @router.post("/vector_stores/{c}/file_batches/{id}/cancel", openapi_extra=WRITE)

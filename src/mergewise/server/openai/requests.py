@@ -84,6 +84,24 @@ class StoreSearchForm(OpenForm):
     ranking_options: RankingOptions = RankingOptions()
 
 
+class StoreChangeForm(OpenForm):
+    """Changes of a vector store. It never expires."""
+
+    name: Annotated[str, Field(max_length=200)] | None = None
+    metadata: Annotated[Metadata, Field(max_length=16)] | None = None
+    expires_after: dict[str, Any] | None = None
+
+
+class StoreForm(StoreChangeForm):
+    """A new vector store, with files to attach."""
+
+    file_ids: Annotated[list[FileId], Field(max_length=200)] = []
+
+
+class AttributesForm(OpenForm):
+    attributes: Metadata
+
+
 class AttachForm(OpenForm):
     file_id: FileId
     attributes: Metadata | None = None

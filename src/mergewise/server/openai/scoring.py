@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import base64
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 import mergewise as mw
+from mergewise.concurrency import in_thread
 from mergewise.defaults import EMBEDDER as SHIPPED
 from mergewise.errors import UsageError
 from mergewise.models import load_embedder, load_reranker
 from mergewise.protocols import Embedder, FloatArray, Reranker
+from mergewise.server.admission import Slot
 from mergewise.server.configuration import ModelConfig
 from mergewise.server.openai.conversations import refused, unknown_model
 from mergewise.server.openai.requests import EmbeddingsForm, RerankForm
@@ -26,36 +30,83 @@ from mergewise.server.streams import until_disconnect
 router = APIRouter(route_class=ScopedRoute)
 rerank_router = APIRouter(route_class=ScopedRoute)
 
-MOST_INPUTS = 256
+MOST_INPUTS = 2_048
 LONGEST_INPUT = 100_000
+# number of texts that are embedded before questions in the queue get their turn
+_TOGETHER = 32
 _ELSEWHERE = frozenset({"openai", "http", "https"})
 
 
-@router.post("/embeddings", openapi_extra=READ)
-async def embed(form: EmbeddingsForm, request: Request, service: InService) -> dict[str, Any]:
+@router.post("/embeddings", response_model=dict[str, Any], openapi_extra=READ)
+async def embed(form: EmbeddingsForm, request: Request, service: InService) -> Response:
     """Embed texts with the embedder of this name."""
-    texts = _texts(form.input)
     config = _model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders})
-    vectors = await until_disconnect(request, _admitted(service, config, partial(_vectors, config, form, texts)))
+    texts = await in_thread(partial(_texts, form.input, config))
+    vectors = await until_disconnect(request, _in_turns(service, config, form, texts))
+    return Response(await in_thread(partial(_body, form, texts, vectors)), media_type="application/json")
+
+
+def _body(form: EmbeddingsForm, texts: Sequence[str], vectors: FloatArray) -> str:
+    """Return the vectors as JSON. FastAPI would convert each number in the event loop."""
     data = [
         {"object": "embedding", "index": at, "embedding": _encoded(vector, form.encoding_format)}
         for at, vector in enumerate(vectors)
     ]
     tokens = sum(mw.count_tokens(texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return {"object": "list", "data": data, "model": form.model, "usage": usage}
+    return json.dumps({"object": "list", "data": data, "model": form.model, "usage": usage})
 
 
-def _texts(given: str | Sequence[Any]) -> list[str]:
-    """Return the input as a list of texts. Raises HTTPProblem 400 for tokens, and for too many or too long texts."""
-    texts = [given] if isinstance(given, str) else list(given)
-    if not all(isinstance(text, str) for text in texts):
-        raise refused("unsupported input: tokens (expected texts)", "input")
+def embedder_forms(service: ScopedService) -> list[dict[str, Any]]:
+    """List the embedders of the configuration, and the built-in one if a collection that the token may read uses it."""
+    is_used = any(one.embedder in (None, SHIPPED) for one in service.collections())
+    names = dict.fromkeys([*service.config.embedders, *([SHIPPED] if is_used else [])])
+    return [{"id": name, "object": "model", "created": 0, "owned_by": "mergewise"} for name in names]
+
+
+def _texts(given: str | Sequence[Any], config: ModelConfig) -> list[str]:
+    """Return the input as a list of texts. Raises HTTPProblem 400 for unreadable tokens, and for too many or too long texts."""
+    is_one = isinstance(given, str) or isinstance(next(iter(given), None), int)
+    inputs: Sequence[Any] = [given] if is_one else given
+    texts = [one if isinstance(one, str) else _decoded(one, config) for one in inputs]
     if not 0 < len(texts) <= MOST_INPUTS:
-        raise refused(f"invalid number of texts: {len(texts)} (expected 1 to {MOST_INPUTS})", "input")
+        raise refused(f"invalid number of texts: {len(texts)} (expected 1 to {MOST_INPUTS:,})", "input")
     if any(not text.strip() or len(text) > LONGEST_INPUT for text in texts):
         raise refused(f"invalid text: empty, or longer than {LONGEST_INPUT:,} characters", "input")
     return texts
+
+
+def _decoded(tokens: Sequence[int], config: ModelConfig) -> str:
+    """Decode the tokens of a text by the model's vocabulary."""
+    if config.vocabulary is None:
+        hint = "send texts (LangChain: check_embedding_ctx_length=False), or set the vocabulary cl100k_base of this embedder"
+        raise refused("unsupported input: tokens (expected texts)", "input", hint)
+    try:
+        return b"".join(map(_vocabulary(config.vocabulary).__getitem__, tokens)).decode("utf-8", "replace")
+    except KeyError as error:
+        raise refused(f"unknown token: {error} ({config.vocabulary.stem})", "input") from None
+
+
+@cache
+def _vocabulary(path: Path) -> Mapping[int, bytes]:
+    """Load a vocabulary in tiktoken's format: the bytes of a token in base64 and its number, on each line."""
+    try:
+        lines = (line.split() for line in path.read_bytes().splitlines() if line)
+        return {int(number): base64.b64decode(token) for token, number in lines}
+    except (OSError, ValueError):
+        raise UsageError(
+            f"cannot read the vocabulary {path.name}", "give a file such as cl100k_base.tiktoken"
+        ) from None
+
+
+async def _in_turns(
+    service: ScopedService, config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]
+) -> FloatArray:
+    """Embed some texts at a time. Once admitted, the request waits for its next turn behind the questions in the queue."""
+    parts = [partial(_vectors, config, form, texts[at : at + _TOGETHER]) for at in range(0, len(texts), _TOGETHER)]
+    first = await _admitted(service, config, parts[0])
+    rest = [await _admitted(service, config, part, again=True) for part in parts[1:]]
+    return np.concatenate([first, *rest])
 
 
 def _vectors(config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]) -> FloatArray:
@@ -90,12 +141,18 @@ def _scores(config: ModelConfig, query: str, texts: Sequence[str]) -> FloatArray
     return _reranker(config).score(query, texts)
 
 
-async def _admitted(service: ScopedService, config: ModelConfig, work: Callable[[], FloatArray]) -> FloatArray:
-    """Run the work: with a slot for a model of this process, or waiting for a model on another server."""
+async def _admitted(
+    service: ScopedService, config: ModelConfig, work: Callable[[], FloatArray], *, again: bool = False
+) -> FloatArray:
+    """Run the work: with a slot for a model of this process, or waiting for a model on another server.
+
+    With `again`, a full queue does not refuse the work.
+    """
+    admission = service.admission
     if config.spec.partition(":")[0] in _ELSEWHERE:
-        with service.admission.place():
-            return await service.admission.wait(work)
-    return await service.admission.enter().start(lambda waited: work())
+        with admission.place():
+            return await admission.wait(work)
+    return await (Slot(admission, False) if again else admission.enter()).start(lambda waited: work())
 
 
 @cache

@@ -1,32 +1,82 @@
-"""Routes for vector stores: the collections, with a search for passages."""
+"""Routes for vector stores: the collections, with a search for passages.
+
+A store that a client creates is a collection with a name made from the store's. Only admins create, change and delete stores.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
+from secrets import token_hex
 from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import key_of
 from mergewise.server.leaves import best_leaves
-from mergewise.server.openai.requests import StoreSearchForm
-from mergewise.server.routing import READ, InCollection, InService, ScopedRoute
+from mergewise.server.native.collections import drop_collection, make_collection
+from mergewise.server.native.requests import CollectionForm
+from mergewise.server.openai.conversations import refused
+from mergewise.server.openai.files import attach
+from mergewise.server.openai.pages import Limit, Order, list_page
+from mergewise.server.openai.requests import AttachForm, StoreChangeForm, StoreForm, StoreSearchForm
+from mergewise.server.routing import ADMIN, READ, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped
 from mergewise.server.streams import until_disconnect
 
 router = APIRouter(route_class=ScopedRoute)
 
+_UNNAMED = re.compile(r"[^a-z0-9]+")
+# leaves room for digits behind a name that is taken
+_LONGEST_NAME = 50
+
 
 @router.get("/vector_stores", openapi_extra=READ)
 async def list_stores(
-    service: InService, limit: int = Query(20, ge=1, le=100), after: str | None = None
+    service: InService, limit: Limit = 20, after: str | None = None, order: Order = "desc"
 ) -> dict[str, Any]:
-    """List the collections that the token may read, by name."""
-    visible = [one for one in service.collections() if after is None or one.name > after]
-    shown = await in_thread(lambda: [store_form(one) for one in visible[:limit]])
-    return list_form(shown, has_more=len(visible) > limit)
+    """List the collections that the token may read, newest first."""
+    newest = sorted(service.collections(), key=lambda one: (-one.record.created, one.name))
+    return await in_thread(partial(list_page, newest, limit, after, order, lambda one: one.name, store_form))
+
+
+@router.post("/vector_stores", openapi_extra=ADMIN)
+def make_store(form: StoreForm, service: InService) -> dict[str, Any]:
+    """Create a collection named after the store, and start a job that indexes the files."""
+    _check_expiry(form)
+    if form.file_ids:
+        service.check_whole("write")
+    name = _UNNAMED.sub("-", (form.name or "").lower()).strip("-")[:_LONGEST_NAME].strip("-") or "store"
+    if any(one.name == name for one in service.collections()):
+        name = f"{name}-{token_hex(6)}"
+    make_collection(CollectionForm(name=name, title=form.name or ""), service)
+    collection = service.collection(name)
+    collection.change(metadata=form.metadata)
+    if form.file_ids:
+        attach(service, collection, [AttachForm(file_id=one) for one in form.file_ids])
+    return store_form(collection)
+
+
+@router.post("/vector_stores/{c}", openapi_extra=ADMIN)
+def change_store(form: StoreChangeForm, service: InService, collection: InCollection) -> dict[str, Any]:
+    """Change the title or the metadata of a collection."""
+    _check_expiry(form)
+    collection.change(title=form.name, metadata=form.metadata)
+    return store_form(service.collection(collection.name))
+
+
+def _check_expiry(form: StoreChangeForm) -> None:
+    if form.expires_after is not None:
+        raise refused("unsupported expires_after: a vector store never expires", "expires_after")
+
+
+@router.delete("/vector_stores/{c}", openapi_extra=ADMIN)
+def delete_store(collection: InCollection) -> dict[str, Any]:
+    """Start a job that drops a collection with its documents. A collection of the configuration cannot be dropped."""
+    drop_collection(collection)
+    return {"id": collection.name, "object": "vector_store.deleted", "deleted": True}
 
 
 @router.get("/vector_stores/{c}", openapi_extra=READ)
@@ -80,7 +130,10 @@ def _results(collection: Scoped, passages: Sequence[dict[str, Any]]) -> list[dic
 
 def store_form(collection: Scoped) -> dict[str, Any]:
     info = collection.info()
-    counts = {"in_progress": 0, "completed": info["documents"], "failed": 0, "cancelled": 0, "total": info["documents"]}
+    states = collection.unfinished()
+    failed = sum(state.status == "failed" for state in states)
+    waiting, done = len(states) - failed, info["documents"]
+    counts = {"in_progress": waiting, "completed": done, "failed": failed, "cancelled": 0, "total": done + len(states)}
     return {
         "id": collection.name,
         "object": "vector_store",
@@ -88,15 +141,9 @@ def store_form(collection: Scoped) -> dict[str, Any]:
         "name": info["title"] or collection.name,
         "usage_bytes": info["characters"],
         "file_counts": counts,
-        "status": "completed",
+        "status": "in_progress" if waiting else "completed",
         "expires_after": None,
         "expires_at": None,
         "last_active_at": int(collection.changed_at),
-        "metadata": {},
+        "metadata": info["metadata"],
     }
-
-
-def list_form(rows: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
-    """Make a page of a list."""
-    ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
-    return {"object": "list", "data": list(rows), **ends, "has_more": has_more}

@@ -27,7 +27,8 @@ const VIEWS = /** @type {Record<string, {label: string, view: any}>} */ ({
 
 /** Parse `#/c/NAME/VIEW`, `#/c/NAME/d/KEY?s=START-END` or `#/settings`. @param {string} hash @returns {Route} */
 export function routeOf(hash) {
-  const [path, search = ""] = hash.replace(/^#/, "").split("?", 2);
+  // browsers leave a second # where programs appended a text to highlight
+  const [path, search = ""] = hash.replace(/^#/, "").replace(/#.*/, "").split("?", 2);
   const parts = path.split("/").filter(Boolean).map(decodePart);
   const query = new URLSearchParams(search);
   if (parts[0] === "settings") return { collection: "", view: "settings", key: "", query };

@@ -1,0 +1,190 @@
+"""The server's OpenAI-compatible API, called by unchanged clients: LangChain, LlamaIndex, litellm and llm."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed: `make integrations` does it")
+pytest.importorskip("openai", reason="the extra `openai` is not installed: `make integrations` does it")
+
+from pydantic import BaseModel
+
+from mergewise.server.configuration import ModelConfig, ProfileConfig
+from mergewise.types import Message
+from tests.server.conftest import ANSWER, LiveServer, live_server
+
+# litellm reads its list of prices from the package
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+
+QUESTION = "Where was the Aurora built?"
+PROFILES = {
+    "fleet": ProfileConfig("ships", filter={"type": "eq", "key": "id", "value": "ships/fleet.md"}),
+    "quotes": ProfileConfig("ships", chat="extractive"),
+}
+
+
+class Ship(BaseModel):
+    """A ship and the town where it was built."""
+
+    name: str
+    town: str
+
+
+def script(messages: Sequence[Message]) -> str:
+    return json.dumps({"name": "Aurora", "town": "Lyme"}) if "as a record" in messages[-1].text else ANSWER
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    missing = find_spec(package.partition(".")[0]) is None or find_spec(package) is None
+    return pytest.mark.skipif(missing, reason=f"{package} is not installed: `make integrations` does it")
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCRIPTED_KEY", "sk-scripted-key")
+        embedders = {"tokens": ModelConfig("minilm", vocabulary=vocabulary())}
+        with live_server(tmp_path_factory.mktemp("clients"), script, profiles=PROFILES, embedders=embedders) as live:
+            yield live
+
+
+def vocabulary() -> Path | None:
+    """Return the vocabulary cl100k_base that litellm brings, under the name of tiktoken's cache."""
+    found = find_spec("litellm")
+    if found is None or found.origin is None:
+        return None
+    return next(Path(found.origin).parent.rglob("9b5ad71b2ce5302211f9c61530b329a4922fc6a4"), None)
+
+
+# -- LangChain
+
+langchain = needs("langchain_openai")
+
+
+def chat_openai(live: LiveServer, model: str = "fleet", **options: Any) -> Any:
+    from langchain_openai import ChatOpenAI
+
+    return ChatOpenAI(model=model, base_url=f"{live.base}/v1", api_key=live.tokens["read"], **options)
+
+
+@langchain
+def test_langchain_chats(live: LiveServer) -> None:
+    chat = chat_openai(live)
+    message = chat.invoke(QUESTION)
+    assert message.content == ANSWER and message.usage_metadata["total_tokens"] > 0
+    assert "".join(str(chunk.content) for chunk in chat.stream(QUESTION)) == ANSWER
+    again = chat.invoke([("system", "Be brief."), ("user", QUESTION), ("assistant", ANSWER), ("user", "And when?")])
+    assert again.content
+
+
+@langchain
+def test_langchain_reads_responses(live: LiveServer) -> None:
+    message = chat_openai(live, use_responses_api=True).invoke(QUESTION)
+    (block,) = (one for one in message.content if one["type"] == "text")
+    assert block["text"] == ANSWER and block["annotations"]
+    pieces = chat_openai(live, use_responses_api=True).stream(QUESTION)
+    assert "".join(piece.text for piece in pieces) == ANSWER
+
+
+@langchain
+@pytest.mark.parametrize("method", ["json_schema", "json_mode"])
+def test_langchain_gets_structured_output(live: LiveServer, method: str) -> None:
+    structured = chat_openai(live).with_structured_output(Ship, method=method)
+    assert structured.invoke("Describe the Aurora as a record in JSON.") == Ship(name="Aurora", town="Lyme")
+
+
+@langchain
+def test_langchain_gets_an_error_where_no_model_follows_a_schema(live: LiveServer) -> None:
+    import openai
+
+    with pytest.raises(openai.BadRequestError):
+        chat_openai(live, "quotes").with_structured_output(Ship).invoke(QUESTION)
+
+
+@langchain
+def test_langchain_embeds(live: LiveServer) -> None:
+    from langchain_openai import OpenAIEmbeddings
+
+    address: dict[str, Any] = {"base_url": f"{live.base}/v1", "api_key": live.tokens["read"]}
+    texts = OpenAIEmbeddings(model="minilm", check_embedding_ctx_length=False, **address)
+    vectors = texts.embed_documents(["a wooden ship", "an owl"])
+    assert [len(vector) for vector in vectors] == [384, 384]
+    assert texts.embed_query("an owl") == pytest.approx(vectors[1], abs=1e-4)
+
+
+@langchain
+@pytest.mark.skipif(vocabulary() is None, reason="litellm, which brings the vocabulary cl100k_base, is not installed")
+def test_langchain_embeds_token_ids_by_default(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    import openai
+    from langchain_openai import OpenAIEmbeddings
+
+    found = vocabulary()
+    assert found is not None
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(found.parent))
+    address: dict[str, Any] = {"base_url": f"{live.base}/v1", "api_key": live.tokens["read"]}
+    texts = ["a wooden ship with three masts", "Eine Eule jagt nachts: Übermut, 日本語"]
+    vectors = OpenAIEmbeddings(model="tokens", **address).embed_documents(texts)
+    plain = OpenAIEmbeddings(model="minilm", check_embedding_ctx_length=False, **address).embed_documents(texts)
+    for vector, other in zip(vectors, plain, strict=True):
+        assert vector == pytest.approx(other, abs=1e-4)
+    with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
+        OpenAIEmbeddings(model="minilm", **address).embed_documents(texts)
+
+
+# -- LlamaIndex
+
+
+@needs("llama_index.llms.openai_like")
+def test_llama_index_completes_and_chats(live: LiveServer) -> None:
+    from llama_index.core.llms import ChatMessage
+    from llama_index.llms.openai_like import OpenAILike
+
+    options: dict[str, Any] = {"model": "fleet", "api_base": f"{live.base}/v1", "api_key": live.tokens["read"]}
+    completing = OpenAILike(**options)
+    assert completing.complete(QUESTION).text == ANSWER
+    assert [piece.text for piece in completing.stream_complete(QUESTION)][-1] == ANSWER
+    chatting = OpenAILike(is_chat_model=True, **options)
+    assert chatting.chat([ChatMessage(role="user", content=QUESTION)]).message.content == ANSWER
+
+
+# -- litellm
+
+
+@needs("litellm")
+def test_litellm_completes_streams_and_embeds(live: LiveServer) -> None:
+    import litellm
+
+    address: dict[str, Any] = {"api_base": f"{live.base}/v1", "api_key": live.tokens["read"]}
+    asked: dict[str, Any] = {"model": "openai/fleet", "messages": [{"role": "user", "content": QUESTION}], **address}
+    message = litellm.completion(**asked).choices[0].message
+    assert message.content == ANSWER and message.annotations[0]["type"] == "url_citation"
+    pieces = [chunk.choices[0].delta.content for chunk in litellm.completion(stream=True, **asked)]
+    assert "".join(piece or "" for piece in pieces) == ANSWER
+    embedded = litellm.embedding(model="openai/minilm", input=["a wooden ship", "an owl"], **address)
+    assert [len(one["embedding"]) for one in embedded.data] == [384, 384]
+    response = litellm.responses(model="openai/fleet", input=QUESTION, **address)
+    assert response.output[-1].content[0].text == ANSWER
+
+
+# -- llm
+
+
+@needs("llm")
+def test_llm_prompts(live: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_USER_PATH", str(tmp_path))
+    model = f"- model_id: ships\n  model_name: fleet\n  api_base: {live.base}/v1\n  api_key_name: mergewise\n"
+    (tmp_path / "extra-openai-models.yaml").write_text(model)
+    (tmp_path / "keys.json").write_text(json.dumps({"mergewise": live.tokens["read"]}))
+    from click.testing import CliRunner
+    from llm.cli import cli
+
+    for options in ([], ["--no-stream"]):
+        result = CliRunner().invoke(cli, ["prompt", "-m", "ships", *options, QUESTION], catch_exceptions=False)
+        assert result.output.strip() == ANSWER
