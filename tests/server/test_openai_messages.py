@@ -180,7 +180,7 @@ def test_an_address_adds_no_markup_to_the_footer() -> None:
     given = answer("a [1]", (1,))
     given["citations"][0]["url"] = "https://example.org/a![x](http://evil.example)<img>?q=[1]#s=ü"
     address = "https://example.org/a%21%5Bx%5D%28http://evil.example%29%3Cimg%3E?q=%5B1%5D#s=%C3%BC"
-    assert footer(marked_sources(given, [])) == f"\n\nSources: [1] Title 1 ({address})"
+    assert footer(marked_sources(given, [])) == f"Sources: [1] Title 1 ({address})"
     assert web_address("http://[::1]:8077/#/c/x?s=1-2") == "http://[::1]:8077/#/c/x?s=1-2"
     assert web_address("/#/c/x", "http://here:1/") == "http://here:1/#/c/x"
 
@@ -232,7 +232,7 @@ def test_a_footer_names_the_sources_literally() -> None:
     given["citations"][0]["title"] = "![x](http://evil) <img src=y> *b*\nnew [9]"
     shown = footer(marked_sources(given, []))
     title = "\\!\\[x\\](http://evil) \\<img src=y\\> \\*b\\* new \\[9\\]"
-    assert shown.startswith(f"\n\nSources: [1] {title} (http://here/")
+    assert shown.startswith(f"Sources: [1] {title} (http://here/")
     assert footer([]) == ""
 
 
@@ -262,7 +262,7 @@ def test_the_last_message_is_the_question_and_the_others_its_history() -> None:
     assert found.question == "And\ndogs?"
     history = [("user", "What do cats eat?"), ("assistant", "Mice [1].")]
     assert [(turn.role, turn.text) for turn in found.history] == history
-    assert found.ignored == ("messages of the role system",)
+    assert found.instructions == "Be brief." and found.ignored == ()
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_the_last_message_is_the_question_and_the_others_its_history() -> None:
         [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],
         [{"role": "user", "content": "  "}],
         [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}],
-        [{"role": "user", "content": "x" * 8001}],
+        [{"role": "user", "content": "x" * 100_001}],
     ],
 )
 def test_invalid_conversations_are_refused(messages: list[dict[str, Any]]) -> None:

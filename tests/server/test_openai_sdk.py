@@ -125,9 +125,10 @@ def test_models_are_profiles_or_collections_with_their_strategies(
 
 def test_annotations_are_the_citations(live: LiveServer, clients: list[Any]) -> None:
     whole = client_of(live, clients).chat.completions.create(model="fleet", messages=QUESTION, temperature=0.2, seed=3)
+    options = live.chat.asked[-1].options
     message, body = whole.choices[0].message, whole.mergewise
     assert message.content.startswith(ANSWER + "\n\nSources: [1] ") and body["answer"] == ANSWER
-    assert whole.choices[0].finish_reason == "stop" and body["ignored"] == ["seed", "temperature"]
+    assert whole.choices[0].finish_reason == "stop" and body["ignored"] == []
     assert {citation["mark"] for citation in body["citations"]} == {1}
     (annotation,) = message.annotations
     place = annotation.url_citation
@@ -224,7 +225,7 @@ def test_earlier_messages_are_the_history(live: LiveServer, clients: list[Any]) 
     ]
     body = client_of(live, clients).chat.completions.create(model="quotes", messages=messages).mergewise
     assert body["mode"] == "extractive" and body["question"] == messages[-1]["content"]
-    assert "Aurora" in body["context"]["question"] and body["ignored"] == ["messages of the role system"]
+    assert "Aurora" in body["context"]["question"] and body["ignored"] == ["instructions"]
 
 
 def test_options_in_the_field_mergewise_have_priority(client: Any) -> None:

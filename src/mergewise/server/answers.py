@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
@@ -18,6 +19,9 @@ from mergewise.types import Answer, Citation, Context, Document, Location, Span
 Traced = TypeVar("Traced", Context, Answer)
 PageAddress: TypeAlias = Callable[[str, int, int], str | None]
 """A function that returns the URL of a document's span, or None."""
+
+
+_LONGEST_QUOTE, _MOST_QUOTES = 200, 5
 
 
 def no_address(doc_id: str, start: int, end: int) -> None:
@@ -116,6 +120,41 @@ def _without_parts(form: Mapping[str, Any], include: Names[str]) -> dict[str, An
 
 def document_form(doc_id: str, title: str) -> dict[str, Any]:
     return {"key": key_of(doc_id), "id": doc_id, "title": title}
+
+
+def supported_citations(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the citations of an answer as JSON, without the marks of unsupported sentences.
+
+    A citation with no other marks is left out. A mark belongs to the sentence that contains or precedes it.
+    """
+    text, citations, plain, at = answer["answer"], answer["citations"], "", 0
+    places: dict[int, int] = {}
+    for start, end in sorted({(span["start"], span["end"]) for one in citations for span in one["answer_spans"]}):
+        plain += text[at:start]
+        places[start], at = len(plain), end
+    plain += text[at:]
+    refuted: set[int] = set()
+    for sentence in answer.get("unverified", ()):
+        for found in re.finditer(re.escape(sentence) + r"\s*", plain):
+            first, last = found.span()
+            refuted |= {start for start, place in places.items() if first < place <= last or first == place == 0}
+    kept: list[Mapping[str, Any]] = []
+    for one in citations:
+        spans = [span for span in one["answer_spans"] if span["start"] not in refuted]
+        if spans or not one["answer_spans"]:
+            kept.append({**one, "answer_spans": spans})
+    return kept
+
+
+def unsupported_remark(answer: Mapping[str, Any]) -> str:
+    """Quote the unsupported sentences of an answer on one line. Return an empty string without any."""
+    sentences = [" ".join(sentence.split()) for sentence in answer.get("unverified", ())]
+    if not sentences:
+        return ""
+    cut = [one if len(one) <= _LONGEST_QUOTE else one[: _LONGEST_QUOTE - 1] + "…" for one in sentences]
+    quotes = [f"“{one}”" for one in cut[:_MOST_QUOTES]]
+    more = [f"and {len(sentences) - _MOST_QUOTES} more"] if len(sentences) > _MOST_QUOTES else []
+    return "Not supported by the sources: " + " ".join([*quotes, *more])
 
 
 def places_of_marks(text: str, citations: Sequence[Citation]) -> dict[int, list[tuple[int, int]]]:

@@ -32,6 +32,7 @@ import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.jsonable import milliseconds, span_json
 from mergewise.page import comparison_fragment
+from mergewise.protocols import takes_options
 from mergewise.query import AnswerQuery, Query
 from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.answers import AnswerForms, VisibleDocuments, page_address
@@ -41,7 +42,7 @@ from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of
 from mergewise.server.records import Token
 from mergewise.text.context_diff import other_spans
-from mergewise.types import Answer, Context, Location, Message, Span
+from mergewise.types import Answer, Context, Location, Message, ReplyOptions, Span
 
 if TYPE_CHECKING:
     from mergewise.asking import PreparedAnswer
@@ -57,7 +58,7 @@ class CollectionQuery:
     """A question to a collection.
 
     `options` holds the options of `AnswerQuery` that the client gave; the rest come from the collection's defaults. `chat` is the
-    name of a chat model in the configuration, or "extractive" for none.
+    name of a chat model in the configuration, or "extractive" for none. `reply` holds the options of a text that a model writes.
     """
 
     collection: str
@@ -66,6 +67,7 @@ class CollectionQuery:
     history: tuple[Message, ...] = ()
     chat: str | None = None
     include: frozenset[Include] = frozenset()
+    reply: ReplyOptions = field(default_factory=ReplyOptions)
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> CollectionQuery:
         """Fill in the collection's defaults for options that the client did not give."""
@@ -224,6 +226,7 @@ class Questions:
         """
         clock = _Clock()
         asked = await self._open(question, token)
+        _check_format(asked, asked.question.options.get("mode"))
         has_place = _may_wait(asked)
         with self._admission.place() if has_place else nullcontext():
             id = "ans_" + secrets.token_hex(12)
@@ -232,6 +235,8 @@ class Questions:
                 yield QuestionEvent("started", {"id": id, "snapshot": asked.index.snapshot})
                 assembly = await assembling
             clock.note_assembly(assembly, shared.was_done)
+            mode = assembly.prepared.mode if assembly.prepared else None
+            _check_format(asked, mode)
             yield QuestionEvent("context", assembly.form)
             done = assembly.answer
             if done is None:
@@ -246,6 +251,8 @@ class Questions:
             assert done is not None
             yield QuestionEvent("citations", {"citations": done["citations"]})
             frame = {"timings": clock.timings(), "cached": shared.was_done, "indexing": asked.collection.indexing()}
+            if ignored := _ignored_options(asked, mode):
+                frame["ignored"] = ignored
             yield QuestionEvent("done", {"id": id, **done, **frame})
 
     async def answer(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
@@ -339,7 +346,9 @@ class Questions:
 
     def _join(self, asked: _OpenQuestion, *, answers: bool, has_place: bool = False) -> Shared[Assembly]:
         """Return the cached assembly, the one in progress or a new one. Raises HTTPProblem 429 if the server is busy."""
-        record, token, options = asked.collection.record, asked.token, asdict(asked.question)
+        # contexts do not depend on the options of the reply
+        question = replace(asked.question, reply=ReplyOptions())
+        record, token, options = asked.collection.record, asked.token, asdict(question)
         options |= {"include": sorted(asked.question.include)}
         same = json.dumps([record.name, record.created, options, token.filter, answers], sort_keys=True, default=str)
         work = partial(self._assemble, asked, answers)
@@ -423,7 +432,8 @@ class Questions:
                 shown.append(piece)
                 show(piece)
 
-        answer = prepared.answer(add if streamed else None, deadline=self.limits.answer_seconds)
+        reply = asked.question.reply
+        answer = prepared.answer(add if streamed else None, deadline=self.limits.answer_seconds, reply=reply)
         answer = _with_streamed_text(answer, "".join(shown), add)
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
@@ -435,6 +445,25 @@ def _may_wait(asked: _OpenQuestion) -> bool:
     """Check if a model may write the answer."""
     mode = mw.MODES.get(asked.question.options.get("mode") or "")
     return asked.index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
+
+
+def _check_format(asked: _OpenQuestion, mode: str | None) -> None:
+    """Check that a model can write JSON, if the question asks for it. Raises HTTPProblem 400 if not."""
+    chat = asked.index.chat
+    takes = chat is not None and takes_options(chat)
+    takes = takes and (mode is None or mode not in mw.MODES or mw.MODES[mode].takes_reply_options)
+    if asked.question.reply.is_json and not takes:
+        detail = "unsupported response_format: no chat model with a JSON mode answers here"
+        fields = [{"pointer": "/response_format", "detail": detail}]
+        raise HTTPProblem(400, "invalid-request", detail, "ask for text, or name another model", fields=fields)
+
+
+def _ignored_options(asked: _OpenQuestion, mode: str | None) -> list[str]:
+    """List the options of the reply that have no effect: all in other modes, and those of requests with other models."""
+    reply, chat = asked.question.reply, asked.index.chat
+    writes = mode is not None and mw.MODES[mode].takes_reply_options
+    ignored = [] if writes and chat is not None and takes_options(chat) else [*reply.sampling]
+    return ignored if writes or not reply.instructions else [*ignored, "instructions"]
 
 
 def _with_streamed_text(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:

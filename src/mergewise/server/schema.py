@@ -50,6 +50,12 @@ MIGRATIONS = (
         PRIMARY KEY (token, key)
     );
     """,
+    """
+    CREATE TABLE responses (
+        id TEXT PRIMARY KEY, token TEXT NOT NULL, filter TEXT NOT NULL, created REAL NOT NULL, body TEXT NOT NULL
+    );
+    CREATE INDEX responses_by_token ON responses (token, created)
+    """,
 )
 
 NETWORK_DISKS = frozenset(

@@ -75,6 +75,8 @@ from mergewise.server.transactions import Conflict as Conflict
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 KEPT_SECONDS = 7 * 86_400.0
 """Seconds for which the events and uploads of an ended job are kept, for streams and retries."""
+RESPONSE_SECONDS, MOST_RESPONSES = 30 * 86_400.0, 200
+"""Seconds for which responses are kept, and their number per token."""
 _FREE_BYTES = 16_000_000
 
 
@@ -169,7 +171,31 @@ class State:
     def remove_token(self, id: str) -> bool:
         """Remove a token and end its sessions. Return True if the token existed."""
         with self._change() as rows:
+            rows.execute("DELETE FROM responses WHERE token = ?", [id])
             return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
+
+    def keep_response(self, id: str, token: Token, body: Mapping[str, Any]) -> None:
+        """Keep a response of the OpenAI-compatible API. Drop expired ones, and the oldest of the token if it has too many."""
+        now = time.time()
+        values = {"id": id, **_owner(token), "created": now, "body": dict(body)}
+        with self._change(lasting=False) as rows:
+            insert(rows, "responses", values)
+            rows.execute("DELETE FROM responses WHERE created < ?", [now - RESPONSE_SECONDS])
+            oldest = "SELECT id FROM responses WHERE token = ? ORDER BY created DESC LIMIT -1 OFFSET ?"
+            rows.execute(f"DELETE FROM responses WHERE id IN ({oldest})", [token.id, MOST_RESPONSES])
+
+    def response(self, id: str, token: Token) -> dict[str, Any] | None:
+        """Return what `keep_response` kept, or None if it is expired or if a token with other rights made it."""
+        where, values = conditions(*((name, [value]) for name, value in {"id": id, **_owner(token)}.items()))
+        rows = self._rows(f"SELECT * FROM responses{where}", values)
+        is_kept = bool(rows) and rows[0]["created"] > time.time() - RESPONSE_SECONDS
+        return json.loads(rows[0]["body"]) if is_kept else None
+
+    def drop_response(self, id: str, token: Token) -> bool:
+        """Delete a response. Return True if it existed."""
+        where, values = conditions(*((name, [value]) for name, value in {"id": id, **_owner(token)}.items()))
+        with self._change() as rows:
+            return rows.execute(f"DELETE FROM responses{where}", values).rowcount > 0
 
     def authenticate(self, presented: str) -> Token | None:
         """Return the token of `mw_ID_SECRET`, or None if it is unknown or expired. Compares in constant time."""
@@ -514,3 +540,8 @@ class State:
 
 def _relative_within(folder: Path, place: str) -> str:
     return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else str(Path(place).absolute())
+
+
+def _owner(token: Token) -> dict[str, str]:
+    """Return the columns that tell who may read a response: a token that sees the same documents."""
+    return {"token": token.id, "filter": json.dumps(token.filter, sort_keys=True)}

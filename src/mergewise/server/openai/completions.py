@@ -12,11 +12,12 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import quote
 
+from mergewise.server.answers import supported_citations, unsupported_remark
 from mergewise.server.collections import key_of
-from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
+from mergewise.server.openai.markup import MARKDOWN, Markup
 from mergewise.server.questions import QuestionEvent
 from mergewise.types import Usage
 
@@ -28,15 +29,34 @@ _PLAIN_IN_URLS = "/?#%&=+,;:@~$-._"
 
 @dataclass(frozen=True, slots=True)
 class CompletionStyle:
-    """Style of answers: with the sources as text below them, or with the events of Open WebUI."""
+    """Style of answers.
+
+    Attributes:
+        footer: Append the sources as text.
+        open_webui: Send the sources as events of Open WebUI.
+        remark: Append a remark that quotes unsupported sentences.
+        markup: Escapes of the client's texts.
+        is_json: The answer is JSON: nothing is appended.
+    """
 
     footer: bool = False
     open_webui: bool = False
+    remark: bool = True
+    markup: Markup = MARKDOWN
+    is_json: bool = False
+
+    def end_of(self, answer: Json, sources: Sequence[MarkedSource]) -> str:
+        """Return the text below the answer: a remark on unsupported sentences, a notice, the sources."""
+        if self.is_json:
+            return ""
+        remark = unsupported_remark(answer) if self.remark else ""
+        parts = [self.markup.literal(remark), notice_of(answer), footer(sources, self.markup) if self.footer else ""]
+        return "".join(f"\n\n{part}" for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedSource:
-    """The source of a mark. `answer_span` is its first citation in the sent text, or (0, 0)."""
+    """The source of a mark. `answer_span` is its first citation in the sent text, or (0, 0). `doc` is the document's id."""
 
     mark: int
     url: str
@@ -46,27 +66,33 @@ class MarkedSource:
     place: str
     answer_span: tuple[int, ...] = (0, 0)
     score: float | None = None
+    doc: str = ""
 
     @property
     def label(self) -> str:
         return self.title if self.page is None else f"{self.title}, p. {self.page}"
 
 
-def marked_sources(answer: Json, passages: Sequence[Json], base: str = "") -> list[MarkedSource]:
-    """Return the sources of the marks from 1 to the highest cited one. `base` completes addresses of this server."""
+def marked_sources(
+    answer: Json, passages: Sequence[Json], base: str = "", markup: Markup = MARKDOWN
+) -> list[MarkedSource]:
+    """Return the sources of the marks from 1 to the highest one that is cited by a supported sentence.
+
+    `base` completes addresses of this server.
+    """
     cited: dict[int, Json] = {}
-    for citation in answer["citations"]:
+    for citation in supported_citations(answer):
         cited.setdefault(citation["mark"], citation)
     by_mark = {passage["mark"]: passage for passage in passages}
     taken: set[str] = set()
     return [
-        _marked_source(mark, cited.get(mark), by_mark.get(mark), answer["answer"], base, taken)
+        _marked_source(mark, cited.get(mark), by_mark.get(mark), answer["answer"], base, markup, taken)
         for mark in range(1, max(cited, default=0) + 1)
     ]
 
 
 def _marked_source(
-    mark: int, citation: Json | None, passage: Json | None, text: str, base: str, taken: set[str]
+    mark: int, citation: Json | None, passage: Json | None, text: str, base: str, markup: Markup, taken: set[str]
 ) -> MarkedSource:
     place: Json = citation or passage or {"spans": []}
     spans = [place["span"]] if "span" in place else place["spans"]
@@ -85,10 +111,11 @@ def _marked_source(
         url,
         " ".join((place["title"] or doc_id).split()),
         place["page"],
-        without_images((passage or place)["text"][:_LONGEST_EXCERPT]),
+        markup.shown((passage or place)["text"][:_LONGEST_EXCERPT]),
         f"mw:{anchor}",
-        (0, 0) if first is None else tuple(position_without_images(text, first[side]) for side in ("start", "end")),
+        (0, 0) if first is None else tuple(markup.position(text, first[side]) for side in ("start", "end")),
         None if passage is None else passage["score"],
+        doc_id,
     )
 
 
@@ -120,12 +147,12 @@ def url_citations(sources: Sequence[MarkedSource]) -> list[dict[str, Any]]:
     ]
 
 
-def footer(sources: Sequence[MarkedSource]) -> str:
-    """Format the sources as a paragraph of Markdown. Return an empty string without sources."""
+def footer(sources: Sequence[MarkedSource], markup: Markup = MARKDOWN) -> str:
+    """Format the sources as a line. Return an empty string without sources."""
     if not sources:
         return ""
-    lines = (f"[{source.mark}] {literal(source.label)}{_address_in_footer(source)}" for source in sources)
-    return "\n\nSources: " + "; ".join(lines)
+    lines = (f"[{source.mark}] {markup.literal(source.label)}{_address_in_footer(source)}" for source in sources)
+    return "Sources: " + "; ".join(lines)
 
 
 def _address_in_footer(source: MarkedSource) -> str:
@@ -151,32 +178,65 @@ def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The frame of a completion. `ignored` lists the parameters that were accepted without effect."""
+    """The frame of a completion. `ignored` lists the parameters that were accepted without effect.
+
+    A subclass is a completion of another API: it names its objects and makes its choices.
+    """
+
+    KIND: ClassVar[str] = "chat.completion"
+    KIND_OF_CHUNKS: ClassVar[str] = "chat.completion.chunk"
 
     id: str
     model: str
     style: CompletionStyle = CompletionStyle()
     base: str = ""
     ignored: Sequence[str] = ()
+    # the name of the given limit of tokens
+    limit: str | None = None
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, answer: Json) -> dict[str, Any]:
         """Return the complete completion of an answer with its context."""
-        sources = marked_sources(answer, answer["context"]["passages"], self.base)
-        content = without_images(answer["answer"]) + notice_of(answer) + (footer(sources) if self.style.footer else "")
-        message = {"role": "assistant", "content": content, "refusal": None, "annotations": url_citations(sources)}
+        sources = self.sources(answer, answer["context"]["passages"])
+        content = self.shown(answer["answer"]) + self.style.end_of(answer, sources)
+        choice = self.choice(content, url_citations(sources), is_refusal=self.refuses(answer))
         return {
-            **self._frame("chat.completion"),
-            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(answer)}],
+            **self._frame(self.KIND),
+            "choices": [{"index": 0, **choice, "logprobs": None, "finish_reason": finish_reason(answer)}],
             "usage": usage(answer),
-            "mergewise": {**answer, "ignored": list(self.ignored)},
+            "mergewise": self.body(answer),
         }
+
+    def sources(self, answer: Json, passages: Sequence[Json]) -> list[MarkedSource]:
+        return marked_sources(answer, passages, self.base, self.style.markup)
+
+    def shown(self, text: str) -> str:
+        return self.style.markup.shown(text)
+
+    def refuses(self, answer: Json) -> bool:
+        """Check for an answer in prose that takes the place of JSON, because nothing was found."""
+        return self.style.is_json and not answer["found"]
+
+    def body(self, answer: Json) -> dict[str, Any]:
+        """Return the answer for the field `mergewise`, with the names of the parameters without effect."""
+        ignored = {*self.ignored, *answer.get("ignored", ())}
+        if self.limit and not answer["usage"]["output_tokens"]:
+            ignored.add(self.limit)
+        return {**answer, "ignored": sorted(ignored)}
+
+    def choice(self, content: str, annotations: Sequence[Json], *, is_refusal: bool) -> dict[str, Any]:
+        texts = {"content": None, "refusal": content} if is_refusal else {"content": content, "refusal": None}
+        return {"message": {"role": "assistant", **texts, "annotations": list(annotations)}}
+
+    def delta(self, delta: Json) -> dict[str, Any]:
+        """Return the fields of a choice that add this part of a message."""
+        return {"delta": dict(delta)}
 
     async def chunks(
         self, events: AsyncGenerator[QuestionEvent, None], include_usage: bool = False
     ) -> AsyncGenerator[Json, None]:
         """Yield the chunks of a stream, from the events of a question."""
-        escaper = ImageEscaper()
+        escaper = self.style.markup.escaper()
         passages: Sequence[Json] = ()
         async with aclosing(events):
             async for event in events:
@@ -187,31 +247,33 @@ class Completion:
                         )
                     case "context":
                         passages = event.data["passages"]
-                    case "delta":
+                    case "delta" if passages or not self.style.is_json:
                         if text := escaper.feed(event.data["text"]):
                             yield self._chunk({"content": text}, include_usage)
                     case "done":
                         answer = event.data
-                        sources = marked_sources(answer, passages, self.base)
-                        end = notice_of(answer) + (footer(sources) if self.style.footer else "")
-                        if text := escaper.rest() + end:
+                        sources = self.sources(answer, passages)
+                        if self.style.is_json and not passages:
+                            # only now it is known to be JSON or a refusal
+                            name = "refusal" if self.refuses(answer) else "content"
+                            yield self._chunk({name: answer["answer"]}, include_usage)
+                        elif text := escaper.rest() + self.style.end_of(answer, sources):
                             yield self._chunk({"content": text}, include_usage)
                         if self.style.open_webui:
                             for shown in open_webui_events(sources):
                                 yield shown
                         elif sources:
                             yield self._chunk({"annotations": url_citations(sources)}, include_usage)
-                        body = {**answer, "ignored": list(self.ignored)}
-                        yield self._chunk({}, include_usage, finish_reason(answer), mergewise=body)
+                        yield self._chunk({}, include_usage, finish_reason(answer), mergewise=self.body(answer))
                         if include_usage:
-                            yield {**self._frame("chat.completion.chunk"), "choices": [], "usage": usage(answer)}
+                            yield {**self._frame(self.KIND_OF_CHUNKS), "choices": [], "usage": usage(answer)}
 
     def _chunk(
         self, delta: Json, include_usage: bool, finish: str | None = None, mergewise: Json | None = None
     ) -> dict[str, Any]:
         return {
-            **self._frame("chat.completion.chunk"),
-            "choices": [{"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish}],
+            **self._frame(self.KIND_OF_CHUNKS),
+            "choices": [{"index": 0, **self.delta(delta), "logprobs": None, "finish_reason": finish}],
             **({"usage": None} if include_usage else {}),
             **({} if mergewise is None else {"mergewise": mergewise}),
         }
@@ -220,10 +282,23 @@ class Completion:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
 
 
+class TextCompletion(Completion):
+    """A completion of the older API, which has a text instead of a message and no annotations."""
+
+    KIND: ClassVar[str] = "text_completion"
+    KIND_OF_CHUNKS: ClassVar[str] = "text_completion"
+
+    def choice(self, content: str, annotations: Sequence[Json], *, is_refusal: bool) -> dict[str, Any]:
+        return {"text": content}
+
+    def delta(self, delta: Json) -> dict[str, Any]:
+        return {"text": delta.get("content") or ""}
+
+
 def task_answer(text: str, tokens: Usage) -> dict[str, Any]:
     """Make the answer to a program's task, which has no sources."""
     spent = {"input_tokens": tokens.input_tokens, "output_tokens": tokens.output_tokens}
-    return {"answer": text, "citations": [], "complete": True, "usage": spent}
+    return {"answer": text, "citations": [], "found": True, "complete": True, "usage": spent}
 
 
 async def task_events(answer: Json) -> AsyncGenerator[QuestionEvent, None]:
@@ -233,9 +308,9 @@ async def task_events(answer: Json) -> AsyncGenerator[QuestionEvent, None]:
 
 
 def notice_of(answer: Json) -> str:
-    """Return the notice on unfinished indexing as a paragraph, if the answer was not found. Programs show no other field."""
+    """Return the notice on unfinished indexing, if the answer was not found. Programs show no other field."""
     indexing = answer.get("indexing")
-    return f"\n\n{indexing['notice']}." if indexing and not answer["found"] else ""
+    return f"{indexing['notice']}." if indexing and not answer["found"] else ""
 
 
 def finish_reason(answer: Json) -> str:

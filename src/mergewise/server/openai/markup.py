@@ -2,11 +2,14 @@
 
 `![` becomes `!\\[`, and elements such as `<img` become `&lt;img`. Markdown shows both unchanged. Code is escaped too, where the
 escape is visible, because a client may find code at other places than we do.
+
+A client that shows plain text needs no escapes. The setting `markup` of its profile turns them off.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 # elements that a browser loads or runs by itself
 _ELEMENTS = (
@@ -56,3 +59,34 @@ class ImageEscaper:
         """Return the text that was held back."""
         text, self._held = self._held, ""
         return without_images(text)
+
+
+class NoEscaper(ImageEscaper):
+    """The `ImageEscaper` of a client that shows plain text: nothing is escaped or held back."""
+
+    def feed(self, piece: str) -> str:
+        return piece
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """The escapes of a client's texts: those of Markdown, or none."""
+
+    is_markdown: bool = True
+
+    def shown(self, text: str) -> str:
+        return without_images(text) if self.is_markdown else text
+
+    def position(self, text: str, position: int) -> int:
+        """Convert a position in the text to the position in `shown(text)`."""
+        return position_without_images(text, position) if self.is_markdown else position
+
+    def literal(self, text: str) -> str:
+        """Return the text on one line, without a meaning in the client's markup."""
+        return literal(text) if self.is_markdown else " ".join(text.split())
+
+    def escaper(self) -> ImageEscaper:
+        return ImageEscaper() if self.is_markdown else NoEscaper()
+
+
+MARKDOWN = Markup()
