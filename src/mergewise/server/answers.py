@@ -127,15 +127,16 @@ def supported_citations(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
     A citation with no other marks is left out. A mark belongs to the sentence that contains or precedes it.
     """
+    # white space around marks differs
     text, citations, plain, at = answer["answer"], answer["citations"], "", 0
     places: dict[int, int] = {}
     for start, end in sorted({(span["start"], span["end"]) for one in citations for span in one["answer_spans"]}):
-        plain += text[at:start]
+        plain += "".join(text[at:start].split())
         places[start], at = len(plain), end
-    plain += text[at:]
+    plain += "".join(text[at:].split())
     refuted: set[int] = set()
     for sentence in answer.get("unverified", ()):
-        for found in re.finditer(re.escape(sentence) + r"\s*", plain):
+        for found in re.finditer(re.escape("".join(sentence.split())), plain):
             first, last = found.span()
             refuted |= {start for start, place in places.items() if first < place <= last or first == place == 0}
     kept: list[Mapping[str, Any]] = []

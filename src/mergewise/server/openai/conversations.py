@@ -30,8 +30,8 @@ _HISTORY = "<chat_history>"
 _FIRST_LINE = re.compile(r"<chat_history>\s*(?:user\s*:)?\s*(.*?)\s*(?:\n|</chat_history>|\Z)", re.IGNORECASE)
 _LONGEST_TITLE = 60
 _ROLE = re.compile(r"^(system|user|assistant): ", re.MULTILINE)
-# condensed questions: characters of the whole and of a sentence, and words before a quoted mail
-_CONDENSED, _LONGEST_SENTENCE, _LEAST_WORDS = 1_000, 300, 3
+# characters of a condensed question and of a sentence in it
+_CONDENSED, _LONGEST_SENTENCE = 1_000, 300
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*\n?", re.MULTILINE)
 _QUOTED_MAIL = re.compile(
     r"^[ \t]*(?:-{2,} ?(?:original|forwarded|ursprüngliche|weitergeleitete|message d.origine)\b.*|_{10,}[ \t]*$|"
@@ -111,19 +111,17 @@ def prompt_messages(prompt: str) -> list[ChatMessage]:
 
 
 def condensed(text: str) -> str:
-    """Return the question of a long text, without quoted mails: its sentences with question marks, its last and its first ones.
+    """Return the question of a long text: its sentences with question marks, its last and its first ones, in their order.
 
+    Quoted lines are left out, and a quoted mail if a question precedes it.
     A text of up to `LONGEST_QUESTION` characters and a program's task stay as they are.
     """
     if len(text) <= LONGEST_QUESTION or is_task(text):
         return text
     own = _QUOTED_LINE.sub("", text)
-    mail = next(
-        (found for found in _QUOTED_MAIL.finditer(own) if len(own[: found.start()].split()) >= _LEAST_WORDS), None
-    )
-    # a question may follow the mail
-    end = own.rstrip().rpartition("\n\n")[2]
-    own = own if mail is None else f"{own[: mail.start()]}\n\n{end if _has_question(end) else ''}"
+    before = next((own[: found.start()] for found in _QUOTED_MAIL.finditer(own)), "")
+    # without a question before it, the mail itself is what the user asks about
+    own = before if _has_question(before) else own
     sentences = [" ".join(own[start:stop].split())[-_LONGEST_SENTENCE:] for start, stop in split_sentences(own)]
     places = [at for at, sentence in enumerate(sentences) if sentence]
     places.sort(key=lambda at: (not _has_question(sentences[at]), at != len(sentences) - 1))
