@@ -326,12 +326,18 @@ class State:
         *,
         collections: Collection[str] | None = None,
         states: Collection[JobState] | None = None,
+        kinds: Collection[str] | None = None,
+        token: str | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[Job]:
         """Return jobs, newest first. `before` is the number of the last job of the previous page."""
         where, values = conditions(
-            ("collection", collections), ("state", states), more=[("number < ?", before)] if before is not None else []
+            ("collection", collections),
+            ("state", states),
+            ("kind", kinds),
+            ("token", None if token is None else [token]),
+            more=[("number < ?", before)] if before is not None else [],
         )
         return [
             record_of(Job, row)

@@ -41,8 +41,8 @@ from mergewise.server.openai.markup import Markup
 from mergewise.server.openai.requests import ChatForm, ChoiceForm, ResponseForm, TextForm
 from mergewise.server.problems import openai_error
 from mergewise.server.questions import CollectionQuery, QuestionEvent
-from mergewise.server.records import Token
-from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service, request_id_of
+from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
+from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message, ReplyOptions, Usage
 
@@ -100,12 +100,12 @@ class Profile:
         )
 
 
-def profiles(service: Service, token: Token, id: str | None = None) -> list[Profile]:
+def profiles(service: ScopedService, id: str | None = None) -> list[Profile]:
     """List the models whose collection the token may read, or only the model with this id.
 
     They are the profiles of the configuration, or without profiles each collection and its strategies.
     """
-    visible = {collection.name: collection for collection in service.collections.visible(token)}
+    visible = {collection.name: collection for collection in service.collections()}
     configs = dict(service.config.profiles)
     if not configs:
         for name, collection in visible.items():
@@ -121,29 +121,29 @@ def profiles(service: Service, token: Token, id: str | None = None) -> list[Prof
     ]
 
 
-def profile_named(service: Service, token: Token, id: str) -> Profile:
+def profile_named(service: ScopedService, id: str) -> Profile:
     """Return the profile with this id. Raises HTTPProblem 404, in OpenAI's form, if the token may not see it."""
-    found = profiles(service, token, id)
+    found = profiles(service, id)
     if not found:
         raise unknown_model(id, "request GET /v1/models for a list")
     return found[0]
 
 
 @router.get("/models", openapi_extra=READ)
-def list_models(service: Server, token: Caller) -> dict[str, Any]:
+def list_models(service: InService) -> dict[str, Any]:
     """List the models of this server: profiles, or collections with their strategies."""
-    return {"object": "list", "data": [profile.as_dict() for profile in profiles(service, token)]}
+    return {"object": "list", "data": [profile.as_dict() for profile in profiles(service)]}
 
 
 @router.get("/models/{model:path}", openapi_extra=READ)
-def get_model(model: str, service: Server, token: Caller) -> dict[str, Any]:
-    return profile_named(service, token, model).as_dict()
+def get_model(model: str, service: InService) -> dict[str, Any]:
+    return profile_named(service, model).as_dict()
 
 
 @router.post("/chat/completions", openapi_extra=READ)
-async def complete_chat(form: ChatForm, request: Request, service: Server, token: Caller) -> Response:
+async def complete_chat(form: ChatForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the sources as annotations."""
-    profile = await in_thread(partial(profile_named, service, token, form.model))
+    profile = await in_thread(partial(profile_named, service, form.model))
     _check(form)
     if form.tool_choice not in (None, "auto", "none"):
         raise refused("unsupported tool_choice (expected auto or none)", "tool_choice")
@@ -152,13 +152,13 @@ async def complete_chat(form: ChatForm, request: Request, service: Server, token
     id, limit = "chatcmpl-" + secrets.token_hex(12), "max_completion_tokens" if form.max_completion_tokens else None
     limit = limit or ("max_tokens" if form.max_tokens else None)
     completion = Completion(id, form.model, profile.style(form), service.config.url, extras, limit)
-    return await _completed(completion, Ask(service, token, profile, conversation, form), request)
+    return await _completed(completion, Ask(service, profile, conversation, form), request)
 
 
 @router.post("/completions", openapi_extra=READ)
-async def complete_text(form: TextForm, request: Request, service: Server, token: Caller) -> Response:
+async def complete_text(form: TextForm, request: Request, service: InService) -> Response:
     """Answer from the documents in the older form of the API."""
-    profile = await in_thread(partial(profile_named, service, token, form.model))
+    profile = await in_thread(partial(profile_named, service, form.model))
     _check(form)
     if form.echo or form.suffix or form.best_of not in (None, 1):
         raise refused("unsupported parameter: echo, suffix or best_of", "prompt")
@@ -166,7 +166,7 @@ async def complete_text(form: TextForm, request: Request, service: Server, token
     id, style = "cmpl-" + secrets.token_hex(12), profile.style(form, is_text=True)
     limit = "max_tokens" if form.max_tokens else None
     completion = TextCompletion(id, form.model, style, service.config.url, form.ignored(), limit)
-    return await _completed(completion, Ask(service, token, profile, conversation, form), request)
+    return await _completed(completion, Ask(service, profile, conversation, form), request)
 
 
 def _check(form: ChoiceForm) -> None:
@@ -191,10 +191,9 @@ def response_format(form: AnyForm) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request for an answer: its service, caller and profile, the conversation and the form."""
+    """A request for an answer: its service and profile, the conversation and the form."""
 
-    service: Service
-    token: Token
+    service: ScopedService
     profile: Profile
     conversation: ChatQuestion
     form: AnyForm
@@ -209,7 +208,7 @@ class Ask:
             answer = await until_disconnect(request, self._answer_to_task())
             return {**answer, "context": {"question": "", "passages": []}}
         try:
-            return await until_disconnect(request, self.service.questions.answer(self.question, self.token))
+            return await until_disconnect(request, self.service.answer(self.question))
         except InputRefused as error:
             if response_format(self.form) is None:
                 raise
@@ -219,14 +218,14 @@ class Ask:
         """Return the events of the answer."""
         if self.conversation.is_task:
             return task_events(await self.answer(request))
-        return self.service.questions.events(self.question, self.token)
+        return self.service.events(self.question)
 
     async def _answer_to_task(self) -> dict[str, Any]:
         """Answer a program's task by rules, or with the chat model if the profile allows it for a task of this length."""
         service, config, task = self.service, self.profile.config, self.conversation.question
         chat = None
         if config.tasks and len(task) <= LONGEST_TASK:
-            collection = service.collections.get(config.collection, self.token)
+            collection = service.collection(config.collection)
             if collection.is_made:
                 chat = (await in_thread(partial(collection.with_chat, config.chat))).chat
         if chat is None:
@@ -247,7 +246,7 @@ async def _completed(completion: Completion, ask: Ask, request: Request) -> Resp
     )
 
 
-async def _written_task(service: Service, chat: ChatModel, task: str) -> dict[str, Any]:
+async def _written_task(service: ScopedService, chat: ChatModel, task: str) -> dict[str, Any]:
     """Send a program's task to the chat model. Only its own text is sent, and the answer is short."""
     messages = [Message("user", task)]
     with service.admission.place():

@@ -25,8 +25,8 @@ from mergewise.server.openai.conversations import MOST_HISTORY, chat_question, r
 from mergewise.server.openai.requests import ChatMessage, ResponseForm
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.questions import QuestionEvent
-from mergewise.server.records import Token
-from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service, request_id_of
+from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
+from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream
 
 router = APIRouter(route_class=ScopedRoute)
@@ -37,11 +37,11 @@ _LONGEST_HISTORY = 100_000
 
 
 @router.post("/responses", openapi_extra=READ)
-async def create_response(form: ResponseForm, request: Request, service: Server, token: Caller) -> Response:
+async def create_response(form: ResponseForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the search as an item and the sources as annotations."""
-    profile = await in_thread(partial(profile_named, service, token, form.model))
+    profile = await in_thread(partial(profile_named, service, form.model))
     _check(form, profile.config.collection)
-    before = await in_thread(partial(_messages_before, service, token, form.previous_response_id))
+    before = await in_thread(partial(_messages_before, service, form.previous_response_id))
     given, skipped = _messages_of(form)
     own = [ChatMessage(role="system", content=form.instructions)] if form.instructions else []
     conversation = chat_question([*own, *before, *given])
@@ -50,14 +50,14 @@ async def create_response(form: ResponseForm, request: Request, service: Server,
     limit = None if form.max_output_tokens is None else "max_output_tokens"
     style = profile.style(form, is_text=True)
     frame = Completion("resp_" + secrets.token_hex(12), form.model, style, service.config.url, ignored, limit)
-    ask = Ask(service, token, profile, conversation, form)
+    ask = Ask(service, profile, conversation, form)
     stores = profile.config.store and form.store is not False
     response = ResponseWriter(frame, form, stores)
 
     async def keep(whole: Json) -> None:
         if stores:
             messages = [*before, *given, ChatMessage(role="assistant", content=_text_of(whole))]
-            await in_thread(partial(_keep, service, token, whole, messages))
+            await in_thread(partial(_keep, service, whole, messages))
 
     async def events() -> AsyncGenerator[bytes, None]:
         async with aclosing(response.events(await ask.events(request))) as coming:
@@ -75,9 +75,9 @@ async def create_response(form: ResponseForm, request: Request, service: Server,
 
 
 @router.get("/responses/{id}", openapi_extra=READ)
-async def get_response(id: str, service: Server, token: Caller) -> dict[str, Any]:
+async def get_response(id: str, service: InService) -> dict[str, Any]:
     """Return a response as it was sent."""
-    kept = await in_thread(partial(service.state.response, id, token))
+    kept = await in_thread(partial(service.response, id))
     if kept is None:
         raise unknown("response")
     found: dict[str, Any] = kept["response"]
@@ -85,8 +85,8 @@ async def get_response(id: str, service: Server, token: Caller) -> dict[str, Any
 
 
 @router.delete("/responses/{id}", openapi_extra=READ)
-async def delete_response(id: str, service: Server, token: Caller) -> dict[str, Any]:
-    if not await in_thread(partial(service.state.drop_response, id, token)):
+async def delete_response(id: str, service: InService) -> dict[str, Any]:
+    if not await in_thread(partial(service.drop_response, id)):
         raise unknown("response")
     return {"id": id, "object": "response", "deleted": True}
 
@@ -111,11 +111,11 @@ def _messages_of(form: ResponseForm) -> tuple[list[ChatMessage], list[str]]:
     return messages, sorted(others - {"input items of the type file_search_call"})
 
 
-def _messages_before(service: Service, token: Token, id: str | None) -> list[ChatMessage]:
+def _messages_before(service: ScopedService, id: str | None) -> list[ChatMessage]:
     """Return the messages of an earlier response. Raises HTTPProblem 400 if it does not exist, or if another token made it."""
     if id is None:
         return []
-    kept = service.state.response(id, token)
+    kept = service.response(id)
     if kept is None:
         detail = "previous response not found"
         fields = [{"pointer": "/previous_response_id", "detail": detail}]
@@ -123,13 +123,13 @@ def _messages_before(service: Service, token: Token, id: str | None) -> list[Cha
     return [ChatMessage(role=role, content=text) for role, text in kept["messages"]]
 
 
-def _keep(service: Service, token: Token, whole: Json, messages: Sequence[ChatMessage]) -> None:
+def _keep(service: ScopedService, whole: Json, messages: Sequence[ChatMessage]) -> None:
     """Keep a response with the newest messages for the next one."""
     texts = [(one.role, text_of(one.content)) for one in messages[-MOST_HISTORY:]]
     while sum(len(text) for _, text in texts) > _LONGEST_HISTORY and len(texts) > 1:
         texts.pop(0)
     response = {name: value for name, value in whole.items() if name != "mergewise"}
-    service.state.keep_response(whole["id"], token, {"response": response, "messages": texts})
+    service.keep_response(whole["id"], {"response": response, "messages": texts})
 
 
 def _text_of(whole: Json) -> str:
