@@ -210,19 +210,15 @@ def test_a_model_that_refuses_the_format_is_a_bad_request(live: LiveServer, clie
     assert raised.value.param == "response_format"
 
 
-def test_a_question_without_passages_is_a_refusal_instead_of_json(client: Any) -> None:
+def test_a_question_without_passages_has_no_json(client: Any) -> None:
     none = {"mergewise": {"where": {"type": "eq", "key": "id", "value": "none"}}}
-    options = {"response_format": {"type": "json_object"}, "extra_body": none}
-    message = chat(client, QUESTION, **options).choices[0].message
-    assert message.content is None and message.refusal.startswith("Nothing relevant")
-    assert streamed(client, QUESTION, **options).choices[0].message.refusal == message.refusal
-    whole = client.responses.create(
-        model="docs", input=QUESTION, text={"format": {"type": "json_object"}}, extra_body=none
-    )
-    assert whole.output[-1].content[0].refusal == message.refusal
-    asked = {"model": "docs", "input": QUESTION, "text": {"format": {"type": "json_object"}}, "extra_body": none}
-    final = final_of(list(client.responses.create(**asked, stream=True)))
-    assert final.output[-1].content[0].refusal == message.refusal
+    format: Any = {"type": "json_object"}
+    for stream in (False, True):
+        with pytest.raises(openai.APIError) as raised:
+            list(chat(client, QUESTION, response_format=format, extra_body=none, stream=stream))
+        assert raised.value.code == "nothing-found"
+    with pytest.raises(openai.NotFoundError):
+        client.responses.create(model="docs", input=QUESTION, text={"format": format}, extra_body=none)
 
 
 # -- long messages
@@ -406,7 +402,7 @@ def test_a_file_search_may_have_filters(client: Any) -> None:
     ("wrong", "param"),
     [
         ({"background": True}, "background"),
-        ({"conversation": "conv_1"}, "background"),
+        ({"conversation": "conv_1"}, "conversation"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tools": [{"type": "file_search", "vector_store_ids": ["birds"]}]}, "tools"),
         ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "http://x"}]}]}, "messages"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
 
+from mergewise.server.answers import supported_citations
 from mergewise.server.openai.completions import (
     Completion,
     CompletionStyle,
@@ -21,7 +23,7 @@ from mergewise.server.openai.completions import (
     url_citations,
     web_address,
 )
-from mergewise.server.openai.conversations import chat_question, task_by_rules
+from mergewise.server.openai.conversations import chat_question, condensed, task_by_rules
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.openai.requests import ChatForm
 from mergewise.server.problems import HTTPProblem
@@ -302,3 +304,63 @@ def test_a_title_is_short_and_on_one_line(text: str) -> None:
 
 def test_literal_text_has_no_markup() -> None:
     assert literal("a\n[b](c) `d` <e> #") == "a \\[b\\](c) \\`d\\` \\<e\\> \\#"
+
+
+def test_plain_text_is_not_escaped() -> None:
+    title = "![x](y) <img> [9]"
+    given = answer("<script> a [1]", (1,), unverified=["b * c"])
+    given["citations"][0]["title"] = title
+    style = CompletionStyle(footer=True, is_markdown=False)
+    content = content_of(chunks_of(given, style))
+    assert content.startswith(
+        "<script> a [1]\n\nNot supported by the sources: “b * c”\n\nSources: [1] ![x](y) <img> [9] ("
+    )
+    place = url_citations(marked_sources(given, [], "", False))[0]["url_citation"]
+    assert content[place["start_index"] : place["end_index"]] == "[1]"
+    escaped = content_of(chunks_of(given, CompletionStyle(footer=True)))
+    assert escaped.startswith("&lt;script> a [1]\n\nNot supported by the sources: “b \\* c”")
+
+
+@pytest.mark.parametrize(
+    ("text", "unverified", "cited"),
+    [
+        ("A cat purrs [1]. A dog flies [2].", ["A dog flies."], {1}),
+        ("A cat purrs. [1] A dog flies. [2]", ["A cat purrs."], {2}),
+        ("A cat purrs [1][2]. A dog flies [2].", ["A dog flies."], {1, 2}),
+        ("[1] A cat purrs.", ["A cat purrs."], set()),
+        ("A dog flies [1]. A dog flies [2].", ["A dog flies."], set()),
+        ("A cat\npurrs [1].\n\nA dog [2] flies.", ["A dog flies."], {1}),
+    ],
+)
+def test_a_mark_of_an_unsupported_sentence_is_no_citation(text: str, unverified: list[str], cited: set[int]) -> None:
+    marks = [mark for mark in (1, 2) if f"[{mark}]" in text]
+    given = answer(text, marks, unverified=unverified)
+    for one in given["citations"]:
+        found = re.finditer(re.escape(f"[{one['mark']}]"), text)
+        one["answer_spans"] = [{"start": place.start(), "end": place.end()} for place in found]
+    assert {one["mark"] for one in supported_citations(given)} == cited
+    sources = marked_sources(given, [])
+    assert {source.mark for source in sources if source.answer_span != (0, 0)} == cited
+
+
+def test_a_long_text_is_condensed_to_its_question() -> None:
+    noise = "The weather was fine and we walked along the river. " * 200
+    asked = f"Hello.\n\n{noise}\n\nWhich ship sank near Skye? Thanks.\n"
+    short = condensed(asked)
+    assert "Which ship sank near Skye?" in short and len(short) <= 1_000 and short.startswith("Hello.")
+    for mail in (
+        "-----Original Message-----\nWho built the pier?\n\nBye",
+        "From: Bob <b@example.org>\nSubject: pier\n\nWho built the pier?",
+        "Am Montag, 3. März 2025 schrieb Bob:\n\nWho built the pier?",
+        "> Who built the pier?",
+    ):
+        assert "pier" not in condensed(asked + mail) and "Skye" in condensed(asked + mail)
+    # the mail itself is asked about
+    assert "pier" in condensed(f"Answer this mail.\n\nFrom: Bob\n\n{noise}\n\nWho built the pier?")
+    assert condensed("x" * 8_000) == "x" * 8_000 and len(condensed("x" * 9_000)) <= 1_000
+    assert "Skye?" in condensed(noise.replace(" ", "") + " Which ship sank near Skye?")
+    assert 0 < len(condensed("> only quoted\n" * 1_000)) <= 1_000
+    earlier = [{"role": "user", "content": asked}, {"role": "assistant", "content": "The Borealis."}]
+    found = chat(*earlier, {"role": "user", "content": "When?"})
+    assert len(found.history[0].text) <= 1_000 and found.message == ""
+    assert chat({"role": "user", "content": asked}).message == asked

@@ -103,35 +103,31 @@ def supported_citations(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
     A citation with no other marks is left out. A mark belongs to the sentence that contains or precedes it.
     """
-    # white space around marks differs
     text, citations, plain, at = answer["answer"], answer["citations"], "", 0
+    # without white space, which differs around marks
+    sentences = ["".join(sentence.split()) for sentence in answer.get("unverified", ())]
+    if not sentences:
+        return list(citations)
     places: dict[int, int] = {}
     for start, end in sorted({(span["start"], span["end"]) for one in citations for span in one["answer_spans"]}):
         plain += "".join(text[at:start].split())
         places[start], at = len(plain), end
     plain += "".join(text[at:].split())
-    refuted: set[int] = set()
-    for sentence in answer.get("unverified", ()):
-        for found in re.finditer(re.escape("".join(sentence.split())), plain):
-            first, last = found.span()
-            refuted |= {start for start, place in places.items() if first < place <= last or first == place == 0}
-    kept: list[Mapping[str, Any]] = []
-    for one in citations:
-        spans = [span for span in one["answer_spans"] if span["start"] not in refuted]
-        if spans or not one["answer_spans"]:
-            kept.append({**one, "answer_spans": spans})
-    return kept
+    wrong = [found.span() for sentence in sentences for found in re.finditer(re.escape(sentence), plain)]
+    refuted = {mark for mark, at in places.items() if any(first < max(at, 1) and at <= last for first, last in wrong)}
+    kept = [
+        {**one, "answer_spans": [span for span in one["answer_spans"] if span["start"] not in refuted]}
+        for one in citations
+    ]
+    return [one for one, whole in zip(kept, citations, strict=True) if one["answer_spans"] or not whole["answer_spans"]]
 
 
 def unsupported_remark(answer: Mapping[str, Any]) -> str:
     """Quote the unsupported sentences of an answer on one line. Return an empty string without any."""
     sentences = [" ".join(sentence.split()) for sentence in answer.get("unverified", ())]
-    if not sentences:
-        return ""
-    cut = [one if len(one) <= _LONGEST_QUOTE else one[: _LONGEST_QUOTE - 1] + "…" for one in sentences]
-    quotes = [f"“{one}”" for one in cut[:_MOST_QUOTES]]
-    more = [f"and {len(sentences) - _MOST_QUOTES} more"] if len(sentences) > _MOST_QUOTES else []
-    return "Not supported by the sources: " + " ".join([*quotes, *more])
+    quotes = [f"“{one if len(one) <= _LONGEST_QUOTE else one[: _LONGEST_QUOTE - 1] + '…'}”" for one in sentences]
+    more = [f"and {len(quotes) - _MOST_QUOTES} more"] if len(quotes) > _MOST_QUOTES else []
+    return " ".join(["Not supported by the sources:", *quotes[:_MOST_QUOTES], *more]) if quotes else ""
 
 
 def places_of_marks(text: str, citations: Sequence[Citation]) -> dict[int, list[tuple[int, int]]]:

@@ -223,7 +223,7 @@ class Questions:
         """
         clock = _Clock()
         asked = await self._open(question, collection)
-        _check_format(asked, asked.question.options.get("mode"))
+        _ignored_options(asked, asked.question.options.get("mode"))
         has_place = _may_wait(asked)
         with self._admission.place() if has_place else nullcontext():
             id = "ans_" + secrets.token_hex(12)
@@ -232,8 +232,9 @@ class Questions:
                 yield QuestionEvent("started", {"id": id, "snapshot": asked.index.snapshot})
                 assembly = await assembling
             clock.note_assembly(assembly, shared.was_done)
-            mode = assembly.prepared.mode if assembly.prepared else None
-            _check_format(asked, mode)
+            ignored = _ignored_options(asked, assembly.prepared.mode if assembly.prepared else None)
+            if asked.question.reply.is_json and not assembly.context.passages:
+                raise HTTPProblem(404, "nothing-found", "nothing relevant was found in the documents", "ask for text")
             yield QuestionEvent("context", assembly.form)
             done = assembly.answer
             if done is None:
@@ -248,7 +249,7 @@ class Questions:
             assert done is not None
             yield QuestionEvent("citations", {"citations": done["citations"]})
             frame: dict[str, Any] = {"timings": clock.timings(), "indexing": collection.indexing()}
-            if ignored := _ignored_options(asked, mode):
+            if ignored:
                 frame["ignored"] = ignored
             yield QuestionEvent("done", {"id": id, **done, **frame})
 
@@ -442,22 +443,18 @@ def _may_wait(asked: _OpenQuestion) -> bool:
     return asked.index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
 
 
-def _check_format(asked: _OpenQuestion, mode: str | None) -> None:
-    """Check that a model can write JSON, if the question asks for it. Raises HTTPProblem 400 if not."""
-    chat = asked.index.chat
-    takes = chat is not None and takes_options(chat)
-    takes = takes and (mode is None or mode not in mw.MODES or mw.MODES[mode].takes_reply_options)
-    if asked.question.reply.is_json and not takes:
+def _ignored_options(asked: _OpenQuestion, mode: str | None) -> list[str]:
+    """List the options of the reply that have no effect in this mode, which may be unknown, with this chat model.
+
+    Raises HTTPProblem 400 if the format of the answer is among them.
+    """
+    reply, chat = asked.question.reply, asked.index.chat
+    writes = chat is not None and (mode not in mw.MODES or mw.MODES[mode].takes_reply_options)  # type: ignore[index]
+    ignored = [] if writes and chat is not None and takes_options(chat) else [*reply.sampling]
+    if "response_format" in ignored:
         detail = "unsupported response_format: no chat model with a JSON mode answers here"
         fields = [{"pointer": "/response_format", "detail": detail}]
         raise HTTPProblem(400, "invalid-request", detail, "ask for text, or name another model", fields=fields)
-
-
-def _ignored_options(asked: _OpenQuestion, mode: str | None) -> list[str]:
-    """List the options of the reply that have no effect: all in other modes, and those of requests with other models."""
-    reply, chat = asked.question.reply, asked.index.chat
-    writes = mode is not None and mw.MODES[mode].takes_reply_options
-    ignored = [] if writes and chat is not None and takes_options(chat) else [*reply.sampling]
     return ignored if writes or not reply.instructions else [*ignored, "instructions"]
 
 

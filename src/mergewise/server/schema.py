@@ -51,10 +51,8 @@ MIGRATIONS = (
     );
     """,
     """
-    CREATE TABLE responses (
-        id TEXT PRIMARY KEY, token TEXT NOT NULL, filter TEXT NOT NULL, created REAL NOT NULL, body TEXT NOT NULL
-    );
-    CREATE INDEX responses_by_token ON responses (token, created)
+    CREATE TABLE responses (id TEXT PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, body TEXT NOT NULL);
+    CREATE INDEX responses_by_owner ON responses (owner, created)
     """,
 )
 

@@ -171,31 +171,30 @@ class State:
     def remove_token(self, id: str) -> bool:
         """Remove a token and end its sessions. Return True if the token existed."""
         with self._change() as rows:
-            rows.execute("DELETE FROM responses WHERE token = ?", [id])
+            rows.execute("DELETE FROM responses WHERE owner LIKE ?", [f"{id} %"])
             return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
 
     def keep_response(self, id: str, token: Token, body: Mapping[str, Any]) -> None:
         """Keep a response of the OpenAI-compatible API. Drop expired ones, and the oldest of the token if it has too many."""
-        now = time.time()
-        values = {"id": id, **_owner(token), "created": now, "body": dict(body)}
+        now, owner = time.time(), _owner(token)
         with self._change(lasting=False) as rows:
-            insert(rows, "responses", values)
+            insert(rows, "responses", {"id": id, "owner": owner, "created": now, "body": dict(body)})
             rows.execute("DELETE FROM responses WHERE created < ?", [now - RESPONSE_SECONDS])
-            oldest = "SELECT id FROM responses WHERE token = ? ORDER BY created DESC LIMIT -1 OFFSET ?"
-            rows.execute(f"DELETE FROM responses WHERE id IN ({oldest})", [token.id, MOST_RESPONSES])
+            oldest = "SELECT id FROM responses WHERE owner = ? ORDER BY created DESC LIMIT -1 OFFSET ?"
+            rows.execute(f"DELETE FROM responses WHERE id IN ({oldest})", [owner, MOST_RESPONSES])
 
     def response(self, id: str, token: Token) -> dict[str, Any] | None:
         """Return what `keep_response` kept, or None if it is expired or if a token with other rights made it."""
-        where, values = conditions(*((name, [value]) for name, value in {"id": id, **_owner(token)}.items()))
-        rows = self._rows(f"SELECT * FROM responses{where}", values)
-        is_kept = bool(rows) and rows[0]["created"] > time.time() - RESPONSE_SECONDS
-        return json.loads(rows[0]["body"]) if is_kept else None
+        since = time.time() - RESPONSE_SECONDS
+        query = "SELECT body FROM responses WHERE id = ? AND owner = ? AND created > ?"
+        rows = self._rows(query, [id, _owner(token), since])
+        return json.loads(rows[0]["body"]) if rows else None
 
     def drop_response(self, id: str, token: Token) -> bool:
         """Delete a response. Return True if it existed."""
-        where, values = conditions(*((name, [value]) for name, value in {"id": id, **_owner(token)}.items()))
         with self._change() as rows:
-            return rows.execute(f"DELETE FROM responses{where}", values).rowcount > 0
+            query = "DELETE FROM responses WHERE id = ? AND owner = ?"
+            return rows.execute(query, [id, _owner(token)]).rowcount > 0
 
     def authenticate(self, presented: str) -> Token | None:
         """Return the token of `mw_ID_SECRET`, or None if it is unknown or expired. Compares in constant time."""
@@ -548,6 +547,6 @@ def _relative_within(folder: Path, place: str) -> str:
     return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else str(Path(place).absolute())
 
 
-def _owner(token: Token) -> dict[str, str]:
-    """Return the columns that tell who may read a response: a token that sees the same documents."""
-    return {"token": token.id, "filter": json.dumps(token.filter, sort_keys=True)}
+def _owner(token: Token) -> str:
+    """Return the owner of a response: the token, as long as it sees the same documents."""
+    return f"{token.id} {json.dumps([sorted(token.collections or ()), token.filter], sort_keys=True)}"

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from mergewise.concurrency import in_thread, run
 from mergewise.errors import InputRefused
-from mergewise.protocols import ChatModel
 from mergewise.server.configuration import ProfileConfig
 from mergewise.server.native.questions import given_options
 from mergewise.server.openai.completions import (
@@ -37,8 +36,7 @@ from mergewise.server.openai.conversations import (
     task_by_rules,
     unknown_model,
 )
-from mergewise.server.openai.markup import Markup
-from mergewise.server.openai.requests import ChatForm, ChoiceForm, ResponseForm, TextForm
+from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm, TextForm
 from mergewise.server.problems import openai_error
 from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
@@ -51,7 +49,7 @@ router = APIRouter(route_class=ScopedRoute)
 _TASK_TOKENS = 300
 # characters of a task that a chat model answers, and of a schema
 LONGEST_TASK, _LONGEST_SCHEMA = 40_000, 50_000
-AnyForm: TypeAlias = ChatForm | TextForm | ResponseForm
+_UNSUPPORTED = frozenset({"n", "best_of", "echo", "suffix", "background", "conversation", "prompt"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,38 +64,31 @@ class Profile:
         named = {"name": self.config.title} if self.config.title else {}
         return {"id": self.id, "object": "model", "created": int(self.created), "owned_by": "mergewise", **named}
 
-    def style(self, form: AnyForm, *, is_text: bool = False) -> CompletionStyle:
+    def style(self, form: ModelForm, has_events: bool) -> CompletionStyle:
         """Choose the style. With "auto", answers have a footer except for Open WebUI, which shows the sources itself.
 
-        `is_text` is True for APIs without events of Open WebUI.
+        `has_events` is False for an API without the events of Open WebUI.
         """
-        config, extras = self.config, form.mergewise
-        open_webui, is_json = config.open_webui and not is_text, response_format(form) is not None
+        config, extras, is_json = self.config, form.mergewise, response_format(form) is not None
+        open_webui = config.open_webui and has_events
         wanted = config.footer == "always" or (config.footer == "auto" and not open_webui)
-        return CompletionStyle(
-            wanted if extras.footer is None else extras.footer,
-            open_webui,
-            config.remark,
-            Markup((extras.markup or config.markup) == "markdown" and not is_json),
-            is_json,
-        )
+        footer = (wanted if extras.footer is None else extras.footer) and not is_json
+        is_markdown = (extras.markup or config.markup) == "markdown" and not is_json
+        return CompletionStyle(footer, open_webui, config.remark, is_markdown)
 
-    def question(self, conversation: ChatQuestion, form: AnyForm, most_tokens: int) -> CollectionQuery:
+    def question(self, conversation: ChatQuestion, form: ModelForm, most_tokens: int) -> CollectionQuery:
         """Make the question. The client's options override the profile's defaults. Documents must meet both conditions."""
-        config, extras = self.config, form.mergewise
+        config, extras, search = self.config, form.mergewise, form.search
         options = {**config.defaults, **given_options(extras)}
-        if form.most_tokens is not None:
-            options["max_tokens"] = min(form.most_tokens, most_tokens)
-        if config.filter or form.filters:
-            options["where"] = [config.filter, form.filters, options.get("where")]
+        for limit in list(form.limit.values())[:1]:
+            options["max_tokens"] = min(limit, most_tokens)
+        if config.filter or search:
+            options["where"] = [config.filter, search and search.filters, options.get("where")]
         chat = options.pop("chat", config.chat)
-        format = response_format(form)
-        sampling = {**form.sampling(), **({} if format is None else {"response_format": format})}
+        sampling = {**form.given("temperature", "top_p", "seed", "stop"), **(response_format(form) or {})}
         reply = ReplyOptions(conversation.instructions, conversation.message, sampling)
-        include = frozenset(extras.include)
-        return CollectionQuery(
-            config.collection, conversation.question, options, conversation.history, chat, include, reply
-        )
+        asked, history, include = conversation.question, conversation.history, frozenset(extras.include)
+        return CollectionQuery(config.collection, asked, options, history, chat, include, reply)
 
 
 def profiles(service: ScopedService, id: str | None = None) -> list[Profile]:
@@ -143,60 +134,65 @@ def get_model(model: str, service: InService) -> dict[str, Any]:
 @router.post("/chat/completions", openapi_extra=READ)
 async def complete_chat(form: ChatForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the sources as annotations."""
-    profile = await in_thread(partial(profile_named, service, form.model))
-    _check(form)
     if form.tool_choice not in (None, "auto", "none"):
         raise refused("unsupported tool_choice (expected auto or none)", "tool_choice")
-    conversation = chat_question(form.messages)
-    extras = [*form.ignored(), *(["tools"] if form.tools else []), *conversation.ignored]
-    id, limit = "chatcmpl-" + secrets.token_hex(12), "max_completion_tokens" if form.max_completion_tokens else None
-    limit = limit or ("max_tokens" if form.max_tokens else None)
-    completion = Completion(id, form.model, profile.style(form), service.config.url, extras, limit)
-    return await _completed(completion, Ask(service, profile, conversation, form), request)
+    ask = await Ask.of(service, form, form.messages)
+    return await _completed(ask, ask.frame(Completion, "chatcmpl-", ["tools"] if form.tools else []), request)
 
 
 @router.post("/completions", openapi_extra=READ)
 async def complete_text(form: TextForm, request: Request, service: InService) -> Response:
     """Answer from the documents in the older form of the API."""
-    profile = await in_thread(partial(profile_named, service, form.model))
-    _check(form)
-    if form.echo or form.suffix or form.best_of not in (None, 1):
-        raise refused("unsupported parameter: echo, suffix or best_of", "prompt")
-    conversation = chat_question(prompt_messages(form.prompt if isinstance(form.prompt, str) else form.prompt[0]))
-    id, style = "cmpl-" + secrets.token_hex(12), profile.style(form, is_text=True)
-    limit = "max_tokens" if form.max_tokens else None
-    completion = TextCompletion(id, form.model, style, service.config.url, form.ignored(), limit)
-    return await _completed(completion, Ask(service, profile, conversation, form), request)
+    ask = await Ask.of(service, form, prompt_messages(form.prompt if isinstance(form.prompt, str) else form.prompt[0]))
+    return await _completed(ask, ask.frame(TextCompletion, "cmpl-"), request)
 
 
-def _check(form: ChoiceForm) -> None:
-    """Check for more than one choice. Raises HTTPProblem 400."""
-    if form.n is not None and form.n != 1:
-        raise refused(f"unsupported n: {form.n} (expected 1)", "n")
+async def _completed(ask: Ask, frame: Completion, request: Request) -> Response:
+    """Return the completion at once, or as a stream of chunks."""
+    if not ask.form.stream:
+        return JSONResponse(frame.whole(await ask.answer(request)))
+    chunks, request_id = frame.chunks(await ask.events(request), ask.form.includes_usage), request_id_of(request)
+    return await EventStream.begun(
+        request, _lines(chunks), lambda problem: data_line(openai_error(problem, request_id)), ask.service.ending
+    )
 
 
-def response_format(form: AnyForm) -> dict[str, Any] | None:
-    """Return the format of a JSON answer as chat models take it, or None for text. Raises HTTPProblem 400 without a schema."""
+def response_format(form: ModelForm) -> dict[str, Any] | None:
+    """Return the option of a chat model for a JSON answer, or None for text. Raises HTTPProblem 400 without a schema."""
     format = form.format
     if format is None or format.type == "text":
         return None
     if format.type == "json_object":
-        return {"type": "json_object"}
+        return {"response_format": {"type": "json_object"}}
     given = format.json_schema or format.model_extra or {}
     if not isinstance(given.get("schema"), dict) or len(json.dumps(given)) > _LONGEST_SCHEMA:
         raise refused(f"invalid schema (expected an object of up to {_LONGEST_SCHEMA:,} characters)", "response_format")
     known = {name: given[name] for name in ("name", "description", "schema", "strict") if given.get(name) is not None}
-    return {"type": "json_schema", "json_schema": {"name": "answer", **known}}
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", **known}}}
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request for an answer: its service and profile, the conversation and the form."""
+    """A request for an answer: its service, form and profile, and the conversation."""
 
     service: ScopedService
+    form: ModelForm
     profile: Profile
     conversation: ChatQuestion
-    form: AnyForm
+
+    @classmethod
+    async def of(cls, service: ScopedService, form: ModelForm, messages: Sequence[ChatMessage]) -> Ask:
+        """Check the request. Raises HTTPProblem 404 for an unknown model, 400 for parameters that would change the answer."""
+        profile = await in_thread(partial(profile_named, service, form.model))
+        for name, value in {**(form.model_extra or {}), **form.given("n")}.items():
+            if name in _UNSUPPORTED and (value is True or value not in (None, False, "", 1)):
+                raise refused(f"unsupported {name}: {str(value)[:100]}", name)
+        return cls(service, form, profile, chat_question(messages))
+
+    def frame(self, kind: type[Completion], prefix: str, ignored: Sequence[str] = ()) -> Completion:
+        style, base = self.profile.style(self.form, kind is Completion), self.service.config.url
+        ignored = [*self.form.ignored(), *ignored, *self.conversation.ignored]
+        return kind(prefix + secrets.token_hex(12), self.form.model, style, base, ignored, tuple(self.form.limit))
 
     @property
     def question(self) -> CollectionQuery:
@@ -222,36 +218,15 @@ class Ask:
 
     async def _answer_to_task(self) -> dict[str, Any]:
         """Answer a program's task by rules, or with the chat model if the profile allows it for a task of this length."""
-        service, config, task = self.service, self.profile.config, self.conversation.question
-        chat = None
-        if config.tasks and len(task) <= LONGEST_TASK:
-            collection = service.collection(config.collection)
-            if collection.is_made:
-                chat = (await in_thread(partial(collection.with_chat, config.chat))).chat
+        config, task, admission = self.profile.config, self.conversation.question, self.service.admission
+        collection, chat = self.service.collection(config.collection), None
+        if config.tasks and len(task) <= LONGEST_TASK and collection.is_made:
+            chat = (await in_thread(partial(collection.with_chat, config.chat))).chat
         if chat is None:
             return task_answer(task_by_rules(task), Usage())
-        return await _written_task(service, chat, task)
-
-
-async def _completed(completion: Completion, ask: Ask, request: Request) -> Response:
-    """Return the completion at once, or as a stream of chunks."""
-    if not ask.form.stream:
-        return JSONResponse(completion.whole(await ask.answer(request)))
-    events, request_id = await ask.events(request), request_id_of(request)
-    return await EventStream.begun(
-        request,
-        _lines(completion.chunks(events, ask.form.includes_usage)),
-        lambda problem: data_line(openai_error(problem, request_id)),
-        ask.service.ending,
-    )
-
-
-async def _written_task(service: ScopedService, chat: ChatModel, task: str) -> dict[str, Any]:
-    """Send a program's task to the chat model. Only its own text is sent, and the answer is short."""
-    messages = [Message("user", task)]
-    with service.admission.place():
-        reply = await service.admission.wait(lambda: run(chat.complete(messages, max_tokens=_TASK_TOKENS)))
-    return task_answer(reply.text, reply.usage)
+        with admission.place():
+            reply = await admission.wait(lambda: run(chat.complete([Message("user", task)], max_tokens=_TASK_TOKENS)))
+        return task_answer(reply.text, reply.usage)
 
 
 async def _lines(chunks: AsyncGenerator[Json, None]) -> AsyncGenerator[bytes, None]:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from mergewise.server.answers import supported_citations, unsupported_remark
 from mergewise.server.collections import key_of
-from mergewise.server.openai.markup import MARKDOWN, Markup
+from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.questions import QuestionEvent
 from mergewise.types import Usage
 
@@ -35,22 +35,18 @@ class CompletionStyle:
         footer: Append the sources as text.
         open_webui: Send the sources as events of Open WebUI.
         remark: Append a remark that quotes unsupported sentences.
-        markup: Escapes of the client's texts.
-        is_json: The answer is JSON: nothing is appended.
+        is_markdown: Escape images, and the Markdown in titles and quotes.
     """
 
     footer: bool = False
     open_webui: bool = False
     remark: bool = True
-    markup: Markup = MARKDOWN
-    is_json: bool = False
+    is_markdown: bool = True
 
     def end_of(self, answer: Json, sources: Sequence[MarkedSource]) -> str:
         """Return the text below the answer: a remark on unsupported sentences, a notice, the sources."""
-        if self.is_json:
-            return ""
-        remark = unsupported_remark(answer) if self.remark else ""
-        parts = [self.markup.literal(remark), notice_of(answer), footer(sources, self.markup) if self.footer else ""]
+        remark = literal(unsupported_remark(answer), self.is_markdown) if self.remark else ""
+        parts = remark, notice_of(answer), footer(sources, self.is_markdown) if self.footer else ""
         return "".join(f"\n\n{part}" for part in parts if part)
 
 
@@ -74,7 +70,7 @@ class MarkedSource:
 
 
 def marked_sources(
-    answer: Json, passages: Sequence[Json], base: str = "", markup: Markup = MARKDOWN
+    answer: Json, passages: Sequence[Json], base: str = "", is_markdown: bool = True
 ) -> list[MarkedSource]:
     """Return the sources of the marks from 1 to the highest one that is cited by a supported sentence.
 
@@ -86,13 +82,13 @@ def marked_sources(
     by_mark = {passage["mark"]: passage for passage in passages}
     taken: set[str] = set()
     return [
-        _marked_source(mark, cited.get(mark), by_mark.get(mark), answer["answer"], base, markup, taken)
+        _marked_source(mark, cited.get(mark), by_mark.get(mark), answer["answer"], base, is_markdown, taken)
         for mark in range(1, max(cited, default=0) + 1)
     ]
 
 
 def _marked_source(
-    mark: int, citation: Json | None, passage: Json | None, text: str, base: str, markup: Markup, taken: set[str]
+    mark: int, citation: Json | None, passage: Json | None, text: str, base: str, is_markdown: bool, taken: set[str]
 ) -> MarkedSource:
     place: Json = citation or passage or {"spans": []}
     spans = [place["span"]] if "span" in place else place["spans"]
@@ -111,9 +107,11 @@ def _marked_source(
         url,
         " ".join((place["title"] or doc_id).split()),
         place["page"],
-        markup.shown((passage or place)["text"][:_LONGEST_EXCERPT]),
+        without_images((passage or place)["text"][:_LONGEST_EXCERPT], is_markdown),
         f"mw:{anchor}",
-        (0, 0) if first is None else tuple(markup.position(text, first[side]) for side in ("start", "end")),
+        tuple(position_without_images(text, first[side], is_markdown) for side in ("start", "end"))
+        if first
+        else (0, 0),
         None if passage is None else passage["score"],
         doc_id,
     )
@@ -147,11 +145,11 @@ def url_citations(sources: Sequence[MarkedSource]) -> list[dict[str, Any]]:
     ]
 
 
-def footer(sources: Sequence[MarkedSource], markup: Markup = MARKDOWN) -> str:
+def footer(sources: Sequence[MarkedSource], is_markdown: bool = True) -> str:
     """Format the sources as a line. Return an empty string without sources."""
     if not sources:
         return ""
-    lines = (f"[{source.mark}] {markup.literal(source.label)}{_address_in_footer(source)}" for source in sources)
+    lines = (f"[{source.mark}] {literal(source.label, is_markdown)}{_address_in_footer(source)}" for source in sources)
     return "Sources: " + "; ".join(lines)
 
 
@@ -191,15 +189,14 @@ class Completion:
     style: CompletionStyle = CompletionStyle()
     base: str = ""
     ignored: Sequence[str] = ()
-    # the name of the given limit of tokens
-    limit: str | None = None
+    # the names of the given limits of tokens
+    limits: Sequence[str] = ()
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, answer: Json) -> dict[str, Any]:
         """Return the complete completion of an answer with its context."""
         sources = self.sources(answer, answer["context"]["passages"])
-        content = self.shown(answer["answer"]) + self.style.end_of(answer, sources)
-        choice = self.choice(content, url_citations(sources), is_refusal=self.refuses(answer))
+        choice = self.choice(self.text(answer, sources), url_citations(sources))
         return {
             **self._frame(self.KIND),
             "choices": [{"index": 0, **choice, "logprobs": None, "finish_reason": finish_reason(answer)}],
@@ -208,25 +205,18 @@ class Completion:
         }
 
     def sources(self, answer: Json, passages: Sequence[Json]) -> list[MarkedSource]:
-        return marked_sources(answer, passages, self.base, self.style.markup)
+        return marked_sources(answer, passages, self.base, self.style.is_markdown)
 
-    def shown(self, text: str) -> str:
-        return self.style.markup.shown(text)
-
-    def refuses(self, answer: Json) -> bool:
-        """Check for an answer in prose that takes the place of JSON, because nothing was found."""
-        return self.style.is_json and not answer["found"]
+    def text(self, answer: Json, sources: Sequence[MarkedSource]) -> str:
+        return without_images(answer["answer"], self.style.is_markdown) + self.style.end_of(answer, sources)
 
     def body(self, answer: Json) -> dict[str, Any]:
         """Return the answer for the field `mergewise`, with the names of the parameters without effect."""
-        ignored = {*self.ignored, *answer.get("ignored", ())}
-        if self.limit and not answer["usage"]["output_tokens"]:
-            ignored.add(self.limit)
-        return {**answer, "ignored": sorted(ignored)}
+        limits = () if answer["usage"]["output_tokens"] else self.limits
+        return {**answer, "ignored": sorted({*self.ignored, *limits, *answer.get("ignored", ())})}
 
-    def choice(self, content: str, annotations: Sequence[Json], *, is_refusal: bool) -> dict[str, Any]:
-        texts = {"content": None, "refusal": content} if is_refusal else {"content": content, "refusal": None}
-        return {"message": {"role": "assistant", **texts, "annotations": list(annotations)}}
+    def choice(self, content: str, annotations: Sequence[Json]) -> dict[str, Any]:
+        return {"message": {"role": "assistant", "content": content, "refusal": None, "annotations": annotations}}
 
     def delta(self, delta: Json) -> dict[str, Any]:
         """Return the fields of a choice that add this part of a message."""
@@ -236,7 +226,7 @@ class Completion:
         self, events: AsyncGenerator[QuestionEvent, None], include_usage: bool = False
     ) -> AsyncGenerator[Json, None]:
         """Yield the chunks of a stream, from the events of a question."""
-        escaper = self.style.markup.escaper()
+        escaper = ImageEscaper(self.style.is_markdown)
         passages: Sequence[Json] = ()
         async with aclosing(events):
             async for event in events:
@@ -247,17 +237,13 @@ class Completion:
                         )
                     case "context":
                         passages = event.data["passages"]
-                    case "delta" if passages or not self.style.is_json:
+                    case "delta":
                         if text := escaper.feed(event.data["text"]):
                             yield self._chunk({"content": text}, include_usage)
                     case "done":
                         answer = event.data
                         sources = self.sources(answer, passages)
-                        if self.style.is_json and not passages:
-                            # only now it is known to be JSON or a refusal
-                            name = "refusal" if self.refuses(answer) else "content"
-                            yield self._chunk({name: answer["answer"]}, include_usage)
-                        elif text := escaper.rest() + self.style.end_of(answer, sources):
+                        if text := escaper.rest() + self.style.end_of(answer, sources):
                             yield self._chunk({"content": text}, include_usage)
                         if self.style.open_webui:
                             for shown in open_webui_events(sources):
@@ -288,7 +274,7 @@ class TextCompletion(Completion):
     KIND: ClassVar[str] = "text_completion"
     KIND_OF_CHUNKS: ClassVar[str] = "text_completion"
 
-    def choice(self, content: str, annotations: Sequence[Json], *, is_refusal: bool) -> dict[str, Any]:
+    def choice(self, content: str, annotations: Sequence[Json]) -> dict[str, Any]:
         return {"text": content}
 
     def delta(self, delta: Json) -> dict[str, Any]:
@@ -298,7 +284,7 @@ class TextCompletion(Completion):
 def task_answer(text: str, tokens: Usage) -> dict[str, Any]:
     """Make the answer to a program's task, which has no sources."""
     spent = {"input_tokens": tokens.input_tokens, "output_tokens": tokens.output_tokens}
-    return {"answer": text, "citations": [], "found": True, "complete": True, "usage": spent}
+    return {"answer": text, "citations": [], "complete": True, "usage": spent}
 
 
 async def task_events(answer: Json) -> AsyncGenerator[QuestionEvent, None]:
@@ -308,7 +294,7 @@ async def task_events(answer: Json) -> AsyncGenerator[QuestionEvent, None]:
 
 
 def notice_of(answer: Json) -> str:
-    """Return the notice on unfinished indexing, if the answer was not found. Programs show no other field."""
+    """Return the notice on unfinished indexing if the answer was not found. Programs show no other field."""
     indexing = answer.get("indexing")
     return f"{indexing['notice']}." if indexing and not answer["found"] else ""
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mergewise.server.native.requests import AnswerFields, Filter, Includes, Metadata
 
 Prompt = Annotated[str, Field(max_length=400_000)]
-Stops = str | Annotated[list[str], Field(max_length=16)]
+Limit = Annotated[int, Field(ge=1)]
 FileId = Annotated[str, Field(pattern=r"^file-[0-9a-f]{32}$")]
 
 
@@ -61,58 +61,51 @@ class ModelForm(OpenForm):
     mergewise: ChatExtras = ChatExtras()
 
     @property
-    def filters(self) -> Filter | None:
-        """A condition on documents, besides the one in the field `mergewise`."""
+    def format(self) -> ReplyFormat | None:
         return None
+
+    @property
+    def search(self) -> SearchTool | None:
+        return None
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """Return the fields with these names that this form has and the client gives."""
+        values = {name: getattr(self, name) for name in names if name in type(self).model_fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def limit(self) -> dict[str, int]:
+        """The limits of tokens by their names, the one that counts first."""
+        return self.given("max_completion_tokens", "max_output_tokens", "max_tokens")
 
     @property
     def includes_usage(self) -> bool:
         return self.stream_options is not None and self.stream_options.include_usage
 
-    def sampling(self) -> dict[str, Any]:
-        """Return the given options of the request to a chat model."""
-        names = ("temperature", "top_p", "seed", "stop")
-        given = {name: getattr(self, name) for name in names if name in type(self).model_fields}
-        return {name: value for name, value in given.items() if value is not None}
-
 
 class ChoiceForm(ModelForm):
-    """The fields that requests for chat and text completions share."""
-
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Limit | None = None
     n: int | None = None
     seed: int | None = None
-    stop: Stops | None = None
-
-    @property
-    def most_tokens(self) -> int | None:
-        return self.max_tokens
-
-
-class ChatForm(ChoiceForm):
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=500)]
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    tools: list[Any] | None = None
-    tool_choice: str | dict[str, Any] | None = None
-    response_format: ReplyFormat | None = None
-
-    @property
-    def most_tokens(self) -> int | None:
-        return self.max_completion_tokens or self.max_tokens
-
-    @property
-    def format(self) -> ReplyFormat | None:
-        return self.response_format
+    stop: str | Annotated[list[str], Field(max_length=16)] | None = None
 
 
 class TextForm(ChoiceForm):
     """A request of the older API. A list has one prompt."""
 
     prompt: Prompt | Annotated[list[Prompt], Field(min_length=1, max_length=1)]
-    best_of: int | None = None
-    echo: bool | None = None
-    suffix: str | None = None
-    format: None = None
+
+
+class ChatForm(ChoiceForm):
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=500)]
+    max_completion_tokens: Limit | None = None
+    tools: list[Any] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    response_format: ReplyFormat | None = None
+
+    @property
+    def format(self) -> ReplyFormat | None:
+        return self.response_format
 
 
 class InputItem(OpenForm):
@@ -136,21 +129,15 @@ class SearchTool(OpenForm):
 
 class ResponseForm(ModelForm):
     input: Prompt | Annotated[list[InputItem], Field(min_length=1, max_length=500)]
-    instructions: Annotated[str, Field(max_length=400_000)] | None = None
+    instructions: Prompt | None = None
     previous_response_id: Annotated[str, Field(max_length=100)] | None = None
-    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_output_tokens: Limit | None = None
     text: TextOptions = TextOptions()
     tools: Annotated[list[SearchTool], Field(max_length=100)] | None = None
     tool_choice: str | dict[str, Any] | None = None
     include: list[str] | None = None
     store: bool | None = None
-    background: bool | None = None
-    conversation: str | dict[str, Any] | None = None
     metadata: Annotated[dict[str, Annotated[str, Field(max_length=512)]], Field(max_length=16)] | None = None
-
-    @property
-    def most_tokens(self) -> int | None:
-        return self.max_output_tokens
 
     @property
     def format(self) -> ReplyFormat | None:
@@ -159,10 +146,6 @@ class ResponseForm(ModelForm):
     @property
     def search(self) -> SearchTool | None:
         return next((tool for tool in self.tools or () if tool.type == "file_search"), None)
-
-    @property
-    def filters(self) -> Filter | None:
-        return None if self.search is None else self.search.filters
 
 
 class EmbeddingsForm(OpenForm):
