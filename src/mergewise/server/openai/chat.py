@@ -168,7 +168,9 @@ def response_format(form: ModelForm) -> dict[str, Any] | None:
     if not isinstance(given.get("schema"), dict) or len(json.dumps(given)) > _LONGEST_SCHEMA:
         raise refused(f"invalid schema (expected an object of up to {_LONGEST_SCHEMA:,} characters)", "response_format")
     known = {name: given[name] for name in ("name", "description", "schema", "strict") if given.get(name) is not None}
-    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", **known}}}
+    # lone surrogates, which JSON can hold, could not be sent
+    clean = json.loads(json.dumps(known, ensure_ascii=False).encode("utf-8", "replace"))
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", **clean}}}
 
 
 @dataclass(frozen=True, slots=True)

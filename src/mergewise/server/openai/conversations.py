@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from mergewise.server.openai.requests import ChatMessage
@@ -123,19 +124,11 @@ def condensed(text: str) -> str:
     # without a question before it, the mail itself is what the user asks about
     own = before if _has_question(before) else own
     sentences = [" ".join(own[start:stop].split())[-_LONGEST_SENTENCE:] for start, stop in split_sentences(own)]
-    places = [at for at, sentence in enumerate(sentences) if sentence]
-    places.sort(key=lambda at: (not _has_question(sentences[at]), at != len(sentences) - 1))
-    return " ".join(sentences[at] for at in sorted(_fitting(places, sentences))) or text[:_CONDENSED]
-
-
-def _fitting(places: Sequence[int], sentences: Sequence[str]) -> Iterator[int]:
-    """Yield the first places whose sentences fit together."""
-    room = _CONDENSED
-    for at in places:
-        room -= len(sentences[at]) + 1
-        if room < 0:
-            return
-        yield at
+    last = len(sentences) - 1
+    ranked = sorted(range(len(sentences)), key=lambda at: (not _has_question(sentences[at]), at != last))
+    sizes = accumulate(len(sentences[at]) + 1 for at in ranked)
+    kept = sorted(at for at, size in zip(ranked, sizes, strict=True) if size <= _CONDENSED)
+    return " ".join(sentences[at] for at in kept).strip() or text[:_CONDENSED]
 
 
 def _has_question(text: str) -> bool:

@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import key_of
 from mergewise.server.native.questions import event_bytes
-from mergewise.server.openai.chat import Ask
+from mergewise.server.openai.chat import Ask, response_format
 from mergewise.server.openai.completions import Completion, Json, MarkedSource, TextCompletion, url_citations, usage
 from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY, refused
 from mergewise.server.openai.markup import ImageEscaper
@@ -54,10 +54,10 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
 
     async def keep(whole: Json) -> None:
         if stores:
-            said = ask.conversation, Message("assistant", whole["output"][-1]["content"][0]["text"])
-            turns = [*said[0].history, Message("user", said[0].question), said[1]][-MOST_HISTORY:]
-            messages = [(turn.role, turn.text[:LONGEST_QUESTION]) for turn in turns]
             body = {name: value for name, value in whole.items() if name != "mergewise"}
+            said = Message("assistant", body["output"][-1]["content"][0]["text"])
+            turns = [*ask.conversation.history, Message("user", ask.conversation.question), said][-MOST_HISTORY:]
+            messages = [(turn.role, turn.text[:LONGEST_QUESTION]) for turn in turns]
             await in_thread(partial(service.keep_response, body["id"], {"response": body, "messages": messages}))
 
     async def events() -> AsyncGenerator[bytes, None]:
@@ -214,7 +214,7 @@ class ResponseWriter:
 
     def _response(self, status: str, output: Sequence[Json], **more: Any) -> dict[str, Any]:
         names = ("instructions", "max_output_tokens", "model", "previous_response_id", "temperature", "top_p")
-        format = self._form.format
+        format = (response_format(self._form) or {}).get("response_format", {"type": "text"})
         return {
             "id": self._frame.id,
             "object": "response",
@@ -224,7 +224,7 @@ class ResponseWriter:
             **dict.fromkeys(("error", "incomplete_details", "usage")),
             **{name: getattr(self._form, name) for name in names},
             "metadata": self._form.metadata or {},
-            "text": {"format": format.model_dump(exclude_none=True) if format else {"type": "text"}},
+            "text": {"format": {"type": format["type"], **format.get("json_schema", {})}},
             "store": self._stores,
             "parallel_tool_calls": True,
             "tool_choice": "auto",
