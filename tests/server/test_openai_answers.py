@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 from mergewise.models.scripted import Turn
 from mergewise.server.configuration import ProfileConfig
 from mergewise.types import Message
-from tests.server.conftest import ANSWER, LiveServer, live_server, make_collection
+from tests.server.conftest import ANSWER, LiveServer, live_server
 
 QUESTION = "Where was the Aurora built?"
 WRONG = "Twelve robots painted the Aurora purple [2]."
@@ -33,7 +33,6 @@ PROFILES = {
     "plain": ProfileConfig("ships", markup="text", footer="always"),
     "quotes": ProfileConfig("ships", chat="extractive"),
     "forgets": ProfileConfig("ships", store=False),
-    "web": ProfileConfig("pages"),
     "filtered": ProfileConfig("ships", defaults={"mode": "fil"}),
 }
 INCLUDE = ["file_search_call.results"]
@@ -64,8 +63,6 @@ def script(messages: Sequence[Message]) -> str | Turn:
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterator[LiveServer]:
     with live_server(tmp_path_factory.mktemp("answers"), script, profiles=PROFILES) as live:
-        page = "# Piers\n\nThe pier of Lyme is made of granite. The Aurora was built in Lyme in 1871.\n"
-        make_collection(live.config, live.state, "pages", {"pier.md": page})
         yield live
 
 
@@ -423,3 +420,32 @@ def test_a_task_of_a_program_is_a_response_without_a_search(client: Any) -> None
     ] == "Where was it built?"
     with client.responses.stream(model="docs", input=task) as stream:
         assert stream.get_final_response().output_text == made.output_text
+
+
+LONE = "\ud800"
+RESPONSE: dict[str, Any] = {"model": "docs", "input": QUESTION}
+CHAT: dict[str, Any] = {"model": "docs", "messages": [{"role": "user", "content": QUESTION}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("responses", {**RESPONSE, "instructions": LONE, "metadata": {"a": LONE}}),
+        ("responses", {**RESPONSE, "tool_choice": {"type": []}}),
+        ("responses", {**RESPONSE, "previous_response_id": LONE}),
+        ("responses", {**RESPONSE, "text": {"format": {"type": "json_schema", "name": LONE, "schema": {"a": LONE}}}}),
+        ("responses", {**RESPONSE, "tools": [{"type": "file_search", "filters": {"type": "zz"}}]}),
+        ("responses", {"model": "docs", "input": "   "}),
+        ("completions", {"model": "docs", "prompt": ""}),
+        ("completions", {"model": "docs", "prompt": "system: x\nassistant: "}),
+        ("completions", {"model": "docs", "prompt": QUESTION, "stop": [LONE], "seed": 10**30}),
+        ("completions", {"model": "docs", "prompt": QUESTION, "echo": [1]}),
+        ("chat/completions", {**CHAT, "temperature": float("nan")}),
+        ("chat/completions", {**CHAT, "response_format": {"type": "json_schema", "json_schema": {"schema": 3}}}),
+    ],
+)
+def test_odd_requests_are_no_failures_of_the_server(live: LiveServer, path: str, body: dict[str, Any]) -> None:
+    sent = live.client("read").post(
+        f"/v1/{path}", content=json.dumps(body), headers={"Content-Type": "application/json"}
+    )
+    assert sent.status_code < 500, sent.text

@@ -23,7 +23,7 @@ from mergewise.server.openai.completions import (
     url_citations,
     web_address,
 )
-from mergewise.server.openai.conversations import chat_question, condensed, task_by_rules
+from mergewise.server.openai.conversations import chat_question, condense, task_by_rules
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.openai.requests import ChatForm
 from mergewise.server.problems import HTTPProblem
@@ -346,7 +346,7 @@ def test_a_mark_of_an_unsupported_sentence_is_no_citation(text: str, unverified:
 def test_a_long_text_is_condensed_to_its_question() -> None:
     noise = "The weather was fine and we walked along the river. " * 200
     asked = f"Hello.\n\n{noise}\n\nWhich ship sank near Skye? Thanks.\n"
-    short = condensed(asked)
+    short = condense(asked)
     assert "Which ship sank near Skye?" in short and len(short) <= 1_000 and short.startswith("Hello.")
     for mail in (
         "-----Original Message-----\nWho built the pier?\n\nBye",
@@ -354,12 +354,12 @@ def test_a_long_text_is_condensed_to_its_question() -> None:
         "Am Montag, 3. März 2025 schrieb Bob:\n\nWho built the pier?",
         "> Who built the pier?",
     ):
-        assert "pier" not in condensed(asked + mail) and "Skye" in condensed(asked + mail)
+        assert "pier" not in condense(asked + mail) and "Skye" in condense(asked + mail)
     # the mail itself is asked about
-    assert "pier" in condensed(f"Answer this mail.\n\nFrom: Bob\n\n{noise}\n\nWho built the pier?")
-    assert condensed("x" * 8_000) == "x" * 8_000 and len(condensed("x" * 9_000)) <= 1_000
-    assert "Skye?" in condensed(noise.replace(" ", "") + " Which ship sank near Skye?")
-    assert 0 < len(condensed("> only quoted\n" * 1_000)) <= 1_000
+    assert "pier" in condense(f"Answer this mail.\n\nFrom: Bob\n\n{noise}\n\nWho built the pier?")
+    assert condense("x" * 8_000) == "x" * 8_000 and len(condense("x" * 9_000)) <= 1_000
+    assert "Skye?" in condense(noise.replace(" ", "") + " Which ship sank near Skye?")
+    assert 0 < len(condense("> only quoted\n" * 1_000)) <= 1_000
     earlier = [{"role": "user", "content": asked}, {"role": "assistant", "content": "The Borealis."}]
     found = chat(*earlier, {"role": "user", "content": "When?"})
     assert len(found.history[0].text) <= 1_000 and found.message == ""

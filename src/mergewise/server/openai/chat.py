@@ -85,7 +85,8 @@ class Profile:
         if config.filter or search:
             options["where"] = [config.filter, search and search.filters, options.get("where")]
         chat = options.pop("chat", config.chat)
-        sampling = {**form.given("temperature", "top_p", "seed", "stop"), **(response_format(form) or {})}
+        given = form.given_values("temperature", "top_p", "seed", "stop")
+        sampling = {**_without_surrogates(given), **(response_format(form) or {})}
         reply = ReplyOptions(conversation.instructions, conversation.message, sampling)
         asked, history, include = conversation.question, conversation.history, frozenset(extras.include)
         return CollectionQuery(config.collection, asked, options, history, chat, include, reply)
@@ -137,17 +138,17 @@ async def complete_chat(form: ChatForm, request: Request, service: InService) ->
     if form.tool_choice not in (None, "auto", "none"):
         raise refused("unsupported tool_choice (expected auto or none)", "tool_choice")
     ask = await Ask.of(service, form, form.messages)
-    return await _completed(ask, ask.frame(Completion, "chatcmpl-", ["tools"] if form.tools else []), request)
+    return await _completion_response(ask, ask.frame(Completion, "chatcmpl-", ["tools"] if form.tools else []), request)
 
 
 @router.post("/completions", openapi_extra=READ)
 async def complete_text(form: TextForm, request: Request, service: InService) -> Response:
     """Answer from the documents in the older form of the API."""
     ask = await Ask.of(service, form, prompt_messages(form.prompt if isinstance(form.prompt, str) else form.prompt[0]))
-    return await _completed(ask, ask.frame(TextCompletion, "cmpl-"), request)
+    return await _completion_response(ask, ask.frame(TextCompletion, "cmpl-"), request)
 
 
-async def _completed(ask: Ask, frame: Completion, request: Request) -> Response:
+async def _completion_response(ask: Ask, frame: Completion, request: Request) -> Response:
     """Return the completion at once, or as a stream of chunks."""
     if not ask.form.stream:
         return JSONResponse(frame.whole(await ask.answer(request)))
@@ -168,9 +169,13 @@ def response_format(form: ModelForm) -> dict[str, Any] | None:
     if not isinstance(given.get("schema"), dict) or len(json.dumps(given)) > _LONGEST_SCHEMA:
         raise refused(f"invalid schema (expected an object of up to {_LONGEST_SCHEMA:,} characters)", "response_format")
     known = {name: given[name] for name in ("name", "description", "schema", "strict") if given.get(name) is not None}
-    # lone surrogates, which JSON can hold, could not be sent
-    clean = json.loads(json.dumps(known, ensure_ascii=False).encode("utf-8", "replace"))
-    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", **clean}}}
+    return _without_surrogates({"response_format": {"type": "json_schema", "json_schema": {"name": "answer", **known}}})
+
+
+def _without_surrogates(options: Json) -> dict[str, Any]:
+    """Replace lone surrogates, which JSON can hold but which cannot be sent."""
+    clean: dict[str, Any] = json.loads(json.dumps(options, ensure_ascii=False).encode("utf-8", "replace"))
+    return clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +191,7 @@ class Ask:
     async def of(cls, service: ScopedService, form: ModelForm, messages: Sequence[ChatMessage]) -> Ask:
         """Check the request. Raises HTTPProblem 404 for an unknown model, 400 for parameters that would change the answer."""
         profile = await in_thread(partial(profile_named, service, form.model))
-        for name, value in {**(form.model_extra or {}), **form.given("n")}.items():
+        for name, value in {**(form.model_extra or {}), **form.given_values("n")}.items():
             if name in _UNSUPPORTED and (value is True or value not in (None, False, "", 1)):
                 raise refused(f"unsupported {name}: {str(value)[:100]}", name)
         return cls(service, form, profile, chat_question(messages))

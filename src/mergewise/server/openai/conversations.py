@@ -96,9 +96,9 @@ def chat_question(messages: Sequence[Any]) -> ChatQuestion:
         if len(text) > longest:
             raise refused(f"{what} too long: {len(text):,} characters (at most {longest:,})", "messages")
     is_long = len(whole) > LONGEST_QUESTION and not is_task(whole)
-    history = [turn if turn.role == "assistant" else Message("user", condensed(turn.text)) for turn in before]
+    history = [turn if turn.role == "assistant" else Message("user", condense(turn.text)) for turn in before]
     kinds = tuple(dict.fromkeys(ignored))
-    return ChatQuestion(condensed(whole), tuple(history), kinds, instruction, whole if is_long else "")
+    return ChatQuestion(condense(whole), tuple(history), kinds, instruction, whole if is_long else "")
 
 
 def prompt_messages(prompt: str) -> list[ChatMessage]:
@@ -111,7 +111,7 @@ def prompt_messages(prompt: str) -> list[ChatMessage]:
     return [ChatMessage.model_validate({"role": role, "content": text.strip()}) for role, text in turns]
 
 
-def condensed(text: str) -> str:
+def condense(text: str) -> str:
     """Return the question of a long text: its sentences with question marks, its last and its first ones, in their order.
 
     Quoted lines are left out, and a quoted mail if a question precedes it.

@@ -68,7 +68,7 @@ class ModelForm(OpenForm):
     def search(self) -> SearchTool | None:
         return None
 
-    def given(self, *names: str) -> dict[str, Any]:
+    def given_values(self, *names: str) -> dict[str, Any]:
         """Return the fields with these names that this form has and the client gives."""
         values = {name: getattr(self, name) for name in names if name in type(self).model_fields}
         return {name: value for name, value in values.items() if value is not None}
@@ -76,7 +76,7 @@ class ModelForm(OpenForm):
     @property
     def limit(self) -> dict[str, int]:
         """The limits of tokens by their names, the one that counts first."""
-        return self.given("max_completion_tokens", "max_output_tokens", "max_tokens")
+        return self.given_values("max_completion_tokens", "max_output_tokens", "max_tokens")
 
     @property
     def includes_usage(self) -> bool:

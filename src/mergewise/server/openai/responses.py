@@ -123,7 +123,7 @@ class ResponseWriter:
         """Return the complete response of an answer with its context."""
         self._context = answer["context"]
         sources = self._frame.sources(answer, self._context["passages"])
-        return self._ended(answer, self._frame.text(answer, sources), sources)
+        return self._final_response(answer, self._frame.text(answer, sources), sources)
 
     def events(self, event: QuestionEvent) -> Iterator[dict[str, Any]]:
         """Yield the events of a stream for an event of the question."""
@@ -144,7 +144,7 @@ class ResponseWriter:
             case "done":
                 sources = self._frame.sources(event.data, self._context["passages"])
                 yield from self._text_events(self._escaper.rest() + self._frame.style.end_of(event.data, sources))
-                ended = self._ended(event.data, self._text, sources)
+                ended = self._final_response(event.data, self._text, sources)
                 (part,) = ended["output"][-1]["content"]
                 for number, one in enumerate(part["annotations"]):
                     yield self._event(
@@ -194,7 +194,7 @@ class ResponseWriter:
     def _message_item(self, status: str, content: Sequence[Json]) -> dict[str, Any]:
         return {"id": self._message, "type": "message", "status": status, "role": "assistant", "content": content}
 
-    def _ended(self, answer: Json, text: str, sources: Sequence[MarkedSource]) -> dict[str, Any]:
+    def _final_response(self, answer: Json, text: str, sources: Sequence[MarkedSource]) -> dict[str, Any]:
         status, spent = "completed" if answer["complete"] else "incomplete", usage(answer)
         cited = [one for source in sources if source.answer_span != (0, 0) for one in _citations(source)]
         return self._response(
