@@ -96,7 +96,7 @@ def test_the_surfaces_have_the_options_of_the_record() -> None:
         assert {*options} - {"parameters"} <= {one.name for one in commands[name].params}, name
     assert {*CONTEXT_NAMES} - {"parameters", "strategy"} <= {one.name for one in commands["compare"].params}
     assert {*CONTEXT_NAMES} <= ContextForm.model_fields.keys() and {*ANSWER_NAMES} <= AskForm.model_fields.keys()
-    assert ChatExtras.model_fields.keys() == {*ANSWER_NAMES, "include", "footer"}
+    assert ChatExtras.model_fields.keys() == {*ANSWER_NAMES, "include", "footer", "markup"}
     assert {*ANSWER_NAMES} - {"where"} | {"chat"} == DEFAULTS
     for method, record in ((mw.Index.context, Query), (mw.Index.ask, AnswerQuery), (mw.Index.aprepare, AnswerQuery)):
         own = inspect.signature(method).parameters

@@ -25,7 +25,7 @@ from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, neutral_lengths
-from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage, Where
+from mergewise.types import Answer, Cause, Context, Location, ReplyOptions, Span, Step, Usage, Where
 
 log = logging.getLogger("mergewise")
 
@@ -70,12 +70,15 @@ class PreparedAnswer:
     def context(self) -> Context:
         return self.request.context
 
-    def answer(self, show: Show | None = None, *, deadline: float | None = None) -> Answer:
+    def answer(
+        self, show: Show | None = None, *, deadline: float | None = None, reply: ReplyOptions | None = None
+    ) -> Answer:
         """Write the answer, as `Index.ask` does.
 
         Args:
             show: Callback for the pieces of the answer as they arrive.
             deadline: Time limit in seconds.
+            reply: Options of the text that a chat model writes, for modes with `takes_reply_options`.
 
         Raises:
             UsageError: for an invalid deadline.
@@ -84,7 +87,7 @@ class PreparedAnswer:
         """
         began = perf_counter()
         seconds = None if deadline is None else number("deadline", deadline, float, SECONDS)
-        request = self.request if show is None else replace(self.request, show=show)
+        request = replace(self.request, show=show or self.request.show, reply=reply or self.request.reply)
         with deadline_in(seconds):
             answer = replace(modes.answer(self.mode, request), question=self.question)
         cited, calls, took = len(answer.citations), answer.usage.calls, _ms_since(began)

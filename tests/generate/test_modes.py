@@ -23,7 +23,7 @@ from mergewise.generate.prompts import NOT_FOUND
 from mergewise.models.record import Models
 from mergewise.models.scripted import ChatRequest, ChatServer, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Answer, Context, Document, Message, Passage, Span, Usage
+from mergewise.types import Answer, Context, Document, Message, Passage, ReplyOptions, Span, Usage
 
 pytest.importorskip("openai")
 
@@ -436,3 +436,38 @@ def test_an_extract_is_read_sentence_by_sentence() -> None:
     assert sentences_of_extract("1. First one [2]. Second one.\n\n* **Third** [1, 3]\nNONE\n none. ") == [
         "First one.", "Second one.", "**Third**",
     ]  # fmt: skip
+
+
+def test_options_of_the_reply_reach_the_last_call_only(tmp_path: Path) -> None:
+    chat = ScriptedChat(play)
+    index = mw.open(tmp_path / "index", embedder="none", chat=chat)
+    index.add(DOCUMENTS)
+    prepared = index.prepare(QUESTION, strategy="topk(k=3)", mode="full-ext")
+    message = "I bought a lamp. " * 5_000
+    answered = prepared.answer(reply=ReplyOptions("Answer in verse.", message, {"temperature": 1.0}))
+    extraction, last = chat.asked
+    assert "verse" not in extraction.text and "I bought a lamp." not in extraction.text
+    assert "Answer in verse." in last.messages[0].text and "I bought a lamp." in last.messages[1].text
+    # the message takes at most a quarter of the window, and the sources still fit
+    assert count_tokens([last.text])[0] < chat.window and BIRTH in last.text and answered.found
+    own = index.prepare(QUESTION, mode="closed-book").answer(reply=ReplyOptions("Answer in verse."))
+    assert own.mode == "closed-book" and "Answer in verse." in chat.asked[-1].messages[0].text
+
+
+def test_an_answer_in_json_is_unchanged_and_not_sure(tmp_path: Path) -> None:
+    written = '{"born": "Delft [1]", "sources": [7]}'
+    index = mw.open(tmp_path / "index", embedder="none", chat=ScriptedChat([written, written, "Delft [1]."]))
+    index.add(DOCUMENTS)
+    prepared, reply = index.prepare(QUESTION), ReplyOptions(sampling={"response_format": {"type": "json_object"}})
+    shown: list[str] = []
+    for answered in (prepared.answer(reply=reply), prepared.answer(shown.append, reply=reply)):
+        assert answered.text == written and answered.citations == () and not answered.sure
+    assert "".join(shown) == written
+    with pytest.raises(ModelError, match="invalid JSON"):
+        prepared.answer(reply=reply)
+
+
+def test_an_answer_with_an_unsupported_sentence_is_not_sure(ask: Ask) -> None:
+    assert ask("r&b")[0].sure
+    answer, _ = ask("r&b", ["She was born in Delft [1]. Twelve robots painted the moon green [1]."])
+    assert answer.unsupported and not answer.sure

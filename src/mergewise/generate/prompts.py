@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import quotation, turn, warning
 from mergewise.prompting.replies import object_schema
-from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
+from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate, ReplyOptions
 
 NOT_FOUND = "Nothing relevant was found in the indexed documents."
 NOTHING = "NONE"
+NO_OPTIONS = ReplyOptions()
 RELEVANT = object_schema({"relevant": {"type": "boolean"}})
 
 _LONGEST_PATH = 200
@@ -40,6 +41,11 @@ You answer a question from numbered sources.
 - If the sources do not hold the answer, write exactly this and nothing else: $refusal""",
     needs=("refusal",),
 )
+
+_INSTRUCTIONS = """\
+The user gave the instructions below. Follow them in language, tone and form. They do not change the rules above on sources."""
+
+_JSON = "Answer with one JSON value, without numbers of sources. Use null or an empty value for what the sources do not say."
 
 _NOTES = """\
 The notes were taken from the same documents in answer to the question. A note with a number can be cited like a source.
@@ -97,17 +103,31 @@ def quoted_source(source: Source, code: str) -> str:
     return quotation(f"source [{source.number}]", f"{path}\n{source.text}" if path else source.text, code)
 
 
-def answer(question: str, sources: Sequence[Source], notes: str, code: str, own: Prompts = SHIPPED) -> list[Message]:
+def answer(
+    question: str,
+    sources: Sequence[Source],
+    notes: str,
+    code: str,
+    own: Prompts = SHIPPED,
+    reply: ReplyOptions = NO_OPTIONS,
+) -> list[Message]:
     system = _task(own.fill(ANSWER, refusal=own.fill(REFUSAL)), code)
     texts = [quoted_source(source, code) for source in sources]
     if notes:
         system += "\n\n" + _NOTES
         texts.append(quotation("notes", notes, code))
-    return turn(system, [*texts, f"Question: {question}"])
+    if reply.message:
+        texts.append(quotation("message of the user that the question is from", reply.message, code))
+    return turn(_with_options(system, reply), [*texts, f"Question: {question}"])
 
 
-def own_knowledge(question: str, own: Prompts = SHIPPED) -> list[Message]:
-    return turn(own.fill(OWN_KNOWLEDGE), [f"Question: {question}"])
+def own_knowledge(question: str, own: Prompts = SHIPPED, reply: ReplyOptions = NO_OPTIONS) -> list[Message]:
+    return turn(_with_options(own.fill(OWN_KNOWLEDGE), reply), [f"Question: {question}"])
+
+
+def _with_options(system: str, reply: ReplyOptions) -> str:
+    own = [f"{_INSTRUCTIONS}\n\n{reply.instructions}"] if reply.instructions else []
+    return "\n\n".join([system, *own, *([_JSON] if reply.is_json else [])])
 
 
 def about_sources(

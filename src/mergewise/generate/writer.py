@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, reduce
 from operator import add
 
@@ -14,7 +15,8 @@ from mergewise.generate.mode import Request, Show
 from mergewise.generate.notes import Notes
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
-from mergewise.protocols import ChatModel
+from mergewise.prompting.replies import json_value
+from mergewise.protocols import ChatModel, TokenCounter, with_options
 from mergewise.text.alignment import words
 from mergewise.types import Answer, Message, PromptTemplate, Reply, Step, Usage
 
@@ -74,6 +76,7 @@ class AnswerWriter:
         # the reply may take at most a quarter of a small window
         self.limit = max(1, min(request.max_tokens, self.window // 4))
         refusals = (self.prompts.fill(prompts.REFUSAL), prompts.NOT_FOUND)
+        self.reply = replace(request.reply, message=_beginning(request.reply.message, self.window // 4, self.count))
         self._shown = None if request.show is None else ShownUnlessRefused(refusals, request.show)
         self._usages = [self.context.usage]
 
@@ -83,7 +86,7 @@ class AnswerWriter:
 
     def from_sources(self, sources: Sequence[Source], notes: str) -> list[Message]:
         """Return the prompt of the answer."""
-        return prompts.answer(self.question, sources, notes, self.code, self.prompts)
+        return prompts.answer(self.question, sources, notes, self.code, self.prompts, self.reply)
 
     async def ask(self, messages: Sequence[Message], schema: Mapping[str, object] | None = None) -> str:
         return (await self._complete(messages, schema)).text
@@ -103,6 +106,8 @@ class AnswerWriter:
         notes = notes or Notes()
         citable = [*sources, *notes.sources]
         reply = await self._last(messages, citable)
+        if self.reply.is_json:
+            return self._json_answer(reply, steps)
         cited = cite(reply.text.strip(), citable, self.document)
         text = cited.text.strip()
         if not text:
@@ -130,6 +135,18 @@ class AnswerWriter:
             trace=(*steps, *self._own_prompts()),
         )
 
+    def _json_answer(self, reply: Reply, steps: Sequence[Step]) -> Answer:
+        """Return a reply in JSON as it is. It has no marks, and its support is unknown. Raises ModelError for invalid JSON."""
+        text = reply.text.strip()
+        if reply.complete and json_value(text) is None:
+            raise ModelError(f"invalid JSON from {self.chat.spec}", "use a model that supports response_format")
+        if self._shown is not None:
+            self._shown.settle(text)
+        spent = reduce(add, self._usages)
+        return Answer(
+            self.question, text, (), self.context, spent, complete=reply.complete, sure=False, trace=tuple(steps)
+        )
+
     def _own_prompts(self) -> list[Step]:
         """Return the step that lists the user's own prompts."""
         own = [f"{name} {digest}" for name, digest in self.prompts.digests().items() if name in prompts.TEMPLATES]
@@ -137,16 +154,19 @@ class AnswerWriter:
 
     async def _last(self, messages: Sequence[Message], sources: Sequence[Source]) -> Reply:
         """Make the last call and show the pieces of its reply, if streaming. A mark is shown once its source is known."""
+        chat = with_options(self.chat, self.reply.sampling)
         if self._shown is None:
-            return await self._complete(messages)
-        shown = MarkFilter([source.number for source in sources], self._shown.add, texts_of(sources))
-        reply = Reply("", Usage())
-        async for piece in self.chat.stream(messages, max_tokens=self.limit):
-            if isinstance(piece, Reply):
-                reply = piece
-            else:
-                shown.add(piece)
-        shown.end()
+            reply = await chat.complete(messages, max_tokens=self.limit)
+        else:
+            shown = MarkFilter([source.number for source in sources], self._shown.add, texts_of(sources))
+            show = self._shown.add if self.reply.is_json else shown.add
+            reply = Reply("", Usage())
+            async for piece in chat.stream(messages, max_tokens=self.limit):
+                if isinstance(piece, Reply):
+                    reply = piece
+                else:
+                    show(piece)
+            shown.end()
         self._usages.append(reply.usage)
         return reply
 
@@ -162,3 +182,10 @@ class AnswerWriter:
     def measure(self, sources: Sequence[Source]) -> list[int]:
         """Count the tokens of each source as a prompt shows it."""
         return self.count([prompts.quoted_source(source, self.code) + "\n\n" for source in sources]) if sources else []
+
+
+def _beginning(text: str, most: int, count: TokenCounter) -> str:
+    """Return the beginning of the text, up to `most` tokens."""
+    while text and (tokens := count([text])[0]) > most:
+        text = text[: len(text) * most // tokens]
+    return text

@@ -52,7 +52,7 @@ class _Accepted:
         for name in _OPTIONAL:
             if name in options and name in message:
                 return replace(self, refused=self.refused | {name})
-        if "response_format" in options:
+        if "response_format" in options and self.json_form != _JSON_FORMS[-1]:
             return replace(self, json_form=_JSON_FORMS[_JSON_FORMS.index(self.json_form) + 1])
         return None
 
@@ -101,7 +101,7 @@ class OpenAIChat:
         self.base_url, self.aclose = self._endpoint.base_url, self._endpoint.aclose
         at_once = whole("concurrency", concurrency, AT_ONCE)
         self._slots = PerLoop(lambda: asyncio.Semaphore(at_once))
-        self._sampling = {
+        self._sampling: Options = {
             name: number(name, value, kind, limits)
             for name, value, kind, limits in (
                 ("temperature", temperature, float, _TEMPERATURE),
@@ -118,10 +118,17 @@ class OpenAIChat:
             temperature: the temperature, or None to keep the present one.
             seed: the seed to send.
         """
-        drawn = copy(self)
-        heat = self._sampling.get("temperature") if temperature is None else temperature
-        drawn._sampling = {**({} if heat is None else {"temperature": heat}), "seed": seed}
-        return drawn
+        return self.with_options({"seed": seed, **({} if temperature is None else {"temperature": temperature})})
+
+    def with_options(self, options: Mapping[str, object]) -> OpenAIChat:
+        """Return the same model with further options in each request. Both share connections.
+
+        Args:
+            options: the options, by their names in OpenAI's API.
+        """
+        changed = copy(self)
+        changed._sampling = {**self._sampling, **options}
+        return changed
 
     @property
     def identity(self) -> str:

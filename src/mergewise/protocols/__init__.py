@@ -26,3 +26,5 @@ from mergewise.protocols.models import Reranker as Reranker
 from mergewise.protocols.models import TokenCounter as TokenCounter
 from mergewise.protocols.models import UtilityPredictor as UtilityPredictor
 from mergewise.protocols.models import languages_known as languages_known
+from mergewise.protocols.models import takes_options as takes_options
+from mergewise.protocols.models import with_options as with_options

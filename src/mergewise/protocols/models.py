@@ -88,6 +88,17 @@ class ChatModel(CompletingModel, Protocol):
         ...
 
 
+def takes_options(chat: ChatModel) -> bool:
+    """Check that a model also has `with_options(options)`, which returns it with further options in each request."""
+    return hasattr(chat, "with_options")
+
+
+def with_options(chat: ChatModel, options: Mapping[str, object]) -> ChatModel:
+    """Return the model with further options, by their names in OpenAI's API, or unchanged if it takes none."""
+    changed: ChatModel = chat.with_options(options) if options and takes_options(chat) else chat  # type: ignore[attr-defined]
+    return changed
+
+
 @runtime_checkable
 class KeepsReplies(Protocol):
     """A `ChatModel` with a cache of replies."""

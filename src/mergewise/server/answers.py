@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 Traced = TypeVar("Traced", Context, Answer)
 PageAddress: TypeAlias = Callable[[str, int, int], str | None]
 """A function that returns the URL of a document's span, or None."""
+
+
+_LONGEST_QUOTE, _MOST_QUOTES = 200, 5
 
 
 def no_address(doc_id: str, start: int, end: int) -> None:
@@ -92,6 +96,38 @@ def _without_parts(form: Mapping[str, Any], include: Names[str]) -> dict[str, An
 
 def document_form(doc_id: str, title: str) -> dict[str, Any]:
     return {"key": key_of(doc_id), "id": doc_id, "title": title}
+
+
+def supported_citations(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the citations of an answer as JSON, without the marks of unsupported sentences.
+
+    A citation with no other marks is left out. A mark belongs to the sentence that contains or precedes it.
+    """
+    text, citations, plain, at = answer["answer"], answer["citations"], "", 0
+    # without white space, which differs around marks
+    sentences = ["".join(sentence.split()) for sentence in answer.get("unverified", ())]
+    if not sentences:
+        return list(citations)
+    places: dict[int, int] = {}
+    for start, end in sorted({(span["start"], span["end"]) for one in citations for span in one["answer_spans"]}):
+        plain += "".join(text[at:start].split())
+        places[start], at = len(plain), end
+    plain += "".join(text[at:].split())
+    wrong = [found.span() for sentence in sentences for found in re.finditer(re.escape(sentence), plain)]
+    refuted = {mark for mark, at in places.items() if any(first < max(at, 1) and at <= last for first, last in wrong)}
+    kept = [
+        {**one, "answer_spans": [span for span in one["answer_spans"] if span["start"] not in refuted]}
+        for one in citations
+    ]
+    return [one for one, whole in zip(kept, citations, strict=True) if one["answer_spans"] or not whole["answer_spans"]]
+
+
+def unsupported_remark(answer: Mapping[str, Any]) -> str:
+    """Quote the unsupported sentences of an answer on one line. Return an empty string without any."""
+    sentences = [" ".join(sentence.split()) for sentence in answer.get("unverified", ())]
+    quotes = [f"“{one if len(one) <= _LONGEST_QUOTE else one[: _LONGEST_QUOTE - 1] + '…'}”" for one in sentences]
+    more = [f"and {len(quotes) - _MOST_QUOTES} more"] if len(quotes) > _MOST_QUOTES else []
+    return " ".join(["Not supported by the sources:", *quotes[:_MOST_QUOTES], *more]) if quotes else ""
 
 
 def places_of_marks(text: str, citations: Sequence[Citation]) -> dict[int, list[tuple[int, int]]]:

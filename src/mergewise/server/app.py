@@ -22,7 +22,7 @@ from mergewise.server.configuration import ServerConfig
 from mergewise.server.guard import BoundedHeadProtocol, SecurityMiddleware
 from mergewise.server.mcp.http import McpEndpoint
 from mergewise.server.metrics import Metrics
-from mergewise.server.openai import chat, files, scoring, stores
+from mergewise.server.openai import chat, files, responses, scoring, stores
 from mergewise.server.questions import Questions
 from mergewise.server.scoped import Service
 from mergewise.server.state import State
@@ -39,6 +39,7 @@ KEEP_ALIVE_SECONDS = 75
 # OpenAI's routers, each with its path prefix
 _OPENAI_ROUTERS = (
     ("/v1", chat.router),
+    ("/v1", responses.router),
     ("/v1", scoring.router),
     ("/v1", stores.router),
     ("/v1", files.router),

@@ -169,7 +169,10 @@ class ProfileConfig:
     """A model name for clients of the OpenAI-compatible API: a collection with options.
 
     `defaults` are options of a question for which the client gives no value. Documents must always match `filter`. `footer`
-    appends the sources as text: never, always, or only for clients that do not read annotations ("auto").
+    appends the sources as text: never, always, or only for clients that do not read annotations ("auto"). `remark` appends a
+    remark that quotes unsupported sentences. With `markup = "text"`, images and HTML are not escaped, for clients that show
+    plain text. `tasks` passes the tasks of chat programs, such as titles, to the chat model. `store` keeps responses for
+    `previous_response_id`.
     """
 
     collection: str
@@ -179,6 +182,10 @@ class ProfileConfig:
     title: str = ""
     footer: Literal["never", "always", "auto"] = "never"
     open_webui: bool = False
+    remark: bool = True
+    markup: Literal["markdown", "text"] = "markdown"
+    tasks: bool = False
+    store: bool = True
 
 
 @dataclass(frozen=True, slots=True)

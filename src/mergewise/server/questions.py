@@ -33,6 +33,7 @@ import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.jsonable import milliseconds, span_json
 from mergewise.page import comparison_fragment
+from mergewise.protocols import takes_options
 from mergewise.query import AnswerQuery, Query
 from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.answers import AnswerForms, page_address
@@ -40,7 +41,7 @@ from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of
 from mergewise.text.context_diff import other_spans
-from mergewise.types import Answer, Context, Location, Message, Span
+from mergewise.types import Answer, Context, Location, Message, ReplyOptions, Span
 
 if TYPE_CHECKING:
     from mergewise.asking import PreparedAnswer
@@ -57,7 +58,7 @@ class CollectionQuery:
     """A question to a collection.
 
     `options` holds the options of `AnswerQuery` that the client gave; the rest come from the collection's defaults. `chat` is the
-    name of a chat model in the configuration, or "extractive" for none.
+    name of a chat model in the configuration, or "extractive" for none. `reply` holds the options of a text that a model writes.
     """
 
     collection: str
@@ -66,6 +67,7 @@ class CollectionQuery:
     history: tuple[Message, ...] = ()
     chat: str | None = None
     include: frozenset[Include] = frozenset()
+    reply: ReplyOptions = field(default_factory=ReplyOptions)
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> CollectionQuery:
         """Fill in the collection's defaults for options that the client did not give."""
@@ -221,6 +223,7 @@ class Questions:
         """
         clock = _Clock()
         asked = await self._open(question, collection)
+        _ignored_options(asked, asked.question.options.get("mode"))
         has_place = _may_wait(asked)
         with self._admission.place() if has_place else nullcontext():
             id = "ans_" + secrets.token_hex(12)
@@ -229,6 +232,9 @@ class Questions:
                 yield QuestionEvent("started", {"id": id, "snapshot": asked.index.snapshot})
                 assembly = await assembling
             clock.note_assembly(assembly, shared.was_done)
+            ignored = _ignored_options(asked, assembly.prepared.mode if assembly.prepared else None)
+            if asked.question.reply.is_json and not assembly.context.passages:
+                raise HTTPProblem(404, "nothing-found", "nothing relevant was found in the documents", "ask for text")
             yield QuestionEvent("context", assembly.form)
             done = assembly.answer
             if done is None:
@@ -242,7 +248,9 @@ class Questions:
                 yield QuestionEvent("delta", {"text": done["answer"]})
             assert done is not None
             yield QuestionEvent("citations", {"citations": done["citations"]})
-            frame = {"timings": clock.timings(), "indexing": collection.indexing()}
+            frame: dict[str, Any] = {"timings": clock.timings(), "indexing": collection.indexing()}
+            if ignored:
+                frame["ignored"] = ignored
             yield QuestionEvent("done", {"id": id, **done, **frame})
 
     async def answer(self, question: CollectionQuery, collection: Scoped) -> dict[str, Any]:
@@ -332,7 +340,9 @@ class Questions:
 
     def _join(self, asked: _OpenQuestion, *, answers: bool, has_place: bool = False) -> Shared[Assembly]:
         """Return the cached assembly, the one in progress or a new one. Raises HTTPProblem 429 if the server is busy."""
-        record, token, options = asked.collection.record, asked.collection.token, asdict(asked.question)
+        # contexts do not depend on the options of the reply
+        question = replace(asked.question, reply=ReplyOptions())
+        record, token, options = asked.collection.record, asked.collection.token, asdict(question)
         options |= {"include": sorted(asked.question.include)}
         whole = [token.id, token.filter, record.name, record.created, options, answers]
         same = json.dumps(whole, sort_keys=True, default=str)
@@ -418,7 +428,8 @@ class Questions:
                 shown.append(piece)
                 show(piece)
 
-        answer = prepared.answer(add if streamed else None, deadline=self.limits.answer_seconds)
+        reply = asked.question.reply
+        answer = prepared.answer(add if streamed else None, deadline=self.limits.answer_seconds, reply=reply)
         answer = _with_streamed_text(answer, "".join(shown), add)
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
@@ -430,6 +441,21 @@ def _may_wait(asked: _OpenQuestion) -> bool:
     """Check if a model may write the answer."""
     mode = mw.MODES.get(asked.question.options.get("mode") or "")
     return asked.index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
+
+
+def _ignored_options(asked: _OpenQuestion, mode: str | None) -> list[str]:
+    """List the options of the reply that have no effect in this mode, which may be unknown, with this chat model.
+
+    Raises HTTPProblem 400 if the format of the answer is among them.
+    """
+    reply, chat = asked.question.reply, asked.index.chat
+    writes = chat is not None and (mode not in mw.MODES or mw.MODES[mode].takes_reply_options)  # type: ignore[index]
+    ignored = [] if writes and chat is not None and takes_options(chat) else [*reply.sampling]
+    if "response_format" in ignored:
+        detail = "unsupported response_format: no chat model with a JSON mode answers here"
+        fields = [{"pointer": "/response_format", "detail": detail}]
+        raise HTTPProblem(400, "invalid-request", detail, "ask for text, or name another model", fields=fields)
+    return ignored if writes or not reply.instructions else [*ignored, "instructions"]
 
 
 def _with_streamed_text(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:

@@ -51,6 +51,10 @@ MIGRATIONS = (
     );
     """,
     "ALTER TABLE collections ADD COLUMN metadata TEXT NOT NULL DEFAULT '{}'",
+    """
+    CREATE TABLE responses (id TEXT PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, body TEXT NOT NULL);
+    CREATE INDEX responses_by_owner ON responses (owner, created)
+    """,
 )
 
 NETWORK_DISKS = frozenset(

@@ -8,6 +8,7 @@ Both are defined in `routing`. Routes use nothing else of the service:
 | `service.collections()`, `service.collection(name)` | collections of the token, else 404 |
 | `service.answer`, `.events`, `.context`, `.compare` | work on a `CollectionQuery` |
 | `service.jobs`, `.job`, `.job_events`, `.cancel`, `.retry` | jobs of the token |
+| `service.response`, `.keep_response`, `.drop_response` | kept responses of the token |
 | `service.files`, `.file` | received files of the token; `.file_store` keeps new ones |
 | `service.add_collection`, `collection.change` | admin only |
 | `collection.info()`, `.indexing()` | counts of what the token sees |
@@ -206,6 +207,19 @@ class ScopedService:
             hint = "use the token that started it, or ask an admin"
             raise HTTPProblem(403, "forbidden", "job of another token", hint)
         return job
+
+    # -- kept responses
+
+    def keep_response(self, id: str, body: Mapping[str, Any]) -> None:
+        self._state.keep_response(id, self.token, body)
+
+    def response(self, id: str) -> dict[str, Any] | None:
+        """Return a kept response of the token, or None if it does not exist."""
+        return self._state.response(id, self.token)
+
+    def drop_response(self, id: str) -> bool:
+        """Delete a kept response of the token. Return True if it existed."""
+        return self._state.drop_response(id, self.token)
 
     # -- received files
 

@@ -77,6 +77,8 @@ from mergewise.store import is_url
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 KEPT_SECONDS = 7 * 86_400.0
 """Seconds for which the events and uploads of an ended job are kept, for streams and retries."""
+RESPONSE_SECONDS, MOST_RESPONSES = 30 * 86_400.0, 200
+"""Seconds for which responses are kept, and their number per token."""
 _FREE_BYTES = 16_000_000
 
 
@@ -173,7 +175,30 @@ class State:
     def remove_token(self, id: str) -> bool:
         """Remove a token and end its sessions. Return True if the token existed."""
         with self._change() as rows:
+            rows.execute("DELETE FROM responses WHERE owner LIKE ?", [f"{id} %"])
             return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
+
+    def keep_response(self, id: str, token: Token, body: Mapping[str, Any]) -> None:
+        """Keep a response of the OpenAI-compatible API. Drop expired ones, and the oldest of the token if it has too many."""
+        now, owner = time.time(), _owner(token)
+        with self._change(lasting=False) as rows:
+            insert(rows, "responses", {"id": id, "owner": owner, "created": now, "body": dict(body)})
+            rows.execute("DELETE FROM responses WHERE created < ?", [now - RESPONSE_SECONDS])
+            oldest = "SELECT id FROM responses WHERE owner = ? ORDER BY created DESC LIMIT -1 OFFSET ?"
+            rows.execute(f"DELETE FROM responses WHERE id IN ({oldest})", [owner, MOST_RESPONSES])
+
+    def response(self, id: str, token: Token) -> dict[str, Any] | None:
+        """Return what `keep_response` kept, or None if it is expired or if a token with other rights made it."""
+        since = time.time() - RESPONSE_SECONDS
+        query = "SELECT body FROM responses WHERE id = ? AND owner = ? AND created > ?"
+        rows = self._rows(query, [id, _owner(token), since])
+        return json.loads(rows[0]["body"]) if rows else None
+
+    def drop_response(self, id: str, token: Token) -> bool:
+        """Delete a response. Return True if it existed."""
+        with self._change() as rows:
+            query = "DELETE FROM responses WHERE id = ? AND owner = ?"
+            return rows.execute(query, [id, _owner(token)]).rowcount > 0
 
     def authenticate(self, presented: str) -> Token | None:
         """Return the token of `mw_ID_SECRET`, or None if it is unknown or expired. Compares in constant time."""
@@ -568,3 +593,8 @@ def _relative_within(folder: Path, place: str) -> str:
     if is_url(place):
         return place
     return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else str(Path(place).absolute())
+
+
+def _owner(token: Token) -> str:
+    """Return the owner of a response: the token, as long as it sees the same documents."""
+    return f"{token.id} {json.dumps([sorted(token.collections or ()), token.filter], sort_keys=True)}"

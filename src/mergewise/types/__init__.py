@@ -14,6 +14,7 @@ from mergewise.types.answers import Reading as Reading
 from mergewise.types.answers import Turn as Turn
 from mergewise.types.chat import Message as Message
 from mergewise.types.chat import Reply as Reply
+from mergewise.types.chat import ReplyOptions as ReplyOptions
 from mergewise.types.chat import Usage as Usage
 from mergewise.types.documents import Definition as Definition
 from mergewise.types.documents import Document as Document

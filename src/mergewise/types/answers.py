@@ -231,7 +231,7 @@ class Answer(Pictured):
         complete: False if the model reached its limit of tokens.
         removed_marks: Number of marks that were removed because no source has their number.
         unsupported: Share of sentences that their sources do not support, or None without a model or without sources.
-        sure: False if the answer is likely, but not surely, among the quotations.
+        sure: False if the answer is likely, but not surely, among the quotations, or if a sentence is unsupported.
         trace: Steps from the context to the answer.
         unverified: The unsupported sentences.
         unsupported_extract: Share of unsupported sentences in a model's extract, or None without one.
@@ -255,6 +255,10 @@ class Answer(Pictured):
     unsupported_extract: float | None = None
     streams: AnswerStreams | None = None
     instead_of: str = ""
+
+    def __post_init__(self) -> None:
+        if self.unsupported:
+            object.__setattr__(self, "sure", False)
 
     def instead_of_mode(self, preferred: str) -> Answer:
         """Return this answer with the mode that the strategy prefers, if another mode answered."""

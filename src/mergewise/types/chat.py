@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -39,6 +40,26 @@ class Message:
 
     role: Literal["system", "user", "assistant"]
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyOptions:
+    """Options of the text that a chat model writes as an answer.
+
+    Attributes:
+        instructions: The user's instructions on language, tone and form. The rules about sources stay in force.
+        message: The user's whole message, if the question is only a part of it.
+        sampling: Options of the request to the model, by their names in OpenAI's API: temperature, top_p, seed, stop and
+            response_format. With a `response_format` the answer is JSON without marks.
+    """
+
+    instructions: str = ""
+    message: str = ""
+    sampling: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_json(self) -> bool:
+        return "response_format" in self.sampling
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,8 @@ def _step(action: str, reason: str, source: Source) -> Step:
 
 
 def _mode(summary: str, reads: Text, extracts: Text | None = None, filters: bool = False) -> Mode[ChatModel]:
-    return Mode(partial(answer, reads=reads, extracts=extracts, filters=filters), summary, CHAT)
+    reading = partial(answer, reads=reads, extracts=extracts, filters=filters)
+    return Mode(reading, summary, CHAT, takes_reply_options=True)
 
 
 MODES = {

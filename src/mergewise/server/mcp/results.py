@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import mergewise as mw
 from mergewise.prompting.quoting import code_for, quotation, warning
+from mergewise.server.answers import supported_citations, unsupported_remark
 from mergewise.server.openai.markup import without_images
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import on_one_line
@@ -90,7 +91,9 @@ def answer_text(answer: Json, collection: str) -> str:
     """Write the answer with its marks, and the places that it cites."""
     text = without_images(answer["answer"])
     said = beginning(text, ROOM - _LINES)
-    cited = [_quoted_citation(citation) for citation in answer["citations"]]
+    remark = unsupported_remark(answer)
+    cited = [Quoted("remark", without_images(remark))] if remark else []
+    cited += [_quoted_citation(citation) for citation in supported_citations(answer)]
     shown = first_that_fit([Quoted("answer", said), *cited])
     note = [f"The answer is from the collection {collection}."]
     if len(said) < len(text):

@@ -5,5 +5,5 @@
 | `markup` | escapes images in untrusted Markdown |
 | `conversations` | converts messages to a question with its history; tasks of chat programs |
 | `completions` | converts an answer to a message with annotations, complete or in chunks |
-| `chat`, `scoring`, `stores`, `files` | the routes |
+| `chat`, `responses`, `scoring`, `stores`, `files` | the routes |
 """

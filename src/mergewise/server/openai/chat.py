@@ -1,4 +1,4 @@
-"""The routes GET /v1/models and POST /v1/chat/completions.
+"""The routes GET /v1/models, POST /v1/chat/completions and POST /v1/completions.
 
 A model is a profile of the configuration. Without profiles, a model is a collection, or a collection with a strategy.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,22 +17,40 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from mergewise.concurrency import in_thread, run
+from mergewise.errors import InputRefused
 from mergewise.server.configuration import ProfileConfig
 from mergewise.server.native.questions import given_options
-from mergewise.server.openai.completions import Completion, CompletionStyle, Json, task_answer, task_events
-from mergewise.server.openai.conversations import ChatQuestion, chat_question, refused, task_by_rules, unknown_model
-from mergewise.server.openai.requests import ChatExtras, ChatForm
+from mergewise.server.openai.completions import (
+    Completion,
+    CompletionStyle,
+    Json,
+    TextCompletion,
+    task_answer,
+    task_events,
+)
+from mergewise.server.openai.conversations import (
+    ChatQuestion,
+    chat_question,
+    prompt_messages,
+    refused,
+    task_by_rules,
+    unknown_model,
+)
+from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm, TextForm
 from mergewise.server.openai.scoring import embedder_forms
 from mergewise.server.problems import openai_error
 from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
-from mergewise.types import Message, Usage
+from mergewise.types import Message, ReplyOptions, Usage
 
 router = APIRouter(route_class=ScopedRoute)
 
 _TASK_TOKENS = 300
+# characters of a task that a chat model answers, and of a schema
+LONGEST_TASK, _LONGEST_SCHEMA = 40_000, 50_000
+_UNSUPPORTED = frozenset({"n", "best_of", "echo", "suffix", "background", "conversation", "prompt"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +65,32 @@ class Profile:
         named = {"name": self.config.title} if self.config.title else {}
         return {"id": self.id, "object": "model", "created": int(self.created), "owned_by": "mergewise", **named}
 
-    def style(self, extras: ChatExtras) -> CompletionStyle:
-        """Choose the style. With "auto", answers have a footer except for Open WebUI, which shows the sources itself."""
-        wanted = self.config.footer == "always" or (self.config.footer == "auto" and not self.config.open_webui)
-        return CompletionStyle(wanted if extras.footer is None else extras.footer, self.config.open_webui)
+    def style(self, form: ModelForm, has_events: bool) -> CompletionStyle:
+        """Choose the style. With "auto", answers have a footer except for Open WebUI, which shows the sources itself.
 
-    def question(self, conversation: ChatQuestion, form: ChatForm, most_tokens: int) -> CollectionQuery:
+        `has_events` is False for an API without the events of Open WebUI.
+        """
+        config, extras, is_json = self.config, form.mergewise, response_format(form) is not None
+        open_webui = config.open_webui and has_events
+        wanted = config.footer == "always" or (config.footer == "auto" and not open_webui)
+        footer = (wanted if extras.footer is None else extras.footer) and not is_json
+        is_markdown = (extras.markup or config.markup) == "markdown" and not is_json
+        return CompletionStyle(footer, open_webui, config.remark, is_markdown)
+
+    def question(self, conversation: ChatQuestion, form: ModelForm, most_tokens: int) -> CollectionQuery:
         """Make the question. The client's options override the profile's defaults. Documents must meet both conditions."""
-        config, extras = self.config, form.mergewise
+        config, extras, search = self.config, form.mergewise, form.search
         options = {**config.defaults, **given_options(extras)}
-        if form.most_tokens is not None:
-            options["max_tokens"] = min(form.most_tokens, most_tokens)
-        if config.filter:
-            options["where"] = [config.filter, options.get("where")]
+        for limit in list(form.limit.values())[:1]:
+            options["max_tokens"] = min(limit, most_tokens)
+        if config.filter or search:
+            options["where"] = [config.filter, search and search.filters, options.get("where")]
         chat = options.pop("chat", config.chat)
-        return CollectionQuery(
-            config.collection, conversation.question, options, conversation.history, chat, frozenset(extras.include)
-        )
+        given = form.given_values("temperature", "top_p", "seed", "stop")
+        sampling = {**_without_surrogates(given), **(response_format(form) or {})}
+        reply = ReplyOptions(conversation.instructions, conversation.message, sampling)
+        asked, history, include = conversation.question, conversation.history, frozenset(extras.include)
+        return CollectionQuery(config.collection, asked, options, history, chat, include, reply)
 
 
 def profiles(service: ScopedService, id: str | None = None) -> list[Profile]:
@@ -110,51 +137,105 @@ def get_model(model: str, service: InService) -> dict[str, Any]:
 @router.post("/chat/completions", openapi_extra=READ)
 async def complete_chat(form: ChatForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the sources as annotations."""
-    profile = await in_thread(partial(profile_named, service, form.model))
-    _check(form)
-    conversation = chat_question(form.messages)
-    extras = [*form.ignored(), *(["tools"] if form.tools else []), *conversation.ignored]
-    completion = Completion(
-        "chatcmpl-" + secrets.token_hex(12), form.model, profile.style(form.mergewise), service.config.url, extras
-    )
-    if conversation.is_task:
-        answer = await until_disconnect(request, _answer_to_task(service, profile, conversation))
-        if not form.stream:
-            return JSONResponse(completion.whole({**answer, "context": {"passages": []}}))
-        events: AsyncGenerator[QuestionEvent, None] = task_events(answer)
-    else:
-        question = profile.question(conversation, form, service.config.limits.max_tokens)
-        if not form.stream:
-            asked = service.answer(question)
-            return JSONResponse(completion.whole(await until_disconnect(request, asked)))
-        events = service.events(question)
-    request_id = request_id_of(request)
-    return await EventStream.begun(
-        request,
-        _lines(completion.chunks(events, form.includes_usage)),
-        lambda problem: data_line(openai_error(problem, request_id)),
-        service.ending,
-    )
-
-
-def _check(form: ChatForm) -> None:
-    """Check for unsupported parameters that would change the answer. Raises HTTPProblem 400."""
-    if form.n is not None and form.n != 1:
-        raise refused(f"unsupported n: {form.n} (expected 1)", "n")
     if form.tool_choice not in (None, "auto", "none"):
         raise refused("unsupported tool_choice (expected auto or none)", "tool_choice")
+    ask = await Ask.of(service, form, form.messages)
+    return await _completion_response(ask, ask.frame(Completion, "chatcmpl-", ["tools"] if form.tools else []), request)
 
 
-async def _answer_to_task(service: ScopedService, profile: Profile, conversation: ChatQuestion) -> dict[str, Any]:
-    """Answer a program's task with the chat model, or by rules without one."""
-    collection = service.collection(profile.config.collection)
-    chat = (await in_thread(partial(collection.with_chat, profile.config.chat))).chat if collection.is_made else None
-    if chat is None:
-        return task_answer(task_by_rules(conversation.question), Usage())
-    messages = [*conversation.history, Message("user", conversation.question)]
-    with service.admission.place():
-        reply = await service.admission.wait(lambda: run(chat.complete(messages, max_tokens=_TASK_TOKENS)))
-    return task_answer(reply.text, reply.usage)
+@router.post("/completions", openapi_extra=READ)
+async def complete_text(form: TextForm, request: Request, service: InService) -> Response:
+    """Answer from the documents in the older form of the API."""
+    ask = await Ask.of(service, form, prompt_messages(form.prompt if isinstance(form.prompt, str) else form.prompt[0]))
+    return await _completion_response(ask, ask.frame(TextCompletion, "cmpl-"), request)
+
+
+async def _completion_response(ask: Ask, frame: Completion, request: Request) -> Response:
+    """Return the completion at once, or as a stream of chunks."""
+    if not ask.form.stream:
+        return JSONResponse(frame.whole(await ask.answer(request)))
+    chunks, request_id = frame.chunks(await ask.events(request), ask.form.includes_usage), request_id_of(request)
+    return await EventStream.begun(
+        request, _lines(chunks), lambda problem: data_line(openai_error(problem, request_id)), ask.service.ending
+    )
+
+
+def response_format(form: ModelForm) -> dict[str, Any] | None:
+    """Return the option of a chat model for a JSON answer, or None for text. Raises HTTPProblem 400 without a schema."""
+    format = form.format
+    if format is None or format.type == "text":
+        return None
+    if format.type == "json_object":
+        return {"response_format": {"type": "json_object"}}
+    given = format.json_schema or format.model_extra or {}
+    if not isinstance(given.get("schema"), dict) or len(json.dumps(given)) > _LONGEST_SCHEMA:
+        raise refused(f"invalid schema (expected an object of up to {_LONGEST_SCHEMA:,} characters)", "response_format")
+    known = {name: given[name] for name in ("name", "description", "schema", "strict") if given.get(name) is not None}
+    return _without_surrogates({"response_format": {"type": "json_schema", "json_schema": {"name": "answer", **known}}})
+
+
+def _without_surrogates(options: Json) -> dict[str, Any]:
+    """Replace lone surrogates, which JSON can hold but which cannot be sent."""
+    clean: dict[str, Any] = json.loads(json.dumps(options, ensure_ascii=False).encode("utf-8", "replace"))
+    return clean
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request for an answer: its service, form and profile, and the conversation."""
+
+    service: ScopedService
+    form: ModelForm
+    profile: Profile
+    conversation: ChatQuestion
+
+    @classmethod
+    async def of(cls, service: ScopedService, form: ModelForm, messages: Sequence[ChatMessage]) -> Ask:
+        """Check the request. Raises HTTPProblem 404 for an unknown model, 400 for parameters that would change the answer."""
+        profile = await in_thread(partial(profile_named, service, form.model))
+        for name, value in {**(form.model_extra or {}), **form.given_values("n")}.items():
+            if name in _UNSUPPORTED and (value is True or value not in (None, False, "", 1)):
+                raise refused(f"unsupported {name}: {str(value)[:100]}", name)
+        return cls(service, form, profile, chat_question(messages))
+
+    def frame(self, kind: type[Completion], prefix: str, ignored: Sequence[str] = ()) -> Completion:
+        style, base = self.profile.style(self.form, kind is Completion), self.service.config.url
+        ignored = [*self.form.ignored(), *ignored, *self.conversation.ignored]
+        return kind(prefix + secrets.token_hex(12), self.form.model, style, base, ignored, tuple(self.form.limit))
+
+    @property
+    def question(self) -> CollectionQuery:
+        return self.profile.question(self.conversation, self.form, self.service.config.limits.max_tokens)
+
+    async def answer(self, request: Request) -> Json:
+        """Return the whole answer with its context. Raises HTTPProblem 400 if the chat model refuses the format."""
+        if self.conversation.is_task:
+            answer = await until_disconnect(request, self._answer_to_task())
+            return {**answer, "context": {"question": "", "passages": []}}
+        try:
+            return await until_disconnect(request, self.service.answer(self.question))
+        except InputRefused as error:
+            if response_format(self.form) is None:
+                raise
+            raise refused(f"the chat model refused the request with this format: {error}", "response_format") from error
+
+    async def events(self, request: Request) -> AsyncGenerator[QuestionEvent, None]:
+        """Return the events of the answer."""
+        if self.conversation.is_task:
+            return task_events(await self.answer(request))
+        return self.service.events(self.question)
+
+    async def _answer_to_task(self) -> dict[str, Any]:
+        """Answer a program's task by rules, or with the chat model if the profile allows it for a task of this length."""
+        config, task, admission = self.profile.config, self.conversation.question, self.service.admission
+        collection, chat = self.service.collection(config.collection), None
+        if config.tasks and len(task) <= LONGEST_TASK and collection.is_made:
+            chat = (await in_thread(partial(collection.with_chat, config.chat))).chat
+        if chat is None:
+            return task_answer(task_by_rules(task), Usage())
+        with admission.place():
+            reply = await admission.wait(lambda: run(chat.complete([Message("user", task)], max_tokens=_TASK_TOKENS)))
+        return task_answer(reply.text, reply.usage)
 
 
 async def _lines(chunks: AsyncGenerator[Json, None]) -> AsyncGenerator[bytes, None]:

@@ -12,9 +12,10 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import quote
 
+from mergewise.server.answers import supported_citations, unsupported_remark
 from mergewise.server.collections import key_of
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.questions import QuestionEvent
@@ -28,15 +29,30 @@ _PLAIN_IN_URLS = "/?#%&=+,;:@~$-._"
 
 @dataclass(frozen=True, slots=True)
 class CompletionStyle:
-    """Style of answers: with the sources as text below them, or with the events of Open WebUI."""
+    """Style of answers.
+
+    Attributes:
+        footer: Append the sources as text.
+        open_webui: Send the sources as events of Open WebUI.
+        remark: Append a remark that quotes unsupported sentences.
+        is_markdown: Escape images, and the Markdown in titles and quotes.
+    """
 
     footer: bool = False
     open_webui: bool = False
+    remark: bool = True
+    is_markdown: bool = True
+
+    def end_of(self, answer: Json, sources: Sequence[MarkedSource]) -> str:
+        """Return the text below the answer: a remark on unsupported sentences, a notice, the sources."""
+        remark = literal(unsupported_remark(answer), self.is_markdown) if self.remark else ""
+        parts = remark, notice_of(answer), footer(sources, self.is_markdown) if self.footer else ""
+        return "".join(f"\n\n{part}" for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedSource:
-    """The source of a mark. `answer_span` is its first citation in the sent text, or (0, 0)."""
+    """The source of a mark. `answer_span` is its first citation in the sent text, or (0, 0). `doc` is the document's id."""
 
     mark: int
     url: str
@@ -46,27 +62,33 @@ class MarkedSource:
     place: str
     answer_span: tuple[int, ...] = (0, 0)
     score: float | None = None
+    doc: str = ""
 
     @property
     def label(self) -> str:
         return self.title if self.page is None else f"{self.title}, p. {self.page}"
 
 
-def marked_sources(answer: Json, passages: Sequence[Json], base: str = "") -> list[MarkedSource]:
-    """Return the sources of the marks from 1 to the highest cited one. `base` completes addresses of this server."""
+def marked_sources(
+    answer: Json, passages: Sequence[Json], base: str = "", is_markdown: bool = True
+) -> list[MarkedSource]:
+    """Return the sources of the marks from 1 to the highest one that is cited by a supported sentence.
+
+    `base` completes addresses of this server.
+    """
     cited: dict[int, Json] = {}
-    for citation in answer["citations"]:
+    for citation in supported_citations(answer):
         cited.setdefault(citation["mark"], citation)
     by_mark = {passage["mark"]: passage for passage in passages}
     taken: set[str] = set()
     return [
-        _marked_source(mark, cited.get(mark), by_mark.get(mark), answer["answer"], base, taken)
+        _marked_source(mark, cited.get(mark), by_mark.get(mark), answer["answer"], base, is_markdown, taken)
         for mark in range(1, max(cited, default=0) + 1)
     ]
 
 
 def _marked_source(
-    mark: int, citation: Json | None, passage: Json | None, text: str, base: str, taken: set[str]
+    mark: int, citation: Json | None, passage: Json | None, text: str, base: str, is_markdown: bool, taken: set[str]
 ) -> MarkedSource:
     place: Json = citation or passage or {"spans": []}
     spans = [place["span"]] if "span" in place else place["spans"]
@@ -85,10 +107,13 @@ def _marked_source(
         url,
         " ".join((place["title"] or doc_id).split()),
         place["page"],
-        without_images((passage or place)["text"][:_LONGEST_EXCERPT]),
+        without_images((passage or place)["text"][:_LONGEST_EXCERPT], is_markdown),
         f"mw:{anchor}",
-        (0, 0) if first is None else tuple(position_without_images(text, first[side]) for side in ("start", "end")),
+        tuple(position_without_images(text, first[side], is_markdown) for side in ("start", "end"))
+        if first
+        else (0, 0),
         None if passage is None else passage["score"],
+        doc_id,
     )
 
 
@@ -120,12 +145,12 @@ def url_citations(sources: Sequence[MarkedSource]) -> list[dict[str, Any]]:
     ]
 
 
-def footer(sources: Sequence[MarkedSource]) -> str:
-    """Format the sources as a paragraph of Markdown. Return an empty string without sources."""
+def footer(sources: Sequence[MarkedSource], is_markdown: bool = True) -> str:
+    """Format the sources as a line. Return an empty string without sources."""
     if not sources:
         return ""
-    lines = (f"[{source.mark}] {literal(source.label)}{_address_in_footer(source)}" for source in sources)
-    return "\n\nSources: " + "; ".join(lines)
+    lines = (f"[{source.mark}] {literal(source.label, is_markdown)}{_address_in_footer(source)}" for source in sources)
+    return "Sources: " + "; ".join(lines)
 
 
 def _address_in_footer(source: MarkedSource) -> str:
@@ -150,32 +175,57 @@ def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The frame of a completion. `ignored` lists the parameters that were accepted without effect."""
+    """The frame of a completion. `ignored` lists the parameters that were accepted without effect.
+
+    A subclass is a completion of another API: it names its objects and makes its choices.
+    """
+
+    KIND: ClassVar[str] = "chat.completion"
+    KIND_OF_CHUNKS: ClassVar[str] = "chat.completion.chunk"
 
     id: str
     model: str
     style: CompletionStyle = CompletionStyle()
     base: str = ""
     ignored: Sequence[str] = ()
+    # the names of the given limits of tokens
+    limits: Sequence[str] = ()
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, answer: Json) -> dict[str, Any]:
         """Return the complete completion of an answer with its context."""
-        sources = marked_sources(answer, answer["context"]["passages"], self.base)
-        content = without_images(answer["answer"]) + notice_of(answer) + (footer(sources) if self.style.footer else "")
-        message = {"role": "assistant", "content": content, "refusal": None, "annotations": url_citations(sources)}
+        sources = self.sources(answer, answer["context"]["passages"])
+        choice = self.choice(self.text(answer, sources), url_citations(sources))
         return {
-            **self._frame("chat.completion"),
-            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(answer)}],
+            **self._frame(self.KIND),
+            "choices": [{"index": 0, **choice, "logprobs": None, "finish_reason": finish_reason(answer)}],
             "usage": usage(answer),
-            "mergewise": {**answer, "ignored": list(self.ignored)},
+            "mergewise": self.body(answer),
         }
+
+    def sources(self, answer: Json, passages: Sequence[Json]) -> list[MarkedSource]:
+        return marked_sources(answer, passages, self.base, self.style.is_markdown)
+
+    def text(self, answer: Json, sources: Sequence[MarkedSource]) -> str:
+        return without_images(answer["answer"], self.style.is_markdown) + self.style.end_of(answer, sources)
+
+    def body(self, answer: Json) -> dict[str, Any]:
+        """Return the answer for the field `mergewise`, with the names of the parameters without effect."""
+        limits = () if answer["usage"]["output_tokens"] else self.limits
+        return {**answer, "ignored": sorted({*self.ignored, *limits, *answer.get("ignored", ())})}
+
+    def choice(self, content: str, annotations: Sequence[Json]) -> dict[str, Any]:
+        return {"message": {"role": "assistant", "content": content, "refusal": None, "annotations": annotations}}
+
+    def delta(self, delta: Json) -> dict[str, Any]:
+        """Return the fields of a choice that add this part of a message."""
+        return {"delta": dict(delta)}
 
     async def chunks(
         self, events: AsyncGenerator[QuestionEvent, None], include_usage: bool = False
     ) -> AsyncGenerator[Json, None]:
         """Yield the chunks of a stream, from the events of a question."""
-        escaper = ImageEscaper()
+        escaper = ImageEscaper(self.style.is_markdown)
         passages: Sequence[Json] = ()
         async with aclosing(events):
             async for event in events:
@@ -191,32 +241,43 @@ class Completion:
                             yield self._chunk({"content": text}, include_usage)
                     case "done":
                         answer = event.data
-                        sources = marked_sources(answer, passages, self.base)
-                        end = notice_of(answer) + (footer(sources) if self.style.footer else "")
-                        if text := escaper.rest() + end:
+                        sources = self.sources(answer, passages)
+                        if text := escaper.rest() + self.style.end_of(answer, sources):
                             yield self._chunk({"content": text}, include_usage)
                         if self.style.open_webui:
                             for shown in open_webui_events(sources):
                                 yield shown
                         elif sources:
                             yield self._chunk({"annotations": url_citations(sources)}, include_usage)
-                        body = {**answer, "ignored": list(self.ignored)}
-                        yield self._chunk({}, include_usage, finish_reason(answer), mergewise=body)
+                        yield self._chunk({}, include_usage, finish_reason(answer), mergewise=self.body(answer))
                         if include_usage:
-                            yield {**self._frame("chat.completion.chunk"), "choices": [], "usage": usage(answer)}
+                            yield {**self._frame(self.KIND_OF_CHUNKS), "choices": [], "usage": usage(answer)}
 
     def _chunk(
         self, delta: Json, include_usage: bool, finish: str | None = None, mergewise: Json | None = None
     ) -> dict[str, Any]:
         return {
-            **self._frame("chat.completion.chunk"),
-            "choices": [{"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish}],
+            **self._frame(self.KIND_OF_CHUNKS),
+            "choices": [{"index": 0, **self.delta(delta), "logprobs": None, "finish_reason": finish}],
             **({"usage": None} if include_usage else {}),
             **({} if mergewise is None else {"mergewise": mergewise}),
         }
 
     def _frame(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+
+
+class TextCompletion(Completion):
+    """A completion of the older API, which has a text instead of a message and no annotations."""
+
+    KIND: ClassVar[str] = "text_completion"
+    KIND_OF_CHUNKS: ClassVar[str] = "text_completion"
+
+    def choice(self, content: str, annotations: Sequence[Json]) -> dict[str, Any]:
+        return {"text": content}
+
+    def delta(self, delta: Json) -> dict[str, Any]:
+        return {"text": delta.get("content") or ""}
 
 
 def task_answer(text: str, tokens: Usage) -> dict[str, Any]:
@@ -232,9 +293,9 @@ async def task_events(answer: Json) -> AsyncGenerator[QuestionEvent, None]:
 
 
 def notice_of(answer: Json) -> str:
-    """Return the notice on unfinished indexing as a paragraph, if the answer was not found. Programs show no other field."""
+    """Return the notice on unfinished indexing if the answer was not found. Programs show no other field."""
     indexing = answer.get("indexing")
-    return f"\n\n{indexing['notice']}." if indexing and not answer["found"] else ""
+    return f"{indexing['notice']}." if indexing and not answer["found"] else ""
 
 
 def finish_reason(answer: Json) -> str:

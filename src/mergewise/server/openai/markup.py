@@ -2,6 +2,8 @@
 
 `![` becomes `!\\[`, and elements such as `<img` become `&lt;img`. Markdown shows both unchanged. Code is escaped too, where the
 escape is visible, because a client may find code at other places than we do.
+
+A client that shows plain text needs no escapes. The setting `markup` of its profile turns them off.
 """
 
 from __future__ import annotations
@@ -22,27 +24,28 @@ _ESCAPES = {"!": "!\\", "<": "&lt;"}
 _SPECIAL = re.compile(r"([\\`*_\[\]<>!|~#&])")
 
 
-def without_images(text: str) -> str:
-    """Escape every image of a text."""
-    return _LOADS.sub(lambda sign: _ESCAPES[sign[0]], text)
+def without_images(text: str, is_markdown: bool = True) -> str:
+    """Escape every image of a text, unless the client shows plain text."""
+    return _LOADS.sub(lambda sign: _ESCAPES[sign[0]], text) if is_markdown else text
 
 
-def position_without_images(text: str, position: int) -> int:
-    """Convert a position in the text to the position in `without_images(text)`."""
-    signs = (sign for sign in _LOADS.finditer(text) if sign.start() < position)
+def position_without_images(text: str, position: int, is_markdown: bool = True) -> int:
+    """Convert a position in the text to the position in `without_images(text, is_markdown)`."""
+    signs = (sign for sign in _LOADS.finditer(text if is_markdown else "") if sign.start() < position)
     return position + sum(len(_ESCAPES[sign[0]]) - 1 for sign in signs)
 
 
-def literal(text: str) -> str:
+def literal(text: str, is_markdown: bool = True) -> str:
     """Escape a text so that Markdown shows it literally, on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    line = " ".join(text.split())
+    return _SPECIAL.sub(r"\\\1", line) if is_markdown else line
 
 
 class ImageEscaper:
     """`without_images` for a text in pieces. The results of `feed` and `rest` together equal that of the whole text."""
 
-    def __init__(self) -> None:
-        self._held = ""
+    def __init__(self, is_markdown: bool = True) -> None:
+        self._held, self._is_markdown = "", is_markdown
 
     def feed(self, piece: str) -> str:
         """Add a piece, and return the text that is final by now."""
@@ -50,9 +53,9 @@ class ImageEscaper:
         undecided = _UNDECIDED.search(text)
         certain = len(text) if undecided is None else undecided.start()
         self._held = text[certain:]
-        return without_images(text[:certain])
+        return without_images(text[:certain], self._is_markdown)
 
     def rest(self) -> str:
         """Return the text that was held back."""
         text, self._held = self._held, ""
-        return without_images(text)
+        return without_images(text, self._is_markdown)

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mergewise.server.native.requests import AnswerFields, Filter, Includes, Metadata
 
+Prompt = Annotated[str, Field(max_length=400_000)]
+Limit = Annotated[int, Field(ge=1)]
 FileId = Annotated[str, Field(pattern=r"^file-[0-9a-f]{32}$")]
 
 
@@ -26,7 +28,7 @@ class ContentPart(OpenForm):
 
 class ChatMessage(OpenForm):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Annotated[str, Field(max_length=400_000)] | list[ContentPart] | None = None
+    content: Prompt | list[ContentPart] | None = None
 
 
 class StreamOptions(OpenForm):
@@ -38,27 +40,112 @@ class ChatExtras(AnswerFields):
 
     include: Includes = Field(default_factory=set)
     footer: bool | None = None
+    markup: Literal["markdown", "text"] | None = None
 
 
-class ChatForm(OpenForm):
+class ReplyFormat(OpenForm):
+    """Format of an answer. The Responses API has the fields of `json_schema` in the format itself."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: dict[str, Any] | None = None
+
+
+class ModelForm(OpenForm):
+    """The fields that all requests for an answer have."""
+
     model: str
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=500)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    n: int | None = None
-    tools: list[Any] | None = None
-    tool_choice: str | dict[str, Any] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     mergewise: ChatExtras = ChatExtras()
+
+    @property
+    def format(self) -> ReplyFormat | None:
+        return None
+
+    @property
+    def search(self) -> SearchTool | None:
+        return None
+
+    def given_values(self, *names: str) -> dict[str, Any]:
+        """Return the fields with these names that this form has and the client gives."""
+        values = {name: getattr(self, name) for name in names if name in type(self).model_fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def limit(self) -> dict[str, int]:
+        """The limits of tokens by their names, the one that counts first."""
+        return self.given_values("max_completion_tokens", "max_output_tokens", "max_tokens")
 
     @property
     def includes_usage(self) -> bool:
         return self.stream_options is not None and self.stream_options.include_usage
 
+
+class ChoiceForm(ModelForm):
+    max_tokens: Limit | None = None
+    n: int | None = None
+    seed: int | None = None
+    stop: str | Annotated[list[str], Field(max_length=16)] | None = None
+
+
+class TextForm(ChoiceForm):
+    """A request of the older API. A list has one prompt."""
+
+    prompt: Prompt | Annotated[list[Prompt], Field(min_length=1, max_length=1)]
+
+
+class ChatForm(ChoiceForm):
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=500)]
+    max_completion_tokens: Limit | None = None
+    tools: list[Any] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    response_format: ReplyFormat | None = None
+
     @property
-    def most_tokens(self) -> int | None:
-        return self.max_completion_tokens or self.max_tokens
+    def format(self) -> ReplyFormat | None:
+        return self.response_format
+
+
+class InputItem(OpenForm):
+    """A message, or another item such as an earlier search."""
+
+    type: str = "message"
+    role: Literal["system", "developer", "user", "assistant"] | None = None
+    content: Prompt | list[ContentPart] | None = None
+
+
+class TextOptions(OpenForm):
+    format: ReplyFormat | None = None
+
+
+class SearchTool(OpenForm):
+    type: str
+    vector_store_ids: list[str] | None = None
+    filters: Filter | None = None
+    max_num_results: Annotated[int, Field(ge=1, le=50)] | None = None
+
+
+class ResponseForm(ModelForm):
+    input: Prompt | Annotated[list[InputItem], Field(min_length=1, max_length=500)]
+    instructions: Prompt | None = None
+    previous_response_id: Annotated[str, Field(max_length=100)] | None = None
+    max_output_tokens: Limit | None = None
+    text: TextOptions = TextOptions()
+    tools: Annotated[list[SearchTool], Field(max_length=100)] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    include: list[str] | None = None
+    store: bool | None = None
+    metadata: Annotated[dict[str, Annotated[str, Field(max_length=512)]], Field(max_length=16)] | None = None
+
+    @property
+    def format(self) -> ReplyFormat | None:
+        return self.text.format
+
+    @property
+    def search(self) -> SearchTool | None:
+        return next((tool for tool in self.tools or () if tool.type == "file_search"), None)
 
 
 class EmbeddingsForm(OpenForm):
