@@ -50,6 +50,24 @@ MIGRATIONS = (
         PRIMARY KEY (token, key)
     );
     """,
+    """
+    CREATE TABLE conversations (
+        id TEXT PRIMARY KEY, token TEXT NOT NULL, owner TEXT NOT NULL, collection TEXT NOT NULL, title TEXT NOT NULL,
+        created REAL NOT NULL, changed REAL NOT NULL, share TEXT UNIQUE
+    );
+    CREATE INDEX conversations_by_owner ON conversations (owner, collection, changed);
+    CREATE TABLE turns (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE, question TEXT NOT NULL,
+        data TEXT NOT NULL, bytes INTEGER NOT NULL, created REAL NOT NULL
+    );
+    CREATE INDEX turns_by_conversation ON turns (conversation, number);
+    CREATE TABLE feedback (
+        owner TEXT NOT NULL, answer TEXT NOT NULL, token TEXT NOT NULL, collection TEXT NOT NULL, good INTEGER NOT NULL,
+        note TEXT NOT NULL, question TEXT NOT NULL, reply TEXT NOT NULL, found INTEGER NOT NULL, gold TEXT NOT NULL,
+        changed REAL NOT NULL, PRIMARY KEY (owner, answer)
+    );
+    """,
 )
 
 NETWORK_DISKS = frozenset(
@@ -66,6 +84,9 @@ def connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
+    # overwrite what is deleted: conversations are private
+    connection.execute("PRAGMA secure_delete=ON")
+    connection.create_function("casefold", 1, str.casefold, deterministic=True)
     return connection
 
 

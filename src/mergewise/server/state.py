@@ -24,6 +24,7 @@ from typing import Any, cast
 
 from mergewise.errors import StoreError, UsageError
 from mergewise.ranges import choice
+from mergewise.server.conversations import ConversationStore, forget
 from mergewise.server.records import (
     ENDED,
     INDEXING,
@@ -101,6 +102,7 @@ class State:
                 self._changes.close()
                 raise
             self._file = path.stat()
+        self.conversations = ConversationStore(self._change, self._rows)
 
     def __enter__(self) -> State:
         return self
@@ -167,8 +169,9 @@ class State:
         return [record_of(Token, row) for row in self._rows("SELECT * FROM tokens ORDER BY created, id")]
 
     def remove_token(self, id: str) -> bool:
-        """Remove a token and end its sessions. Return True if the token existed."""
+        """Remove a token with its sessions and conversations. Return True if the token existed."""
         with self._change() as rows:
+            forget(rows, "token", id)
             return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
 
     def authenticate(self, presented: str) -> Token | None:
@@ -244,8 +247,9 @@ class State:
         return self.collection(name)
 
     def forget_collection(self, name: str) -> None:
-        """Delete the records of a collection and of its documents. Its jobs remain."""
+        """Delete the records of a collection, of its documents and of questions to it. Its jobs remain."""
         with self._change() as rows:
+            forget(rows, "collection", name)
             rows.execute("DELETE FROM collections WHERE name = ?", [name])
             rows.execute("DELETE FROM documents WHERE collection = ?", [name])
 

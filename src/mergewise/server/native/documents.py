@@ -166,13 +166,13 @@ def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str,
     document = None if info is None else collection.index.document(doc_id)
     return {
         **_row(doc_id, info, state),
-        "outline": list(_outline(document)),
+        "outline": list(outline_of(document)),
         "pages": list((document.pages if document else None) or ()),
         "language": info.language if info else "",
     }
 
 
-def _outline(document: Document | None) -> Sequence[Heading]:
+def outline_of(document: Document | None) -> Sequence[Heading]:
     """Return the given headings, else those found in the text by indexing."""
     if document is None:
         return ()

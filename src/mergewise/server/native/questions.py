@@ -12,6 +12,7 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from mergewise.query import AnswerQuery, options_of
+from mergewise.server.native.conversations import keep_turn
 from mergewise.server.native.requests import AskForm, CompareForm, ContextForm, Name
 from mergewise.server.native.responses import ANSWER, COMPARISON, CONTEXT_ANSWER
 from mergewise.server.problems import HTTPProblem, problem_json
@@ -39,12 +40,16 @@ async def ask(c: Name, form: AskForm, request: Request, service: Server, token: 
     """Answer a question: at once, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
     question = question_of(c, form)
     if not wants_events(request, form.stream):
-        return await until_disconnect(request, service.questions.answer(question, token))
+        answer = await until_disconnect(request, service.questions.answer(question, token))
+        return {**answer, **await keep_turn(service, token, c, form, answer["context"], answer)}
 
     async def events() -> AsyncGenerator[bytes, None]:
+        context: Mapping[str, Any] = {}
         async with aclosing(service.questions.events(question, token)) as coming:
             async for event in coming:
-                yield event_bytes(event.name, event.data)
+                context = event.data if event.name == "context" else context
+                kept = await keep_turn(service, token, c, form, context, event.data) if event.name == "done" else {}
+                yield event_bytes(event.name, {**event.data, **kept})
 
     return await begun_stream(request, service, events())
 

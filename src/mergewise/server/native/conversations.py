@@ -1,0 +1,237 @@
+"""Routes for conversations, their links, suggested questions, and feedback on answers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+
+from mergewise.concurrency import in_thread
+from mergewise.errors import MergewiseError, StoreError
+from mergewise.page import context_fragment
+from mergewise.server.answers import VisibleDocuments, page_address
+from mergewise.server.collections import Collection
+from mergewise.server.conversations import ConversationRecord, FeedbackRecord
+from mergewise.server.native.documents import outline_of
+from mergewise.server.native.pages import Cursor, Limit, page_behind
+from mergewise.server.native.requests import AskForm, ConversationForm, FeedbackForm, Name, WordsForm
+from mergewise.server.native.responses import CONVERSATION, FEEDBACK, SUGGESTIONS, TURNS, page_of
+from mergewise.server.native.suggestions import suggested_questions
+from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.records import Token
+from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
+from mergewise.types import Citation, Context, Passage, Span
+
+router = APIRouter(prefix="/api/v1/collections/{c}", tags=["conversations"], route_class=ScopedRoute)
+
+ConversationId = Annotated[str, Path(max_length=100)]
+_UNKEPT = ("trace", "evidence", "streams", "html", "text", "context", "indexing", "cached")
+_SUGGESTIONS, _LISTED, _READ, _LONGEST_READ = 4, 200, 24, 400_000
+
+
+@router.get("/conversations", response_model=page_of(CONVERSATION), openapi_extra=READ)
+def list_conversations(
+    c: Name, service: Server, token: Caller, limit: Limit = 50, cursor: Cursor = None
+) -> dict[str, Any]:
+    """List the conversations of this token, newest first."""
+    if not service.config.limits.conversations:
+        raise HTTPProblem(409, "keeps-none", "this server keeps no conversations", "set limits.conversations")
+    found = service.state.conversations.conversations(token, c)
+    return page_behind(found, cursor, limit, lambda one: _newest_first(one.changed, one.id), _form)
+
+
+@router.post("/conversations/search", response_model=page_of(CONVERSATION), openapi_extra=READ)
+def search_conversations(c: Name, form: WordsForm, service: Server, token: Caller) -> dict[str, Any]:
+    """Return the conversations of this token with these words in their title, questions or answers, newest first."""
+    # a POST, because addresses end up in the logs of proxies
+    found = service.state.conversations.conversations(token, c, form.words)
+    return {"items": [_form(one) for one in found[: form.limit]], "next": None}
+
+
+def _newest_first(time: float, id: str) -> str:
+    """Return the position in a list by time: later times have smaller positions."""
+    return f"{1e11 - time:019.6f} {id}"
+
+
+def _form(record: ConversationRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in ConversationRecord.__slots__}
+
+
+def _conversation(service: Service, token: Token, c: str, id: str) -> ConversationRecord:
+    found = service.state.conversations.conversation(token, c, id)
+    if found is None:
+        raise unknown("conversation")
+    return found
+
+
+@router.get("/conversations/{id}", response_model=TURNS, openapi_extra=READ)
+def get_conversation(c: Name, id: ConversationId, service: Server, token: Caller) -> dict[str, Any]:
+    """Return a conversation with its questions and answers."""
+    return _with_turns(service, token, _conversation(service, token, c, id))
+
+
+@router.get("/shared/{id}", response_model=TURNS, openapi_extra=READ)
+def get_shared(c: Name, id: ConversationId, service: Server, token: Caller) -> dict[str, Any]:
+    """Return the conversation of a link. Answers from documents that this token may not see are withheld."""
+    found = service.state.conversations.shared(c, id)
+    if found is None:
+        raise unknown("conversation", "its owner deleted it, or ended the link")
+    return {**_with_turns(service, token, found), "id": id}
+
+
+def _with_turns(service: Service, token: Token, record: ConversationRecord) -> dict[str, Any]:
+    collection = service.collections.get(record.collection, token)
+    documents = VisibleDocuments(collection, token)
+    turns = service.state.conversations.turns(record.id, token)
+    return {**_form(record), "items": [_visible(turn, collection, documents) for turn in turns]}
+
+
+def _visible(turn: Mapping[str, Any], collection: Collection, documents: VisibleDocuments) -> dict[str, Any]:
+    """Return the turn as its reader may see it: without answer and context if one of their documents is hidden or gone."""
+    context, answer = turn["context"], turn["answer"]
+    try:
+        for doc_id in sorted({span["doc"] for passage in context["passages"] for span in passage["spans"]}):
+            if documents.get(doc_id) is None:
+                raise unknown("document")
+        html = _drawn(context, answer, collection, documents)
+    except MergewiseError:
+        return {**turn, "answer": None, "context": None, "withheld": True}
+    return {**turn, "context": {**context, "html": html}, "answer": {**answer, "html": html}, "withheld": False}
+
+
+def _drawn(
+    context: Mapping[str, Any], answer: Mapping[str, Any], collection: Collection, documents: VisibleDocuments
+) -> str:
+    """Draw the passages of a kept answer, as the answer's own HTML did."""
+    fields = ("text", "score", "verbatim", "title")
+    passages = tuple(
+        Passage(spans=_spans(one["spans"]), headings=tuple(one["headings"]), **{name: one[name] for name in fields})
+        for one in context["passages"]
+    )
+    citations = [
+        Citation(one["mark"], one["text"], _spans([one["span"]])[0], one["title"], tuple(one["headings"]), one["page"])
+        for one in answer["citations"]
+    ]
+    kept = (context["question"], context["strategy"], context["budget"], "", context["tokens"])
+    return context_fragment(
+        Context(*kept, passages), citations, document=documents.get, address=page_address(collection.url)
+    )
+
+
+def _spans(spans: list[Mapping[str, Any]]) -> tuple[Span, ...]:
+    return tuple(Span(span["doc"], span["start"], span["end"]) for span in spans)
+
+
+async def keep_turn(
+    service: Service, token: Token, c: str, form: AskForm, context: Mapping[str, Any], answer: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Keep a question with its answer if the client wants that. Return {conversation}, its id or None."""
+    if form.conversation is None or not (limits := service.config.limits).conversations:
+        return {"conversation": None}
+    parts = {"context": context, "answer": answer}
+    data = {name: {key: value for key, value in part.items() if key not in _UNKEPT} for name, part in parts.items()}
+    add = service.state.conversations.add_turn
+    # an answer is worth more than its copy
+    with suppress(StoreError):
+        return {"conversation": await in_thread(lambda: add(token, c, form.conversation, form.question, data, limits))}
+    return {"conversation": None}
+
+
+@router.patch("/conversations/{id}", response_model=CONVERSATION, openapi_extra=READ)
+def change_conversation(
+    c: Name, id: ConversationId, form: ConversationForm, service: Server, token: Caller
+) -> dict[str, Any]:
+    """Rename a conversation, or make or end its link, which everybody with access to the collection can open."""
+    _conversation(service, token, c, id)
+    service.state.conversations.change(token, c, id, form.title, form.is_shared)
+    return _form(_conversation(service, token, c, id))
+
+
+@router.delete("/conversations/{id}", status_code=204, openapi_extra=READ)
+def delete_conversation(c: Name, id: ConversationId, service: Server, token: Caller) -> Response:
+    """Delete a conversation with its link and the feedback on its answers."""
+    if not service.state.conversations.delete(token, c, id):
+        raise unknown("conversation")
+    return Response(status_code=204)
+
+
+@router.get("/suggestions", response_model=SUGGESTIONS, openapi_extra=READ)
+def suggest_questions(c: Name, service: Server, token: Caller) -> dict[str, Any]:
+    """Suggest questions from the headings of some documents."""
+    collection = service.collections.get(c, token)
+    if not collection.is_made:
+        return {"items": []}
+    allowed = None if token.filter is None else collection.ids_within(token.filter)
+    infos = [
+        info
+        for info in collection.index.documents(limit=None if allowed is not None else _LISTED)
+        if info.characters <= _LONGEST_READ and (allowed is None or info.id in allowed)
+    ]
+    read = infos[:: -(-len(infos) // _READ) or 1]
+    outlines = ((info.title or info.id, outline_of(collection.index.document(info.id))) for info in read)
+    return {"items": suggested_questions(outlines, _SUGGESTIONS)}
+
+
+# -- feedback
+
+
+@router.put("/feedback/{answer}", status_code=204, openapi_extra=READ)
+def rate_answer(c: Name, answer: ConversationId, form: FeedbackForm, service: Server, token: Caller) -> Response:
+    """Rate an answer by its id. A second rating replaces the first."""
+    given = form.model_dump()
+    service.state.conversations.rate(token, FeedbackRecord(answer=answer, collection=c, changed=time.time(), **given))
+    return Response(status_code=204)
+
+
+@router.delete("/feedback/{answer}", status_code=204, openapi_extra=READ)
+def withdraw_rating(c: Name, answer: ConversationId, service: Server, token: Caller) -> Response:
+    """Delete this token's rating of an answer. With the scope write, delete all ratings of the answer."""
+    is_keeper = token.may("write") and token.filter is None
+    if not service.state.conversations.withdraw_rating(c, answer, None if is_keeper else token):
+        raise unknown("rating")
+    return Response(status_code=204)
+
+
+@router.get("/feedback", response_model=page_of(FEEDBACK), openapi_extra=WRITE)
+def list_feedback(c: Name, service: Server, token: Caller, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
+    """List the ratings of the collection's answers, newest first."""
+    found = _feedback(service, token, c)
+    names = FeedbackRecord.__slots__
+    return page_behind(
+        found,
+        cursor,
+        limit,
+        lambda one: _newest_first(one.changed, one.answer),
+        lambda one: {name: getattr(one, name) for name in names},
+    )
+
+
+@router.get("/feedback/questions", openapi_extra=WRITE, response_class=Response)
+def export_feedback(c: Name, service: Server, token: Caller) -> Response:
+    """Download the ratings as a question set for `mergewise eval`, as JSON lines.
+
+    A good answer's citations are the evidence. A bad answer's question has no `answer` yet, so that `eval` skips it until
+    somebody adds one.
+    """
+    lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in _question_rows(_feedback(service, token, c)))
+    headers = {"Content-Disposition": f'attachment; filename="{c}-feedback.jsonl"'}
+    return Response(lines, media_type="application/x-ndjson", headers=headers)
+
+
+def _question_rows(ratings: list[FeedbackRecord]) -> Iterator[dict[str, Any]]:
+    for one in ratings:
+        kind = "good" if one.good else "bad"
+        row = {"id": one.answer, "question": one.question, "kind": kind, "note": one.note, "reply": one.reply}
+        is_known = one.good and (one.gold or not one.found)
+        yield {**row, "answers": [], "evidence": list(one.gold)} if is_known else row
+
+
+def _feedback(service: Service, token: Token, c: str) -> list[FeedbackRecord]:
+    """Return the feedback of all users. Raises HTTPProblem 403 for a token that may not see all documents."""
+    if token.filter is not None:
+        raise HTTPProblem(403, "forbidden", "a token with a filter may not read feedback", "use a token without one")
+    return service.state.conversations.feedback(c)
