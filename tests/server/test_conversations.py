@@ -13,7 +13,6 @@ import pytest
 
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.server.configuration import ServeLimits
-from mergewise.server.conversations import MOST_FEEDBACK, FeedbackRecord
 from mergewise.server.native.suggestions import suggested_questions
 from mergewise.server.records import Token
 from mergewise.server.state import State
@@ -82,7 +81,7 @@ def test_a_stream_is_kept_too(client: httpx.Client) -> None:
 
 
 def test_nothing_is_kept_unless_the_client_asks(client: httpx.Client) -> None:
-    assert ask(client, conversation=None)["conversation"] is None
+    assert "conversation" not in ask(client, conversation=None)
     assert client.post(f"{SHIPS}/context", json={"question": QUESTION}).is_success
     assert listed(client) == []
 
@@ -129,7 +128,7 @@ def test_users_behind_one_token_are_apart(live: LiveServer) -> None:
     shared = live.state.add_token(["read"])[0]
     store = live.state.conversations
     users = [Token(shared.id, shared.scopes, filter={"type": "eq", "key": "team", "value": team}) for team in "ab"]
-    id = store.add_turn(users[0], "ships", "new", QUESTION, {"answer": {}}, ServeLimits())
+    id = store.add_turn(users[0], "ships", "new", QUESTION, {"answer": {}}, ServeLimits())["conversation"]
     assert store.conversation(users[0], "ships", id)
     assert store.conversation(users[1], "ships", id) is None and store.conversation(shared, "ships", id) is None
 
@@ -179,7 +178,7 @@ def test_a_removed_document_is_not_quoted_any_more(start_server: Callable[..., L
 def test_a_server_can_keep_none(start_server: Callable[..., LiveServer]) -> None:
     live = start_server(limits={"conversations": 0})
     client = live.client()
-    assert ask(client)["conversation"] is None
+    assert "conversation" not in ask(client)
     answer = client.get(f"{SHIPS}/conversations")
     assert (answer.status_code, answer.json()["code"]) == (409, "keeps-none")
     assert live.state._rows("SELECT * FROM turns") == []
@@ -189,13 +188,13 @@ def test_questions_are_only_in_the_state(
     live: LiveServer, client: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO"):
-        id = ask(client, f"{SECRET}?")["conversation"]
+        answer = ask(client, f"{SECRET}?")
+        id = answer["conversation"]
         searched(client, SECRET)
         client.patch(f"{SHIPS}/conversations/{id}", json={"title": f"{SECRET}!"})
-        client.put(f"{SHIPS}/feedback/ans_1", json={"good": True, "question": SECRET, "note": SECRET})
+        rate(client, answer, True, SECRET)
     assert SECRET not in caplog.text
     assert SECRET.encode() in _bytes(live.state.path)
-    client.delete(f"{SHIPS}/feedback/ans_1")
     client.delete(f"{SHIPS}/conversations/{id}")
     assert SECRET.encode() not in _bytes(live.state.path)
 
@@ -226,20 +225,20 @@ def test_conversations_are_bounded(state: State) -> None:
         store.add_turn(token, "ab"[n % 2], "new", f"q{n}", DATA, by_number)
     assert [one.title for c in "ab" for one in store.conversations(token, c)] == ["q4", "q2", "q3"]
     by_bytes = ServeLimits(conversation_bytes=2000)
-    id = store.add_turn(token, "a", "new", "long 0", DATA, by_bytes)
+    id = store.add_turn(token, "a", "new", "long 0", DATA, by_bytes)["conversation"]
     for n in range(1, 6):
         store.add_turn(token, "a", id, f"long {n}", DATA, by_bytes)
-    assert [turn["question"] for turn in store.turns(id, token)] == ["long 3", "long 4", "long 5"]
+    assert [turn["question"] for turn in store.turns(id)] == ["long 3", "long 4", "long 5"]
     assert [one.title for c in "ab" for one in store.conversations(token, c)] == ["long 0"]
     assert [one.title for one in store.conversations(other, "a")] == ["other"]
 
 
 def test_old_conversations_are_pruned(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     token = state.add_token(["read"])[0]
-    state.conversations.add_turn(token, "a", None, "old?", DATA, ServeLimits())
+    state.conversations.add_turn(token, "a", "new", "old?", DATA, ServeLimits())
     later = time.time() + 11 * 86_400
     monkeypatch.setattr(time, "time", lambda: later)
-    state.conversations.add_turn(token, "a", None, "new?", DATA, ServeLimits())
+    state.conversations.add_turn(token, "a", "new", "new?", DATA, ServeLimits())
     state.conversations.prune(ServeLimits(conversation_days=10))
     assert [one.title for one in state.conversations.conversations(token, "a")] == ["new?"]
     assert state._rows("SELECT count(*) FROM turns")[0][0] == 1
@@ -247,64 +246,62 @@ def test_old_conversations_are_pruned(state: State, monkeypatch: pytest.MonkeyPa
     assert state.conversations.conversations(token, "a") == []
 
 
-def test_removing_a_token_or_a_collection_removes_what_was_asked(state: State) -> None:
-    tokens = [state.add_token(["read"])[0] for _ in range(2)]
+def test_removing_a_token_or_a_collection_removes_its_conversations(state: State) -> None:
+    store, tokens = state.conversations, [state.add_token(["read"])[0] for _ in range(2)]
     for token in tokens:
         for name in "ab":
-            state.conversations.add_turn(token, name, None, "q", DATA, ServeLimits())
-            rating = FeedbackRecord(f"ans_{name}", name, True, "", "q", "", True, (), 1.0)
-            state.conversations.rate(token, rating)
+            turn = store.add_turn(token, name, "new", "q", DATA, ServeLimits())["turn"]
+            assert store.rate(token, name, turn, True, "")
     state.remove_token(tokens[0].id)
-    assert state.conversations.conversations(tokens[0], "a") == [] and len(state.conversations.feedback("a")) == 1
+    assert store.conversations(tokens[0], "a") == [] and len(store.rated_turns("a")) == 1
     state.forget_collection("a")
-    assert state.conversations.conversations(tokens[1], "a") == [] == state.conversations.feedback("a")
-    assert state.conversations.conversations(tokens[1], "b") and state.conversations.feedback("b")
+    assert store.conversations(tokens[1], "a") == [] == store.rated_turns("a")
+    assert store.conversations(tokens[1], "b") and len(store.rated_turns("b")) == 1
 
 
 # -- feedback
 
 
-def rate(client: httpx.Client, answer: Any, good: bool, **more: Any) -> None:
-    gold = [{"doc": one["span"]["doc"], "text": one["text"]} for one in answer["citations"]]
-    form = {"good": good, "question": answer["question"], "reply": answer["answer"], "found": answer["found"]}
-    sent = client.put(f"{SHIPS}/feedback/{answer['id']}", json={**form, "gold": gold, **more})
+def rate(client: httpx.Client, answer: Any, good: bool | None, note: str = "") -> None:
+    sent = client.put(f"{SHIPS}/turns/{answer['turn']}/feedback", json={"good": good, "note": note})
     assert sent.status_code == 204, sent.text
 
 
 def test_feedback_becomes_a_question_set(start_server: Callable[..., LiveServer], tmp_path: Path) -> None:
-    live = start_server()
+    live = start_server(script=[ANSWER, ANSWER, "Nothing relevant was found in the indexed documents.", ANSWER])
     client, writer = live.client(), live.client("write")
-    good, bad, gone = ask(client), ask(client, "Who sank it?"), ask(client, "Where is the moon?")
-    rate(client, good, False, note="hasty")
-    rate(client, good, True, note="Right!")
-    rate(client, bad, False, note="it was the storm")
-    rate(client, gone, True, gold=[], found=False)
+    good, bad, gone, other = [ask(client, f"{QUESTION[:-1]} ({n})?") for n in range(4)]
+    rate(client, good, False, "hasty")
+    rate(client, good, True, "Right!")
+    rate(client, bad, False, "it was the storm")
+    rate(client, gone, True)
+    rate(client, other, True)
+    rate(client, other, None)
     turn = client.get(f"{SHIPS}/conversations/{good['conversation']}").json()["items"][0]
-    assert turn["feedback"] == {"good": True, "note": "Right!"}
-    ratings = writer.get(f"{SHIPS}/feedback").json()["items"]
-    assert [(one["good"], one["note"]) for one in ratings] == [
-        (True, ""),
-        (False, "it was the storm"),
-        (True, "Right!"),
-    ]
-    saved = tmp_path / "feedback.jsonl"
-    answer = writer.get(f"{SHIPS}/feedback/questions")
+    assert turn["feedback"] == {"good": True, "note": "Right!"} and turn["number"] == good["turn"]
+    answer = writer.get(f"{SHIPS}/feedback")
     assert answer.headers["content-disposition"] == 'attachment; filename="ships-feedback.jsonl"'
+    rows = [json.loads(line) for line in answer.text.splitlines()]
+    assert [(row["kind"], row["note"]) for row in rows] == [
+        ("good", ""),
+        ("bad", "it was the storm"),
+        ("good", "Right!"),
+    ]
+    assert rows[1]["reply"] == ANSWER and "answers" not in rows[1] and not gone["found"]
+    saved = tmp_path / "feedback.jsonl"
     saved.write_text(answer.text)
     task = load_question_set(saved)
-    assert [(one.text, one.answerable) for one in task.questions] == [("Where is the moon?", False), (QUESTION, True)]
+    assert [(one.text, one.answerable) for one in task.questions] == [
+        (gone["question"], False),
+        (good["question"], True),
+    ]
     evidence = task.questions[1].evidence
     assert evidence is not None and "It was built in Lyme in 1871." in [text for _, text in evidence]
     assert {span.doc_id for span, _ in evidence} == {"ships/fleet.md"}
-    assert [skipped.reason for skipped in task.skipped] == [
-        "missing answer (leave it empty if the documents have no answer)"
-    ]
+    skipped = [one.reason for one in task.skipped]
+    assert skipped == ["missing answer (leave it empty if the documents have no answer)"]
     client.delete(f"{SHIPS}/conversations/{good['conversation']}")
-    assert len(writer.get(f"{SHIPS}/feedback").json()["items"]) == 2
-    assert live.client("ships").delete(f"{SHIPS}/feedback/{bad['id']}").status_code == 204
-    assert client.delete(f"{SHIPS}/feedback/{gone['id']}").status_code == 204
-    assert client.delete(f"{SHIPS}/feedback/{gone['id']}").status_code == 404
-    assert writer.get(f"{SHIPS}/feedback/questions").text == ""
+    assert len(writer.get(f"{SHIPS}/feedback").text.splitlines()) == 2
 
 
 def test_mergewise_eval_reads_an_export(live: LiveServer, client: httpx.Client, tmp_path: Path) -> None:
@@ -314,34 +311,27 @@ def test_mergewise_eval_reads_an_export(live: LiveServer, client: httpx.Client, 
 
     rate(client, ask(client), True)
     saved = tmp_path / "feedback.jsonl"
-    saved.write_text(live.client("write").get(f"{SHIPS}/feedback/questions").text)
+    saved.write_text(live.client("write").get(f"{SHIPS}/feedback").text)
     index = str(live.config.data / "collections" / "ships" / "index")
     ran = CliRunner().invoke(app, ["eval", str(saved), "--index", index, "--budgets", "60", "--strategies", "weave"])
     assert ran.exit_code == 0, ran.output
     assert "1 question" in ran.output
 
 
-def test_others_do_not_read_or_withdraw_feedback(live: LiveServer, client: httpx.Client) -> None:
+def test_others_do_not_read_or_change_ratings(live: LiveServer, client: httpx.Client) -> None:
     answer = ask(client)
-    rate(client, answer, True, note=SECRET)
+    path = f"{SHIPS}/turns/{answer['turn']}/feedback"
+    rate(client, answer, True, SECRET)
     assert client.get(f"{SHIPS}/feedback").status_code == 403
-    other = live.client("read")
-    assert other.delete(f"{SHIPS}/feedback/{answer['id']}").status_code == 404
+    for name in ("read", "admin"):
+        assert live.client(name).put(path, json={"good": False}).status_code == 404
+    assert client.put(path.replace("ships", "birds"), json={"good": False}).status_code == 404
     condition = {"type": "eq", "key": "kind", "value": "nothing"}
     filtered = live.client(live.state.add_token(["read", "write"], filter=condition)[1])
-    for path in ("feedback", "feedback/questions"):
-        assert filtered.get(f"{SHIPS}/{path}").status_code == 403
-    assert filtered.delete(f"{SHIPS}/feedback/{answer['id']}").status_code == 404
-    for wrong in ({}, {"good": 1, "question": "q"}, {"good": True, "question": "q", "gold": [{"doc": "d"}]}):
-        assert client.put(f"{SHIPS}/feedback/ans_1", json=wrong).status_code == 422
-
-
-def test_the_feedback_of_an_owner_is_bounded(state: State) -> None:
-    token = state.add_token(["read"])[0]
-    for n in range(MOST_FEEDBACK + 2):
-        state.conversations.rate(token, FeedbackRecord(f"a{n}", "a", True, "", "q", "", True, (), float(n)))
-    kept = state.conversations.feedback("a")
-    assert len(kept) == MOST_FEEDBACK and kept[-1].answer == "a2"
+    assert filtered.get(f"{SHIPS}/feedback").status_code == 403
+    for wrong in ({}, {"good": 1}, {"good": True, "note": "x" * 2001}, {"good": True, "question": "q"}):
+        assert client.put(path, json=wrong).status_code == 422
+    assert SECRET in live.client("write").get(f"{SHIPS}/feedback").text
 
 
 # -- suggestions

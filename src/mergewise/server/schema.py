@@ -59,14 +59,9 @@ MIGRATIONS = (
     CREATE TABLE turns (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
         conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE, question TEXT NOT NULL,
-        data TEXT NOT NULL, bytes INTEGER NOT NULL, created REAL NOT NULL
+        data TEXT NOT NULL, bytes INTEGER NOT NULL, asked REAL NOT NULL, good INTEGER, note TEXT
     );
     CREATE INDEX turns_by_conversation ON turns (conversation, number);
-    CREATE TABLE feedback (
-        owner TEXT NOT NULL, answer TEXT NOT NULL, token TEXT NOT NULL, collection TEXT NOT NULL, good INTEGER NOT NULL,
-        note TEXT NOT NULL, question TEXT NOT NULL, reply TEXT NOT NULL, found INTEGER NOT NULL, gold TEXT NOT NULL,
-        changed REAL NOT NULL, PRIMARY KEY (owner, answer)
-    );
     """,
 )
 

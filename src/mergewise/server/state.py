@@ -24,7 +24,7 @@ from typing import Any, cast
 
 from mergewise.errors import StoreError, UsageError
 from mergewise.ranges import choice
-from mergewise.server.conversations import ConversationStore, forget
+from mergewise.server.conversations import ConversationStore
 from mergewise.server.records import (
     ENDED,
     INDEXING,
@@ -171,7 +171,7 @@ class State:
     def remove_token(self, id: str) -> bool:
         """Remove a token with its sessions and conversations. Return True if the token existed."""
         with self._change() as rows:
-            forget(rows, "token", id)
+            rows.execute("DELETE FROM conversations WHERE token = ?", [id])
             return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
 
     def authenticate(self, presented: str) -> Token | None:
@@ -249,7 +249,7 @@ class State:
     def forget_collection(self, name: str) -> None:
         """Delete the records of a collection, of its documents and of questions to it. Its jobs remain."""
         with self._change() as rows:
-            forget(rows, "collection", name)
+            rows.execute("DELETE FROM conversations WHERE collection = ?", [name])
             rows.execute("DELETE FROM collections WHERE name = ?", [name])
             rows.execute("DELETE FROM documents WHERE collection = ?", [name])
 

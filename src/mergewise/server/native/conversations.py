@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
@@ -15,11 +15,11 @@ from mergewise.errors import MergewiseError, StoreError
 from mergewise.page import context_fragment
 from mergewise.server.answers import VisibleDocuments, page_address
 from mergewise.server.collections import Collection
-from mergewise.server.conversations import ConversationRecord, FeedbackRecord
+from mergewise.server.conversations import ConversationRecord
 from mergewise.server.native.documents import outline_of
 from mergewise.server.native.pages import Cursor, Limit, page_behind
-from mergewise.server.native.requests import AskForm, ConversationForm, FeedbackForm, Name, WordsForm
-from mergewise.server.native.responses import CONVERSATION, FEEDBACK, SUGGESTIONS, TURNS, page_of
+from mergewise.server.native.requests import AskForm, ConversationForm, Name, RatingForm, WordsForm
+from mergewise.server.native.responses import CONVERSATION, SUGGESTIONS, TURNS, page_of
 from mergewise.server.native.suggestions import suggested_questions
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import Token
@@ -41,7 +41,8 @@ def list_conversations(
     if not service.config.limits.conversations:
         raise HTTPProblem(409, "keeps-none", "this server keeps no conversations", "set limits.conversations")
     found = service.state.conversations.conversations(token, c)
-    return page_behind(found, cursor, limit, lambda one: _newest_first(one.changed, one.id), _form)
+    # later conversations have smaller positions
+    return page_behind(found, cursor, limit, lambda one: f"{1e11 - one.changed:019.6f} {one.id}", _form)
 
 
 @router.post("/conversations/search", response_model=page_of(CONVERSATION), openapi_extra=READ)
@@ -50,11 +51,6 @@ def search_conversations(c: Name, form: WordsForm, service: Server, token: Calle
     # a POST, because addresses end up in the logs of proxies
     found = service.state.conversations.conversations(token, c, form.words)
     return {"items": [_form(one) for one in found[: form.limit]], "next": None}
-
-
-def _newest_first(time: float, id: str) -> str:
-    """Return the position in a list by time: later times have smaller positions."""
-    return f"{1e11 - time:019.6f} {id}"
 
 
 def _form(record: ConversationRecord) -> dict[str, Any]:
@@ -86,7 +82,7 @@ def get_shared(c: Name, id: ConversationId, service: Server, token: Caller) -> d
 def _with_turns(service: Service, token: Token, record: ConversationRecord) -> dict[str, Any]:
     collection = service.collections.get(record.collection, token)
     documents = VisibleDocuments(collection, token)
-    turns = service.state.conversations.turns(record.id, token)
+    turns = service.state.conversations.turns(record.id)
     return {**_form(record), "items": [_visible(turn, collection, documents) for turn in turns]}
 
 
@@ -129,16 +125,16 @@ def _spans(spans: list[Mapping[str, Any]]) -> tuple[Span, ...]:
 async def keep_turn(
     service: Service, token: Token, c: str, form: AskForm, context: Mapping[str, Any], answer: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Keep a question with its answer if the client wants that. Return {conversation}, its id or None."""
-    if form.conversation is None or not (limits := service.config.limits).conversations:
-        return {"conversation": None}
+    """Keep a question with its answer, if the client and the server want that. Return {conversation, turn}, else {}."""
+    id, limits = form.conversation, service.config.limits
     parts = {"context": context, "answer": answer}
     data = {name: {key: value for key, value in part.items() if key not in _UNKEPT} for name, part in parts.items()}
-    add = service.state.conversations.add_turn
-    # an answer is worth more than its copy
-    with suppress(StoreError):
-        return {"conversation": await in_thread(lambda: add(token, c, form.conversation, form.question, data, limits))}
-    return {"conversation": None}
+    if id is not None and limits.conversations:
+        add = partial(service.state.conversations.add_turn, token, c, id, form.question, data, limits)
+        # an answer is worth more than its copy
+        with suppress(StoreError):
+            return await in_thread(add)
+    return {}
 
 
 @router.patch("/conversations/{id}", response_model=CONVERSATION, openapi_extra=READ)
@@ -176,62 +172,36 @@ def suggest_questions(c: Name, service: Server, token: Caller) -> dict[str, Any]
     return {"items": suggested_questions(outlines, _SUGGESTIONS)}
 
 
-# -- feedback
-
-
-@router.put("/feedback/{answer}", status_code=204, openapi_extra=READ)
-def rate_answer(c: Name, answer: ConversationId, form: FeedbackForm, service: Server, token: Caller) -> Response:
-    """Rate an answer by its id. A second rating replaces the first."""
-    given = form.model_dump()
-    service.state.conversations.rate(token, FeedbackRecord(answer=answer, collection=c, changed=time.time(), **given))
+@router.put("/turns/{turn}/feedback", status_code=204, openapi_extra=READ)
+def rate_answer(
+    c: Name, turn: Annotated[int, Path(ge=0, le=2**62)], form: RatingForm, service: Server, token: Caller
+) -> Response:
+    """Rate a kept answer of this token, for the keepers of the collection."""
+    if not service.state.conversations.rate(token, c, turn, form.good, form.note):
+        raise unknown("answer")
     return Response(status_code=204)
 
 
-@router.delete("/feedback/{answer}", status_code=204, openapi_extra=READ)
-def withdraw_rating(c: Name, answer: ConversationId, service: Server, token: Caller) -> Response:
-    """Delete this token's rating of an answer. With the scope write, delete all ratings of the answer."""
-    is_keeper = token.may("write") and token.filter is None
-    if not service.state.conversations.withdraw_rating(c, answer, None if is_keeper else token):
-        raise unknown("rating")
-    return Response(status_code=204)
-
-
-@router.get("/feedback", response_model=page_of(FEEDBACK), openapi_extra=WRITE)
-def list_feedback(c: Name, service: Server, token: Caller, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
-    """List the ratings of the collection's answers, newest first."""
-    found = _feedback(service, token, c)
-    names = FeedbackRecord.__slots__
-    return page_behind(
-        found,
-        cursor,
-        limit,
-        lambda one: _newest_first(one.changed, one.answer),
-        lambda one: {name: getattr(one, name) for name in names},
-    )
-
-
-@router.get("/feedback/questions", openapi_extra=WRITE, response_class=Response)
+@router.get("/feedback", openapi_extra=WRITE, response_class=Response)
 def export_feedback(c: Name, service: Server, token: Caller) -> Response:
-    """Download the ratings as a question set for `mergewise eval`, as JSON lines.
+    """Download all rated answers as a question set for `mergewise eval`, as JSON lines, newest first.
 
-    A good answer's citations are the evidence. A bad answer's question has no `answer` yet, so that `eval` skips it until
-    somebody adds one.
+    A good answer's citations are the evidence. A bad answer's question has no `answers` yet: `eval` skips it until somebody adds
+    them.
     """
-    lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in _question_rows(_feedback(service, token, c)))
+    if token.filter is not None:
+        raise HTTPProblem(403, "forbidden", "a token with a filter may not read feedback", "use a token without one")
+    rows = map(_question_row, service.state.conversations.rated_turns(c))
     headers = {"Content-Disposition": f'attachment; filename="{c}-feedback.jsonl"'}
+    lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
     return Response(lines, media_type="application/x-ndjson", headers=headers)
 
 
-def _question_rows(ratings: list[FeedbackRecord]) -> Iterator[dict[str, Any]]:
-    for one in ratings:
-        kind = "good" if one.good else "bad"
-        row = {"id": one.answer, "question": one.question, "kind": kind, "note": one.note, "reply": one.reply}
-        is_known = one.good and (one.gold or not one.found)
-        yield {**row, "answers": [], "evidence": list(one.gold)} if is_known else row
-
-
-def _feedback(service: Service, token: Token, c: str) -> list[FeedbackRecord]:
-    """Return the feedback of all users. Raises HTTPProblem 403 for a token that may not see all documents."""
-    if token.filter is not None:
-        raise HTTPProblem(403, "forbidden", "a token with a filter may not read feedback", "use a token without one")
-    return service.state.conversations.feedback(c)
+def _question_row(turn: Mapping[str, Any]) -> dict[str, Any]:
+    rating, answer = turn["feedback"], turn["answer"]
+    kind = "good" if rating["good"] else "bad"
+    row = {"id": answer["id"], "question": turn["question"], "kind": kind, "note": rating["note"]}
+    evidence = [{"doc": one["span"]["doc"], "text": one["text"]} for one in answer["citations"]]
+    # a good "not in the documents" is a question without an answer
+    is_known = rating["good"] and (evidence or not answer["found"])
+    return {**row, "reply": answer["answer"], **({"answers": [], "evidence": evidence} if is_known else {})}

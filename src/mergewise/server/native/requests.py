@@ -115,20 +115,11 @@ class WordsForm(Form):
     limit: Annotated[Whole, Field(ge=1, le=200)] = 50
 
 
-class GoldForm(Form):
-    doc: DocumentId
-    text: Annotated[str, Field(min_length=1, max_length=4000)]
+class RatingForm(Form):
+    """A rating of an answer. `good` is null to withdraw it."""
 
-
-class FeedbackForm(Form):
-    """A rating of an answer, with the question, the answer (`reply`) and its citations. `found` is the answer's."""
-
-    good: StrictBool
-    question: Annotated[str, Field(min_length=1, max_length=8000)]
+    good: StrictBool | None
     note: Annotated[str, Field(max_length=2000)] = ""
-    reply: Annotated[str, Field(max_length=20_000)] = ""
-    found: StrictBool = True
-    gold: Annotated[list[GoldForm], Field(max_length=50)] = Field(default_factory=list)
 
 
 class CompareForm(ContextForm):

@@ -12,7 +12,7 @@ from pydantic import create_model
 # before Python 3.12, pydantic requires this TypedDict
 from typing_extensions import TypedDict
 
-from mergewise.server.conversations import ConversationRecord, FeedbackRecord
+from mergewise.server.conversations import ConversationRecord
 from mergewise.server.native.suggestions import SuggestedQuestion
 from mergewise.server.records import CollectionRecord, DocumentState, Job, Scope, Token
 from mergewise.types import Answer, Citation, Context, Heading, Location, Page, Passage, Span, Usage
@@ -74,6 +74,7 @@ ANSWER = body_of(
     instead_of=str | None,
     html=HTML,
     conversation=(str | None, None),
+    turn=(int | None, None),
     **_FRAME,
 )
 CONTEXT_ANSWER = body("ContextAnswer", question=str, **_FRAME)
@@ -140,6 +141,5 @@ TURN = body(
     withheld=bool,
 )
 TURNS = body_of(ConversationRecord, model="ConversationTurns", items=list_of(TURN))
-FEEDBACK = body_of(FeedbackRecord, model="Feedback")
 SUGGESTIONS = body("Suggestions", items=list_of(body_of(SuggestedQuestion)))
 HEALTH = body("Health", status=str)
