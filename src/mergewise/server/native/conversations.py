@@ -12,9 +12,7 @@ from fastapi import APIRouter, Path, Response
 
 from mergewise.concurrency import in_thread
 from mergewise.errors import MergewiseError, StoreError
-from mergewise.page import context_fragment
-from mergewise.server.answers import VisibleDocuments, page_address
-from mergewise.server.collections import Collection
+from mergewise.server.answers import VisibleDocuments
 from mergewise.server.conversations import ConversationRecord
 from mergewise.server.native.documents import outline_of
 from mergewise.server.native.pages import Cursor, Limit, page_behind
@@ -24,7 +22,6 @@ from mergewise.server.native.suggestions import suggested_questions
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import Token
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
-from mergewise.types import Citation, Context, Passage, Span
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["conversations"], route_class=ScopedRoute)
 
@@ -76,50 +73,24 @@ def get_shared(c: Name, id: ConversationId, service: Server, token: Caller) -> d
     found = service.state.conversations.shared(c, id)
     if found is None:
         raise unknown("conversation", "its owner deleted it, or ended the link")
-    return {**_with_turns(service, token, found), "id": id}
+    whole = _with_turns(service, token, found)
+    return {**whole, "id": id, "items": [{**turn, "feedback": None} for turn in whole["items"]]}
 
 
 def _with_turns(service: Service, token: Token, record: ConversationRecord) -> dict[str, Any]:
-    collection = service.collections.get(record.collection, token)
-    documents = VisibleDocuments(collection, token)
+    documents = VisibleDocuments(service.collections.get(record.collection, token), token)
     turns = service.state.conversations.turns(record.id)
-    return {**_form(record), "items": [_visible(turn, collection, documents) for turn in turns]}
+    return {**_form(record), "items": [_visible(turn, documents) for turn in turns]}
 
 
-def _visible(turn: Mapping[str, Any], collection: Collection, documents: VisibleDocuments) -> dict[str, Any]:
+def _visible(turn: Mapping[str, Any], documents: VisibleDocuments) -> dict[str, Any]:
     """Return the turn as its reader may see it: without answer and context if one of their documents is hidden or gone."""
-    context, answer = turn["context"], turn["answer"]
+    spans = [span for passage in turn["context"]["passages"] for span in passage["spans"]]
     try:
-        for doc_id in sorted({span["doc"] for passage in context["passages"] for span in passage["spans"]}):
-            if documents.get(doc_id) is None:
-                raise unknown("document")
-        html = _drawn(context, answer, collection, documents)
+        is_hidden = any(documents.get(doc_id) is None for doc_id in {span["doc"] for span in spans})
     except MergewiseError:
-        return {**turn, "answer": None, "context": None, "withheld": True}
-    return {**turn, "context": {**context, "html": html}, "answer": {**answer, "html": html}, "withheld": False}
-
-
-def _drawn(
-    context: Mapping[str, Any], answer: Mapping[str, Any], collection: Collection, documents: VisibleDocuments
-) -> str:
-    """Draw the passages of a kept answer, as the answer's own HTML did."""
-    fields = ("text", "score", "verbatim", "title")
-    passages = tuple(
-        Passage(spans=_spans(one["spans"]), headings=tuple(one["headings"]), **{name: one[name] for name in fields})
-        for one in context["passages"]
-    )
-    citations = [
-        Citation(one["mark"], one["text"], _spans([one["span"]])[0], one["title"], tuple(one["headings"]), one["page"])
-        for one in answer["citations"]
-    ]
-    kept = (context["question"], context["strategy"], context["budget"], "", context["tokens"])
-    return context_fragment(
-        Context(*kept, passages), citations, document=documents.get, address=page_address(collection.url)
-    )
-
-
-def _spans(spans: list[Mapping[str, Any]]) -> tuple[Span, ...]:
-    return tuple(Span(span["doc"], span["start"], span["end"]) for span in spans)
+        is_hidden = True
+    return {**turn, "withheld": is_hidden, **(dict.fromkeys(("answer", "context", "feedback")) if is_hidden else {})}
 
 
 async def keep_turn(
