@@ -1,7 +1,8 @@
 // Tests of the page's pure modules. test_web_files.py runs them with `node --test`, next to copies of the modules.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { blocks, finishedSentences, inlines } from "./markdown.js";
+import { blocks, formOf } from "./blocks.js";
+import { finishedSentences, inlines } from "./markdown.js";
 import { EventParser, events } from "./sse.js";
 import { counted, duration, Offsets, pieces, printable, sentence, shorten, size } from "./text.js";
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mergewise as mw
+from mergewise.defaults import DEFAULT_BUDGET, STRATEGY
 from mergewise.designs import search_settings
 from mergewise.models import load_chat, release
 from mergewise.ranges import AT_ONCE
@@ -164,7 +165,7 @@ class Collection:
             "title": record.title,
             "indexing": self.indexing(),
             "strategies": self.strategies(),
-            "defaults": dict(record.defaults),
+            "defaults": {"strategy": STRATEGY, "budget": DEFAULT_BUDGET, **record.defaults},
             "configured": record.configured,
         }
         if not made:

@@ -76,7 +76,6 @@ export async function ask(collection, question, ways) {
     ...wayFields(ways),
     ...(ways.mode ? { mode: ways.mode } : {}),
     history: historyOf(earlier),
-    include: ["trace", "html"],
     stream: true,
   };
   try {
@@ -88,7 +87,7 @@ export async function ask(collection, question, ways) {
         frame ||= requestAnimationFrame(flush);
       } else if (event === "done") {
         flush();
-        put({ answer: data, text: data.answer ?? turn.text, context: { ...turn.context, html: data.html }, state: "done", controller: null });
+        put({ answer: data, text: data.answer ?? turn.text, state: "done", controller: null });
       }
     }
     flush();
