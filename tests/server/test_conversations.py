@@ -136,14 +136,14 @@ def test_users_behind_one_token_are_apart(live: LiveServer) -> None:
 
 def test_a_link_shows_the_conversation_to_others_with_access(live: LiveServer, client: httpx.Client) -> None:
     answer = ask(client)
-    rate(client, answer, True, SECRET)
+    rate(client, answer, True, "mynote")
     id = answer["conversation"]
     path = f"{SHIPS}/conversations/{id}"
     share = client.patch(path, json={"is_shared": True}).json()["share"]
     assert len(share) == 32 and client.patch(path, json={"is_shared": True}).json()["share"] == share
     reader = live.client("ships")
     found = reader.get(f"{SHIPS}/shared/{share}").json()
-    assert found["id"] == share and not {id, SECRET} & set(re.findall(r"[\w-]+", json.dumps(found)))
+    assert found["id"] == share and not {id, "mynote"} & set(re.findall(r"[\w-]+", json.dumps(found)))
     assert found["items"][0]["answer"]["answer"] == ANSWER and not found["items"][0]["withheld"]
     assert reader.patch(f"{SHIPS}/conversations/{share}", json={"title": "x"}).status_code == 404
     assert reader.get(f"{SHIPS}/shared/{id}").status_code == 404
@@ -307,12 +307,13 @@ def test_feedback_becomes_a_question_set(start_server: Callable[..., LiveServer]
     assert len(writer.get(f"{SHIPS}/feedback").text.splitlines()) == 2
 
 
-def test_mergewise_eval_reads_an_export(live: LiveServer, client: httpx.Client, tmp_path: Path) -> None:
+def test_mergewise_eval_reads_an_export(start_server: Callable[..., LiveServer], tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from mergewise.cli.main import app
 
-    rate(client, ask(client), True)
+    live = start_server()
+    rate(live.client(), ask(live.client()), True)
     saved = tmp_path / "feedback.jsonl"
     saved.write_text(live.client("write").get(f"{SHIPS}/feedback").text)
     index = str(live.config.data / "collections" / "ships" / "index")
@@ -324,7 +325,7 @@ def test_mergewise_eval_reads_an_export(live: LiveServer, client: httpx.Client, 
 def test_others_do_not_read_or_change_ratings(live: LiveServer, client: httpx.Client) -> None:
     answer = ask(client)
     path = f"{SHIPS}/turns/{answer['turn']}/feedback"
-    rate(client, answer, True, SECRET)
+    rate(client, answer, True, "another note")
     assert client.get(f"{SHIPS}/feedback").status_code == 403
     for name in ("read", "admin"):
         assert live.client(name).put(path, json={"good": False}).status_code == 404
@@ -334,7 +335,7 @@ def test_others_do_not_read_or_change_ratings(live: LiveServer, client: httpx.Cl
     assert filtered.get(f"{SHIPS}/feedback").status_code == 403
     for wrong in ({}, {"good": 1}, {"good": True, "note": "x" * 2001}, {"good": True, "question": "q"}):
         assert client.put(path, json=wrong).status_code == 422
-    assert SECRET in live.client("write").get(f"{SHIPS}/feedback").text
+    assert "another note" in live.client("write").get(f"{SHIPS}/feedback").text
 
 
 # -- suggestions
