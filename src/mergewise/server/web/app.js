@@ -9,6 +9,7 @@ import { EvaluateView } from "./evaluate.js";
 import { MergeView } from "./merge.js";
 import { Empty, ErrorNote, href, Icon, Meter, Waiting, WaitingLine } from "./parts.js";
 import { SettingsView } from "./settings.js";
+import { SharedView } from "./shared.js";
 import { SourceView } from "./source.js";
 import { browserSettings, useLoaded, useStore } from "./store.js";
 import { sentence, shorten } from "./text.js";
@@ -91,7 +92,7 @@ function Rooms({ route }) {
     if (summary) browserSettings.write("collection", name);
   }, [name, Boolean(summary)]);
   const view = route.view || "ask";
-  const known = { ...VIEWS, ...LAB, source: { label: "Source", view: SourceView }, settings: { label: "Settings", view: SettingsView } }[view];
+  const known = { ...VIEWS, ...LAB, source: { label: "Source", view: SourceView }, shared: { label: "Shared conversation", view: SharedView }, settings: { label: "Settings", view: SettingsView } }[view];
   const indexing = info?.indexing;
   useEffect(() => {
     if (indexing?.percent == null) return undefined;

@@ -1,12 +1,15 @@
 // Ask: questions and follow-up questions, with their sources as soon as known and answers as they are written.
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
-import { ask, conversationOf } from "./conversation.js";
+import { ask, beginConversation, conversationOf, restoreConversation } from "./conversation.js";
+import { Drawer } from "./drawer.js";
+import { Feedback, Suggestions } from "./feedback.js";
 import { finishedSentences } from "./markdown.js";
 import { focusOn } from "./fragment.js";
 import { DEFAULT_WAYS, DocumentProse, ErrorNote, href, Icon, keyOf, placeHref, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
-import { browserSettings, useStore } from "./store.js";
+import { browserSettings, useLoaded, useStore } from "./store.js";
 import { counted, duration, headingPath, number, Offsets, printable, sentence, shorten } from "./text.js";
+import { answerText } from "./transcript.js";
 
 const GAP = " …\n".length; // between two parts of a passage
 const LINES_BEFORE = 34; // pixels shown before the cited sentence of a folded passage
@@ -17,6 +20,7 @@ const LINES_BEFORE = 34; // pixels shown before the cited sentence of a folded p
 export function AskView({ collection, info }) {
   const conversation = conversationOf(collection);
   const turns = useStore(conversation);
+  const restored = useLoaded((signal) => restoreConversation(collection, signal), [collection]);
   const [question, setQuestion] = useState("");
   const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...browserSettings.read("ways"), strategy: "" });
   const current = turns.at(-1);
@@ -25,8 +29,8 @@ export function AskView({ collection, info }) {
     setWays(next);
     browserSettings.write("ways", next);
   };
-  const send = () => {
-    const asked = question.trim();
+  const send = (words = question) => {
+    const asked = words.trim();
     if (!asked || isBusy) return;
     setQuestion("");
     ask(collection, asked, ways);
@@ -39,7 +43,7 @@ export function AskView({ collection, info }) {
   }, [current?.controller]);
   const field = html`
     <div class="composer">
-      <${QuestionField} value=${question} onInput=${setQuestion} onSend=${send} label=${turns.length ? "Follow-up question" : "Your question"}
+      <${QuestionField} value=${question} onInput=${setQuestion} onSend=${() => send()} label=${turns.length ? "Follow-up question" : "Your question"}
         placeholder=${turns.length ? "Ask a follow-up question" : "Ask your documents"} isFocused=${!matchMedia("(pointer: coarse)").matches}>
         ${isBusy
           ? html`<button type="button" class="round" aria-label="Stop" title="Stop" onClick=${stop}><${Icon} name="stop" /></button>`
@@ -47,14 +51,17 @@ export function AskView({ collection, info }) {
       </${QuestionField}>
       <div class="beneath">
         <${WayChoice} info=${info} ways=${ways} onChange=${change} hasMode />
-        ${turns.length ? html`<button type="button" class="plain" onClick=${() => { stop(); conversation.set([]); }}>New conversation</button>` : null}
+        <p class="beneath-acts"><${Drawer} collection=${collection} />${turns.length ? html`<button type="button" class="plain" onClick=${() => beginConversation(collection)}>New conversation</button>` : null}</p>
       </div>
     </div>`;
+  if (!turns.length && restored.isLoading) return html`<${Waiting} />`;
   if (!turns.length) {
     return html`
       <div class="start">
         <h1 tabindex="-1">What would you like to know?</h1>
         ${field}
+        ${restored.error ? html`<${ErrorNote} error=${restored.error} retry=${restored.reload} />` : null}
+        <${Suggestions} collection=${collection} info=${info} ask=${send} />
         <${Holdings} collection=${collection} info=${info} />
       </div>`;
   }
@@ -77,8 +84,8 @@ function Holdings({ collection, info }) {
   return html`<p class="holdings"><a class="quiet" href=${href(collection, "documents")}>${counted(info.documents, "document")}</a>${info.characters ? `, ${number(info.characters)} characters` : ""}</p>`;
 }
 
-/** @param {{collection: string, turn: Turn, isLast: boolean, again: () => void}} props */
-function TurnPart({ collection, turn, isLast, again }) {
+/** @param {{collection: string, turn: Turn, isLast: boolean, again?: () => void}} props */
+export function TurnPart({ collection, turn, isLast, again }) {
   const [active, setActive] = useState(0);
   const [sought, setSought] = useState({ mark: 0 });
   const top = useRef(/** @type {HTMLElement | null} */ (null));
@@ -97,13 +104,13 @@ function TurnPart({ collection, turn, isLast, again }) {
         <div class="main">
           <${AnswerPart} turn=${turn} active=${active} point=${setActive} follow=${follow} again=${again} collection=${collection} />
         </div>
-        ${turn.context || !["failed", "stopped"].includes(turn.state) ? html`<${Sources} id=${id} collection=${collection} turn=${turn} active=${active} sought=${sought} />` : null}
+        ${turn.context || !["failed", "stopped", "withheld"].includes(turn.state) ? html`<${Sources} id=${id} collection=${collection} turn=${turn} active=${active} sought=${sought} />` : null}
       </div>
     </section>
   `;
 }
 
-/** @param {{turn: Turn, active: number, point: (mark: number) => void, follow: (mark: number) => void, again: () => void, collection: string}} props */
+/** @param {{turn: Turn, active: number, point: (mark: number) => void, follow: (mark: number) => void, again?: () => void, collection: string}} props */
 function AnswerPart({ turn, active, point, follow, again, collection }) {
   const { answer, context, text, state } = turn;
   const marks = context?.passages.length ?? 0;
@@ -121,9 +128,11 @@ function AnswerPart({ turn, active, point, follow, again, collection }) {
       ${isPending ? html`<${Waiting}>${state === "asking" ? "Searching" : `Reading ${counted(marks, "passage")}`}</${Waiting}>` : null}
       ${text ? html`<div class=${`said prose${state === "writing" ? " writing" : ""}`}><${Prose} text=${text} ranges=${ranges} mark=${mark} /></div>` : null}
       ${state === "stopped" ? html`<p class="note">Stopped.</p>` : null}
+      ${state === "withheld" ? html`<p class="note">The documents of this answer were removed, or you may not see them.${again ? html` <button type="button" class="plain" onClick=${again}>Ask again</button>` : null}</p>` : null}
       ${state === "failed" ? html`<${ErrorNote} error=${turn.error} retry=${again} />` : null}
       ${answer ? html`<${Doubts} answer=${answer} />` : null}
       ${answer ? html`<${AnswerFoot} collection=${collection} turn=${turn} />` : null}
+      ${answer ? html`<${Feedback} collection=${collection} turn=${turn} />` : null}
     </div>
   `;
 }
@@ -163,7 +172,7 @@ function AnswerFoot({ collection, turn }) {
     timings.total_ms != null ? `${duration(timings.total_ms)} in total` : "",
     usage.calls ? `${counted(usage.calls, "model call")}, ${number(usage.input_tokens)} + ${number(usage.output_tokens)} tokens` : "",
   ].filter(Boolean);
-  const copy = () => navigator.clipboard?.writeText(turn.text).then(() => setCopied(true), () => {});
+  const copy = () => navigator.clipboard?.writeText(answerText(turn, document.baseURI)).then(() => setCopied(true), () => {});
   return html`
     <footer class="foot">
       <p class="where">${facts.join(" · ")}</p>
