@@ -57,6 +57,10 @@ def reload(browser: Browser) -> None:
     until(browser, "!!document.querySelector('.foot, textarea')")
 
 
+def drawer_says(browser: Browser, words: str) -> None:
+    until(browser, f"document.querySelector('.drawer').textContent.includes({json.dumps(words)})")
+
+
 def open_actions(browser: Browser) -> None:
     click(browser, ".talks li:first-child .more-acts")
     until(browser, "!!document.querySelector('.talks .actions')")
@@ -119,7 +123,7 @@ def test_the_drawer_searches_renames_and_deletes(browser: Browser, live: LiveSer
     open_actions(browser)
     press(browser, "Delete")
     click(browser, ".confirm .danger")
-    until(browser, "document.querySelector('.drawer').textContent.includes('No conversation contains these words.')")
+    drawer_says(browser, "No conversation contains these words.")
     browser.press("Escape")
     until(browser, "!document.querySelector('dialog')")
     titles = [one["title"] for one in live.client(token).get("/api/v1/collections/ships/conversations").json()["items"]]
@@ -244,11 +248,11 @@ def test_the_drawer_waits_for_a_lost_server(
     live = start_server()
     arrive(browser, live, live.tokens["read"])
     click(browser, OPENER)
-    assert "No conversations yet." in text(browser, ".drawer .inside > div")
+    drawer_says(browser, "No conversations yet.")
     live.uvicorn.should_exit = True
     live.thread.join(20)
     write(browser, ".drawer [type=search]", "x")
-    assert "come back with it" in text(browser, ".drawer .note")
+    drawer_says(browser, "come back with it")
     assert browser.js("document.querySelector('.drawer [type=search]').disabled")
     assert axe(browser) == []
     browser.press("Escape")
@@ -262,7 +266,7 @@ def test_a_server_that_keeps_none_says_so(browser: Browser, start_server: Callab
     answers(browser, 1)
     assert not browser.js("document.querySelector('.thumbs')")
     click(browser, OPENER)
-    assert "keeps no conversations" in text(browser, ".drawer .inside > div")
+    drawer_says(browser, "keeps no conversations")
 
 
 def test_another_conversation_is_opened_during_an_answer(

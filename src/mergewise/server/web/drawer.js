@@ -72,7 +72,7 @@ function Entry({ collection, one, isShown, open, changed, removed }) {
     if (isMarkdown) download(`${name}.md`, markdownOf(kept.title, kept.items.map(turnOf), document.baseURI), "text/markdown");
     else download(`${name}.json`, `${JSON.stringify(kept, null, 2)}\n`, "application/json");
   });
-  const link = one.share ? new URL(href(collection, "shared", { id: one.share }), document.baseURI).href : "";
+  const link = one.share ? location.origin + location.pathname + href(collection, "shared", { id: one.share }) : "";
   const button = (/** @type {string} */ label, /** @type {() => void} */ onClick, /** @type {string} */ kind = "plain") => html`<button type="button" class=${kind} onClick=${onClick}>${label}</button>`;
   return html`
     <li class=${isShown ? "shown" : ""}>
