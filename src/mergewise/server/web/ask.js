@@ -51,7 +51,7 @@ export function AskView({ collection, info }) {
       </${QuestionField}>
       <div class="beneath">
         <${WayChoice} info=${info} ways=${ways} onChange=${change} hasMode />
-        <p class="beneath-acts"><${Drawer} collection=${collection} />${turns.length ? html`<button type="button" class="plain" onClick=${() => beginConversation(collection)}>New conversation</button>` : null}</p>
+        <p class="beneath-acts"><${Drawer} collection=${collection} />${turns.length ? html`<button type="button" class="plain" aria-label="New conversation" onClick=${() => beginConversation(collection)}>New</button>` : null}</p>
       </div>
     </div>`;
   if (!turns.length && restored.isLoading) return html`<${Waiting} />`;

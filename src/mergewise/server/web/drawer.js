@@ -46,7 +46,7 @@ function OpenDrawer({ collection, close }) {
     <dialog class="drawer" ref=${box} aria-labelledby="drawer-title" onClose=${close} onKeyDown=${(/** @type {Event} */ event) => event.stopPropagation()}
       onClick=${(/** @type {Event} */ event) => event.target === box.current && close()}>
       <div class="inside">
-        <header><h2 id="drawer-title">Conversations</h2>
+        <header><h2 id="drawer-title" tabindex="-1" autofocus>Conversations</h2>
           <button type="button" class="round small" aria-label="Close" title="Close" onClick=${close}><${Icon} name="close" /></button></header>
         <p class="line"><input type="search" aria-label="Search conversations" placeholder="Search" maxlength="200" dir="auto" value=${words} disabled=${isAway}
           onInput=${(/** @type {any} */ event) => setWords(event.target.value)} />
@@ -59,7 +59,7 @@ function OpenDrawer({ collection, close }) {
 
 /** @param {{collection: string, one: any, isShown: boolean, open: () => void, changed: () => void, removed: () => void}} props */
 function Entry({ collection, one, isShown, open, changed, removed }) {
-  const [part, setPart] = useState(/** @type {"" | "actions" | "name" | "link" | "delete"} */ (""));
+  const [part, setPart] = useState(/** @type {"" | "actions" | "name" | "link" | "copied" | "delete"} */ (""));
   const [title, setTitle] = useState(String(one.title));
   const [error, setError] = useState(/** @type {any} */ (null));
   const address = within(collection, `/conversations/${encodeURIComponent(one.id)}`);
@@ -83,9 +83,9 @@ function Entry({ collection, one, isShown, open, changed, removed }) {
         ${button("Markdown", () => save(true))}${button("JSON", () => save(false))}${button("Delete", () => setPart("delete"))}</p>` : null}
       ${part === "name" ? html`<form class="line" onSubmit=${rename}><input type="text" aria-label="Name" maxlength="200" dir="auto" value=${title} onInput=${(/** @type {any} */ event) => setTitle(event.target.value)} />
         <button type="submit">Rename</button></form>` : null}
-      ${part === "link" ? html`<p class="where">Everybody with access to this collection can read the conversation by this link, as far as they may see its documents.</p>
+      ${part === "link" || part === "copied" ? html`<p class="where">Everybody with access to this collection can read the conversation by this link, as far as they may see its documents.</p>
         <p class="line"><input type="text" readonly aria-label="Link" value=${link} onFocus=${(/** @type {any} */ event) => event.target.select()} />
-        ${button("Copy", () => navigator.clipboard?.writeText(link), "")}${button("Stop sharing", () => change({ is_shared: false }))}</p>` : null}
+        ${button(part === "copied" ? "Copied" : "Copy", () => navigator.clipboard?.writeText(link).then(() => setPart("copied"), () => {}), "")}${button("Stop sharing", () => change({ is_shared: false }))}</p>` : null}
       ${part === "delete" ? html`<p class="confirm">Delete it with its ratings? ${button("Delete", remove, "danger")}${button("Keep", () => setPart(""))}</p>` : null}
       ${error ? html`<${ErrorNote} error=${error} />` : null}
     </li>`;

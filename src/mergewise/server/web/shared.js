@@ -19,7 +19,7 @@ export function SharedView({ collection, query }) {
   if (error) return html`<${ErrorNote} error=${error} retry=${reload} />`;
   if (!value) return html`<${Waiting} />`;
   return html`
-    <h1 tabindex="-1" dir="auto">${shorten(value.title, 120)}</h1>
+    <h1 tabindex="-1" dir="auto" class=${value.title === value.turns[0]?.question ? "sr" : ""}>${shorten(value.title, 120)}</h1>
     <p class="where">A shared conversation, to read only. <a href=${href(collection, "ask")}>Ask your own questions</a></p>
     <div class="conversation">${value.turns.map((/** @type {import("./conversation.js").Turn} */ turn) => html`<${TurnPart} key=${turn.id} collection=${collection} turn=${turn} isLast=${false} />`)}</div>`;
 }
