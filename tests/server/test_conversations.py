@@ -127,11 +127,10 @@ def test_a_token_sees_only_its_own(live: LiveServer, client: httpx.Client) -> No
 
 def test_users_behind_one_token_are_apart(live: LiveServer) -> None:
     shared = live.state.add_token(["read"])[0]
-    store = live.state.conversations
     users = [Token(shared.id, shared.scopes, filter={"type": "eq", "key": "team", "value": team}) for team in "ab"]
-    id = store.add_turn(users[0], "ships", "new", QUESTION, {"answer": {}}, ServeLimits())["conversation"]
-    assert store.conversation(users[0], "ships", id)
-    assert store.conversation(users[1], "ships", id) is None and store.conversation(shared, "ships", id) is None
+    a, b, whole = [live.state.conversations(one, "ships") for one in (*users, shared)]
+    id = a.add_turn("new", QUESTION, {"answer": {}}, ServeLimits())["conversation"]
+    assert a.get(id) and b.get(id) is None and whole.get(id) is None
 
 
 def test_a_link_shows_the_conversation_to_others_with_access(live: LiveServer, client: httpx.Client) -> None:
@@ -221,45 +220,44 @@ DATA = {"answer": {"id": "ans_1", "answer": "word " * 100}, "context": {}}
 
 def test_conversations_are_bounded(state: State) -> None:
     token, other = state.add_token(["read"])[0], state.add_token(["read"])[0]
-    store = state.conversations
     by_number = ServeLimits(conversations=3)
-    store.add_turn(other, "a", "new", "other", DATA, by_number)
+    state.conversations(other, "a").add_turn("new", "other", DATA, by_number)
+    own = {name: state.conversations(token, name) for name in "ab"}
     for n in range(5):
-        store.add_turn(token, "ab"[n % 2], "new", f"q{n}", DATA, by_number)
-    assert [one.title for c in "ab" for one in store.conversations(token, c)] == ["q4", "q2", "q3"]
+        own["ab"[n % 2]].add_turn("new", f"q{n}", DATA, by_number)
+    assert [one.title for c in "ab" for one in own[c].listed()] == ["q4", "q2", "q3"]
     by_bytes = ServeLimits(conversation_bytes=2000)
-    id = store.add_turn(token, "a", "new", "long 0", DATA, by_bytes)["conversation"]
+    id = own["a"].add_turn("new", "long 0", DATA, by_bytes)["conversation"]
     for n in range(1, 6):
-        store.add_turn(token, "a", id, f"long {n}", DATA, by_bytes)
-    assert [turn["question"] for turn in store.turns(id)] == ["long 3", "long 4", "long 5"]
-    assert [one.title for c in "ab" for one in store.conversations(token, c)] == ["long 0"]
-    assert [one.title for one in store.conversations(other, "a")] == ["other"]
+        own["a"].add_turn(id, f"long {n}", DATA, by_bytes)
+    assert [turn["question"] for turn in own["a"].turns(id)] == ["long 3", "long 4", "long 5"]
+    assert [one.title for c in "ab" for one in own[c].listed()] == ["long 0"]
+    assert [one.title for one in state.conversations(other, "a").listed()] == ["other"]
 
 
 def test_old_conversations_are_pruned(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    token = state.add_token(["read"])[0]
-    state.conversations.add_turn(token, "a", "new", "old?", DATA, ServeLimits())
+    own = state.conversations(state.add_token(["read"])[0], "a")
+    own.add_turn("new", "old?", DATA, ServeLimits())
     later = time.time() + 11 * 86_400
     monkeypatch.setattr(time, "time", lambda: later)
-    state.conversations.add_turn(token, "a", "new", "new?", DATA, ServeLimits())
-    state.conversations.prune(ServeLimits(conversation_days=10))
-    assert [one.title for one in state.conversations.conversations(token, "a")] == ["new?"]
+    own.add_turn("new", "new?", DATA, ServeLimits())
+    state.prune_conversations(ServeLimits(conversation_days=10))
+    assert [one.title for one in own.listed()] == ["new?"]
     assert state._rows("SELECT count(*) FROM turns")[0][0] == 1
-    state.conversations.prune(ServeLimits(conversations=0))
-    assert state.conversations.conversations(token, "a") == []
+    state.prune_conversations(ServeLimits(conversations=0))
+    assert own.listed() == []
 
 
 def test_removing_a_token_or_a_collection_removes_its_conversations(state: State) -> None:
-    store, tokens = state.conversations, [state.add_token(["read"])[0] for _ in range(2)]
-    for token in tokens:
-        for name in "ab":
-            turn = store.add_turn(token, name, "new", "q", DATA, ServeLimits())["turn"]
-            assert store.rate(token, name, turn, True, "")
+    tokens = [state.add_token(["read"])[0] for _ in range(2)]
+    stores = [{name: state.conversations(token, name) for name in "ab"} for token in tokens]
+    for store in (one for own in stores for one in own.values()):
+        assert store.rate(store.add_turn("new", "q", DATA, ServeLimits())["turn"], True, "")
     state.remove_token(tokens[0].id)
-    assert store.conversations(tokens[0], "a") == [] and len(store.rated_turns("a")) == 1
+    assert stores[0]["a"].listed() == [] and len(stores[1]["a"].rated_turns()) == 1
     state.forget_collection("a")
-    assert store.conversations(tokens[1], "a") == [] == store.rated_turns("a")
-    assert store.conversations(tokens[1], "b") and len(store.rated_turns("b")) == 1
+    assert stores[1]["a"].listed() == [] == stores[1]["a"].rated_turns()
+    assert stores[1]["b"].listed() and len(stores[1]["b"].rated_turns()) == 1
 
 
 # -- feedback

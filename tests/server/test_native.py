@@ -11,11 +11,11 @@ import httpx2 as httpx
 import pytest
 
 from mergewise.defaults import DEFAULT_BUDGET
-from mergewise.server.answers import VisibleDocuments
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.configuration import CollectionConfig
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.records import Job, JobProgress
+from mergewise.server.scoped import ScopedService
 from mergewise.types import Context, Span, Step
 from tests.server.conftest import ANSWER, BIRDS, SHIPS, LiveServer, record_of
 
@@ -81,7 +81,6 @@ def test_a_context_has_places(server: LiveServer) -> None:
     assert body["timings"]["total_ms"] > 0
     plain = server.client().post(f"{SHIPS_API}/context", json=QUESTION).json()["context"]
     assert "trace" not in plain and "evidence" not in plain
-    assert server.client().post(f"{SHIPS_API}/context", json=QUESTION).json()["cached"]
 
 
 def test_an_answer_at_once_and_in_events(server: LiveServer) -> None:
@@ -150,14 +149,13 @@ def test_html_has_the_text_of_the_answer(server: LiveServer) -> None:
 def test_html_shows_no_document_that_a_token_may_not_see(server: LiveServer) -> None:
     condition = {"type": "eq", "key": "kind", "value": "nothing"}
     token, _ = server.state.add_token(["read"], filter=condition)
-    collection = server.service.collections.get("ships", token)
-    visible = VisibleDocuments(collection, token)
+    visible = ScopedService(server.service, token).collection("ships")
     span = Span("ships/fleet.md", 0, 9)
     hidden = Context("?", "weave", 9, "", 0, (), (Step("left", "secret", (span,)), Step("search", "2 leaves")))
-    assert visible.get("ships/fleet.md") is None
+    assert visible.find_document("ships/fleet.md") is None
     assert [step.action for step in visible.without_hidden_steps(hidden).trace] == ["search"]
     whole, _ = server.state.add_token(["read"])
-    assert VisibleDocuments(collection, whole).without_hidden_steps(hidden) is hidden
+    assert ScopedService(server.service, whole).collection("ships").without_hidden_steps(hidden) is hidden
     for one in (token, whole):
         server.state.remove_token(one.id)
 

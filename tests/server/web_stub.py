@@ -425,7 +425,7 @@ class Handler(BaseHTTPRequestHandler):
             case ["collections", _, "documents", key, *rest]:
                 return self._document(method, id_of(key), rest, query)
             case ["collections", _, "context"]:
-                found = {"id": "c1", "question": stub.question, "context": stub.context(), "cached": False}
+                found = {"id": "c1", "question": stub.question, "context": stub.context()}
                 return self._json({**found, "timings": {"assemble_ms": 41.0}})
             case ["collections", _, "ask"]:
                 return self._ask()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from mergewise.generate import marked_texts
 from mergewise.jsonable import citation_json, context_json, evidence_json, reply_json
 from mergewise.page import context_fragment
-from mergewise.server.collections import Collection, key_of
-from mergewise.server.records import Token
-from mergewise.types import Answer, Citation, Context, Document, Location, Span
+from mergewise.server.collections import key_of
+from mergewise.types import Answer, Citation, Context, Location, Span
+
+if TYPE_CHECKING:
+    from mergewise.server.scoped import Scoped
 
 Traced = TypeVar("Traced", Context, Answer)
 PageAddress: TypeAlias = Callable[[str, int, int], str | None]
@@ -24,40 +25,13 @@ def no_address(doc_id: str, start: int, end: int) -> None:
     """Return None: documents have no page."""
 
 
-class VisibleDocuments:
-    """The documents of a collection that a token may see."""
-
-    def __init__(self, collection: Collection, token: Token) -> None:
-        self._collection, self._token = collection, token
-
-    @cached_property
-    def _visible_ids(self) -> frozenset[str] | None:
-        return None if self._token.filter is None else self._collection.ids_within(self._token.filter)
-
-    def get(self, doc_id: str) -> Document | None:
-        is_hidden = self._visible_ids is not None and doc_id not in self._visible_ids
-        return None if is_hidden else self._collection.index.document(doc_id)
-
-    def without_hidden_steps(self, context: Context) -> Context:
-        """Return the context without the trace steps on documents that the token may not see."""
-        allowed = self._visible_ids
-        if allowed is None:
-            return context
-        steps = [
-            step
-            for step in context.trace
-            if all(span.doc_id in allowed for span in (*step.inputs, *([step.output] if step.output else [])))
-        ]
-        return replace(context, trace=tuple(steps))
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerForms:
     """Contexts and answers as JSON. A URL in a document's metadata takes precedence over the URL on the page."""
 
     locations: Mapping[Span, Location]
     url: PageAddress = no_address
-    documents: VisibleDocuments | None = None
+    collection: Scoped | None = None
 
     def context(self, context: Context, include: Names[str] = ()) -> dict[str, Any]:
         """Return a context as JSON."""
@@ -65,7 +39,7 @@ class AnswerForms:
             span: place if place.url else replace(place, url=self._address(span))
             for span, place in self.locations.items()
         }
-        form = context_json(_without_trace(context, include), places)
+        form = context_json(_without_trace(self._without_hidden_steps(context), include), places)
         if "evidence" in include:
             form["evidence"] = [evidence_json(one) for one in context.evidence or ()]
         if "html" in include:
@@ -73,16 +47,18 @@ class AnswerForms:
         return _without_parts(form, include)
 
     def _html(self, context: Context, citations: Sequence[Citation] = ()) -> str:
-        documents = self.documents
-        assert documents is not None
-        shown = documents.without_hidden_steps(context)
-        return context_fragment(shown, citations, document=documents.get, address=page_address(self.url))
+        assert self.collection is not None
+        shown, find = self._without_hidden_steps(context), self.collection.find_document
+        return context_fragment(shown, citations, document=find, address=page_address(self.url))
+
+    def _without_hidden_steps(self, traced: Traced) -> Traced:
+        return traced if self.collection is None else self.collection.without_hidden_steps(traced)
 
     def answer(self, answer: Answer, include: Names[str] = ()) -> dict[str, Any]:
         """Return an answer as JSON, without its context."""
         marks = places_of_marks(answer.text, answer.citations)
         citations = [self._citation(one, marks.get(one.number, [])) for one in answer.citations]
-        form = {**reply_json(_without_trace(answer, include)), "citations": citations}
+        form = {**reply_json(_without_trace(self._without_hidden_steps(answer), include)), "citations": citations}
         if "html" in include:
             form["html"] = self._html(answer.context, answer.citations)
         return _without_parts(form, include)

@@ -24,7 +24,7 @@ from mergewise.server.mcp.http import McpEndpoint
 from mergewise.server.metrics import Metrics
 from mergewise.server.openai import chat, files, scoring, stores
 from mergewise.server.questions import Questions
-from mergewise.server.routing import Service
+from mergewise.server.scoped import Service
 from mergewise.server.state import State
 from mergewise.server.web import PageFile, page_files
 
@@ -52,7 +52,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         admission = ConcurrencyLimiter(config.limits, metrics)
-        questions = Questions(collections, admission, config.limits, metrics)
+        questions = Questions(admission, config.limits, metrics)
         ending = asyncio.Event()
         service = app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
         mcp = McpEndpoint(service)

@@ -1,12 +1,14 @@
-"""The collections of a worker: indexes open for questions, by name, and their visibility to tokens."""
+"""The collections of a worker: indexes open for questions, by name."""
 
 from __future__ import annotations
 
 import binascii
+import json
 import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from mergewise.ranges import AT_ONCE
 from mergewise.server.admission import SlotReleasingChat
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
 from mergewise.server.problems import HTTPProblem, invalid, unknown
-from mergewise.server.records import CollectionRecord, JobProgress, Token
+from mergewise.server.records import CollectionRecord, JobProgress
 from mergewise.server.state import State
 from mergewise.store import state_file
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 NO_CHAT = "extractive"
 """The name that means "without a chat model"."""
+# number of filters whose documents are kept
+_KEPT_FILTERS = 64
 _NEVER_INDEXED = "The folders of this collection are not indexed: start a job `sync`, or set watch = true in serve.toml"
 
 
@@ -57,11 +61,6 @@ def indexing_notice(done: int, total: int) -> str:
     return f"Indexing is at {percent_of(done, total)} %: answers may be incomplete"
 
 
-def knows_of(token: Token, collection: str) -> bool:
-    """Check if the token may see the collection. The token's scopes decide its further rights."""
-    return token.collections is None or collection in token.collections
-
-
 class Collection:
     """A collection and its index, which is opened on first use and then stays open."""
 
@@ -72,6 +71,7 @@ class Collection:
         self._index: Index | None = None
         self._chat_indexes: dict[str, Index] = {}
         self._counted: tuple[str, dict[str, Any]] = ("", {})
+        self._ids = lru_cache(_KEPT_FILTERS)(self._ids_within)
 
     @property
     def name(self) -> str:
@@ -214,8 +214,15 @@ class Collection:
             return time.time()
 
     def ids_within(self, condition: Mapping[str, Any]) -> frozenset[str]:
-        """Return the ids of the documents that match a token's filter."""
-        return frozenset(self.index.find("*", where=dict(condition))["*"]) if self.is_made else frozenset()
+        """Return the ids of the documents that match a condition, cached per snapshot of the index."""
+        return self._ids(self.index.snapshot, json.dumps(condition, sort_keys=True)) if self.is_made else frozenset()
+
+    def _ids_within(self, snapshot: str, condition: str) -> frozenset[str]:
+        return frozenset(self.index.find("*", where=json.loads(condition))["*"])
+
+    def sizes_of(self, ids: frozenset[str]) -> tuple[int, int]:
+        """Return the number of leaves and of characters of these documents."""
+        return self.index.store.reader().sizes(ids) if ids else (0, 0)
 
 
 class Chats:
@@ -266,19 +273,12 @@ class Collections:
         self._lock = threading.Lock()
         self._known: dict[str, Collection] = {}
 
-    def visible(self, token: Token) -> list[Collection]:
-        """Return the collections that the token may know of, ordered by name."""
-        records = [record for record in self._state.collections() if knows_of(token, record.name)]
-        return [self._collection_of(record) for record in records]
-
-    def get(self, name: str, token: Token) -> Collection:
-        """Return the collection. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
-        record = self._state.collection(name) if knows_of(token, name) else None
-        if record is None:
-            raise unknown("collection")
-        return self._collection_of(record)
+    def get(self, name: str) -> Collection | None:
+        record = self._state.collection(name)
+        return None if record is None else self._collection_of(record)
 
     def all(self) -> list[Collection]:
+        """Return all collections, ordered by name."""
         return [self._collection_of(record) for record in self._state.collections()]
 
     def close(self) -> None:

@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from secrets import token_hex, token_urlsafe
-from typing import Any
+from typing import Any, TypeAlias
 
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.records import Token
 from mergewise.server.transactions import digest, insert
 
 _LONGEST_TITLE = 80
-_DAY = 86_400.0
+Change: TypeAlias = Callable[[], AbstractContextManager[sqlite3.Connection]]
 _LIST = (
     "SELECT id, collection, title, created, changed, share, "
     "(SELECT count(*) FROM turns WHERE conversation = id) AS turns FROM conversations"
@@ -42,102 +42,89 @@ class ConversationRecord:
     turns: int
 
 
-class ConversationStore:
-    """The conversations of a state. `change` opens a transaction, `rows` reads rows."""
+class OwnConversations:
+    """The conversations of a token with a collection. `change` opens a transaction on the state, `rows` reads rows."""
 
-    def __init__(
-        self,
-        change: Callable[[], AbstractContextManager[sqlite3.Connection]],
-        rows: Callable[[str, Sequence[object]], list[sqlite3.Row]],
-    ) -> None:
-        self._change, self._rows = change, rows
+    def __init__(self, change: Change, rows: Callable[..., list[sqlite3.Row]], token: Token, collection: str) -> None:
+        self._change, self._rows, self._token, self._collection = change, rows, token, collection
+        # an owner is a token with its filter
+        own = "" if token.filter is None else f" {digest(json.dumps(dict(token.filter), sort_keys=True))}"
+        self._key = [f"{token.id}{own}", collection]
 
-    def add_turn(
-        self, token: Token, collection: str, id: str, question: str, data: Mapping[str, Any], limits: ServeLimits
-    ) -> dict[str, Any]:
+    def add_turn(self, id: str, question: str, data: Mapping[str, Any], limits: ServeLimits) -> dict[str, Any]:
         """Add a question with its answer and context (`data`, as JSON). An unknown `id` begins a conversation.
 
         The owner's oldest conversations and turns are dropped when they exceed the limits. Returns {conversation, turn}.
         """
-        now, owner, body = time.time(), owner_of(token), json.dumps(data, ensure_ascii=False)
+        now, body = time.time(), json.dumps(data, ensure_ascii=False)
         with self._change() as rows:
-            update = f"UPDATE conversations SET changed = ? {_OWN}"
-            if not rows.execute(update, [now, owner, collection, id]).rowcount:
+            if not rows.execute(f"UPDATE conversations SET changed = ? {_OWN}", [now, *self._key, id]).rowcount:
                 id = f"conv_{token_hex(12)}"
-                begun = {"id": id, "token": token.id, "owner": owner, "collection": collection, "created": now}
-                insert(rows, "conversations", {**begun, "changed": now, "title": _title_of(question)})
+                own = dict(zip(("owner", "collection"), self._key, strict=True)) | {"id": id, "token": self._token.id}
+                insert(rows, "conversations", {**own, "created": now, "changed": now, "title": _title_of(question)})
             size = len(f"{question}{body}".encode("utf-8", "surrogatepass"))
             insert(rows, "turns", {"conversation": id, "question": question, "data": body, "bytes": size, "asked": now})
             number = rows.execute("SELECT last_insert_rowid()").fetchone()[0]
-            _drop_excess(rows, owner, limits)
+            _drop_excess(rows, self._key[0], limits)
         return {"conversation": id, "turn": number}
 
-    def conversations(self, token: Token, collection: str, words: str = "") -> list[ConversationRecord]:
-        """Return the owner's conversations, newest first. With `words`, only those that contain them in any case."""
+    def listed(self, words: str = "") -> list[ConversationRecord]:
+        """Return the conversations, newest first. With `words`, only those that contain them in any case."""
         query = (
             f"{_LIST} WHERE owner = ? AND collection = ? AND (instr(casefold(title), ?) OR EXISTS (SELECT 1 FROM turns "
             f"WHERE conversation = id AND instr(casefold(question || char(10) || {_ANSWER}), ?))) ORDER BY changed DESC, id"
         )
-        sought = words.casefold()
-        return [ConversationRecord(*row) for row in self._rows(query, [owner_of(token), collection, sought, sought])]
+        return [ConversationRecord(*row) for row in self._rows(query, [*self._key, words.casefold(), words.casefold()])]
 
-    def conversation(self, token: Token, collection: str, id: str) -> ConversationRecord | None:
-        """Return a conversation of the owner, or None."""
-        rows = self._rows(f"{_LIST} {_OWN}", [owner_of(token), collection, id])
+    def get(self, id: str) -> ConversationRecord | None:
+        rows = self._rows(f"{_LIST} {_OWN}", [*self._key, id])
         return ConversationRecord(*rows[0]) if rows else None
 
-    def shared(self, collection: str, share: str) -> ConversationRecord | None:
-        """Return the conversation of a link, or None if nobody shares it any more."""
-        rows = self._rows(f"{_LIST} WHERE collection = ? AND share = ?", [collection, share])
+    def shared(self, share: str) -> ConversationRecord | None:
+        """Return anybody's conversation by its link, or None if nobody shares it any more."""
+        rows = self._rows(f"{_LIST} WHERE collection = ? AND share = ?", [self._collection, share])
         return ConversationRecord(*rows[0]) if rows else None
 
     def turns(self, id: str) -> list[dict[str, Any]]:
-        """Return the turns of a conversation in order."""
+        """Return the turns of a conversation from `get` or `shared`, in order."""
         return [_turn(row) for row in self._rows("SELECT * FROM turns WHERE conversation = ? ORDER BY number", [id])]
 
-    def rated_turns(self, collection: str) -> list[dict[str, Any]]:
+    def rated_turns(self) -> list[dict[str, Any]]:
         """Return the turns of all owners that have a rating, newest first."""
         query = "SELECT turns.* FROM turns JOIN conversations ON id = conversation WHERE collection = ? AND good IS NOT NULL"
-        return [_turn(row) for row in self._rows(f"{query} ORDER BY number DESC", [collection])]
+        return [_turn(row) for row in self._rows(f"{query} ORDER BY number DESC", [self._collection])]
 
-    def change(self, token: Token, collection: str, id: str, title: str | None, is_shared: bool | None) -> None:
+    def change(self, id: str, title: str | None, is_shared: bool | None) -> None:
         """Rename a conversation, share it by a new link, or end its link. None leaves a property as it is."""
-        key = [owner_of(token), collection, id]
         with self._change() as rows:
-            rows.execute(f"UPDATE conversations SET title = coalesce(?, title) {_OWN}", [title, *key])
+            rows.execute(f"UPDATE conversations SET title = coalesce(?, title) {_OWN}", [title, *self._key, id])
             if is_shared is not None:
                 link = "coalesce(share, ?)" if is_shared else "nullif(?1, ?1)"
-                rows.execute(f"UPDATE conversations SET share = {link} {_OWN}", [token_urlsafe(24), *key])
+                rows.execute(f"UPDATE conversations SET share = {link} {_OWN}", [token_urlsafe(24), *self._key, id])
 
-    def rate(self, token: Token, collection: str, turn: int, good: bool | None, note: str) -> bool:
+    def rate(self, turn: int, good: bool | None, note: str) -> bool:
         """Rate the answer of a turn, or withdraw the rating with None. Return True if the owner has this turn."""
         own = "SELECT id FROM conversations WHERE owner = ? AND collection = ?"
         with self._change() as rows:
             change = f"UPDATE turns SET good = ?, note = ? WHERE number = ? AND conversation IN ({own})"
-            return rows.execute(change, [good, note, turn, owner_of(token), collection]).rowcount > 0
+            return rows.execute(change, [good, note, turn, *self._key]).rowcount > 0
 
-    def delete(self, token: Token, collection: str, id: str) -> bool:
+    def delete(self, id: str) -> bool:
         """Delete a conversation with its ratings. Return True if it existed."""
         with self._change() as rows:
-            found = rows.execute(f"DELETE FROM conversations {_OWN}", [owner_of(token), collection, id]).rowcount > 0
-        self._overwrite()
+            found = rows.execute(f"DELETE FROM conversations {_OWN}", [*self._key, id]).rowcount > 0
+        overwrite_deleted(self._rows)
         return found
 
-    def prune(self, limits: ServeLimits) -> None:
-        """Delete conversations older than the limit, and all of them if none are kept."""
-        oldest = time.time() - limits.conversation_days * _DAY if limits.conversations else float("inf")
-        with self._change() as rows:
-            rows.execute("DELETE FROM conversations WHERE changed < ?", [oldest])
-        self._overwrite()
 
-    def _overwrite(self) -> None:
-        """Move the log into the file, so that no copy of a deleted row remains in the log."""
-        self._rows("PRAGMA wal_checkpoint(TRUNCATE)", ())
+def overwrite_deleted(rows: Callable[..., list[sqlite3.Row]]) -> None:
+    """Move the log into the file, so that no copy of a deleted row remains in the log."""
+    rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def owner_of(token: Token) -> str:
-    """Return the owner of what a token asks: the token, and its filter if it has one."""
-    return token.id if token.filter is None else f"{token.id} {digest(json.dumps(dict(token.filter), sort_keys=True))}"
+def oldest_kept(limits: ServeLimits) -> float:
+    """Return the time before which unused conversations are deleted. Infinite if none are kept."""
+    return time.time() - limits.conversation_days * 86_400.0 if limits.conversations else float("inf")
 
 
 def _title_of(question: str) -> str:

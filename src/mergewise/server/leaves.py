@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mergewise.server.collections import Collection
-from mergewise.server.questions import CollectionQuery, Questions
-from mergewise.server.records import Token
+from mergewise.server.questions import CollectionQuery
+from mergewise.server.scoped import Scoped, ScopedService
 
 STRATEGY = "topk"
 # large enough that the best leaves are never cut
@@ -19,25 +18,20 @@ def leaf_parameters(most: int) -> dict[str, Any]:
 
 
 async def best_leaves(
-    questions: Questions,
-    collection: Collection,
-    token: Token,
-    query: str,
-    most: int,
-    condition: Mapping[str, Any] | None = None,
+    service: ScopedService, collection: Scoped, query: str, most: int, condition: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """Return passages as in the native API, best first. Return none for a collection without documents.
 
     If clients may not use the strategy `topk`, the collection's default strategy is used. Raises the errors of
-    `Questions.context`.
+    `ScopedService.context`.
     """
     if not collection.is_made:
         return []
-    options: dict[str, Any] = {"budget": questions.limits.budget}
+    options: dict[str, Any] = {"budget": service.config.limits.budget}
     if STRATEGY in collection.strategies():
         options |= {"strategy": STRATEGY, "parameters": leaf_parameters(most)}
     if condition:
         options["where"] = condition
     asked = CollectionQuery(collection.name, query, options)
-    passages = (await questions.context(asked, token))["context"]["passages"]
+    passages = (await service.context(asked))["context"]["passages"]
     return sorted(passages, key=lambda passage: -passage["score"])[:most]

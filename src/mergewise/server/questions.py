@@ -1,6 +1,6 @@
 """Questions to a collection: admission, assembly and answer, as events that each API sends in its own format.
 
-A question is a `CollectionQuery` and a token. `Questions.events` yields these events:
+A question is a `CollectionQuery`, to a collection as a token sees it. `Questions.events` yields these events:
 
 - `started` {id, snapshot}, after admission
 - `context` {Context}, before a model writes
@@ -12,7 +12,8 @@ A question is a `CollectionQuery` and a token. `Questions.events` yields these e
 `HTTPProblem` if the server itself refuses the question.
 
 Only the assembly of a context takes a slot. While a model writes, the question waits in its own thread and holds no slot.
-Contexts are cached until the index changes. Identical questions at the same time share one assembly.
+Contexts are cached until the index changes. Identical questions at the same time share one assembly. Both hold for the questions
+of one token, so that the time of an answer does not tell what others asked.
 """
 
 from __future__ import annotations
@@ -34,18 +35,17 @@ from mergewise.jsonable import milliseconds, span_json
 from mergewise.page import comparison_fragment
 from mergewise.query import AnswerQuery, Query
 from mergewise.server.admission import ConcurrencyLimiter
-from mergewise.server.answers import AnswerForms, VisibleDocuments, page_address
-from mergewise.server.collections import Collection, Collections
+from mergewise.server.answers import AnswerForms, page_address
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of
-from mergewise.server.records import Token
 from mergewise.text.context_diff import other_spans
 from mergewise.types import Answer, Context, Location, Message, Span
 
 if TYPE_CHECKING:
     from mergewise.asking import PreparedAnswer
     from mergewise.engine import Index
+    from mergewise.server.scoped import Scoped
 
 Include: TypeAlias = Literal["trace", "evidence", "streams", "html"]
 Result = TypeVar("Result")
@@ -192,38 +192,35 @@ class SharedWork(Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class _OpenQuestion:
-    """A question with its collection's defaults, the index with the chat model, and the token of the client."""
+    """A question with its collection's defaults, and the index with the chat model."""
 
-    collection: Collection
+    collection: Scoped
     index: Index
     question: CollectionQuery
-    token: Token
 
     def forms(self, locations: Mapping[Span, Location]) -> AnswerForms:
-        return AnswerForms(locations, self.collection.url, VisibleDocuments(self.collection, self.token))
+        return AnswerForms(locations, self.collection.url, self.collection)
 
 
 class Questions:
     """The questions of one worker. Bound to the event loop that creates it."""
 
-    def __init__(
-        self, collections: Collections, admission: ConcurrencyLimiter, limits: ServeLimits, metrics: Metrics
-    ) -> None:
-        self._collections, self._admission, self.limits, self._metrics = collections, admission, limits, metrics
+    def __init__(self, admission: ConcurrencyLimiter, limits: ServeLimits, metrics: Metrics) -> None:
+        self._admission, self.limits, self._metrics = admission, limits, metrics
         self._loop = asyncio.get_running_loop()
         self._assemblies = SharedWork[Assembly](
             limits.cached_contexts, limits.cached_bytes, lambda assembly: assembly.size
         )
 
     async def events(
-        self, question: CollectionQuery, token: Token, *, streamed: bool = True
+        self, question: CollectionQuery, collection: Scoped, *, streamed: bool = True
     ) -> AsyncGenerator[QuestionEvent, None]:
         """Yield the events of a question, the first after its admission. A refusal is raised before any event.
 
         Unless `streamed`, the answer comes in one piece. Closing the generator cancels the work.
         """
         clock = _Clock()
-        asked = await self._open(question, token)
+        asked = await self._open(question, collection)
         has_place = _may_wait(asked)
         with self._admission.place() if has_place else nullcontext():
             id = "ans_" + secrets.token_hex(12)
@@ -245,22 +242,22 @@ class Questions:
                 yield QuestionEvent("delta", {"text": done["answer"]})
             assert done is not None
             yield QuestionEvent("citations", {"citations": done["citations"]})
-            frame = {"timings": clock.timings(), "cached": shared.was_done, "indexing": asked.collection.indexing()}
+            frame = {"timings": clock.timings(), "indexing": collection.indexing()}
             yield QuestionEvent("done", {"id": id, **done, **frame})
 
-    async def answer(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
+    async def answer(self, question: CollectionQuery, collection: Scoped) -> dict[str, Any]:
         """Return the whole answer, with its context."""
         bodies: dict[str, Mapping[str, Any]] = {}
-        async with aclosing(self.events(question, token, streamed=False)) as events:
+        async with aclosing(self.events(question, collection, streamed=False)) as events:
             async for event in events:
                 bodies[event.name] = event.data
         return {**bodies["done"], "context": bodies["context"]}
 
-    async def context(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
-        """Assemble the context of a question: {id, question, context, timings, cached}."""
+    async def context(self, question: CollectionQuery, collection: Scoped) -> dict[str, Any]:
+        """Assemble the context of a question: {id, question, context, timings, indexing}."""
         clock = _Clock()
-        assembly, cached = await self._assembly_of(question, token)
-        clock.note_assembly(assembly, cached)
+        assembly, was_done = await self._assembly_of(question, collection)
+        clock.note_assembly(assembly, was_done)
         timings = clock.timings()
         del timings["first_token_ms"]
         return {
@@ -268,18 +265,17 @@ class Questions:
             "question": question.question,
             "context": assembly.form,
             "timings": timings,
-            "cached": cached,
-            "indexing": self._collections.get(question.collection, token).indexing(),
+            "indexing": collection.indexing(),
         }
 
-    async def compare(self, questions: Sequence[CollectionQuery], token: Token) -> dict[str, Any]:
+    async def compare(self, questions: Sequence[CollectionQuery], collection: Scoped) -> dict[str, Any]:
         """Compare contexts: {question, runs, html}, each run {index, context, only, ms}.
 
         `only` lists the spans that no other context has. A failed run is {index, problem}, and the other runs go on. `html` is
         present if the questions include it.
         """
         # concurrent runs would fill the queue
-        runs = [await self._run(question, token) for question in questions]
+        runs = [await self._run(question, collection) for question in questions]
         assemblies = [run for run in runs if isinstance(run, Assembly)]
         others = iter(other_spans([assembly.context for assembly in assemblies]))
         bodies: list[dict[str, Any]] = []
@@ -294,35 +290,32 @@ class Questions:
         whole = {"question": questions[0].question, "runs": bodies}
         if "html" not in questions[0].include:
             return whole
-        collection = self._collections.get(questions[0].collection, token)
-        timed = [(assembly.context, assembly.seconds) for assembly in assemblies]
 
         def draw() -> str:
-            documents = VisibleDocuments(collection, token)
-            return comparison_fragment(timed, document=documents.get, address=page_address(collection.url))
+            timed = [(collection.without_hidden_steps(one.context), one.seconds) for one in assemblies]
+            return comparison_fragment(timed, document=collection.find_document, address=page_address(collection.url))
 
         return {**whole, "html": await in_thread(draw)}
 
-    async def _run(self, question: CollectionQuery, token: Token) -> Assembly | HTTPProblem:
+    async def _run(self, question: CollectionQuery, collection: Scoped) -> Assembly | HTTPProblem:
         try:
-            return (await self._assembly_of(question, token))[0]
+            return (await self._assembly_of(question, collection))[0]
         except mw.MergewiseError as error:
             problem = problem_of(error)
             if problem.status == 429:
                 raise
             return problem
 
-    async def _assembly_of(self, question: CollectionQuery, token: Token) -> tuple[Assembly, bool]:
+    async def _assembly_of(self, question: CollectionQuery, collection: Scoped) -> tuple[Assembly, bool]:
         """Assemble the context of a question. Return the assembly, and True if it was cached."""
-        shared = self._join(await self._open(question, token), answers=False)
+        shared = self._join(await self._open(question, collection), answers=False)
         async with shared as assembling:
             return await assembling, shared.was_done
 
-    async def _open(self, question: CollectionQuery, token: Token) -> _OpenQuestion:
-        """Check the question and open its index. Raises HTTPProblem 404 and 422 for an invalid question."""
+    async def _open(self, question: CollectionQuery, collection: Scoped) -> _OpenQuestion:
+        """Check the question and open its index. Raises HTTPProblem 422 for an invalid question."""
         if not question.question.strip():
             raise invalid("/question", "empty question", "send the text of a question")
-        collection = self._collections.get(question.collection, token)
         question = question.with_defaults(collection.record.defaults)
         for name in ("strategy", "merge_with"):
             if spec := question.options.get(name):
@@ -335,16 +328,17 @@ class Questions:
         if index is None:
             # the first question opens the index, which blocks
             index = await in_thread(partial(collection.with_chat, question.chat))
-        return _OpenQuestion(collection, index, question, token)
+        return _OpenQuestion(collection, index, question)
 
     def _join(self, asked: _OpenQuestion, *, answers: bool, has_place: bool = False) -> Shared[Assembly]:
         """Return the cached assembly, the one in progress or a new one. Raises HTTPProblem 429 if the server is busy."""
-        record, token, options = asked.collection.record, asked.token, asdict(asked.question)
+        record, token, options = asked.collection.record, asked.collection.token, asdict(asked.question)
         options |= {"include": sorted(asked.question.include)}
-        same = json.dumps([record.name, record.created, options, token.filter, answers], sort_keys=True, default=str)
+        whole = [token.id, token.filter, record.name, record.created, options, answers]
+        same = json.dumps(whole, sort_keys=True, default=str)
         work = partial(self._assemble, asked, answers)
         shared = self._assemblies.join(
-            f"{asked.index.snapshot} {same}", lambda: self._admission.enter(f"{token.id} {same}", has_place).start(work)
+            f"{asked.index.snapshot} {same}", lambda: self._admission.enter(same, has_place).start(work)
         )
         if shared.was_done:
             self._metrics.cache_hits.inc()
@@ -353,15 +347,16 @@ class Questions:
     def _assemble(self, asked: _OpenQuestion, answers: bool, queued: float) -> Assembly:
         """Assemble the context in a thread that holds a slot. If no model writes the answer, compose the answer too."""
         began, seconds = perf_counter(), self.limits.context_seconds
-        index, question, condition = asked.index, asked.question, asked.token.filter
-        if answers:
-            seconds = seconds if index.chat is None else self.limits.first_token_seconds
-            prepared = index.prepare(**question.query(condition, seconds).arguments())
-            context, locations = prepared.context, prepared.locations()
-        else:
-            query = question.query(condition, seconds)
-            prepared, context = None, index.context(**query.arguments(Query))
-            locations = index.locations(context)
+        index, question, condition = asked.index, asked.question, asked.collection.token.filter
+        with asked.collection.without_hidden_keys():
+            if answers:
+                seconds = seconds if index.chat is None else self.limits.first_token_seconds
+                prepared = index.prepare(**question.query(condition, seconds).arguments())
+                context, locations = prepared.context, prepared.locations()
+            else:
+                query = question.query(condition, seconds)
+                prepared, context = None, index.context(**query.arguments(Query))
+                locations = index.locations(context)
         forms, answer = asked.forms(locations), None
         if prepared is not None and mw.MODES[prepared.mode].needs is mw.designs.NO_MODEL:
             answer = forms.answer(prepared.answer(deadline=seconds), question.include)

@@ -190,6 +190,11 @@ class Token:
             collection is None or self.collections is None or collection in self.collections
         )
 
+    @property
+    def is_restricted(self) -> bool:
+        """True for a token of some collections or some documents."""
+        return self.collections is not None or self.filter is not None
+
     def as_dict(self) -> dict[str, Any]:
         """Return the token as clients see it."""
         among = None if self.collections is None else sorted(self.collections)

@@ -1,43 +1,20 @@
-"""Shared parts of all routes: the service behind them, the token of the caller, and the scope that a route requires."""
+"""Shared parts of all routes: the service as the caller's token sees it, and the scope that a route requires."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from math import inf
 from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Path, Request, Response
 from fastapi.routing import APIRoute
 
-from mergewise.server.admission import ConcurrencyLimiter
-from mergewise.server.collections import Collections
-from mergewise.server.configuration import ServerConfig
-from mergewise.server.metrics import Metrics
-from mergewise.server.problems import HTTPProblem
-from mergewise.server.questions import Questions
+from mergewise.server.configuration import COLLECTION_NAME
 from mergewise.server.records import Scope, Token
-from mergewise.server.state import State
+from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
 
 
-@dataclass
-class Service:
-    """The objects that routes use: `request.app.state.service`."""
-
-    config: ServerConfig
-    state: State
-    collections: Collections
-    questions: Questions
-    admission: ConcurrencyLimiter
-    metrics: Metrics
-    # set when streams must end, because the server shuts down
-    ending: asyncio.Event
-    # time of the last successful readiness check, by the monotonic clock
-    was_ready: float = -inf
-
-
-def service_of(request: Request) -> Service:
+async def whole_service(request: Request) -> Service:
+    """Return the service without a boundary: for sessions, tokens, health and metrics only."""
     service: Service = request.app.state.service
     return service
 
@@ -48,13 +25,26 @@ def token_of(request: Request) -> Token:
     return token
 
 
+async def scoped_service(request: Request) -> ScopedService:
+    return ScopedService(request.app.state.service, token_of(request))
+
+
+async def scoped_collection(
+    request: Request, c: Annotated[str, Path(pattern=f"^{COLLECTION_NAME.pattern}$")]
+) -> Scoped:
+    """Return the collection of the path, which `ScopedRoute` has looked up."""
+    collection: Scoped = request.scope["mergewise.collection"]
+    return collection
+
+
 def request_id_of(request: Request) -> str:
     return str(request.scope["mergewise.request_id"])
 
 
-# dependencies of a route: `service: Server, token: Caller`
-Server = Annotated[Service, Depends(service_of)]
-Caller = Annotated[Token, Depends(token_of)]
+# dependencies of a route: `service: InService`, `collection: InCollection` for paths with `{c}`
+InService = Annotated[ScopedService, Depends(scoped_service)]
+InCollection = Annotated[Scoped, Depends(scoped_collection)]
+WholeService = Annotated[Service, Depends(whole_service)]
 
 # The scope that a route requires, as `openapi_extra=READ`; a route without one requires admin. Paths with `{c}` are limited to
 # the collections of the token.
@@ -73,18 +63,17 @@ class ScopedRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             if scope != "none":
-                check_scope(request, scope)
+                await _check(request, scope)
             return await handler(request)
 
         return handle
 
 
-def check_scope(request: Request, scope: Scope) -> None:
+async def _check(request: Request, scope: Scope) -> None:
     """Check the token. Raises HTTPProblem 403 if the scope is missing, and 404 for a collection hidden from the token."""
-    token, name = token_of(request), request.path_params.get("c")
-    if name is not None:
-        service_of(request).collections.get(name, token)
-    # admin routes without a collection affect all collections, so a restricted token may not use them
-    is_partial = scope == "admin" and name is None and (token.collections is not None or token.filter is not None)
-    if not token.may(scope) or is_partial:
-        raise HTTPProblem(403, "forbidden", f"missing scope: {scope}", "ask an admin for a token with this scope")
+    service, name = await scoped_service(request), request.path_params.get("c")
+    if name is None:
+        service.check_whole(scope)
+    else:
+        request.scope["mergewise.collection"] = service.collection(name)
+        check_scope(service.token, scope)

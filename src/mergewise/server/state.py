@@ -24,7 +24,8 @@ from typing import Any, cast
 
 from mergewise.errors import StoreError, UsageError
 from mergewise.ranges import choice
-from mergewise.server.conversations import ConversationStore
+from mergewise.server.configuration import ServeLimits
+from mergewise.server.conversations import OwnConversations, oldest_kept, overwrite_deleted
 from mergewise.server.records import (
     ENDED,
     INDEXING,
@@ -102,7 +103,6 @@ class State:
                 self._changes.close()
                 raise
             self._file = path.stat()
-        self.conversations = ConversationStore(self._change, self._rows)
 
     def __enter__(self) -> State:
         return self
@@ -304,12 +304,18 @@ class State:
         *,
         collections: Collection[str] | None = None,
         states: Collection[JobState] | None = None,
+        kinds: Collection[str] | None = None,
+        token: str | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[Job]:
         """Return jobs, newest first. `before` is the number of the last job of the previous page."""
         where, values = conditions(
-            ("collection", collections), ("state", states), more=[("number < ?", before)] if before is not None else []
+            ("collection", collections),
+            ("state", states),
+            ("kind", kinds),
+            ("token", None if token is None else [token]),
+            more=[("number < ?", before)] if before is not None else [],
         )
         return [
             record_of(Job, row)
@@ -391,6 +397,18 @@ class State:
         )
         query = f"SELECT * FROM documents{where} ORDER BY id LIMIT ?"
         return [record_of(DocumentState, row) for row in self._rows(query, [*values, -1 if limit is None else limit])]
+
+    # -- conversations
+
+    def conversations(self, token: Token, collection: str) -> OwnConversations:
+        """Return the conversations of a token with a collection."""
+        return OwnConversations(self._change, self._rows, token, collection)
+
+    def prune_conversations(self, limits: ServeLimits) -> None:
+        """Delete old conversations, or all of them if none are kept."""
+        with self._change() as rows:
+            rows.execute("DELETE FROM conversations WHERE changed < ?", [oldest_kept(limits)])
+        overwrite_deleted(self._rows)
 
     # -- the writer's side
 

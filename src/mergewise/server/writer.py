@@ -305,7 +305,7 @@ class Writer:
             return
         self._swept = time.monotonic()
         self.state.prune()
-        self.state.conversations.prune(self.config.limits)
+        self.state.prune_conversations(self.config.limits)
         sweep_spool(self.config.spool)
         for record in self.state.collections():
             sweep_blobs(Path(record.blobs), self.state.blobs_needed(record.name))

@@ -191,10 +191,9 @@ class Follower:
 
     def _is_near(self, candidate: int, mention: Mention) -> bool:
         """Return whether the name is next to a word of the question. The title of the candidate's own document never is."""
-        words, title = self._words[candidate].folded, self.candidates.sentences[candidate].leaf.title
+        words, own = self._words[candidate].folded, names_of_title(self.candidates.sentences[candidate].leaf.title)
         around = words[max(0, mention.first - NEARBY) : mention.first] + words[mention.last : mention.last + NEARBY - 1]
-        related = any(word[:PREFIX] in self._relations for word in around)
-        return related and mention.name not in names_of_title(title)
+        return mention.name not in own and any(word[:PREFIX] in self._relations for word in around)
 
 
 def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:

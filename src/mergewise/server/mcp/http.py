@@ -17,17 +17,16 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from mergewise.concurrency import in_thread
-from mergewise.errors import UsageError
-from mergewise.server.collections import Collection, key_of
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.leaves import best_leaves
 from mergewise.server.mcp.library import Json
 from mergewise.server.mcp.tools import mcp_server
-from mergewise.server.native.documents import list_documents
-from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.native.documents import document_row
+from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import CollectionQuery, QuestionEvent
-from mergewise.server.records import Job, Token, Upload
-from mergewise.server.routing import Service, token_of
+from mergewise.server.records import Job, Upload
+from mergewise.server.routing import token_of
+from mergewise.server.scoped import ScopedService, Service
 from mergewise.server.spool import keep_bytes
 from mergewise.types import Document
 
@@ -44,7 +43,7 @@ class McpEndpoint:
         config = service.config
 
         def library_for(call: Context[Any, Any]) -> TokenLibrary:
-            return TokenLibrary(service, token_of(cast(Request, call.request_context.request)))
+            return TokenLibrary(ScopedService(service, token_of(cast(Request, call.request_context.request))))
 
         self._server = mcp_server(library_for, writes=config.allow_writes_by_mcp)
         # the guard checks Host and Origin first; without these settings the SDK would check them only on loopback
@@ -74,86 +73,60 @@ def transport_security(config: ServerConfig) -> TransportSecuritySettings:
 class TokenLibrary:
     """The collections that a token may read, with the methods of `IndexLibrary`."""
 
-    service: Service
-    token: Token
+    service: ScopedService
 
     async def collections(self) -> Sequence[str]:
-        return [collection.name for collection in self.service.collections.visible(self.token)]
+        return [collection.name for collection in self.service.collections()]
 
     async def search(self, collection: str, query: str, most: int) -> Sequence[Json]:
-        return await best_leaves(self.service.questions, self._collection(collection), self.token, query, most)
+        return await best_leaves(self.service, self.service.collection(collection), query, most)
 
     async def context(self, query: CollectionQuery) -> Json:
-        context: Json = (await self.service.questions.context(query, self.token))["context"]
+        context: Json = (await self.service.context(query))["context"]
         return context
 
     def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
-        return self.service.questions.events(query, self.token)
+        return self.service.events(query)
 
     async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
-        cursor = None if after is None else key_of(after)
-        rows = partial(
-            list_documents, collection, self.service, self.token, status=["indexed"], limit=limit, cursor=cursor
-        )
-        return cast(Sequence[Json], (await in_thread(rows))["items"])
+        found = partial(self.service.collection(collection).documents, statuses=["indexed"], after=after, limit=limit)
+        return [document_row(entry) for entry in await in_thread(found)]
 
     async def document(self, collection: str, doc_id: str) -> Document:
-        return await in_thread(partial(self._document, self._collection(collection), doc_id))
-
-    def _document(self, collection: Collection, doc_id: str) -> Document:
-        missing = unknown("document", "list_documents lists them")
-        may_read = self.token.filter is None or doc_id in collection.ids_within(self.token.filter)
-        if not collection.is_made or not may_read:
-            raise missing
-        try:
-            return collection.index.document(doc_id)
-        except UsageError:
-            raise missing from None
+        find = self.service.collection(collection).document
+        return await in_thread(partial(find, doc_id, "list_documents lists them"))
 
     async def add(self, collection: str, document: Document) -> str:
-        named = self._writable(collection)
+        named = self.service.collection(collection).writable()
         content = json.dumps({"id": document.id, "text": document.text, "title": document.title}).encode()
         blob = await in_thread(partial(keep_bytes, self.service.config.spool, named.blobs, content))
         upload = Upload(document.id, blob.sha256, document.id, blob.bytes, document.title, is_document=True)
-        job = await self._done("add", collection, {"on_conflict": "replace"}, [upload])
+        job = await self._ended("add", collection, {"on_conflict": "replace"}, [upload])
         return "The text is indexed." if job.has_ended else f"The text is received, and is indexed soon (job {job.id})."
 
     async def remove(self, collection: str, doc_id: str) -> str:
-        self._writable(collection)
+        self.service.collection(collection).writable()
         await self.document(collection, doc_id)
-        job = await self._done("remove", collection, {"ids": [doc_id]})
+        job = await self._ended("remove", collection, {"ids": [doc_id]})
         return "The document is removed." if job.has_ended else f"The document is removed soon (job {job.id})."
 
     def notice(self, collection: str) -> str:
-        indexing = self._collection(collection).indexing()
+        indexing = self.service.collection(collection).indexing()
         return f"{indexing['notice']}." if indexing else ""
 
     def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
-        address = self._collection(collection).url(doc_id, start, end)
+        address = self.service.collection(collection).url(doc_id, start, end)
         return self.service.config.url + address if address.startswith("/") else address
 
-    def _collection(self, name: str) -> Collection:
-        return self.service.collections.get(name, self.token)
-
-    def _writable(self, name: str) -> Collection:
-        """Return the collection if the token may change it. A token with a filter may not change any."""
-        collection = self._collection(name)
-        if not self.token.may("write", name) or self.token.filter is not None:
-            raise HTTPProblem(403, "forbidden", "missing scope: write", "ask an admin for a token with this scope")
-        return collection
-
-    async def _done(
+    async def _ended(
         self, kind: Any, collection: str, request: Mapping[str, Any], uploads: Sequence[Upload] = ()
     ) -> Job:
         """Enqueue a job and wait until it ends, up to `_WAIT_SECONDS`. Raises HTTPProblem if the job failed."""
-        state = self.service.state
-        enqueue = partial(state.enqueue, kind, collection, request, uploads=uploads, token=self.token.id)
-        job = await in_thread(enqueue)
+        job = await in_thread(partial(self.service.collection(collection).enqueue, kind, request, uploads))
         last = monotonic() + _WAIT_SECONDS
         while not job.has_ended and monotonic() < last:
             await asyncio.sleep(_POLL_SECONDS)
-            current: Job | None = await in_thread(partial(state.job, job.id))
-            job = current or job
+            job = await in_thread(partial(self.service.job, job.id))
         if job.state in ("failed", "cancelled"):
             error = job.error or {}
             raise HTTPProblem(

@@ -17,7 +17,7 @@ from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import SessionForm, TokenForm
 from mergewise.server.native.responses import NEW_TOKEN, TOKEN, page_of
 from mergewise.server.problems import HTTPProblem, unknown
-from mergewise.server.routing import ADMIN, OPEN, READ, Caller, ScopedRoute, Server
+from mergewise.server.routing import ADMIN, OPEN, READ, InService, ScopedRoute, WholeService
 
 router = APIRouter(prefix="/api/v1", tags=["administration"], route_class=ScopedRoute)
 
@@ -25,7 +25,7 @@ SESSION_SECONDS = 30 * 86_400.0
 
 
 @router.post("/session", status_code=204, openapi_extra=OPEN)
-def open_session(form: SessionForm, request: Request, service: Server) -> Response:
+def open_session(form: SessionForm, request: Request, service: WholeService) -> Response:
     """Exchange a token for the page's cookie, which scripts cannot read."""
     token = service.state.authenticate(form.token)
     if token is None:
@@ -43,7 +43,7 @@ def open_session(form: SessionForm, request: Request, service: Server) -> Respon
 
 
 @router.delete("/session", status_code=204, openapi_extra=READ)
-def close_session(request: Request, service: Server) -> Response:
+def close_session(request: Request, service: WholeService) -> Response:
     """End the page's session."""
     if cookie := request.cookies.get(COOKIE):
         service.state.close_session(cookie)
@@ -53,21 +53,21 @@ def close_session(request: Request, service: Server) -> Response:
 
 
 @router.get("/tokens", response_model=page_of(TOKEN), openapi_extra=ADMIN)
-def list_tokens(service: Server, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
+def list_tokens(service: WholeService, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
     """List all tokens, without their secrets."""
     tokens = sorted(service.state.tokens(), key=lambda token: token.id)
     return page_behind(tokens, cursor, limit, lambda token: token.id, lambda token: token.as_dict())
 
 
 @router.post("/tokens", status_code=201, response_model=NEW_TOKEN, openapi_extra=ADMIN)
-def make_token(form: TokenForm, service: Server) -> dict[str, Any]:
+def make_token(form: TokenForm, service: WholeService) -> dict[str, Any]:
     """Create a token. Only this response contains its secret."""
     token, secret = service.state.add_token(**form.model_dump())
     return {**token.as_dict(), "secret": secret}
 
 
 @router.delete("/tokens/{id}", status_code=204, openapi_extra=ADMIN)
-def remove_token(id: str, service: Server) -> Response:
+def remove_token(id: str, service: WholeService) -> Response:
     """Remove a token and its sessions."""
     if not service.state.remove_token(id):
         raise unknown("token")
@@ -75,9 +75,10 @@ def remove_token(id: str, service: Server) -> Response:
 
 
 @router.get("/models", openapi_extra=READ)
-def list_models(service: Server, token: Caller) -> dict[str, list[dict[str, Any]]]:
+def list_models(service: InService) -> dict[str, list[dict[str, Any]]]:
     """List the configured models by name, the strategies and the modes. Admins also see the specs of the models."""
-    config, is_admin = service.config, token.may("admin")
+    config = service.config
+    is_admin = service.token.may("admin") and not service.token.is_restricted
     shipped = [{"name": name} for name in sorted(SHIPPED_EMBEDDERS)]
     return {
         "chats": [*_model_entries(config.chats, is_admin), {"name": NO_CHAT}],
@@ -104,7 +105,7 @@ def _model_entries(models: Mapping[str, ModelConfig], is_admin: bool) -> list[di
 
 
 @router.get("/settings", openapi_extra=ADMIN)
-def get_settings(service: Server) -> dict[str, Any]:
+def get_settings(service: WholeService) -> dict[str, Any]:
     """Return the settings that the server started with, without keys and paths."""
     config = service.config
     return {

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict
 from email.message import Message
 from functools import partial
-from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request
@@ -16,13 +15,12 @@ from starlette.responses import FileResponse
 
 from mergewise.concurrency import in_thread
 from mergewise.server.answers import document_form
-from mergewise.server.collections import Collection, id_of
+from mergewise.server.collections import id_of
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.requests import (
     DocumentForm,
     DocumentsForm,
     MetadataForm,
-    Name,
     RemoveForm,
     UploadOptions,
     validated,
@@ -37,11 +35,12 @@ from mergewise.server.native.responses import (
     page_of,
 )
 from mergewise.server.problems import HTTPProblem, invalid, unknown
-from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Token, Upload
-from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
-from mergewise.server.spool import blob_path, keep_bytes, receive
+from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Upload
+from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
+from mergewise.server.scoped import DocumentEntry, Scoped, ScopedService
+from mergewise.server.spool import keep_bytes, receive
 from mergewise.text.sections import markdown_headings
-from mergewise.types import Document, DocumentInfo, Heading
+from mergewise.types import Document, Heading
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["documents"], route_class=ScopedRoute)
 
@@ -83,9 +82,7 @@ _UPLOAD_BODY = {
 
 @router.get("/documents", response_model=page_of(DOCUMENT), openapi_extra=READ)
 def list_documents(
-    c: Name,
-    service: Server,
-    token: Caller,
+    collection: InCollection,
     prefix: Annotated[str, Query(max_length=1000)] = "",
     status: Annotated[list[DocumentStatus] | None, Query()] = None,
     sort: Literal["id"] = "id",
@@ -93,65 +90,18 @@ def list_documents(
     cursor: Cursor = None,
 ) -> dict[str, Any]:
     """List the documents by id, including waiting, indexing and failed ones."""
-    collection = service.collections.get(c, token)
-    after, found = cursor_position(cursor), list[dict[str, Any]]()
-    allowed = None if token.filter is None else collection.ids_within(token.filter)
-    # most documents are indexed: look up the others separately
-    rows_behind = _merged if status is None or "indexed" in status else partial(_others, statuses=status)
-    while len(found) <= limit:
-        rows, after = rows_behind(service, collection, prefix, after, limit + 1)
-        found += [
-            row
-            for row in rows
-            if (status is None or row["status"] in status) and (allowed is None or row["id"] in allowed)
-        ]
-        if after is None:
-            break
-    return page(found, limit, lambda row: row["id"], dict)
+    after = cursor_position(cursor)
+    found = collection.documents(prefix, statuses=status, after=after, limit=limit + 1)
+    return page(found, limit, lambda entry: entry.id, document_row)
 
 
-def _merged(
-    service: Service, collection: Collection, prefix: str, after: str | None, limit: int
-) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the next documents of the index and the state, by id, and the id to continue after (None at the end)."""
-    infos = collection.index.documents(prefix, after=after, limit=limit) if collection.is_made else []
-    states = service.state.document_states(collection.name, prefix=prefix, after=after, limit=limit)
-    ends = [rows[-1].id for rows in (infos, states) if len(rows) == limit]
-    last = min(ends) if ends else None
-    indexed = {info.id: info for info in infos if last is None or info.id <= last}
-    known = {state.id: state for state in states if last is None or state.id <= last}
-    # a document that was indexed and is not in the index has been removed
-    ids = sorted({*indexed, *(id for id, state in known.items() if state.status != "indexed")})
-    return [_row(id, indexed.get(id), known.get(id)) for id in ids], last
-
-
-def _others(
-    service: Service,
-    collection: Collection,
-    prefix: str,
-    after: str | None,
-    limit: int,
-    statuses: Sequence[DocumentStatus],
-) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the next documents that wait, are being indexed or failed."""
-    states = service.state.document_states(collection.name, prefix=prefix, statuses=statuses, after=after, limit=limit)
-    rows = [_row(state.id, _indexed(collection, state.id), state) for state in states]
-    return rows, states[-1].id if len(states) == limit else None
-
-
-def _indexed(collection: Collection, doc_id: str) -> DocumentInfo | None:
-    """Return the index's entry of a document, if any."""
-    found = collection.index.documents(doc_id, limit=1) if collection.is_made else []
-    return found[0] if found and found[0].id == doc_id else None
-
-
-def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) -> dict[str, Any]:
+def document_row(entry: DocumentEntry) -> dict[str, Any]:
     """Return a document as clients see it. The state of one that nobody uploaded is empty."""
-    state = state or DocumentState("", doc_id, "indexed")
-    title = (info.title if info else None) or state.title or state.name or doc_id
+    info, state = entry.info, entry.state or DocumentState("", entry.id, "indexed")
+    title = (info.title if info else None) or state.title or state.name or entry.id
     return {
         **asdict(state),
-        **document_form(doc_id, title),
+        **document_form(entry.id, title),
         "metadata": dict(info.metadata if info else state.metadata),
         "characters": info.characters if info else None,
         "leaves": info.leaves if info else None,
@@ -160,15 +110,15 @@ def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) ->
 
 
 @router.get("/documents/{key}", response_model=OUTLINED_DOCUMENT, openapi_extra=READ)
-def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
+def get_document(key: Key, collection: InCollection) -> dict[str, Any]:
     """Return a document with its outline and pages, as far as they are known."""
-    collection, doc_id, info, state = _known(service, token, c, key)
-    document = None if info is None else collection.index.document(doc_id)
+    entry = collection.entry(id_of(key))
+    document = None if entry.info is None else collection.document(entry.id)
     return {
-        **_row(doc_id, info, state),
+        **document_row(entry),
         "outline": list(outline_of(document)),
         "pages": list((document.pages if document else None) or ()),
-        "language": info.language if info else "",
+        "language": entry.info.language if entry.info else "",
     }
 
 
@@ -180,62 +130,43 @@ def outline_of(document: Document | None) -> Sequence[Heading]:
     return [heading for heading in outline if heading.title]
 
 
-def _known(
-    service: Service, token: Token, c: str, key: str
-) -> tuple[Collection, str, DocumentInfo | None, DocumentState | None]:
-    """Look up a document: its collection, its id, and its entries in the index and in the state.
-
-    Raises HTTPProblem 404 if neither has an entry, or if the token may not see it.
-    """
-    collection, doc_id = service.collections.get(c, token), id_of(key)
-    if token.filter is not None and doc_id not in collection.ids_within(token.filter):
-        raise unknown("document")
-    info = _indexed(collection, doc_id)
-    state = next(iter(service.state.document_states(collection.name, ids=[doc_id])), None)
-    if info is None and (state is None or state.status == "indexed"):
-        raise unknown("document")
-    return collection, doc_id, info, state
-
-
 @router.get("/documents/{key}/text", response_model=DOCUMENT_PART, openapi_extra=READ)
 def get_text(
-    c: Name,
     key: Key,
-    service: Server,
-    token: Caller,
+    collection: InCollection,
     start: Annotated[int, Query(ge=0, le=10**12)] = 0,
     end: Annotated[int | None, Query(ge=0, le=10**12)] = None,
 ) -> dict[str, Any]:
     """Return the text of a document from `start` to `end`, in code points, at most 200,000."""
-    collection, doc_id, info, _ = _known(service, token, c, key)
-    if info is None:
+    entry = collection.entry(id_of(key))
+    if entry.info is None:
         raise HTTPProblem(409, "not-indexed", "document not indexed yet", "check its job")
-    text = collection.index.document(doc_id).text
+    text = collection.document(entry.id).text
     start = min(start, len(text))
     end = max(start, min(len(text) if end is None else end, start + _LONGEST_TEXT, len(text)))
     return {"key": key, "start": start, "end": end, "characters": len(text), "text": text[start:end]}
 
 
 @router.get("/documents/{key}/original", openapi_extra=READ, response_class=FileResponse)
-def get_original(c: Name, key: Key, service: Server, token: Caller) -> FileResponse:
+def get_original(key: Key, collection: InCollection) -> FileResponse:
     """Download the original bytes. A browser saves them and does not show them."""
-    collection, doc_id, _, state = _known(service, token, c, key)
+    entry = collection.entry(id_of(key))
+    state = entry.state
     if state is None or state.blob is None or state.is_document:
         raise unknown("original", "originals exist only for uploaded files")
-    path = blob_path(collection.blobs, state.blob)
+    path = collection.original(state)
     if not path.is_file():
         raise unknown("original", "its bytes were deleted")
     headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
-    name = (state.name or doc_id).rpartition("/")[2] or "document"
+    name = (state.name or entry.id).rpartition("/")[2] or "document"
     return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
 
 
 @router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra={**WRITE, **_UPLOAD_BODY})
 async def add_documents(
-    c: Name, request: Request, service: Server, token: Caller, idempotency_key: IdempotencyKey = None
+    request: Request, service: InService, collection: InCollection, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
     """Add files as `multipart/form-data` (`files`, and `options` as JSON) or texts as JSON. A job indexes them."""
-    collection = service.collections.get(c, token)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         sent = validated(DocumentsForm, await request.body())
@@ -248,26 +179,24 @@ async def add_documents(
             415, "unsupported-media-type", "unsupported media type", "send multipart/form-data or application/json"
         )
     _check_distinct(uploads)
-    job = await in_thread(
-        partial(_enqueue, service, token, "add", c, {"on_conflict": on_conflict}, uploads, idempotency_key)
-    )
+    job = await in_thread(partial(collection.enqueue, "add", {"on_conflict": on_conflict}, uploads, idempotency_key))
     return _accepted(job, uploads)
 
 
-def _texts(service: Service, collection: Collection, form: DocumentsForm) -> list[Upload]:
+def _texts(service: ScopedService, collection: Scoped, form: DocumentsForm) -> list[Upload]:
     uploads = []
     for document in form.documents:
         content = document.model_dump(include={"id", "text", "title", "metadata", "units"}, exclude_none=True)
         body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        blob = keep_bytes(service.config.spool, collection.blobs, body)
+        blob = keep_bytes(service.config.spool, collection.writable().blobs, body)
         id, title, metadata = document.id, document.title, document.metadata
         upload = Upload(id, blob.sha256, id, blob.bytes, title, metadata, "text/plain", True, form.on_conflict)
         uploads.append(upload)
     return uploads
 
 
-async def _files(service: Service, collection: Collection, request: Request) -> tuple[list[Upload], OnConflict]:
-    limits = service.config.limits
+async def _files(service: ScopedService, collection: Scoped, request: Request) -> tuple[list[Upload], OnConflict]:
+    limits, blobs = service.config.limits, collection.writable().blobs
     async with request.form(max_files=limits.files, max_fields=10, max_part_size=limits.part_bytes) as form:
         if unknown_parts := sorted({*form} - {"files", "options"}):
             raise invalid(f"/{unknown_parts[0]}", "unknown part", "send the parts `files` and `options`")
@@ -285,7 +214,7 @@ async def _files(service: Service, collection: Collection, request: Request) -> 
                 raise invalid(f"/options/{field}", counts, "give one per file, in their order")
         uploads = []
         for file, name, doc_id, own in zip(files, names, ids, metadata, strict=True):
-            blob = await receive(service.config.spool, collection.blobs, chunks_of(file))
+            blob = await receive(service.config.spool, blobs, chunks_of(file))
             kind = _media_type(file.content_type)
             uploads.append(
                 Upload(doc_id or name, blob.sha256, name, blob.bytes, None, own, kind, False, options.on_conflict)
@@ -319,21 +248,6 @@ def _check_distinct(uploads: Sequence[Upload]) -> None:
         raise invalid("/documents", f"duplicate id: {twice[:200]!r}", "give each document its own id")
 
 
-def _enqueue(
-    service: Service,
-    token: Token,
-    kind: Any,
-    collection: str,
-    request: dict[str, Any],
-    uploads: Sequence[Upload] = (),
-    idempotency_key: str | None = None,
-) -> Job:
-    """Enqueue a job. A repeated request with the same idempotency key gets the existing job."""
-    same = json.dumps([kind, collection, request, [asdict(upload) for upload in uploads]], sort_keys=True)
-    key = None if idempotency_key is None else (f"{token.id}:{idempotency_key}", sha256(same.encode()).hexdigest())
-    return service.state.enqueue(kind, collection, request, uploads=uploads, token=token.id, idempotency=key)
-
-
 def _accepted(job: Job, uploads: Iterable[Upload]) -> dict[str, Any]:
     documents = [document_form(upload.id, upload.title or upload.name) for upload in uploads]
     return {"job": job.as_dict(), "documents": documents}
@@ -349,22 +263,20 @@ def _accepted(job: Job, uploads: Iterable[Upload]) -> dict[str, Any]:
     },
 )
 async def put_document(
-    c: Name,
     key: Key,
     request: Request,
-    service: Server,
-    token: Caller,
+    service: InService,
+    collection: InCollection,
     content_disposition: Annotated[str | None, Header(max_length=2000)] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, Any]:
     """Add the body as the document of this id. The name in `Content-Disposition`, else the id, determines the format."""
-    collection = service.collections.get(c, token)
     doc_id = _valid_id(key)
     name = _label(_file_name(content_disposition) or doc_id)
-    blob = await receive(service.config.spool, collection.blobs, request.stream())
+    blob = await receive(service.config.spool, collection.writable().blobs, request.stream())
     kind = _media_type(request.headers.get("content-type"))
     upload = Upload(doc_id, blob.sha256, name, blob.bytes, media_type=kind)
-    job = await in_thread(partial(_enqueue, service, token, "replace", c, {}, [upload], idempotency_key))
+    job = await in_thread(partial(collection.enqueue, "replace", {}, [upload], idempotency_key))
     return _accepted(job, [upload])
 
 
@@ -382,45 +294,31 @@ def _file_name(disposition: str | None) -> str:
 
 
 @router.patch("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)
-def describe_document(c: Name, key: Key, form: MetadataForm, service: Server, token: Caller) -> dict[str, Any]:
+def describe_document(key: Key, form: MetadataForm, collection: InCollection) -> dict[str, Any]:
     """Change the given metadata of a document. Other metadata stay."""
-    _, doc_id, _, _ = _known(service, token, c, key)
-    job = _enqueue(service, token, "metadata", c, {"id": doc_id, "metadata": form.metadata})
+    entry = collection.entry(id_of(key))
+    job = collection.enqueue("metadata", {"id": entry.id, "metadata": form.metadata})
     return {"job": job.as_dict()}
 
 
 @router.delete("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)
-def remove_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
+def remove_document(key: Key, collection: InCollection) -> dict[str, Any]:
     """Remove a document in any state."""
-    _, doc_id, _, _ = _known(service, token, c, key)
-    return {"job": _enqueue(service, token, "remove", c, {"ids": [doc_id]}).as_dict()}
+    entry = collection.entry(id_of(key))
+    return {"job": collection.enqueue("remove", {"ids": [entry.id]}).as_dict()}
 
 
 @router.post("/documents:remove", status_code=202, response_model=REMOVAL, openapi_extra=WRITE)
-def remove_documents(c: Name, form: RemoveForm, service: Server, token: Caller) -> dict[str, Any]:
+def remove_documents(form: RemoveForm, collection: InCollection) -> dict[str, Any]:
     """Remove documents by ids, by a prefix of their ids, or by a filter. `dry_run` only lists them."""
-    collection = service.collections.get(c, token)
     named = {"ids": form.ids, "prefix": form.prefix, "filter": form.filter}
     request = {name: value for name, value in named.items() if value is not None}
     if len(request) != 1:
         raise invalid("", "expected exactly one of ids, prefix and filter")
-    ids = _named_ids(service, collection, form)
-    if token.filter is not None:
-        allowed = collection.ids_within(token.filter)
-        ids = [id for id in ids if id in allowed]
-        request = {"ids": ids}
-    job = None if form.dry_run else _enqueue(service, token, "remove", c, request).as_dict()
+    if form.filter is not None:
+        ids = sorted(collection.ids_within(form.filter))
+    else:
+        ids = collection.named_ids(form.ids, form.prefix or "")
+    job = None if form.dry_run else collection.enqueue("remove", request).as_dict()
     documents = [document_form(id, id) for id in ids[:_SHOWN]]
     return {"job": job, "count": len(ids), "documents": documents}
-
-
-def _named_ids(service: Service, collection: Collection, form: RemoveForm) -> list[str]:
-    """Resolve a removal to ids of indexed and waiting documents."""
-    waiting = [state.id for state in service.state.document_states(collection.name) if state.status != "indexed"]
-    if form.filter is not None:
-        return sorted(collection.ids_within(form.filter))
-    indexed = [info.id for info in collection.index.documents(form.prefix or "")] if collection.is_made else []
-    ids = {*indexed, *waiting}
-    if form.ids is not None:
-        return sorted(ids.intersection(form.ids))
-    return sorted(id for id in ids if id.startswith(form.prefix or ""))

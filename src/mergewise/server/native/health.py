@@ -10,7 +10,8 @@ from fastapi import APIRouter, Response
 from mergewise.errors import MergewiseError
 from mergewise.server.native.responses import HEALTH
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.routing import ADMIN, OPEN, ScopedRoute, Server, Service
+from mergewise.server.routing import ADMIN, OPEN, ScopedRoute, WholeService
+from mergewise.server.scoped import Service
 
 router = APIRouter(tags=["health"], route_class=ScopedRoute)
 
@@ -25,7 +26,7 @@ def live() -> dict[str, Any]:
 
 
 @router.get("/readyz", response_model=HEALTH, openapi_extra=OPEN)
-def ready(service: Server) -> dict[str, Any]:
+def ready(service: WholeService) -> dict[str, Any]:
     """Check that the state is writable, the writer is alive, and the indexes open."""
     if service.state.draining.is_set():
         raise _not_ready("server is shutting down")
@@ -55,6 +56,6 @@ def _not_ready(why: str) -> HTTPProblem:
 
 
 @router.get("/metrics", openapi_extra=ADMIN, response_class=Response)
-def metrics(service: Server) -> Response:
+def metrics(service: WholeService) -> Response:
     """Return the metrics of all workers, in Prometheus format."""
     return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -12,14 +12,15 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.jsonable import report_json
-from mergewise.server.collections import Collection, knows_of
+from mergewise.server.collections import Collection
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.questions import event_bytes, failure_event
 from mergewise.server.native.requests import JobForm, Name
 from mergewise.server.native.responses import ESTIMATE, EVALUATION, JOB, STARTED, page_of
 from mergewise.server.problems import invalid, unknown
-from mergewise.server.records import Job, JobState, Token
-from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
+from mergewise.server.records import Job, JobState
+from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
+from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream
 
 # the page has its own policy with the hashes of its scripts
@@ -37,13 +38,12 @@ _POLL_SECONDS = 0.25
 
 
 @router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | ESTIMATE, openapi_extra=WRITE)
-async def start_job(c: Name, form: JobForm, service: Server, token: Caller) -> dict[str, Any]:
+async def start_job(form: JobForm, service: InService, collection: InCollection) -> dict[str, Any]:
     """Start a job on the whole collection. `dry_run` only estimates its work."""
-    collection = service.collections.get(c, token)
-    _check_request(collection, form)
+    _check_request(collection.writable(), form)
     if form.dry_run:
-        return {"estimate": await in_thread(lambda: _estimate(service, collection, form))}
-    job = await in_thread(lambda: service.state.enqueue(form.kind, c, form.request, token=token.id))
+        return {"estimate": await in_thread(lambda: _estimate(service, collection.writable(), form))}
+    job = await in_thread(lambda: collection.enqueue(form.kind, form.request))
     return {"job": job.as_dict()}
 
 
@@ -64,7 +64,7 @@ def _folders(collection: Collection, form: JobForm) -> list[str]:
     return folders if wanted is None else [folder for folder in folders if folder in wanted]
 
 
-def _estimate(service: Service, collection: Collection, form: JobForm) -> dict[str, Any]:
+def _estimate(service: ScopedService, collection: Collection, form: JobForm) -> dict[str, Any]:
     own = collection.own
     if form.kind == "sync":
         folders = _folders(collection, form)
@@ -77,79 +77,56 @@ def _estimate(service: Service, collection: Collection, form: JobForm) -> dict[s
 
 @router.get("/jobs", response_model=page_of(JOB), openapi_extra=READ)
 def list_jobs(
-    service: Server,
-    token: Caller,
+    service: InService,
     collection: Annotated[str | None, Query(max_length=63)] = None,
     kind: Annotated[str | None, Query(max_length=40)] = None,
     state: Annotated[list[JobState] | None, Query()] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> dict[str, Any]:
-    """List the jobs of one collection, or of all that the token may see, newest first."""
+    """List the jobs that the token may see, of one collection or of all, newest first."""
     position = cursor_position(cursor)
-    if position is not None and not (position.isdecimal() and len(position) < 20):
+    before = None if position is None else service.find_job(position)
+    if position is not None and before is None:
         raise invalid("cursor", "invalid cursor", "start without a cursor")
-    names = None if token.collections is None else set(token.collections)
-    if collection is not None:
-        names = {collection} if knows_of(token, collection) else set()
-    before, found = None if position is None else int(position), list[Job]()
-    while len(found) <= limit:
-        jobs = service.state.jobs(collections=names, states=state, before=before, limit=limit + 1)
-        found += [job for job in jobs if kind is None or job.kind == kind]
-        if len(jobs) <= limit:
-            break
-        before = jobs[-1].number
-    return page(found, limit, lambda job: str(job.number), Job.as_dict)
-
-
-def _job(service: Service, id: str, token: Token) -> Job:
-    """Return the job. Raises HTTPProblem 404 if it does not exist, or if the token may not see its collection."""
-    job = service.state.job(id)
-    if job is None or not knows_of(token, job.collection):
-        raise unknown("job")
-    return job
+    found = service.jobs(collection, kind=kind, states=state, before=before, limit=limit + 1)
+    return page(found, limit, lambda job: job.id, Job.as_dict)
 
 
 @router.get("/jobs/{id}", response_model=JOB, openapi_extra=READ)
-def get_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
+def get_job(id: JobId, service: InService) -> dict[str, Any]:
     """Return the current state of a job."""
-    return _job(service, id, token).as_dict()
+    return service.job(id).as_dict()
 
 
 @router.post("/jobs/{id}/cancel", response_model=JOB, openapi_extra=WRITE)
-def cancel_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
-    """Cancel a job. Finished batches stay."""
-    _job(service, id, token)
-    return (service.state.cancel(id) or _job(service, id, token)).as_dict()
+def cancel_job(id: JobId, service: InService) -> dict[str, Any]:
+    """Cancel a job of the token, or as an admin any job. Finished batches stay."""
+    return service.cancel(id).as_dict()
 
 
 @router.post("/jobs/{id}/retry", response_model=JOB, openapi_extra=WRITE)
-def retry_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
-    """Queue a failed or cancelled job again."""
-    _job(service, id, token)
-    return (service.state.retry(id) or _job(service, id, token)).as_dict()
+def retry_job(id: JobId, service: InService) -> dict[str, Any]:
+    """Queue a failed or cancelled job of the token again, or as an admin any such job."""
+    return service.retry(id).as_dict()
 
 
 @router.get("/jobs/{id}/events", openapi_extra=READ, responses=_EVENTS, response_class=Response)
 async def watch_job(
-    id: JobId,
-    request: Request,
-    service: Server,
-    token: Caller,
-    last_event_id: Annotated[int | None, Header(ge=0, le=2**62)] = None,
+    id: JobId, request: Request, service: InService, last_event_id: Annotated[int | None, Header(ge=0, le=2**62)] = None
 ) -> Response:
     """Stream an event `job` for each change of a job until it ends, starting after `Last-Event-ID`."""
-    _job(service, id, token)
+    service.job(id)
 
     async def events() -> AsyncGenerator[bytes, None]:
         after = last_event_id or 0
         while True:
             # read the job before its events: if it has ended, all of its events exist by then
-            job = service.state.job(id)
-            for event in service.state.events(id, after):
+            job = service.job(id)
+            for event in service.job_events(id, after):
                 after = event.number
                 yield event_bytes("job", event.job, event.number)
-            if job is None or job.has_ended:
+            if job.has_ended:
                 return
             await asyncio.sleep(_POLL_SECONDS)
 
@@ -158,24 +135,24 @@ async def watch_job(
 
 
 @router.get("/collections/{c}/evaluations/{id}", response_model=EVALUATION, openapi_extra=READ)
-def get_evaluation(c: Name, id: JobId, service: Server, token: Caller) -> dict[str, Any]:
+def get_evaluation(c: Name, id: JobId, service: InService) -> dict[str, Any]:
     """Return the rows of an evaluation, question by question, and its report. `id` is the id of its job."""
-    job = _evaluation(service, c, id, token)
+    job = _evaluation(service, c, id)
     found = dict(job.report or {})
     return {"id": id, "state": job.state, "rows": list(found.get("rows") or []), "report": found.get("report")}
 
 
 @router.get("/collections/{c}/evaluations/{id}/page", openapi_extra=READ)
-def get_evaluation_page(c: Name, id: JobId, service: Server, token: Caller) -> Response:
+def get_evaluation_page(c: Name, id: JobId, service: InService) -> Response:
     """Return the report of an evaluation as an HTML page."""
-    found = _evaluation(service, c, id, token).report or {}
+    found = _evaluation(service, c, id).report or {}
     if not found.get("page"):
         raise unknown("page", "wait until the evaluation ends")
     return Response(found["page"], media_type="text/html", headers={"Content-Security-Policy": _PAGE_POLICY})
 
 
-def _evaluation(service: Service, c: str, id: str, token: Token) -> Job:
-    job = _job(service, id, token)
+def _evaluation(service: ScopedService, c: str, id: str) -> Job:
+    job = service.job(id)
     if job.kind != "evaluate" or job.collection != c:
         raise unknown("evaluation")
     return job

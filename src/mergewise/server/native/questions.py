@@ -17,7 +17,8 @@ from mergewise.server.native.requests import AskForm, CompareForm, ContextForm, 
 from mergewise.server.native.responses import ANSWER, COMPARISON, CONTEXT_ANSWER
 from mergewise.server.problems import HTTPProblem, problem_json
 from mergewise.server.questions import CollectionQuery
-from mergewise.server.routing import READ, Caller, ScopedRoute, Server, request_id_of
+from mergewise.server.routing import READ, InCollection, InService, ScopedRoute, request_id_of
+from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message
 
@@ -30,25 +31,25 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("/context", response_model=CONTEXT_ANSWER, response_model_exclude_unset=True, openapi_extra=READ)
-async def context(c: Name, form: ContextForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
+async def context(c: Name, form: ContextForm, request: Request, service: InService) -> dict[str, Any]:
     """Assemble the context of a question."""
-    return await until_disconnect(request, service.questions.context(question_of(c, form), token))
+    return await until_disconnect(request, service.context(question_of(c, form)))
 
 
 @router.post("/ask", openapi_extra=READ, response_model=ANSWER, response_model_exclude_unset=True, responses=_STREAMED)
-async def ask(c: Name, form: AskForm, request: Request, service: Server, token: Caller) -> Any:
+async def ask(c: Name, form: AskForm, request: Request, service: InService, collection: InCollection) -> Any:
     """Answer a question: at once, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
     question = question_of(c, form)
     if not wants_events(request, form.stream):
-        answer = await until_disconnect(request, service.questions.answer(question, token))
-        return {**answer, **await keep_turn(service, token, c, form, answer["context"], answer)}
+        answer = await until_disconnect(request, service.answer(question))
+        return {**answer, **await keep_turn(service, collection, form, answer["context"], answer)}
 
     async def events() -> AsyncGenerator[bytes, None]:
         context: Mapping[str, Any] = {}
-        async with aclosing(service.questions.events(question, token)) as coming:
+        async with aclosing(service.events(question)) as coming:
             async for event in coming:
                 context = event.data if event.name == "context" else context
-                kept = await keep_turn(service, token, c, form, context, event.data) if event.name == "done" else {}
+                kept = await keep_turn(service, collection, form, context, event.data) if event.name == "done" else {}
                 yield event_bytes(event.name, {**event.data, **kept})
 
     return await begun_stream(request, service, events())
@@ -57,7 +58,7 @@ async def ask(c: Name, form: AskForm, request: Request, service: Server, token: 
 @router.post(
     "/compare", openapi_extra=READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=_STREAMED
 )
-async def compare(c: Name, form: CompareForm, request: Request, service: Server, token: Caller) -> Any:
+async def compare(c: Name, form: CompareForm, request: Request, service: InService) -> Any:
     """Compare the contexts of two to four strategies, each with its unshared spans: at once, or as events `run` and `done`."""
     shared = form.model_dump(exclude={"runs", "stream"}, exclude_unset=True)
     questions = [
@@ -65,10 +66,10 @@ async def compare(c: Name, form: CompareForm, request: Request, service: Server,
         for run in form.runs
     ]
     if not wants_events(request, form.stream):
-        return await until_disconnect(request, service.questions.compare(questions, token))
+        return await until_disconnect(request, service.compare(questions))
 
     async def events() -> AsyncGenerator[bytes, None]:
-        compared = await service.questions.compare(questions, token)
+        compared = await service.compare(questions)
         for run in compared.pop("runs"):
             yield event_bytes("run", run)
         yield event_bytes("done", compared)
@@ -102,7 +103,7 @@ def event_bytes(name: str, data: Mapping[str, Any], id: int | None = None) -> by
     return format_sse_event(data_str=body, event=name, id=None if id is None else str(id))
 
 
-async def begun_stream(request: Request, service: Server, events: AsyncGenerator[bytes, None]) -> Response:
+async def begun_stream(request: Request, service: ScopedService, events: AsyncGenerator[bytes, None]) -> Response:
     """Start the stream when its first event exists. A later problem becomes an event `error`."""
     return await EventStream.begun(request, events, failure_event(request), service.ending)
 

@@ -56,13 +56,7 @@ CITATION = body_of(Citation, ["number"], mark=int, span=SPAN, url=str | None, an
 _LISTS: dict[str, Any] = {"passages": list_of(PASSAGE), "trace": LARGE_LIST, "evidence": LARGE_LIST}
 CONTEXT = body_of(Context, ["reading"], **_LISTS, html=HTML, usage=USAGE, may_lack=bool)
 INDEXING = body("Indexing", percent=int | None, notice=str) | None
-_FRAME: dict[str, Any] = {
-    "id": str,
-    "context": CONTEXT,
-    "timings": dict[str, float | None],
-    "cached": bool,
-    "indexing": INDEXING,
-}
+_FRAME: dict[str, Any] = {"id": str, "context": CONTEXT, "timings": dict[str, float | None], "indexing": INDEXING}
 ANSWER = body_of(
     Answer,
     ["text"],

@@ -24,8 +24,8 @@ from mergewise.server.openai.conversations import ChatQuestion, chat_question, r
 from mergewise.server.openai.requests import ChatExtras, ChatForm
 from mergewise.server.problems import openai_error
 from mergewise.server.questions import CollectionQuery, QuestionEvent
-from mergewise.server.records import Token
-from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service, request_id_of
+from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
+from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message, Usage
 
@@ -65,12 +65,12 @@ class Profile:
         )
 
 
-def profiles(service: Service, token: Token, id: str | None = None) -> list[Profile]:
+def profiles(service: ScopedService, id: str | None = None) -> list[Profile]:
     """List the models whose collection the token may read, or only the model with this id.
 
     They are the profiles of the configuration, or without profiles each collection and its strategies.
     """
-    visible = {collection.name: collection for collection in service.collections.visible(token)}
+    visible = {collection.name: collection for collection in service.collections()}
     configs = dict(service.config.profiles)
     if not configs:
         for name, collection in visible.items():
@@ -86,29 +86,29 @@ def profiles(service: Service, token: Token, id: str | None = None) -> list[Prof
     ]
 
 
-def profile_named(service: Service, token: Token, id: str) -> Profile:
+def profile_named(service: ScopedService, id: str) -> Profile:
     """Return the profile with this id. Raises HTTPProblem 404, in OpenAI's form, if the token may not see it."""
-    found = profiles(service, token, id)
+    found = profiles(service, id)
     if not found:
         raise unknown_model(id, "request GET /v1/models for a list")
     return found[0]
 
 
 @router.get("/models", openapi_extra=READ)
-def list_models(service: Server, token: Caller) -> dict[str, Any]:
+def list_models(service: InService) -> dict[str, Any]:
     """List the models of this server: profiles, or collections with their strategies."""
-    return {"object": "list", "data": [profile.as_dict() for profile in profiles(service, token)]}
+    return {"object": "list", "data": [profile.as_dict() for profile in profiles(service)]}
 
 
 @router.get("/models/{model:path}", openapi_extra=READ)
-def get_model(model: str, service: Server, token: Caller) -> dict[str, Any]:
-    return profile_named(service, token, model).as_dict()
+def get_model(model: str, service: InService) -> dict[str, Any]:
+    return profile_named(service, model).as_dict()
 
 
 @router.post("/chat/completions", openapi_extra=READ)
-async def complete_chat(form: ChatForm, request: Request, service: Server, token: Caller) -> Response:
+async def complete_chat(form: ChatForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the sources as annotations."""
-    profile = await in_thread(partial(profile_named, service, token, form.model))
+    profile = await in_thread(partial(profile_named, service, form.model))
     _check(form)
     conversation = chat_question(form.messages)
     extras = [*form.ignored(), *(["tools"] if form.tools else []), *conversation.ignored]
@@ -116,16 +116,16 @@ async def complete_chat(form: ChatForm, request: Request, service: Server, token
         "chatcmpl-" + secrets.token_hex(12), form.model, profile.style(form.mergewise), service.config.url, extras
     )
     if conversation.is_task:
-        answer = await until_disconnect(request, _answer_to_task(service, token, profile, conversation))
+        answer = await until_disconnect(request, _answer_to_task(service, profile, conversation))
         if not form.stream:
             return JSONResponse(completion.whole({**answer, "context": {"passages": []}}))
         events: AsyncGenerator[QuestionEvent, None] = task_events(answer)
     else:
         question = profile.question(conversation, form, service.config.limits.max_tokens)
         if not form.stream:
-            asked = service.questions.answer(question, token)
+            asked = service.answer(question)
             return JSONResponse(completion.whole(await until_disconnect(request, asked)))
-        events = service.questions.events(question, token)
+        events = service.events(question)
     request_id = request_id_of(request)
     return await EventStream.begun(
         request,
@@ -143,11 +143,9 @@ def _check(form: ChatForm) -> None:
         raise refused("unsupported tool_choice (expected auto or none)", "tool_choice")
 
 
-async def _answer_to_task(
-    service: Service, token: Token, profile: Profile, conversation: ChatQuestion
-) -> dict[str, Any]:
+async def _answer_to_task(service: ScopedService, profile: Profile, conversation: ChatQuestion) -> dict[str, Any]:
     """Answer a program's task with the chat model, or by rules without one."""
-    collection = service.collections.get(profile.config.collection, token)
+    collection = service.collection(profile.config.collection)
     chat = (await in_thread(partial(collection.with_chat, profile.config.chat))).chat if collection.is_made else None
     if chat is None:
         return task_answer(task_by_rules(conversation.question), Usage())

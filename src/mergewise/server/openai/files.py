@@ -17,15 +17,16 @@ from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi.responses import FileResponse
 
 from mergewise.concurrency import in_thread
-from mergewise.server.collections import Collection, id_of
-from mergewise.server.native.documents import chunks_of, list_documents
+from mergewise.server.collections import id_of
+from mergewise.server.native.documents import chunks_of, document_row, list_documents
 from mergewise.server.openai.conversations import refused
-from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
+from mergewise.server.openai.file_store import Attachment, ReceivedFile
 from mergewise.server.openai.requests import AttachForm, BatchForm
 from mergewise.server.openai.stores import list_form
 from mergewise.server.problems import HTTPProblem, unknown
-from mergewise.server.records import Job, Token
-from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
+from mergewise.server.records import Job
+from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
+from mergewise.server.scoped import Scoped, ScopedService
 from mergewise.server.spool import receive
 from mergewise.text.printable import on_one_line
 
@@ -40,19 +41,15 @@ _ENDED = {"done": "completed", "failed": "failed", "cancelled": "cancelled"}
 _UNSUPPORTED = frozenset({"media-type", "unsupported"})
 
 
-def _file_store(service: Service) -> FileStore:
-    return FileStore(service.config.data / "files")
-
-
 # -- files
 
 
 @router.post("/files", openapi_extra=WRITE)
 async def send_file(
-    service: Server, token: Caller, file: Annotated[UploadFile, File()], purpose: Annotated[str, Form()] = "assistants"
+    service: InService, file: Annotated[UploadFile, File()], purpose: Annotated[str, Form()] = "assistants"
 ) -> dict[str, Any]:
     """Receive a file. It must be attached to a vector store within a day."""
-    store = _file_store(service)
+    store = service.file_store
     await in_thread(store.sweep)
     blob = await receive(service.config.spool, store.folder, chunks_of(file))
     kept = ReceivedFile(
@@ -62,7 +59,7 @@ async def send_file(
         blob.sha256,
         purpose[:64],
         time.time(),
-        token.id,
+        service.token.id,
     )
     await in_thread(partial(store.keep, kept))
     return kept.as_dict()
@@ -76,24 +73,23 @@ def label(name: str | None) -> str:
 
 @router.get("/files", openapi_extra=READ)
 def list_files(
-    service: Server, token: Caller, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000, after: str | None = None
+    service: InService, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000, after: str | None = None
 ) -> dict[str, Any]:
     """List the files that the token sent, newest first."""
-    files = [one.as_dict() for one in _file_store(service).files(token)]
+    files = [one.as_dict() for one in service.files()]
     begin = next((at for at, one in enumerate(files, 1) if one["id"] == after), 0)
     return list_form(files[begin : begin + limit], has_more=len(files) > begin + limit)
 
 
 @router.get("/files/{id}", openapi_extra=READ)
-def get_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
-    return _file_store(service).get(id, token).as_dict()
+def get_file(id: str, service: InService) -> dict[str, Any]:
+    return service.file(id).as_dict()
 
 
 @router.get("/files/{id}/content", openapi_extra=READ, response_class=FileResponse)
-def get_file_content(id: str, service: Server, token: Caller) -> FileResponse:
+def get_file_content(id: str, service: InService) -> FileResponse:
     """Return the bytes of a file, which are kept for a day."""
-    store = _file_store(service)
-    file = store.get(id, token)
+    store, file = service.file_store, service.file(id)
     headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
     return FileResponse(
         store.bytes_of(file), media_type="application/octet-stream", filename=file.name, headers=headers
@@ -101,10 +97,9 @@ def get_file_content(id: str, service: Server, token: Caller) -> FileResponse:
 
 
 @router.delete("/files/{id}", openapi_extra=WRITE)
-def delete_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
+def delete_file(id: str, service: InService) -> dict[str, Any]:
     """Delete a file. Its documents stay."""
-    store = _file_store(service)
-    store.drop(store.get(id, token))
+    service.file_store.drop(service.file(id))
     return {"id": id, "object": "file", "deleted": True}
 
 
@@ -112,23 +107,23 @@ def delete_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
 
 
 @router.post("/vector_stores/{c}/files", openapi_extra=WRITE)
-def attach_file(c: str, form: AttachForm, service: Server, token: Caller) -> dict[str, Any]:
+def attach_file(form: AttachForm, service: InService, collection: InCollection) -> dict[str, Any]:
     """Attach a file, and start a job that indexes it."""
-    job = _attach(service, service.collections.get(c, token), token, [form])
-    return _file_form(c, None, job) | {"id": form.file_id, "attributes": form.attributes or {}}
+    job = _attach(service, collection, [form])
+    return _file_form(collection.name, None, job) | {"id": form.file_id, "attributes": form.attributes or {}}
 
 
-def _attach(service: Service, collection: Collection, token: Token, forms: Sequence[AttachForm]) -> Job:
+def _attach(service: ScopedService, collection: Scoped, forms: Sequence[AttachForm]) -> Job:
     """Start the job that indexes the files."""
-    store = _file_store(service)
-    files = [store.get(form.file_id, token) for form in forms]
+    store = service.file_store
+    files = [service.file(form.file_id) for form in forms]
     if len({file.name for file in files}) < len(files):
         raise refused("duplicate file names: one file would replace the other", "file_ids")
-    blobs = collection.blobs
+    blobs = collection.writable().blobs
     uploads = [store.upload(file, blobs, form.attributes or {}) for file, form in zip(files, forms, strict=True)]
     # a job drops its finished uploads, but clients may ask about the batch later
     request = {"on_conflict": "replace", "documents": [upload.id for upload in uploads]}
-    job = service.state.enqueue("add", collection.name, request, uploads=uploads, token=token.id)
+    job = collection.enqueue("add", request, uploads)
     for file in files:
         store.note(Attachment(file.id, file.name, job.id, job.created), collection.name)
     return job
@@ -136,9 +131,7 @@ def _attach(service: Service, collection: Collection, token: Token, forms: Seque
 
 @router.get("/vector_stores/{c}/files", openapi_extra=READ)
 def list_store_files(
-    c: str,
-    service: Server,
-    token: Caller,
+    collection: InCollection,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     after: str | None = None,
     filter: Literal["in_progress", "completed", "failed", "cancelled"] | None = None,
@@ -147,55 +140,54 @@ def list_store_files(
     statuses: list[Any] | None = None
     if filter is not None:
         statuses = [status for status, shown in _STATUS.items() if shown == filter]
-    listed = list_documents(c, service, token, status=statuses, limit=limit, cursor=after)
-    return list_form([_file_form(c, row) for row in listed["items"]], has_more=listed["next"] is not None)
+    listed = list_documents(collection, status=statuses, limit=limit, cursor=after)
+    return list_form([_file_form(collection.name, row) for row in listed["items"]], has_more=listed["next"] is not None)
 
 
 @router.get("/vector_stores/{c}/files/{id}", openapi_extra=READ)
-def get_store_file(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
+def get_store_file(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
     """Return a document, by the id of its file or by its key."""
-    attachment = _file_store(service).attachment(id, c)
-    row = _row(service, token, c, id)
-    job = None if attachment is None else service.state.job(attachment.job)
+    attachment = collection.attachment(id, service.file_store)
+    row = _row(service, collection, id)
+    job = None if attachment is None else service.find_job(attachment.job)
     if row is None and job is None:
         raise unknown("file")
-    return _file_form(c, row, job) | {"id": id}
+    return _file_form(collection.name, row, job) | {"id": id}
 
 
 @router.get("/vector_stores/{c}/files/{id}/content", openapi_extra=READ)
-def get_store_file_content(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
+def get_store_file_content(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
     """Return the text of a document, as read from the file."""
-    row = _existing_row(service, token, c, id)
+    row = _existing_row(service, collection, id)
     if row["characters"] is None:
         raise HTTPProblem(409, "not-indexed", "document not indexed yet", "check its status")
-    text = service.collections.get(c, token).index.document(row["id"]).text
+    text = collection.document(row["id"]).text
     page = {"object": "vector_store.file_content.page", "has_more": False, "next_page": None}
     return {**page, "data": [{"type": "text", "text": text}]}
 
 
 @router.delete("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
-def remove_store_file(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
+def remove_store_file(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
     """Start a job that removes a document from the collection."""
-    row = _existing_row(service, token, c, id)
-    service.state.enqueue("remove", c, {"ids": [row["id"]]}, token=token.id)
-    _file_store(service).detach(id, c)
+    row = _existing_row(service, collection, id)
+    collection.enqueue("remove", {"ids": [row["id"]]})
+    service.file_store.detach(id, collection.name)
     return {"id": id, "object": "vector_store.file.deleted", "deleted": True}
 
 
-def _existing_row(service: Service, token: Token, c: str, id: str) -> Row:
+def _existing_row(service: ScopedService, collection: Scoped, id: str) -> Row:
     """Return the row of a document. Raises HTTPProblem 404 if it does not exist."""
-    row = _row(service, token, c, id)
+    row = _row(service, collection, id)
     if row is None:
         raise unknown("file")
     return row
 
 
-def _row(service: Service, token: Token, c: str, id: str) -> Row | None:
+def _row(service: ScopedService, collection: Scoped, id: str) -> Row | None:
     """Look up a document that the token may see, by the id of an attached file or by the document's key."""
-    attachment = _file_store(service).attachment(id, c)
-    doc_id = id_of(id) if attachment is None else attachment.document
-    rows = list_documents(c, service, token, prefix=doc_id, limit=1)["items"]
-    return rows[0] if rows and rows[0]["id"] == doc_id else None
+    attachment = collection.attachment(id, service.file_store)
+    entry = collection.find(id_of(id) if attachment is None else attachment.document)
+    return None if entry is None else document_row(entry)
 
 
 def _file_form(c: str, row: Row | None, job: Job | None = None) -> dict[str, Any]:
@@ -229,35 +221,34 @@ def _last_error(error: Mapping[str, Any] | None) -> dict[str, str] | None:
 
 
 @router.post("/vector_stores/{c}/file_batches", openapi_extra=WRITE)
-def attach_files(c: str, form: BatchForm, service: Server, token: Caller) -> dict[str, Any]:
+def attach_files(form: BatchForm, service: InService, collection: InCollection) -> dict[str, Any]:
     """Attach several files, and start one job that indexes them."""
     forms = form.attached()
     if not forms:
         raise refused("missing files", "file_ids")
-    return _batch_form(service, _attach(service, service.collections.get(c, token), token, forms))
+    return _batch_form(collection, _attach(service, collection, forms))
 
 
 @router.get("/vector_stores/{c}/file_batches/{id}", openapi_extra=READ)
-def get_batch(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
-    return _batch_form(service, _batch(service, c, id))
+def get_batch(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
+    return _batch_form(collection, _batch(service, collection, id))
 
 
 @router.post("/vector_stores/{c}/file_batches/{id}/cancel", openapi_extra=WRITE)
-def cancel_batch(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
-    job = _batch(service, c, id)
-    return _batch_form(service, service.state.cancel(id) or job)
+def cancel_batch(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
+    return _batch_form(collection, service.cancel(_batch(service, collection, id).id))
 
 
-def _batch(service: Service, c: str, id: str) -> Job:
-    job = service.state.job(id)
-    if job is None or job.collection != c or "documents" not in job.request:
+def _batch(service: ScopedService, collection: Scoped, id: str) -> Job:
+    job = service.find_job(id)
+    if job is None or job.collection != collection.name or "documents" not in job.request:
         raise unknown("batch")
     return job
 
 
-def _batch_form(service: Service, job: Job) -> dict[str, Any]:
+def _batch_form(collection: Scoped, job: Job) -> dict[str, Any]:
     ids = job.request["documents"]
-    states = {state.id: state for state in service.state.document_states(job.collection, ids=ids)}
+    states = collection.states_of(ids)
     counts = dict.fromkeys((*_ENDED.values(), "in_progress"), 0)
     for doc_id in ids:
         state = states.get(doc_id)

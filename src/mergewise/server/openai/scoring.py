@@ -19,7 +19,8 @@ from mergewise.protocols import Embedder, FloatArray, Reranker
 from mergewise.server.configuration import ModelConfig
 from mergewise.server.openai.conversations import refused, unknown_model
 from mergewise.server.openai.requests import EmbeddingsForm, RerankForm
-from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service
+from mergewise.server.routing import READ, InService, ScopedRoute
+from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import until_disconnect
 
 router = APIRouter(route_class=ScopedRoute)
@@ -31,7 +32,7 @@ _ELSEWHERE = frozenset({"openai", "http", "https"})
 
 
 @router.post("/embeddings", openapi_extra=READ)
-async def embed(form: EmbeddingsForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
+async def embed(form: EmbeddingsForm, request: Request, service: InService) -> dict[str, Any]:
     """Embed texts with the embedder of this name."""
     texts = _texts(form.input)
     config = _model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders})
@@ -72,7 +73,7 @@ def _encoded(vector: FloatArray, encoding: str) -> list[float] | str:
 
 
 @rerank_router.post("/rerank", openapi_extra=READ)
-async def rerank(form: RerankForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
+async def rerank(form: RerankForm, request: Request, service: InService) -> dict[str, Any]:
     """Rank texts for a query with the reranker of this name, best first."""
     texts, config = form.texts, _model_named(form.model, service.config.rerankers)
     scores = await until_disconnect(request, _admitted(service, config, partial(_scores, config, form.query, texts)))
@@ -89,7 +90,7 @@ def _scores(config: ModelConfig, query: str, texts: Sequence[str]) -> FloatArray
     return _reranker(config).score(query, texts)
 
 
-async def _admitted(service: Service, config: ModelConfig, work: Callable[[], FloatArray]) -> FloatArray:
+async def _admitted(service: ScopedService, config: ModelConfig, work: Callable[[], FloatArray]) -> FloatArray:
     """Run the work: with a slot for a model of this process, or waiting for a model on another server."""
     if config.spec.partition(":")[0] in _ELSEWHERE:
         with service.admission.place():

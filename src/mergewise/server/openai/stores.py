@@ -9,10 +9,11 @@ from typing import Any
 from fastapi import APIRouter, Query, Request
 
 from mergewise.concurrency import in_thread
-from mergewise.server.collections import Collection, key_of
+from mergewise.server.collections import key_of
 from mergewise.server.leaves import best_leaves
 from mergewise.server.openai.requests import StoreSearchForm
-from mergewise.server.routing import READ, Caller, ScopedRoute, Server
+from mergewise.server.routing import READ, InCollection, InService, ScopedRoute
+from mergewise.server.scoped import Scoped
 from mergewise.server.streams import until_disconnect
 
 router = APIRouter(route_class=ScopedRoute)
@@ -20,29 +21,28 @@ router = APIRouter(route_class=ScopedRoute)
 
 @router.get("/vector_stores", openapi_extra=READ)
 async def list_stores(
-    service: Server, token: Caller, limit: int = Query(20, ge=1, le=100), after: str | None = None
+    service: InService, limit: int = Query(20, ge=1, le=100), after: str | None = None
 ) -> dict[str, Any]:
     """List the collections that the token may read, by name."""
-    visible = [one for one in service.collections.visible(token) if after is None or one.name > after]
+    visible = [one for one in service.collections() if after is None or one.name > after]
     shown = await in_thread(lambda: [store_form(one) for one in visible[:limit]])
     return list_form(shown, has_more=len(visible) > limit)
 
 
 @router.get("/vector_stores/{c}", openapi_extra=READ)
-async def get_store(c: str, service: Server, token: Caller) -> dict[str, Any]:
-    return await in_thread(partial(store_form, service.collections.get(c, token)))
+async def get_store(collection: InCollection) -> dict[str, Any]:
+    return await in_thread(partial(store_form, collection))
 
 
 @router.post("/vector_stores/{c}/search", openapi_extra=READ)
 async def search_store(
-    c: str, form: StoreSearchForm, request: Request, service: Server, token: Caller
+    form: StoreSearchForm, request: Request, service: InService, collection: InCollection
 ) -> dict[str, Any]:
     """Search the best passages for one or more queries, without duplicates."""
     queries = [form.query] if isinstance(form.query, str) else form.query
-    collection = service.collections.get(c, token)
     found: dict[tuple[str, int, int], dict[str, Any]] = {}
     for query in queries:
-        search = best_leaves(service.questions, collection, token, query, form.max_num_results, form.filters)
+        search = best_leaves(service, collection, query, form.max_num_results, form.filters)
         for passage in await until_disconnect(request, search):
             span = passage["spans"][0]
             place = (span["doc"], span["start"], span["end"])
@@ -60,9 +60,9 @@ async def search_store(
     }
 
 
-def _results(collection: Collection, passages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _results(collection: Scoped, passages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     attributes = {
-        doc_id: dict(collection.index.document(doc_id).metadata)
+        doc_id: dict(collection.document(doc_id).metadata)
         for doc_id in dict.fromkeys(passage["doc"] for passage in passages)
     }
     return [
@@ -78,7 +78,7 @@ def _results(collection: Collection, passages: Sequence[dict[str, Any]]) -> list
     ]
 
 
-def store_form(collection: Collection) -> dict[str, Any]:
+def store_form(collection: Scoped) -> dict[str, Any]:
     info = collection.info()
     counts = {"in_progress": 0, "completed": info["documents"], "failed": 0, "cancelled": 0, "total": info["documents"]}
     return {

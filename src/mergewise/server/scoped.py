@@ -1,0 +1,450 @@
+"""The boundary between routes and data: what a token may see and change.
+
+Routes depend on a `ScopedService` (`service: InService`), and under `{c}` on a `Scoped` collection (`collection: InCollection`).
+Both are defined in `routing`. Routes use nothing else of the service:
+
+| call | result |
+| --- | --- |
+| `service.collections()`, `service.collection(name)` | collections of the token, else 404 |
+| `service.answer`, `.events`, `.context`, `.compare` | work on a `CollectionQuery` |
+| `service.jobs`, `.job`, `.job_events`, `.cancel`, `.retry` | jobs of the token |
+| `service.files`, `.file` | received files of the token; `.file_store` keeps new ones |
+| `service.add_collection`, `collection.change` | admin only |
+| `collection.info()`, `.indexing()` | counts of what the token sees |
+| `collection.documents`, `.entry`, `.document`, `.ids_within` | documents that the token sees |
+| `collection.conversations` | conversations of the token, and links that it knows |
+| `collection.rated_turns()` | rated answers of all tokens, if the token may write |
+| `collection.enqueue(kind, ...)` | a new job, if the token may write |
+| `collection.writable()` | the collection itself, if the token may write |
+| `service.config`, `.admission`, `.ending`, `.token` | settings and limits |
+
+A token with a filter sees the indexed documents that match, and no uploads in progress. It cannot write, whatever its scopes. A
+token sees its own jobs. With write or admin and without a filter, it sees all jobs of its collections. Only the token that
+started a job, or an admin, cancels and retries it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from heapq import nsmallest
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mergewise.errors import UsageError
+from mergewise.server.admission import ConcurrencyLimiter
+from mergewise.server.answers import Traced
+from mergewise.server.collections import Collection as ServedCollection
+from mergewise.server.collections import Collections
+from mergewise.server.configuration import ServerConfig
+from mergewise.server.conversations import OwnConversations
+from mergewise.server.metrics import Metrics
+from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
+from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.records import (
+    CollectionRecord,
+    DocumentState,
+    DocumentStatus,
+    Job,
+    JobEvent,
+    JobKind,
+    JobState,
+    Scope,
+    Token,
+    Upload,
+)
+from mergewise.server.spool import blob_path
+from mergewise.server.state import State
+from mergewise.types import Document, DocumentInfo, Span, Step
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index
+    from mergewise.server.questions import CollectionQuery, QuestionEvent, Questions
+
+
+@dataclass
+class Service:
+    """The objects of a worker: `request.app.state.service`. Routes see them through a `ScopedService`."""
+
+    config: ServerConfig
+    state: State
+    collections: Collections
+    questions: Questions
+    admission: ConcurrencyLimiter
+    metrics: Metrics
+    # set when streams must end, because the server shuts down
+    ending: asyncio.Event
+    # time of the last successful readiness check, by the monotonic clock
+    was_ready: float = -inf
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEntry:
+    """A document with its entries in the index and in the server's state, as far as they exist."""
+
+    id: str
+    info: DocumentInfo | None
+    state: DocumentState | None
+
+
+def check_scope(token: Token, scope: Scope) -> None:
+    """Check the token. Raises HTTPProblem 403 if the scope is missing, or if the token has a filter and `scope` is not "read"."""
+    if not token.may(scope):
+        raise HTTPProblem(403, "forbidden", f"missing scope: {scope}", "ask an admin for a token with this scope")
+    if scope != "read" and token.filter is not None:
+        raise HTTPProblem(403, "forbidden", "token with a filter: read only", "ask an admin for one without a filter")
+
+
+class ScopedService:
+    """The service as a token sees it."""
+
+    def __init__(self, service: Service, token: Token) -> None:
+        self._service, self._state, self.token = service, service.state, token
+        self.config, self.admission, self.ending = service.config, service.admission, service.ending
+
+    def check_whole(self, scope: Scope) -> None:
+        """Check a scope on all collections. Raises HTTPProblem 403 for an admin of some collections only."""
+        check_scope(self.token, scope)
+        if scope == "admin" and self.token.is_restricted:
+            raise HTTPProblem(403, "forbidden", "token of some collections", "ask an admin of the whole server")
+
+    # -- collections and questions
+
+    def collections(self) -> list[Scoped]:
+        """Return the collections that the token may know of, ordered by name."""
+        known = self._service.collections.all()
+        return [Scoped(one, self.token, self._state) for one in known if self._knows_of(one.name)]
+
+    def collection(self, name: str) -> Scoped:
+        """Return the collection. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
+        found = self._service.collections.get(name) if self._knows_of(name) else None
+        if found is None:
+            raise unknown("collection")
+        return Scoped(found, self.token, self._state)
+
+    def _knows_of(self, name: str) -> bool:
+        return self.token.collections is None or name in self.token.collections
+
+    def add_collection(self, record: CollectionRecord) -> Scoped:
+        self.check_whole("admin")
+        self._state.add_collection(record)
+        return self.collection(record.name)
+
+    def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
+        """Yield the events of a question, as `Questions.events` does."""
+        return self._service.questions.events(query, self.collection(query.collection))
+
+    async def answer(self, query: CollectionQuery) -> dict[str, Any]:
+        return await self._service.questions.answer(query, self.collection(query.collection))
+
+    async def context(self, query: CollectionQuery) -> dict[str, Any]:
+        return await self._service.questions.context(query, self.collection(query.collection))
+
+    async def compare(self, queries: Sequence[CollectionQuery]) -> dict[str, Any]:
+        return await self._service.questions.compare(queries, self.collection(queries[0].collection))
+
+    # -- jobs
+
+    @property
+    def _own_jobs(self) -> str | None:
+        """The id of the token if it sees only its own jobs, else None."""
+        return None if _sees_all_jobs(self.token) else self.token.id
+
+    def jobs(
+        self,
+        collection: str | None = None,
+        *,
+        kind: str | None = None,
+        states: Collection[JobState] | None = None,
+        before: Job | None = None,
+        limit: int = 50,
+    ) -> list[Job]:
+        """Return the jobs that the token may see, newest first, of one or all collections."""
+        names = self.token.collections
+        if collection is not None:
+            names = frozenset({collection} if self._knows_of(collection) else ())
+        return self._state.jobs(
+            collections=names,
+            states=states,
+            kinds=None if kind is None else {kind},
+            token=self._own_jobs,
+            before=None if before is None else before.number,
+            limit=limit,
+        )
+
+    def find_job(self, id: str) -> Job | None:
+        """Return the job, or None if it does not exist or is hidden from the token."""
+        job = self._state.job(id)
+        is_shown = job is not None and self._knows_of(job.collection) and self._own_jobs in (None, job.token)
+        return job if is_shown else None
+
+    def job(self, id: str) -> Job:
+        """Return the job. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
+        if (job := self.find_job(id)) is None:
+            raise unknown("job")
+        return job
+
+    def job_events(self, id: str, after: int = 0) -> list[JobEvent]:
+        """Return the events of the job after this number."""
+        return self._state.events(self.job(id).id, after)
+
+    def cancel(self, id: str) -> Job:
+        """Cancel a job of the token, or as an admin any job. Finished batches stay."""
+        return self._state.cancel(self._own_job(id).id) or self.job(id)
+
+    def retry(self, id: str) -> Job:
+        """Queue a failed or cancelled job again."""
+        return self._state.retry(self._own_job(id).id) or self.job(id)
+
+    def _own_job(self, id: str) -> Job:
+        job = self.job(id)
+        check_scope(self.token, "write")
+        if job.token != self.token.id and not self.token.may("admin"):
+            hint = "use the token that started it, or ask an admin"
+            raise HTTPProblem(403, "forbidden", "job of another token", hint)
+        return job
+
+    # -- received files
+
+    @property
+    def file_store(self) -> FileStore:
+        """The store of received files, for files that `file` returned and for new ones."""
+        return FileStore(self.config.data / "files")
+
+    def files(self) -> list[ReceivedFile]:
+        """Return the files that the token may see, newest first."""
+        return self.file_store.files(self.token)
+
+    def file(self, id: str) -> ReceivedFile:
+        """Return a file. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
+        return self.file_store.get(id, self.token)
+
+
+def _sees_all_jobs(token: Token) -> bool:
+    return token.filter is None and (token.may("write") or token.may("admin"))
+
+
+class Scoped:
+    """A collection as a token sees it."""
+
+    def __init__(self, collection: ServedCollection, token: Token, state: State) -> None:
+        self._collection, self.token, self._state = collection, token, state
+        self.name, self.record, self.own = collection.name, collection.record, collection.own
+        self.url, self.strategies, self.check_strategy = (
+            collection.url, collection.strategies, collection.check_strategy,
+        )  # fmt: skip
+
+    @property
+    def is_made(self) -> bool:
+        return self._collection.is_made
+
+    @property
+    def changed_at(self) -> float:
+        return self._collection.changed_at
+
+    def info(self) -> dict[str, Any]:
+        """Describe the collection for clients, with counts of the documents that the token sees."""
+        info = self._collection.info()
+        if self._visible_ids is not None:
+            leaves, characters = self._collection.sizes_of(self._visible_ids)
+            counts = {"documents": len(self._visible_ids), "leaves": leaves, "characters": characters}
+            info |= {**counts, "indexing": None}
+        return info
+
+    def indexing(self) -> dict[str, Any] | None:
+        """Describe the indexing in progress. None for a token with a filter, which sees only indexed documents."""
+        return None if self.token.filter is not None else self._collection.indexing()
+
+    def open_index(self, chat: str | None) -> Index | None:
+        """Return the index for questions, or None if it must be opened first. Questions must add the token's filter."""
+        return self._collection.open_index(chat)
+
+    def with_chat(self, chat: str | None) -> Index:
+        """Return the index with the chat model of this name. Questions must add the token's filter."""
+        if self.token.filter is not None and not self.is_made:
+            raise HTTPProblem(409, "empty", f"collection {self.name} has no documents yet")
+        return self._collection.with_chat(chat)
+
+    # -- documents
+
+    @cached_property
+    def _visible_ids(self) -> frozenset[str] | None:
+        """The ids of the documents that the token sees, or None for all."""
+        return None if self.token.filter is None else self._collection.ids_within(self.token.filter)
+
+    def sees(self, doc_id: str) -> bool:
+        return self._visible_ids is None or doc_id in self._visible_ids
+
+    def ids_within(self, condition: Mapping[str, Any]) -> frozenset[str]:
+        """Return the ids of the documents that the token sees and that match the condition."""
+        ids = self._collection.ids_within(condition)
+        return ids if self._visible_ids is None else ids & self._visible_ids
+
+    def documents(
+        self,
+        prefix: str = "",
+        *,
+        statuses: Collection[DocumentStatus] | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> list[DocumentEntry]:
+        """Return documents by id, including waiting and failed ones, from the id `after` on."""
+        if self._visible_ids is not None:
+            has_any = statuses is None or "indexed" in statuses
+            ids = (id for id in self._visible_ids if has_any and id.startswith(prefix) and id > (after or ""))
+            return [self.entry(id) for id in nsmallest(limit, ids)]
+        if statuses is not None and "indexed" not in statuses:
+            # most documents are indexed: look up the others separately
+            states = self._states(prefix=prefix, statuses=statuses, after=after, limit=limit)
+            return [DocumentEntry(state.id, self._info(state.id), state) for state in states]
+        found: list[DocumentEntry] = []
+        while len(found) < limit:
+            entries, after = self._merged(prefix, after, limit)
+            found += [one for one in entries if statuses is None or (one.state or _INDEXED).status in statuses]
+            if after is None:
+                break
+        return found[:limit]
+
+    def _merged(self, prefix: str, after: str | None, limit: int) -> tuple[list[DocumentEntry], str | None]:
+        """Return the next documents of the index and the state, by id, and the id to continue after (None at the end)."""
+        infos = self._collection.index.documents(prefix, after=after, limit=limit) if self.is_made else []
+        states = self._states(prefix=prefix, after=after, limit=limit)
+        ends = [rows[-1].id for rows in (infos, states) if len(rows) == limit]
+        last = min(ends) if ends else None
+        indexed = {info.id: info for info in infos if last is None or info.id <= last}
+        known = {state.id: state for state in states if last is None or state.id <= last}
+        # a document that was indexed and is not in the index has been removed
+        ids = sorted({*indexed, *(id for id, state in known.items() if state.status != "indexed")})
+        return [DocumentEntry(id, indexed.get(id), known.get(id)) for id in ids], last
+
+    def entry(self, doc_id: str) -> DocumentEntry:
+        """Look up a document. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
+        if (found := self.find(doc_id)) is None:
+            raise unknown("document")
+        return found
+
+    def find(self, doc_id: str) -> DocumentEntry | None:
+        """Look up a document. Return None if it does not exist or is hidden from the token."""
+        if not self.sees(doc_id):
+            return None
+        info, state = self._info(doc_id), next(iter(self._states(ids=[doc_id])), None)
+        if info is None and (state is None or state.status == "indexed"):
+            return None
+        return DocumentEntry(doc_id, info, state)
+
+    def _info(self, doc_id: str) -> DocumentInfo | None:
+        """Return the index's entry of a document, if any."""
+        found = self._collection.index.documents(doc_id, limit=1) if self.is_made else []
+        return found[0] if found and found[0].id == doc_id else None
+
+    def _states(self, **wanted: Any) -> list[DocumentState]:
+        """Return states of documents, as `State.document_states` does, without jobs that the token may not see."""
+        states = self._state.document_states(self.name, **wanted)
+        if self.token.filter is not None:
+            # the bytes and the error of an upload may belong to another document that is not indexed yet
+            return [
+                replace(one, status="indexed", job=None, error=None) for one in states if one.indexed_at is not None
+            ]
+        return states if _sees_all_jobs(self.token) else [replace(one, job=None) for one in states]
+
+    def states_of(self, ids: Collection[str]) -> dict[str, DocumentState]:
+        """Map the ids of documents to their states. Documents that the token does not see have none."""
+        return {one.id: one for one in self._states(ids=[id for id in ids if self.sees(id)])}
+
+    def document(self, doc_id: str, hint: str = "") -> Document:
+        """Return an indexed document with its text. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
+        if self.is_made and (found := self.find_document(doc_id)) is not None:
+            return found
+        raise unknown("document", hint)
+
+    def find_document(self, doc_id: str) -> Document | None:
+        """Return an indexed document, or None if it does not exist or is hidden from the token."""
+        try:
+            return self._collection.index.document(doc_id) if self.sees(doc_id) else None
+        except UsageError:
+            return None
+
+    def original(self, state: DocumentState) -> Path:
+        """Return the path of the bytes of an uploaded document."""
+        return blob_path(self._collection.blobs, state.blob or "")
+
+    def without_hidden_steps(self, traced: Traced) -> Traced:
+        """Return a context or an answer without the trace steps on documents that the token does not see."""
+        if self.token.filter is None:
+            return traced
+        steps = [step for step in traced.trace if all(self.sees(span.doc_id) for span in _spans_of(step))]
+        return replace(traced, trace=tuple(steps))
+
+    @contextmanager
+    def without_hidden_keys(self) -> Iterator[None]:
+        """Drop the hint of a UsageError for a token with a filter: it may list metadata keys of hidden documents."""
+        try:
+            yield
+        except UsageError as error:
+            raise error if self.token.filter is None else UsageError(error.message) from None
+
+    def attachment(self, file_id: str, store: FileStore) -> Attachment | None:
+        """Return the document of a received file, or None if the token does not see it."""
+        found = store.attachment(file_id, self.name)
+        return found if found is not None and self.sees(found.document) else None
+
+    @property
+    def conversations(self) -> OwnConversations:
+        """The token's conversations with the collection."""
+        return self._state.conversations(self.token, self.name)
+
+    def rated_turns(self) -> list[dict[str, Any]]:
+        """Return the rated answers of all tokens. Raises HTTPProblem 403 if the token may not write."""
+        check_scope(self.token, "write")
+        return self.conversations.rated_turns()
+
+    # -- changes
+
+    def writable(self) -> ServedCollection:
+        """Return the collection itself. Raises HTTPProblem 403 if the token may not write."""
+        check_scope(self.token, "write")
+        return self._collection
+
+    def change(self, *, title: str | None = None, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Change the title, or the defaults of questions. Return the new description. Raises HTTPProblem 403 and 404."""
+        check_scope(self.token, "admin")
+        record = self._state.update_collection(self.name, title=title, defaults=defaults)
+        if record is None:
+            raise unknown("collection")
+        self._collection.record = record
+        return self.info()
+
+    def enqueue(
+        self,
+        kind: JobKind,
+        request: Mapping[str, Any] | None = None,
+        uploads: Sequence[Upload] = (),
+        idempotency_key: str | None = None,
+    ) -> Job:
+        """Enqueue a job. A repeated request with the same idempotency key gets the existing job. Raises HTTPProblem 403."""
+        check_scope(self.token, "admin" if kind == "drop" else "write")
+        same = json.dumps([kind, self.name, request, [asdict(upload) for upload in uploads]], sort_keys=True)
+        key = None
+        if idempotency_key is not None:
+            key = f"{self.token.id}:{idempotency_key}", sha256(same.encode()).hexdigest()
+        return self._state.enqueue(kind, self.name, request, uploads=uploads, token=self.token.id, idempotency=key)
+
+    def named_ids(self, ids: Iterable[str] | None, prefix: str) -> list[str]:
+        """Return the indexed and waiting documents among `ids`, or those with the prefix. Raises HTTPProblem 403."""
+        collection = self.writable()
+        indexed = [info.id for info in collection.index.documents(prefix)] if collection.is_made else []
+        known = {*indexed, *(one.id for one in self._states(prefix=prefix) if one.status != "indexed")}
+        return sorted(known if ids is None else known.intersection(ids))
+
+
+def _spans_of(step: Step) -> tuple[Span, ...]:
+    return (*step.inputs, *(() if step.output is None else (step.output,)))
+
+
+_INDEXED = DocumentState("", "", "indexed")
