@@ -13,7 +13,8 @@ import pytest
 from tests.page import chromium
 from tests.page.chromium import Browser
 from tests.server.conftest import LiveServer, live_server, make_collection
-from tests.server.test_web_page import AXE, RUN_AXE, ask, click, go, text, until, visit_address, write
+from tests.server.test_web_page import AXE, FOREIGN, RUN_AXE, ask, click, go, text, until, visit_address, write
+from tests.server.web_stub import HOSTILE_WORDS
 from tests.support import until as holds
 
 pytestmark = pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")
@@ -160,6 +161,23 @@ def test_exports_have_the_text_and_the_sources(browser: Browser, live: LiveServe
     (own,) = live.client(token).get("/api/v1/collections/ships/conversations").json()["items"]
     kept = live.client(token).get(f"/api/v1/collections/ships/conversations/{own['id']}").json()
     assert json.loads(saved[1].read_text()) == kept
+    assert browser.complaints() == []
+
+
+def test_hostile_names_stay_text(browser: Browser, live: LiveServer, token: str) -> None:
+    arrive(browser, live, token, 320)
+    ask(browser, HOSTILE_WORDS[:400])
+    answers(browser, 1)
+    click(browser, ".thumb")
+    write(browser, ".feedback [type=text]", HOSTILE_WORDS[:200])
+    browser.press("Enter")
+    until(browser, "!document.querySelector('.feedback form')")
+    click(browser, OPENER)
+    open_actions(browser)
+    assert browser.js(f"document.querySelectorAll({json.dumps(FOREIGN)}).length") == 0
+    assert "stolen" not in browser.js("document.title")
+    assert "\u202e" not in browser.js("document.body.innerText")
+    assert browser.js("document.querySelector('.drawer').scrollWidth") <= 320 and axe(browser) == []
     assert browser.complaints() == []
 
 
