@@ -81,6 +81,24 @@ def test_a_stream_is_kept_too(client: httpx.Client) -> None:
     assert turn["answer"]["answer"] == ANSWER
 
 
+def test_half_characters_are_no_failure(client: httpx.Client) -> None:
+    def send(method: str, path: str, body: str) -> int:
+        headers = {"Content-Type": "application/json"}
+        return client.request(method, f"{SHIPS}/{path}", content=body.encode(), headers=headers).status_code
+
+    assert send("POST", "ask", r'{"question": "\ud800 Aurora?", "conversation": "new"}') in (200, 422)
+    id, turn = (answer := ask(client))["conversation"], answer["turn"]
+    for method, path, body in (
+        ("PATCH", f"conversations/{id}", r'{"title": "\ud800"}'),
+        ("PUT", f"turns/{turn}/feedback", r'{"good": true, "note": "\ud800"}'),
+        ("POST", "conversations/search", r'{"words": "\ud800"}'),
+        ("POST", "conversations/search", r'{"words": "\u0000"}'),
+        ("PATCH", f"conversations/{id}", r'{"title": "a\u0000b"}'),
+    ):
+        assert send(method, path, body) in (200, 204, 422), (method, path, body)
+    assert client.get(f"{SHIPS}/conversations/%ED%A0%80").status_code in (404, 422)
+
+
 def test_nothing_is_kept_unless_the_client_asks(client: httpx.Client) -> None:
     assert "conversation" not in ask(client, conversation=None)
     assert client.post(f"{SHIPS}/context", json={"question": QUESTION}).is_success

@@ -46,6 +46,10 @@ def arrive(browser: Browser, live: LiveServer, token: str, width: int = 1280, sc
     browser.js("sessionStorage.clear()")
     visit_address(browser, live.base, token, scheme, width)
     go(browser, "#/c/ships/ask", "textarea")
+    # the first visit may have lost its cookie during a request
+    time.sleep(0.1)
+    browser.js("1")
+    browser.events.clear()
 
 
 def answers(browser: Browser, count: int) -> None:

@@ -30,7 +30,10 @@ function OpenDrawer({ collection, close }) {
   const [words, setWords] = useState("");
   const [failed, setFailed] = useState(/** @type {any} */ (null));
   const { value, error, isLoading, reload } = useLoaded((signal) => listed(collection, words, signal), [collection, words, isAway]);
-  useEffect(() => box.current?.showModal(), []);
+  useEffect(() => {
+    box.current?.showModal();
+    box.current?.querySelector("h2")?.focus();
+  }, []);
   const open = (/** @type {string} */ key) => openConversation(collection, key).then(close, setFailed);
   const begin = () => { beginConversation(collection); close(); };
   const list = () => {
@@ -46,7 +49,7 @@ function OpenDrawer({ collection, close }) {
     <dialog class="drawer" ref=${box} aria-labelledby="drawer-title" onClose=${close} onKeyDown=${(/** @type {Event} */ event) => event.stopPropagation()}
       onClick=${(/** @type {Event} */ event) => event.target === box.current && close()}>
       <div class="inside">
-        <header><h2 id="drawer-title" tabindex="-1" autofocus>Conversations</h2>
+        <header><h2 id="drawer-title" tabindex="-1">Conversations</h2>
           <button type="button" class="round small" aria-label="Close" title="Close" onClick=${close}><${Icon} name="close" /></button></header>
         <p class="line"><input type="search" aria-label="Search conversations" placeholder="Search" maxlength="200" dir="auto" value=${words} disabled=${isAway}
           onInput=${(/** @type {any} */ event) => setWords(event.target.value)} />
