@@ -12,6 +12,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
+import mergewise as mw
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.native.suggestions import suggested_questions
@@ -185,14 +186,15 @@ def test_a_link_withholds_answers_from_hidden_documents(live: LiveServer, client
 def test_a_removed_document_is_not_quoted_any_more(start_server: Callable[..., LiveServer]) -> None:
     live = start_server()
     client = live.client()
-    id = ask(client)["conversation"]
-    import mergewise as mw
+    id = (kept := ask(client))["conversation"]
+    rate(client, kept, True)
 
     with mw.open(live.config.data / "collections" / "ships" / "index", create=False) as index:
         index.remove(["ships/fleet.md"])
     live.service.collections.close()
     answer = client.get(f"{SHIPS}/conversations/{id}")
     assert answer.json()["items"][0]["withheld"] and "Lyme" not in answer.text
+    assert live.client("write").get(f"{SHIPS}/feedback").text == ""
 
 
 def test_a_server_can_keep_none(start_server: Callable[..., LiveServer]) -> None:
@@ -251,6 +253,15 @@ def test_conversations_are_bounded(state: State) -> None:
     assert [turn["question"] for turn in own["a"].turns(id)] == ["long 3", "long 4", "long 5"]
     assert [one.title for c in "ab" for one in own[c].listed()] == ["long 0"]
     assert [one.title for one in state.conversations(other, "a").listed()] == ["other"]
+
+
+def test_a_conversation_has_a_bounded_number_of_turns(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.server.conversations.MOST_TURNS", 2)
+    own = state.conversations(state.add_token(["read"])[0], "a")
+    id = own.add_turn("new", "q0", DATA, ServeLimits())["conversation"]
+    for n in range(1, 4):
+        own.add_turn(id, f"q{n}", DATA, ServeLimits())
+    assert [turn["question"] for turn in own.turns(id)] == ["q2", "q3"]
 
 
 def test_old_conversations_are_pruned(state: State, monkeypatch: pytest.MonkeyPatch) -> None:

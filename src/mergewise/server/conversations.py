@@ -19,6 +19,8 @@ from mergewise.server.configuration import ServeLimits
 from mergewise.server.records import Token
 from mergewise.server.transactions import digest, insert
 
+MOST_TURNS = 500
+"""Number of turns of a conversation. The oldest are dropped first."""
 _LONGEST_TITLE = 80
 Change: TypeAlias = Callable[[], AbstractContextManager[sqlite3.Connection]]
 _LIST = (
@@ -65,6 +67,8 @@ class OwnConversations:
             size = len(f"{question}{body}".encode("utf-8", "surrogatepass"))
             insert(rows, "turns", {"conversation": id, "question": question, "data": body, "bytes": size, "asked": now})
             number = rows.execute("SELECT last_insert_rowid()").fetchone()[0]
+            last = "SELECT number FROM turns WHERE conversation = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2"
+            rows.execute(f"DELETE FROM turns WHERE conversation = ?1 AND number <= ({last})", [id, MOST_TURNS])
             _drop_excess(rows, self._key[0], limits)
         return {"conversation": id, "turn": number}
 

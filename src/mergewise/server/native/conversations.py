@@ -64,7 +64,7 @@ def _conversation(collection: Scoped, id: str) -> ConversationRecord:
 @router.get("/conversations/{id}", response_model=TURNS, openapi_extra=READ)
 def get_conversation(id: ConversationId, collection: InCollection) -> dict[str, Any]:
     """Return a conversation with its questions and answers."""
-    return {**_form(_conversation(collection, id)), "items": _visible_turns(collection, id)}
+    return {**_form(_conversation(collection, id)), "items": _visible(collection, collection.conversations.turns(id))}
 
 
 @router.get("/shared/{id}", response_model=TURNS, openapi_extra=READ)
@@ -73,13 +73,12 @@ def get_shared(id: ConversationId, collection: InCollection) -> dict[str, Any]:
     found = collection.conversations.shared(id)
     if found is None:
         raise unknown("conversation", "its owner deleted it, or ended the link")
-    turns = [{**turn, "feedback": None} for turn in _visible_turns(collection, found.id)]
-    return {**_form(found), "id": id, "items": turns}
+    turns = _visible(collection, collection.conversations.turns(found.id))
+    return {**_form(found), "id": id, "items": [{**turn, "feedback": None} for turn in turns]}
 
 
-def _visible_turns(collection: Scoped, id: str) -> list[dict[str, Any]]:
-    """Return the turns without answers from documents that the token does not see, or that were removed."""
-    turns = collection.conversations.turns(id)
+def _visible(collection: Scoped, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Withhold answers from documents that the token does not see, or that were removed."""
     sources = [{span["doc"] for one in turn["context"]["passages"] for span in one["spans"]} for turn in turns]
     seen = {doc_id: (found := collection.find(doc_id)) and found.info for doc_id in set[str]().union(*sources)}
     withheld = dict.fromkeys(("answer", "context", "feedback")) | {"withheld": True}
@@ -143,7 +142,8 @@ def export_feedback(collection: InCollection) -> Response:
     A good answer's citations are the evidence. A bad answer's question has no `answers` yet: `eval` skips it until somebody adds
     them.
     """
-    lines = [json.dumps(_question_row(turn), ensure_ascii=False) + "\n" for turn in collection.rated_turns()]
+    turns = [turn for turn in _visible(collection, collection.rated_turns()) if not turn["withheld"]]
+    lines = [json.dumps(_question_row(turn), ensure_ascii=False) + "\n" for turn in turns]
     headers = {"Content-Disposition": f'attachment; filename="{collection.name}-feedback.jsonl"'}
     return Response("".join(lines), media_type="application/x-ndjson", headers=headers)
 
