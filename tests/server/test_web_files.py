@@ -69,7 +69,7 @@ def test_the_page_makes_no_html_or_code_from_text(path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_pure_modules_with_node(tmp_path: Path) -> None:
-    for name in ("markdown.js", "sse.js", "text.js"):
+    for name in ("blocks.js", "markdown.js", "sse.js", "text.js", "transcript.js"):
         shutil.copy(WEB / name, tmp_path)
     shutil.copy(Path(__file__).with_name("web_units.mjs"), tmp_path)
     (tmp_path / "package.json").write_text('{"type": "module"}')

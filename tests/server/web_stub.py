@@ -431,6 +431,11 @@ class Handler(BaseHTTPRequestHandler):
                 return self._json({**found, "timings": {"assemble_ms": 41.0}})
             case ["collections", _, "ask"]:
                 return self._ask()
+            case ["collections", _, "conversations"]:
+                return self._list([])
+            case ["collections", _, "suggestions"]:
+                topic = {"text": "How it works", "title": stub.question, "question": QUESTION}
+                return self._json({"items": [topic] if stub.texts else []})
             case ["collections", _, "compare"]:
                 return self._compare(json.loads(body))
             case ["collections", _, "evaluations", _]:

@@ -1,9 +1,11 @@
 // Tests of the page's pure modules. test_web_files.py runs them with `node --test`, next to copies of the modules.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { blocks, finishedSentences, inlines } from "./markdown.js";
+import { blocks, formOf } from "./blocks.js";
+import { finishedSentences, inlines } from "./markdown.js";
 import { EventParser, events } from "./sse.js";
 import { counted, duration, Offsets, pieces, printable, sentence, shorten, size } from "./text.js";
+import { answerText, markdownOf, sourceLines } from "./transcript.js";
 
 const STREAM = "\ufeff: a comment\r\nevent: delta\r\ndata: {\"text\": \"Größe 👩‍👧 \"}\r\nid: 7\r\n\r\ndata: one\rdata:two\r\rdata\n\nevent: lost\n\n:\nretry: 5\nunknown: x\ndata:  spaced\n\ndata: never ends";
 const EVENTS = [
@@ -113,4 +115,18 @@ test("figures and sentences", () => {
   assert.equal(shorten("one two three  four", 15), "one two three…");
   assert.equal(finishedSentences("One. Two is", 0), "One.");
   assert.equal(finishedSentences("One. Two is. ", 4), " Two is.");
+});
+
+test("transcripts list each cited source once", () => {
+  const cited = { mark: 1, title: "Fleet", headings: ["Fleet", "Aurora"], page: null, line: 3, url: "/#/c/a/d/x?s=0-9", span: { doc: "fleet.md" } };
+  const web = { mark: 3, title: "Terns\u202e", headings: [], page: 1200, line: null, url: "https://birds.invalid/terns", span: { doc: "t" } };
+  const turn = { question: "When?\nAnd where?", text: "Then [1][3].", answer: { citations: [cited, cited, web] } };
+  const base = "http://docs.invalid:80/";
+  const lines = ["[1] Fleet › Aurora, line 3, http://docs.invalid/#/c/a/d/x?s=0-9", "[3] Terns\ufffd, page 1,200, https://birds.invalid/terns"];
+  assert.deepEqual(sourceLines(turn.answer, base), lines);
+  assert.equal(answerText(turn, base), `Then [1][3].\n\nSources:\n${lines.join("\n")}\n`);
+  assert.equal(answerText({ ...turn, answer: { citations: [] } }, base), "Then [1][3].");
+  const whole = markdownOf("Ships", [turn, { question: "Hidden?", text: "", answer: null }], base);
+  const gone = "*The documents of this answer are not visible any more.*";
+  assert.equal(whole, `# Ships\n\n> When?\n> And where?\n\nThen [1][3].\n\n- ${lines.join("\n- ")}\n\n> Hidden?\n\n${gone}\n`);
 });

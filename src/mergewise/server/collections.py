@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mergewise as mw
+from mergewise.defaults import DEFAULT_BUDGET, STRATEGY
 from mergewise.designs import search_settings
 from mergewise.errors import MergewiseError
 from mergewise.models import load_chat, release
@@ -227,7 +228,7 @@ class Collection:
             "title": record.title,
             "indexing": self.indexing(),
             "strategies": self.strategies(),
-            "defaults": dict(record.defaults),
+            "defaults": {"strategy": STRATEGY, "budget": DEFAULT_BUDGET, **record.defaults},
             "metadata": dict(record.metadata),
             "configured": record.configured,
             "read_only": record.name in self._config.read_only,

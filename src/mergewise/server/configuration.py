@@ -80,6 +80,9 @@ class ServeLimits:
     rate: Annotated[float, Range(0, 1e6, above=True), "Requests per second and token, over all workers"] = 20.0
     cached_contexts: Annotated[int, Range(0, 10**6), "Number of cached contexts"] = 256
     cached_bytes: Annotated[int, Range(0, 10**12), "Size of all cached contexts in bytes"] = 64 * _MB
+    conversations: Annotated[int, Range(0, 10**6), "Number of conversations kept for a token, or 0 to keep none"] = 500
+    conversation_bytes: Annotated[int, _BYTES, "Size of all conversations of a token in bytes"] = 50 * _MB
+    conversation_days: Annotated[float, Range(0, 36_500, above=True), "Days to keep an unused conversation"] = 365.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,19 @@ MIGRATIONS = (
     CREATE TABLE responses (id TEXT PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, body TEXT NOT NULL);
     CREATE INDEX responses_by_owner ON responses (owner, created)
     """,
+    """
+    CREATE TABLE conversations (
+        id TEXT PRIMARY KEY, token TEXT NOT NULL, owner TEXT NOT NULL, collection TEXT NOT NULL, title TEXT NOT NULL,
+        created REAL NOT NULL, changed REAL NOT NULL, share TEXT UNIQUE
+    );
+    CREATE INDEX conversations_by_owner ON conversations (owner, collection, changed);
+    CREATE TABLE turns (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE, question TEXT NOT NULL,
+        data TEXT NOT NULL, bytes INTEGER NOT NULL, asked REAL NOT NULL, good INTEGER, note TEXT
+    );
+    CREATE INDEX turns_by_conversation ON turns (conversation, number);
+    """,
 )
 
 NETWORK_DISKS = frozenset(
@@ -71,6 +84,9 @@ def connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
+    # overwrite what is deleted: conversations are private
+    connection.execute("PRAGMA secure_delete=ON")
+    connection.create_function("casefold", 1, str.casefold, deterministic=True)
     return connection
 
 

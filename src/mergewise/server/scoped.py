@@ -13,6 +13,8 @@ Both are defined in `routing`. Routes use nothing else of the service:
 | `service.add_collection`, `collection.change` | admin only |
 | `collection.info()`, `.indexing()` | counts of what the token sees |
 | `collection.documents`, `.entry`, `.document`, `.ids_within` | documents that the token sees |
+| `collection.conversations` | conversations of the token, and links that it knows |
+| `collection.rated_turns()` | rated answers of all tokens, if the token may write |
 | `collection.enqueue(kind, ...)` | a new job, if the token may write |
 | `collection.writable()` | the collection itself, if the token may write |
 | `service.config`, `.admission`, `.ending`, `.token` | settings and limits |
@@ -42,6 +44,7 @@ from mergewise.server.answers import Traced
 from mergewise.server.collections import Collection as ServedCollection
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
+from mergewise.server.conversations import OwnConversations
 from mergewise.server.metrics import Metrics
 from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
 from mergewise.server.problems import HTTPProblem, unknown
@@ -412,6 +415,16 @@ class Scoped:
         """Return the document of a received file, or None if the token does not see it."""
         found = store.attachment(file_id, self.name)
         return found if found is not None and self.sees(found.document) else None
+
+    @property
+    def conversations(self) -> OwnConversations:
+        """The token's conversations with the collection."""
+        return self._state.conversations(self.token, self.name)
+
+    def rated_turns(self) -> list[dict[str, Any]]:
+        """Return the rated answers of all tokens. Raises HTTPProblem 403 if the token may not write."""
+        check_scope(self.token, "write")
+        return self.conversations.rated_turns()
 
     # -- changes
 

@@ -25,6 +25,8 @@ from typing import Any, cast
 
 from mergewise.errors import StoreError, UsageError
 from mergewise.ranges import choice
+from mergewise.server.configuration import ServeLimits
+from mergewise.server.conversations import OwnConversations, oldest_kept, overwrite_deleted
 from mergewise.server.records import (
     ENDED,
     INDEXING,
@@ -173,9 +175,10 @@ class State:
         return [record_of(Token, row) for row in self._rows("SELECT * FROM tokens ORDER BY created, id")]
 
     def remove_token(self, id: str) -> bool:
-        """Remove a token and end its sessions. Return True if the token existed."""
+        """Remove a token with its sessions and conversations. Return True if the token existed."""
         with self._change() as rows:
             rows.execute("DELETE FROM responses WHERE owner LIKE ?", [f"{id} %"])
+            rows.execute("DELETE FROM conversations WHERE token = ?", [id])
             return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
 
     def keep_response(self, id: str, token: Token, body: Mapping[str, Any]) -> None:
@@ -289,8 +292,9 @@ class State:
         return self.collection(name)
 
     def forget_collection(self, name: str) -> None:
-        """Delete the records of a collection and of its documents. Its jobs remain."""
+        """Delete the records of a collection, of its documents and of questions to it. Its jobs remain."""
         with self._change() as rows:
+            rows.execute("DELETE FROM conversations WHERE collection = ?", [name])
             rows.execute("DELETE FROM collections WHERE name = ?", [name])
             rows.execute("DELETE FROM documents WHERE collection = ?", [name])
 
@@ -445,6 +449,18 @@ class State:
         )
         query = f"SELECT * FROM documents{where} ORDER BY id LIMIT ?"
         return [record_of(DocumentState, row) for row in self._rows(query, [*values, -1 if limit is None else limit])]
+
+    # -- conversations
+
+    def conversations(self, token: Token, collection: str) -> OwnConversations:
+        """Return the conversations of a token with a collection."""
+        return OwnConversations(self._change, self._rows, token, collection)
+
+    def prune_conversations(self, limits: ServeLimits) -> None:
+        """Delete old conversations, or all of them if none are kept."""
+        with self._change() as rows:
+            rows.execute("DELETE FROM conversations WHERE changed < ?", [oldest_kept(limits)])
+        overwrite_deleted(self._rows)
 
     # -- the writer's side
 

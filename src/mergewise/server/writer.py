@@ -445,6 +445,7 @@ class Writer:
             return
         self._swept = time.monotonic()
         self.state.prune()
+        self.state.prune_conversations(self.config.limits)
         sweep_spool(self.config.spool)
         sweep_blobs(self.config.data / "files", (), FILES_SECONDS)
         for record in self.state.collections():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from mergewise.server.native import admin, collections, documents, health, jobs, questions
+from mergewise.server.native import admin, collections, conversations, documents, health, jobs, questions
 
 ROUTERS: tuple[APIRouter, ...] = (
     questions.router,
     documents.router,
+    conversations.router,
     collections.router,
     jobs.router,
     admin.router,

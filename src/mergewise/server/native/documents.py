@@ -116,13 +116,13 @@ def get_document(key: Key, collection: InCollection) -> dict[str, Any]:
     document = None if entry.info is None else collection.document(entry.id)
     return {
         **document_row(entry),
-        "outline": list(_outline(document)),
+        "outline": list(outline_of(document)),
         "pages": list((document.pages if document else None) or ()),
         "language": entry.info.language if entry.info else "",
     }
 
 
-def _outline(document: Document | None) -> Sequence[Heading]:
+def outline_of(document: Document | None) -> Sequence[Heading]:
     """Return the given headings, else those found in the text by indexing."""
     if document is None:
         return ()

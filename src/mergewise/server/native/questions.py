@@ -12,11 +12,12 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from mergewise.query import AnswerQuery, options_of
+from mergewise.server.native.conversations import keep_turn
 from mergewise.server.native.requests import AskForm, CompareForm, ContextForm, Name
 from mergewise.server.native.responses import ANSWER, COMPARISON, CONTEXT_ANSWER
 from mergewise.server.problems import HTTPProblem, problem_json
 from mergewise.server.questions import CollectionQuery
-from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
+from mergewise.server.routing import READ, InCollection, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message
@@ -36,16 +37,20 @@ async def context(c: Name, form: ContextForm, request: Request, service: InServi
 
 
 @router.post("/ask", openapi_extra=READ, response_model=ANSWER, response_model_exclude_unset=True, responses=_STREAMED)
-async def ask(c: Name, form: AskForm, request: Request, service: InService) -> Any:
+async def ask(c: Name, form: AskForm, request: Request, service: InService, collection: InCollection) -> Any:
     """Answer a question: at once, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
     question = question_of(c, form)
     if not wants_events(request, form.stream):
-        return await until_disconnect(request, service.answer(question))
+        answer = await until_disconnect(request, service.answer(question))
+        return {**answer, **await keep_turn(service, collection, form, answer["context"], answer)}
 
     async def events() -> AsyncGenerator[bytes, None]:
+        context: Mapping[str, Any] = {}
         async with aclosing(service.events(question)) as coming:
             async for event in coming:
-                yield event_bytes(event.name, event.data)
+                context = event.data if event.name == "context" else context
+                kept = await keep_turn(service, collection, form, context, event.data) if event.name == "done" else {}
+                yield event_bytes(event.name, {**event.data, **kept})
 
     return await begun_stream(request, service, events())
 

@@ -95,11 +95,31 @@ class ContextForm(ContextFields):
 
 
 class AskForm(ContextForm):
+    """`conversation` keeps the answer in the conversation of this id, or in a new one for "new" or an unknown id."""
+
     stream: StrictBool = False
+    conversation: Annotated[str, Field(min_length=1, max_length=100)] | None = None
 
 
 if not TYPE_CHECKING:
     AskForm = query_form(AnswerQuery, AskForm)
+
+
+class ConversationForm(Form):
+    title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    is_shared: StrictBool | None = None
+
+
+class WordsForm(Form):
+    words: Annotated[str, Field(min_length=1, max_length=200)]
+    limit: Annotated[Whole, Field(ge=1, le=200)] = 50
+
+
+class RatingForm(Form):
+    """A rating of an answer. `good` is null to withdraw it."""
+
+    good: StrictBool | None
+    note: Annotated[str, Field(max_length=2000)] = ""
 
 
 class CompareForm(ContextForm):

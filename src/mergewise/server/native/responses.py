@@ -12,6 +12,8 @@ from pydantic import create_model
 # before Python 3.12, pydantic requires this TypedDict
 from typing_extensions import TypedDict
 
+from mergewise.server.conversations import ConversationRecord
+from mergewise.server.native.suggestions import SuggestedQuestion
 from mergewise.server.records import CollectionRecord, DocumentState, Job, Scope, Token
 from mergewise.types import Answer, Citation, Context, Heading, Location, Page, Passage, Span, Usage
 
@@ -65,6 +67,8 @@ ANSWER = body_of(
     streams=(dict[str, Any] | None, None),
     instead_of=str | None,
     html=HTML,
+    conversation=(str | None, None),
+    turn=(int | None, None),
     **_FRAME,
 )
 CONTEXT_ANSWER = body("ContextAnswer", question=str, **_FRAME)
@@ -120,4 +124,18 @@ ACCEPTED = body("Accepted", job=JOB, documents=list_of(DOCUMENT_NAME))
 REMOVAL = body("Removal", job=JOB | None, count=int, documents=list_of(DOCUMENT_NAME))
 ESTIMATE = body("Estimate", estimate=dict[str, Any])
 EVALUATION = body("Evaluation", id=str, state=str, rows=list[Any], report=Any)
+CONVERSATION = body_of(ConversationRecord, model="Conversation")
+_OPEN = dict[str, Any] | None
+TURN = body(
+    "ConversationTurn",
+    number=int,
+    question=str,
+    asked=float,
+    feedback=_OPEN,
+    answer=_OPEN,
+    context=_OPEN,
+    withheld=bool,
+)
+TURNS = body_of(ConversationRecord, model="ConversationTurns", items=list_of(TURN))
+SUGGESTIONS = body("Suggestions", items=list_of(body_of(SuggestedQuestion)))
 HEALTH = body("Health", status=str)

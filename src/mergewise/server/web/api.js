@@ -36,12 +36,13 @@ export const waiting = new Store({ until: 0, why: "" });
  * Send a request.
  * @param {string} path relative to the API's root, with escaped parts
  * @param {Options} [options] a `body` is sent as JSON, unless it is `raw`
- * @returns {Promise<any>} the JSON, or null for an empty response
+ * @returns {Promise<any>} the JSON, the picture, or null for an empty response
  */
 export async function request(path, options = {}) {
   const response = await ask(path, { ...options, headers: { Accept: "application/json", ...options.headers } });
   if (response.status === 204) return null;
   const type = response.headers.get("Content-Type") ?? "";
+  if (type === "image/png") return createImageBitmap(await response.blob());
   return type.includes("json") ? response.json() : response.text();
 }
 

@@ -9,6 +9,7 @@ import { EvaluateView } from "./evaluate.js";
 import { MergeView } from "./merge.js";
 import { Empty, ErrorNote, href, Icon, Meter, Waiting, WaitingLine } from "./parts.js";
 import { SettingsView } from "./settings.js";
+import { SharedView } from "./shared.js";
 import { SourceView } from "./source.js";
 import { browserSettings, useLoaded, useStore } from "./store.js";
 import { sentence, shorten } from "./text.js";
@@ -17,9 +18,11 @@ const INDEXING_POLL = 2_000; // ms between two polls while documents are indexed
 
 const VIEWS = /** @type {Record<string, {label: string, view: any}>} */ ({
   ask: { label: "Ask", view: AskView },
+  documents: { label: "Documents", view: DocumentsView },
+});
+const LAB = /** @type {Record<string, {label: string, view: any}>} */ ({
   merge: { label: "Merge", view: MergeView },
   compare: { label: "Compare", view: CompareView },
-  documents: { label: "Documents", view: DocumentsView },
   evaluate: { label: "Evaluate", view: EvaluateView },
 });
 
@@ -90,7 +93,7 @@ function Rooms({ route }) {
     if (summary) browserSettings.write("collection", name);
   }, [name, Boolean(summary)]);
   const view = route.view || "ask";
-  const known = { ...VIEWS, source: { label: "Source", view: SourceView }, settings: { label: "Settings", view: SettingsView } }[view];
+  const known = { ...VIEWS, ...LAB, source: { label: "Source", view: SourceView }, shared: { label: "Shared conversation", view: SharedView }, settings: { label: "Settings", view: SettingsView } }[view];
   const indexing = info?.indexing;
   useEffect(() => {
     if (indexing?.percent == null) return undefined;
@@ -132,6 +135,13 @@ function Boundary({ children }) {
   return error ? html`<${ErrorNote} error=${error} retry=${reset} />` : children;
 }
 
+/** Focus the question field. Returns false if the view has none. */
+function focusField() {
+  const field = /** @type {HTMLTextAreaElement | null} */ (document.querySelector("#question-field"));
+  field?.focus();
+  return Boolean(field);
+}
+
 /** @param {{view?: string, name?: string, collections?: any[], children?: any}} props */
 function Frame({ view = "", name = "", collections = [], children }) {
   const state = useStore(connection);
@@ -145,6 +155,16 @@ function Frame({ view = "", name = "", collections = [], children }) {
     }
     seen.current = view;
   }, [view]);
+  useEffect(() => {
+    const onKey = (/** @type {KeyboardEvent} */ event) => {
+      const target = /** @type {HTMLElement} */ (event.target);
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select")) return;
+      event.preventDefault();
+      if (!focusField() && name) location.hash = href(name, "ask");
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, [name]);
   const link = (/** @type {string} */ key, /** @type {any} */ label, /** @type {string} */ to, /** @type {string} */ hint = "") =>
     html`<a href=${to} class="tab" aria-current=${view === key ? "page" : undefined} aria-label=${hint || undefined} title=${hint || undefined}>${label}</a>`;
   return html`
@@ -154,12 +174,16 @@ function Frame({ view = "", name = "", collections = [], children }) {
       ${collections.length > 1 && view !== "settings" ? html`<${Chooser} name=${name} view=${view} collections=${collections} />` : null}
       <nav aria-label="Views">
         ${name ? Object.entries(VIEWS).map(([key, { label }]) => link(key, label, href(name, key))) : null}
+        ${name ? html`<a href=${href(name, "merge")} class="tab" aria-current=${view in LAB ? "true" : undefined}>Lab</a>` : null}
       </nav>
       ${collections.length || name || view ? html`<span class="settings-link">${link("settings", html`<${Icon} name="gear" />`, "#/settings", "Settings")}</span>` : null}
     </header>
     <div role="status">${state === "away" ? html`<p class="ribbon">The server does not answer. This page continues as soon as the server is back.</p>` : null}</div>
     <${WaitingLine} />
-    <main id="main" tabindex="-1" ref=${main} class=${`view-${view || "start"}`}>${children}</main>
+    <main id="main" tabindex="-1" ref=${main} class=${`view-${view || "start"}`}>
+      ${view in LAB ? html`<nav class="lab" aria-label="Lab">${Object.entries(LAB).map(([key, { label }]) => link(key, label, href(name, key)))}</nav>` : null}
+      ${children}
+    </main>
   `;
 }
 

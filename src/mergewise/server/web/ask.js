@@ -1,12 +1,18 @@
 // Ask: questions and follow-up questions, with their sources as soon as known and answers as they are written.
 
-import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
-import { ask, conversationOf } from "./conversation.js";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { ask, beginConversation, conversationOf, restoreConversation } from "./conversation.js";
+import { Drawer } from "./drawer.js";
+import { Feedback, Suggestions } from "./feedback.js";
 import { finishedSentences } from "./markdown.js";
-import { focusOn, Fragment } from "./fragment.js";
-import { DEFAULT_WAYS, ErrorNote, href, Icon, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
-import { browserSettings, useStore } from "./store.js";
-import { counted, duration, headingPath, number, printable, sentence, shorten } from "./text.js";
+import { focusOn } from "./fragment.js";
+import { DEFAULT_WAYS, DocumentProse, ErrorNote, href, Icon, keyOf, placeHref, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
+import { browserSettings, useLoaded, useStore } from "./store.js";
+import { counted, duration, headingPath, number, Offsets, printable, sentence, shorten } from "./text.js";
+import { answerText } from "./transcript.js";
+
+const GAP = " …\n".length; // between two parts of a passage
+const LINES_BEFORE = 34; // pixels shown before the cited sentence of a folded passage
 
 /** @typedef {import("./conversation.js").Turn} Turn */
 
@@ -14,45 +20,54 @@ import { counted, duration, headingPath, number, printable, sentence, shorten } 
 export function AskView({ collection, info }) {
   const conversation = conversationOf(collection);
   const turns = useStore(conversation);
+  const restored = useLoaded((signal) => restoreConversation(collection, signal), [collection]);
   const [question, setQuestion] = useState("");
-  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...browserSettings.read("ways") });
+  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...browserSettings.read("ways"), strategy: "" });
   const current = turns.at(-1);
   const isBusy = Boolean(current?.controller);
   const change = (/** @type {import("./parts.js").Ways} */ next) => {
     setWays(next);
     browserSettings.write("ways", next);
   };
-  const send = () => {
-    const asked = question.trim();
+  const send = (words = question) => {
+    const asked = words.trim();
     if (!asked || isBusy) return;
     setQuestion("");
     ask(collection, asked, ways);
   };
   const stop = () => current?.controller?.abort();
+  useEffect(() => {
+    const onKey = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && stop();
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, [current?.controller]);
   const field = html`
     <div class="composer">
-      <${QuestionField} value=${question} onInput=${setQuestion} onSend=${send} label=${turns.length ? "Follow-up question" : "Your question"}
+      <${QuestionField} value=${question} onInput=${setQuestion} onSend=${() => send()} label=${turns.length ? "Follow-up question" : "Your question"}
         placeholder=${turns.length ? "Ask a follow-up question" : "Ask your documents"} isFocused=${!matchMedia("(pointer: coarse)").matches}>
         ${isBusy
           ? html`<button type="button" class="round" aria-label="Stop" title="Stop" onClick=${stop}><${Icon} name="stop" /></button>`
           : html`<button type="submit" class="round primary" aria-label="Ask" title="Ask" disabled=${!question.trim()}><${Icon} name="send" /></button>`}
       </${QuestionField}>
       <div class="beneath">
-        <${WayChoice} info=${info} ways=${ways} onChange=${change} />
-        ${turns.length ? html`<button type="button" class="plain" onClick=${() => { stop(); conversation.set([]); }}>New conversation</button>` : null}
+        <${WayChoice} info=${info} ways=${ways} onChange=${change} hasMode />
+        <p class="beneath-acts"><${Drawer} collection=${collection} />${turns.length ? html`<button type="button" class="plain" aria-label="New conversation" onClick=${() => beginConversation(collection)}>New</button>` : null}</p>
       </div>
     </div>`;
+  if (!turns.length && restored.isLoading) return html`<${Waiting} />`;
   if (!turns.length) {
     return html`
       <div class="start">
         <h1 tabindex="-1">What would you like to know?</h1>
         ${field}
+        ${restored.error ? html`<${ErrorNote} error=${restored.error} retry=${restored.reload} />` : null}
+        <${Suggestions} collection=${collection} info=${info} ask=${send} />
         <${Holdings} collection=${collection} info=${info} />
       </div>`;
   }
   return html`
     <h1 class="sr" tabindex="-1">Questions to ${shorten(info?.title || collection, 60)}</h1>
-    <div class="conversation" onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && stop()}>
+    <div class="conversation">
       ${turns.map((turn, i) => html`<${TurnPart} key=${turn.id} collection=${collection} turn=${turn} isLast=${i === turns.length - 1} again=${() => ask(collection, turn.question, ways)} />`)}
     </div>
     ${field}
@@ -69,10 +84,10 @@ function Holdings({ collection, info }) {
   return html`<p class="holdings"><a class="quiet" href=${href(collection, "documents")}>${counted(info.documents, "document")}</a>${info.characters ? `, ${number(info.characters)} characters` : ""}</p>`;
 }
 
-/** @param {{collection: string, turn: Turn, isLast: boolean, again: () => void}} props */
-function TurnPart({ collection, turn, isLast, again }) {
+/** @param {{collection: string, turn: Turn, isLast: boolean, again?: () => void}} props */
+export function TurnPart({ collection, turn, isLast, again }) {
   const [active, setActive] = useState(0);
-  const [sought, setSought] = useState(0);
+  const [sought, setSought] = useState({ mark: 0 });
   const top = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     if (isLast && turn.id > 1) top.current?.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
@@ -80,8 +95,7 @@ function TurnPart({ collection, turn, isLast, again }) {
   const id = `t${turn.id}`;
   const follow = (/** @type {number} */ mark) => {
     setActive(mark);
-    setSought(mark);
-    focusOn(document.getElementById(`${id}p${mark}`));
+    setSought({ mark });
   };
   return html`
     <section class="turn" ref=${top} aria-labelledby=${`${id}q`}>
@@ -90,13 +104,13 @@ function TurnPart({ collection, turn, isLast, again }) {
         <div class="main">
           <${AnswerPart} turn=${turn} active=${active} point=${setActive} follow=${follow} again=${again} collection=${collection} />
         </div>
-        ${turn.context || !["failed", "stopped"].includes(turn.state) ? html`<${Sources} id=${id} turn=${turn} active=${active} sought=${sought} />` : null}
+        ${turn.context || !["failed", "stopped", "withheld"].includes(turn.state) ? html`<${Sources} id=${id} collection=${collection} turn=${turn} active=${active} sought=${sought} />` : null}
       </div>
     </section>
   `;
 }
 
-/** @param {{turn: Turn, active: number, point: (mark: number) => void, follow: (mark: number) => void, again: () => void, collection: string}} props */
+/** @param {{turn: Turn, active: number, point: (mark: number) => void, follow: (mark: number) => void, again?: () => void, collection: string}} props */
 function AnswerPart({ turn, active, point, follow, again, collection }) {
   const { answer, context, text, state } = turn;
   const marks = context?.passages.length ?? 0;
@@ -112,11 +126,13 @@ function AnswerPart({ turn, active, point, follow, again, collection }) {
     <div class=${`answer${answer && !answer.found ? " nothing" : ""}`} aria-busy=${Boolean(turn.controller)}>
       ${context && context.question !== turn.question ? html`<p class="where" dir="auto">Searched for: ${shorten(context.question, 300)}</p>` : null}
       ${isPending ? html`<${Waiting}>${state === "asking" ? "Searching" : `Reading ${counted(marks, "passage")}`}</${Waiting}>` : null}
-      ${text ? html`<div class=${`said${state === "writing" ? " writing" : ""}`}><${Prose} text=${text} ranges=${ranges} mark=${mark} /></div>` : null}
+      ${text ? html`<div class=${`said prose${state === "writing" ? " writing" : ""}`}><${Prose} text=${text} ranges=${ranges} mark=${mark} /></div>` : null}
       ${state === "stopped" ? html`<p class="note">Stopped.</p>` : null}
+      ${state === "withheld" ? html`<p class="note">The documents of this answer were removed, or you may not see them.${again ? html` <button type="button" class="plain" onClick=${again}>Ask again</button>` : null}</p>` : null}
       ${state === "failed" ? html`<${ErrorNote} error=${turn.error} retry=${again} />` : null}
       ${answer ? html`<${Doubts} answer=${answer} />` : null}
       ${answer ? html`<${AnswerFoot} collection=${collection} turn=${turn} />` : null}
+      ${answer ? html`<${Feedback} collection=${collection} turn=${turn} />` : null}
     </div>
   `;
 }
@@ -134,9 +150,8 @@ function unverifiedRanges(text, sentences) {
 function Doubts({ answer }) {
   const notes = [];
   if (answer.indexing) notes.push(sentence(answer.indexing.notice));
+  // the answer itself says that it is probably not in the documents, or unsure
   if (answer.found === false && answer.indexing) notes.push("The answer may be in a document that is not indexed yet: ask again later.");
-  else if (answer.found === false) notes.push("The documents probably do not have the answer. The sources are the closest matches.");
-  else if (answer.sure === false) notes.push("Unsure: the answer is probably in one of these quotations.");
   const unverified = answer.unverified?.length ?? 0;
   if (unverified) notes.push(`${counted(unverified, "sentence")} (underlined) ${unverified === 1 ? "is" : "are"} not supported by the cited sources.`);
   else if (answer.unsupported > 0) notes.push(`${Math.round(100 * answer.unsupported)} % of the sentences are not supported by the sources.`);
@@ -157,48 +172,104 @@ function AnswerFoot({ collection, turn }) {
     timings.total_ms != null ? `${duration(timings.total_ms)} in total` : "",
     usage.calls ? `${counted(usage.calls, "model call")}, ${number(usage.input_tokens)} + ${number(usage.output_tokens)} tokens` : "",
   ].filter(Boolean);
-  const copy = () => navigator.clipboard?.writeText(turn.text).then(() => setCopied(true), () => {});
+  const copy = () => navigator.clipboard?.writeText(answerText(turn, document.baseURI)).then(() => setCopied(true), () => {});
   return html`
     <footer class="foot">
       <p class="where">${facts.join(" · ")}</p>
       <p class="actions">
-        <a href=${href(collection, "merge")}>Show the context</a>
+        <a href=${href(collection, "merge")}>Show in the lab</a>
         <button type="button" class="plain" onClick=${copy}>${isCopied ? "Copied" : "Copy"}</button>
       </p>
     </footer>
   `;
 }
 
-/** @param {{id: string, turn: Turn, active: number, sought: number}} props */
-function Sources({ id, turn, active, sought }) {
-  const { context } = turn;
+/**
+ * The passages of an answer: first the cited ones, then the others behind a line with their number. Arrow keys go from card to card.
+ * @param {{id: string, collection: string, turn: Turn, active: number, sought: {mark: number}}} props
+ */
+function Sources({ id, collection, turn, active, sought }) {
+  const { context, answer } = turn;
   if (!context) return html`<aside class="sources" aria-hidden="true"><div class="ghost"></div><div class="ghost"></div></aside>`;
-  const count = context.passages.length;
-  const point = (/** @type {HTMLElement} */ element) => {
-    for (const card of element.querySelectorAll(".passage")) {
-      card.classList.toggle("active", card.id === `${id}p${active}`);
-      foldText(card, card.id === `${id}p${sought}`);
-    }
+  const passages = /** @type {any[]} */ (context.passages);
+  const citations = /** @type {any[]} */ (answer?.citations ?? []);
+  const isCited = (/** @type {any} */ passage) => citations.some((one) => one.mark === passage.mark);
+  const cited = citations.length ? passages.filter(isCited) : passages;
+  const others = passages.filter((passage) => !cited.includes(passage));
+  const card = (/** @type {any} */ passage) => html`<${SourceCard} key=${passage.mark} id=${id} collection=${collection} passage=${passage}
+    citations=${citations.filter((one) => one.mark === passage.mark)} isActive=${active === passage.mark} sought=${sought.mark === passage.mark ? sought : null} />`;
+  const walk = (/** @type {any} */ event) => {
+    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[/** @type {string} */ (event.key)];
+    const here = event.target.closest(".passage");
+    if (!step || !here || event.target.closest("pre, .grid")) return;
+    const cards = [...event.currentTarget.querySelectorAll(".passage")].filter((one) => one.checkVisibility());
+    event.preventDefault();
+    focusOn(cards[cards.indexOf(here) + step]);
   };
   return html`
-    <aside class="sources" aria-labelledby=${`${id}s`}>
-      <h3 class="label" id=${`${id}s`}>${count ? counted(count, "source") : "No sources"}</h3>
-      ${count ? html`<${Fragment} drawn=${context.html} prefix=${id} placed=${point} inputs=${[active, sought]} />` : html`<p class="where">No passages match the question.</p>`}
+    <aside class="sources" aria-labelledby=${`${id}s`} onKeyDown=${walk}>
+      <h3 class="label" id=${`${id}s`}>${!passages.length ? "No sources" : citations.length ? counted(cited.length, "cited source") : counted(passages.length, "source")}</h3>
+      ${passages.length ? cited.map(card) : html`<p class="where">No passages match the question.</p>`}
+      ${others.length ? html`<details class="uncited" open=${others.some((passage) => passage.mark === sought.mark) || undefined}>
+        <summary>${counted(others.length, "source")} not cited</summary>${others.map(card)}</details>` : null}
     </aside>
   `;
 }
 
-/** Collapse a long text until the reader opens it or follows a citation to it. @param {Element} card @param {boolean} isSought */
-function foldText(card, isSought) {
-  const text = /** @type {HTMLElement} */ (card.querySelector(".text"));
-  if (isSought) text.classList.add("open");
-  if (text.classList.contains("fold")) return;
-  text.classList.add("fold");
-  if (text.scrollHeight <= text.clientHeight + 4) return;
-  text.classList.add("long");
-  const more = Object.assign(document.createElement("button"), { type: "button", className: "plain", textContent: "Show more" });
-  more.addEventListener("click", () => { more.textContent = text.classList.toggle("open") ? "Show less" : "Show more"; });
-  text.after(more);
+/**
+ * A passage, opened at its cited sentence.
+ * @param {{id: string, collection: string, passage: any, citations: any[], isActive: boolean, sought: {mark: number} | null}} props
+ */
+function SourceCard({ id, collection, passage, citations, isActive, sought }) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const [isLong, setLong] = useState(false);
+  const [isOpen, setOpen] = useState(false);
+  const parts = useMemo(() => partsOf(passage, citations), [passage, citations.length]);
+  useLayoutEffect(() => {
+    const element = /** @type {HTMLElement} */ (box.current);
+    if (isOpen) return;
+    setLong(element.scrollHeight > element.clientHeight + 4);
+    const first = /** @type {HTMLElement | null} */ (element.querySelector(".cited"));
+    element.scrollTop = first ? first.getBoundingClientRect().top - element.getBoundingClientRect().top + element.scrollTop - LINES_BEFORE : 0;
+  }, [parts, isOpen]);
+  useLayoutEffect(() => {
+    if (sought) focusOn(document.getElementById(`${id}p${passage.mark}`));
+  }, [sought]);
+  const path = headingPath(passage.title, passage.headings) || shorten(passage.doc) || "No title";
+  const place = citations[0]?.span ?? passage.spans[0];
+  const where = [shorten(passage.doc, 60), passage.page ? `page ${number(passage.page)}` : passage.line ? `line ${number(passage.line)}` : ""].filter(Boolean);
+  return html`
+    <article class=${`passage${isActive ? " active" : ""}`} id=${`${id}p${passage.mark}`} tabindex="0" aria-label=${`Source ${passage.mark}: ${path}`}>
+      <header>
+        <span class="number" aria-hidden="true">${passage.mark}</span>
+        <h3 dir="auto">${place ? html`<a class="quiet" href=${placeHref(collection, keyOf(place.doc), place)}>${path}</a>` : path}</h3>
+        <p class="where" dir="auto">${where.join(" · ")}</p>
+      </header>
+      <div class=${`excerpt${isOpen ? " open" : isLong ? " long" : ""}`} ref=${box}>
+        ${parts.map((part, i) => html`${i ? html`<p class="gap" aria-label="Text left out">…</p>` : null}<${DocumentProse} text=${part.text} name=${passage.doc ?? ""} ranges=${part.ranges} />`)}
+      </div>
+      ${isLong ? html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Show less" : "Show more"}</button>` : null}
+    </article>
+  `;
+}
+
+/**
+ * Return the parts of a passage, each with the ranges that citations quote. The server counts in code points.
+ * @param {any} passage @param {any[]} citations @returns {{text: string, ranges: import("./parts.js").Range[]}[]}
+ */
+function partsOf(passage, citations) {
+  if (!passage.verbatim || !passage.spans.length) return [{ text: passage.text, ranges: [] }];
+  const offsets = new Offsets(passage.text);
+  let at = 0;
+  return passage.spans.map((/** @type {any} */ span) => {
+    const start = offsets.unit(at);
+    const unit = (/** @type {number} */ point) => offsets.unit(at + Math.max(0, Math.min(point, span.end) - span.start)) - start;
+    const ranges = citations.filter((one) => one.span.doc === span.doc && one.span.start < span.end && span.start < one.span.end)
+      .map((one) => ({ start: unit(one.span.start), end: unit(one.span.end), value: { class: "cited" } }));
+    const text = passage.text.slice(start, offsets.unit(at + span.end - span.start));
+    at += span.end - span.start + GAP;
+    return { text, ranges };
+  });
 }
 
 /** The finished sentences of the answer for screen readers, each once. @param {{turn: Turn | undefined}} props */

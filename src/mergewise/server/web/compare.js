@@ -4,9 +4,9 @@ import { html, useRef, useState } from "./vendor/preact.js";
 import { isAbort, Problem, request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
 import { Fragment } from "./fragment.js";
-import { DEFAULT_WAYS, Empty, ErrorNote, Icon, namesOf, QuestionField, Waiting, WayChoice, wayFields } from "./parts.js";
+import { DEFAULT_WAYS, Empty, ErrorNote, Icon, namesOf, QuestionField, StrategyPicker, Waiting, WayChoice, wayFields } from "./parts.js";
 import { browserSettings } from "./store.js";
-import { printable, shorten } from "./text.js";
+import { printable } from "./text.js";
 
 const FEWEST = 2;
 const MOST = 4;
@@ -27,14 +27,11 @@ export function CompareView({ collection, info }) {
   const controller = useRef(/** @type {AbortController | null} */ (null));
   const known = (chosen ?? []).filter((name) => strategies.includes(name));
   const picked = chosen ? known : [...FIRST.filter((name) => strategies.includes(name)), ...strategies.filter((name) => !FIRST.includes(name))].slice(0, 3);
-  const toggle = (/** @type {string} */ name) => {
-    const next = picked.includes(name) ? picked.filter((other) => other !== name) : [...picked, name];
-    if (next.length > MOST) return;
+  const pick = (/** @type {string[]} */ next) => {
     setChosen(next);
     browserSettings.write("compared", next);
   };
   const isReady = question.trim() && picked.length >= FEWEST;
-  const isFull = picked.length >= MOST;
   const send = async () => {
     if (!isReady || comparison?.isBusy) return;
     controller.current = new AbortController();
@@ -65,14 +62,8 @@ export function CompareView({ collection, info }) {
           ? html`<button type="button" class="round" aria-label="Stop" title="Stop" onClick=${() => controller.current?.abort()}><${Icon} name="stop" /></button>`
           : html`<button type="submit" class="round primary" aria-label="Compare" title="Compare" disabled=${!isReady}><${Icon} name="send" /></button>`}
       </${QuestionField}>
-      <fieldset class="pills"><legend class="sr">Two to four strategies</legend>
-        ${strategies.map((name) => html`
-          <label>
-            <input type="checkbox" checked=${picked.includes(name)} disabled=${isFull && !picked.includes(name)} onChange=${() => toggle(name)} />
-            <span>${shorten(name, 40)}</span>
-          </label>`)}
-      </fieldset>
-      <div class="beneath"><${WayChoice} info=${info} ways=${ways} onChange=${setWays} hasMode=${false} hasStrategy=${false} />
+      <${StrategyPicker} info=${info} picked=${picked} onChange=${pick} most=${MOST} />
+      <div class="beneath"><${WayChoice} info=${info} ways=${ways} onChange=${setWays} />
         ${picked.length < FEWEST ? html`<p class="where">Choose two to four strategies.</p>` : null}</div>
     </div>
     ${comparison

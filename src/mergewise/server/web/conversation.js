@@ -1,24 +1,41 @@
-// Conversations: the questions and answers of each collection. They are browserSettings until the page is closed.
+// Conversations: questions and answers of each collection. The server keeps them, and each tab shows one per collection.
 
-import { isAbort, Problem, stream, within } from "./api.js";
-import { Store } from "./store.js";
+import { isAbort, Problem, request, stream, within } from "./api.js";
+import { Store, tabSettings } from "./store.js";
 import { wayFields } from "./parts.js";
 
 /**
- * @typedef {"asking" | "reading" | "writing" | "done" | "stopped" | "failed"} TurnState
- * @typedef {{id: number, question: string, state: TurnState, context: any, text: string,
- *   answer: any, error: any, controller: AbortController | null}} Turn
+ * @typedef {"asking" | "reading" | "writing" | "done" | "stopped" | "failed" | "withheld"} TurnState
+ * @typedef {{good: boolean, note: string}} Rating
+ * @typedef {{id: number, question: string, state: TurnState, context: any, text: string, answer: any, error: any,
+ *   controller: AbortController | null, number: number | null, feedback: Rating | null}} Turn `number` is the server's
  */
 
-/** @type {Map<string, Store<Turn[]>>} */
+/** @type {Map<string, {turns: Store<Turn[]>, key: Store<string>}>} */
 const conversations = new Map();
 let turns = 0;
 
+/** @param {string} collection */
+function known(collection) {
+  const found = conversations.get(collection) ?? { turns: new Store(/** @type {Turn[]} */ ([])), key: new Store(tabSettings.read(`conversation-${collection}`) ?? "") };
+  conversations.set(collection, found);
+  return found;
+}
+
 /** @param {string} collection @returns {Store<Turn[]>} */
 export function conversationOf(collection) {
-  const known = conversations.get(collection) ?? new Store(/** @type {Turn[]} */ ([]));
-  conversations.set(collection, known);
-  return known;
+  return known(collection).turns;
+}
+
+/** Return the server's id of the conversation that is shown, or "". @param {string} collection @returns {Store<string>} */
+export function keyOfConversation(collection) {
+  return known(collection).key;
+}
+
+/** @param {string} collection @param {string} key */
+function setKey(collection, key) {
+  known(collection).key.set(key);
+  tabSettings.write(`conversation-${collection}`, key);
 }
 
 /** Return the last turn with a context. @param {string} collection @returns {Turn | undefined} */
@@ -26,12 +43,51 @@ export function lastTurn(collection) {
   return conversationOf(collection).value.findLast((turn) => turn.context);
 }
 
-/** Delete all conversations, for example after signing out. */
+/** Show an empty conversation. A running answer stops. @param {string} collection */
+export function beginConversation(collection) {
+  showTurns(collection, "", []);
+}
+
+/** @param {string} collection @param {string} key @param {Turn[]} shown */
+function showTurns(collection, key, shown) {
+  const running = conversationOf(collection).value;
+  conversationOf(collection).set(shown);
+  for (const turn of running) turn.controller?.abort();
+  setKey(collection, key);
+}
+
+/** Show a kept conversation. @param {string} collection @param {string} key @param {AbortSignal} [signal] */
+export async function openConversation(collection, key, signal) {
+  const kept = await request(within(collection, `/conversations/${encodeURIComponent(key)}`), { signal });
+  showTurns(collection, key, kept.items.map(turnOf));
+}
+
+/** Show the conversation of this tab again after a reload. @param {string} collection @param {AbortSignal} signal */
+export async function restoreConversation(collection, signal) {
+  const { turns: shown, key } = known(collection);
+  if (!key.value || shown.value.length) return;
+  await openConversation(collection, key.value, signal).catch((problem) => {
+    if (problem.status !== 404) throw problem;
+    beginConversation(collection);
+  });
+}
+
+/** Convert a turn of the server. @param {any} kept @returns {Turn} */
+export function turnOf(kept) {
+  const { question, context, answer, number, feedback } = kept;
+  return { id: ++turns, question, state: kept.withheld ? "withheld" : "done", context, text: answer?.answer ?? "", answer, error: null, controller: null, number, feedback };
+}
+
+/** Delete all conversations from the page, for example after signing out. */
 export function forgetConversations() {
-  for (const conversation of conversations.values()) {
-    for (const turn of conversation.value) turn.controller?.abort();
-    conversation.set([]);
-  }
+  for (const collection of conversations.keys()) beginConversation(collection);
+}
+
+/** Rate an answer, or withdraw the rating with null. @param {string} collection @param {Turn} turn @param {Rating | null} rating */
+export async function rate(collection, turn, rating) {
+  await request(within(collection, `/turns/${turn.number}/feedback`), { method: "PUT", body: rating ?? { good: null } });
+  const conversation = conversationOf(collection);
+  conversation.set(conversation.value.map((other) => (other.id === turn.id ? { ...other, feedback: rating } : other)));
 }
 
 const HISTORY = 50; // the server's limit of messages
@@ -57,10 +113,13 @@ export async function ask(collection, question, ways) {
   const controller = new AbortController();
   const earlier = conversation.value;
   /** @type {Turn} */
-  let turn = { id: ++turns, question, state: "asking", context: null, text: "", answer: null, error: null, controller };
+  let turn = { id: ++turns, question, state: "asking", context: null, text: "", answer: null, error: null, controller, number: null, feedback: null };
+  const first = turn;
   let pending = "";
   let frame = 0;
   const put = (/** @type {Partial<Turn>} */ change) => {
+    // another conversation may be shown by now
+    if (turn !== first && !conversation.value.includes(turn)) return;
     turn = { ...turn, ...change };
     conversation.set([...conversation.value.filter((other) => other.id !== turn.id), turn].sort((a, b) => a.id - b.id));
   };
@@ -76,7 +135,7 @@ export async function ask(collection, question, ways) {
     ...wayFields(ways),
     ...(ways.mode ? { mode: ways.mode } : {}),
     history: historyOf(earlier),
-    include: ["trace", "html"],
+    conversation: keyOfConversation(collection).value || "new",
     stream: true,
   };
   try {
@@ -88,7 +147,8 @@ export async function ask(collection, question, ways) {
         frame ||= requestAnimationFrame(flush);
       } else if (event === "done") {
         flush();
-        put({ answer: data, text: data.answer ?? turn.text, context: { ...turn.context, html: data.html }, state: "done", controller: null });
+        put({ answer: data, text: data.answer ?? turn.text, state: "done", controller: null, number: data.turn ?? null });
+        if (data.conversation && conversation.value.includes(turn)) setKey(collection, data.conversation);
       }
     }
     flush();

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { all, Problem, request, within } from "./api.js";
-import { Empty, ErrorNote, Meter, namesOf, Waiting } from "./parts.js";
+import { Empty, ErrorNote, Meter, namesOf, StrategyPicker, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, sentence, shorten } from "./text.js";
 
@@ -60,7 +60,7 @@ function Start({ collection, info, begun }) {
   const strategies = namesOf(info?.strategies);
   const [questions, setQuestions] = useState(/** @type {{name: string, list: any[]} | null} */ (null));
   const [picked, setPicked] = useState(/** @type {string[] | null} */ (null));
-  const [budgets, setBudgets] = useState("640");
+  const [budgets, setBudgets] = useState(String(info?.defaults?.budget ?? ""));
   const [state, setState] = useState({ isBusy: false, error: /** @type {any} */ (null) });
   const chosen = picked ?? FIRST.filter((name) => strategies.includes(name));
   const read = async (/** @type {any} */ event) => {
@@ -84,7 +84,6 @@ function Start({ collection, info, begun }) {
       (error) => setState({ isBusy: false, error }),
     );
   };
-  const toggle = (/** @type {string} */ name) => setPicked(chosen.includes(name) ? chosen.filter((other) => other !== name) : [...chosen, name]);
   return html`
     <form class="panel" onSubmit=${start}>
       <div class="line">
@@ -92,9 +91,7 @@ function Start({ collection, info, begun }) {
         <input id="set" type="file" accept=".json,.jsonl,application/json" onChange=${read} />
         ${questions ? html`<span class="where">${counted(questions.list.length, "question")}</span>` : html`<span class="where">JSON, or one JSON object per line</span>`}
       </div>
-      <fieldset class="pills"><legend>Strategies</legend>
-        ${strategies.map((name) => html`<label><input type="checkbox" checked=${chosen.includes(name)} onChange=${() => toggle(name)} /><span>${shorten(name, 40)}</span></label>`)}
-      </fieldset>
+      <${StrategyPicker} info=${info} picked=${chosen} onChange=${setPicked} />
       <div class="line">
         <label for="sizes">Budgets in tokens</label>
         <input id="sizes" type="text" class="short" value=${budgets} onInput=${(/** @type {any} */ event) => setBudgets(event.target.value)} />

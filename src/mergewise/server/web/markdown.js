@@ -1,101 +1,24 @@
-// A parser of a Markdown subset for answers: paragraphs, headings, lists, quotations, code, emphasis, and marks like [1].
-// Images, HTML and links stay plain text. Every node has its offsets in the text.
+// A parser of the marks within a paragraph: code, emphasis, links by their labels, and marks like [1].
+// Images, HTML and the links of answers stay plain text. Every node has its offsets in the text.
 
 /**
  * @typedef {{kind: "text" | "code", start: number, end: number}} Words
  * @typedef {{kind: "mark", number: number, start: number, end: number}} Mark
- * @typedef {{kind: "em" | "strong", children: Inline[], start: number, end: number}} Emphasis
+ * @typedef {{kind: "em" | "strong" | "link", children: Inline[], start: number, end: number, target?: string}} Emphasis
  * @typedef {Words | Mark | Emphasis} Inline
- * @typedef {{kind: "p" | "h" | "quote", children: Inline[]}} Paragraph
- * @typedef {{kind: "pre", start: number, end: number}} Code
- * @typedef {{kind: "ul" | "ol", first: number, items: {depth: number, children: Inline[]}[]}} List
- * @typedef {Paragraph | Code | List} Block
  */
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})/;
-const HEADING = /^ {0,3}#{1,6}[ \t]+/;
-const QUOTE = /^ {0,3}> ?/;
-const ITEM = /^([ \t]*)([-*+•]|(\d{1,4})[.)])[ \t]+/;
 const DEEPEST = 12; // nesting of emphasis; deeper marks stay text
-
-/** @param {string} text @returns {Block[]} */
-export function blocks(text) {
-  /** @type {Block[]} */
-  const found = [];
-  /** @type {{start: number, end: number, kind: "p" | "quote"} | null} */
-  let open = null;
-  const close = () => {
-    if (open) found.push({ kind: open.kind, children: inlines(text, open.start, open.end) });
-    open = null;
-  };
-  let at = 0;
-  while (at < text.length) {
-    const end = lineEnd(text, at);
-    const line = text.slice(at, end);
-    const next = end + 1;
-    const fence = FENCE.exec(line);
-    const item = ITEM.exec(line);
-    const heading = HEADING.exec(line);
-    const quote = QUOTE.exec(line);
-    if (fence) {
-      close();
-      const stop = fenceEnd(text, next, fence[1]);
-      found.push({ kind: "pre", start: Math.min(next, text.length), end: Math.min(text.length, Math.max(next, stop.end)) });
-      at = stop.next;
-      continue;
-    }
-    if (!line.trim()) close();
-    else if (heading) {
-      close();
-      found.push({ kind: "h", children: inlines(text, at + heading[0].length, end) });
-    } else if (item) {
-      close();
-      const entry = { depth: Math.min(4, Math.floor(item[1].replace(/\t/g, "    ").length / 2)), children: inlines(text, at + item[0].length, end) };
-      const kind = item[3] ? "ol" : "ul";
-      const last = found.at(-1);
-      if (last && "items" in last && (last.kind === kind || entry.depth > 0) && !blankBefore(text, at, 2)) last.items.push(entry);
-      else found.push({ kind, first: Number(item[3] ?? 1), items: [entry] });
-    } else {
-      const kind = quote ? "quote" : "p";
-      if (open && open.kind === kind && !quote) open.end = end;
-      else {
-        close();
-        open = { kind, start: at + (quote?.[0].length ?? 0), end };
-      }
-    }
-    at = next;
-  }
-  close();
-  return found;
-}
-
-/** @param {string} text @param {number} at */
-function lineEnd(text, at) {
-  const end = text.indexOf("\n", at);
-  return end < 0 ? text.length : end;
-}
-
-/** Check if blank lines come before a position. @param {string} text @param {number} at @param {number} lines */
-function blankBefore(text, at, lines) {
-  return /\n[ \t]*\n[ \t]*\n$/.test(text.slice(Math.max(0, at - 8 * lines), at));
-}
-
-/** Find the end of a code block: a fence as long as the first, or the end of the text. @param {string} text @param {number} from @param {string} mark */
-function fenceEnd(text, from, mark) {
-  for (let at = from; at < text.length; ) {
-    const end = lineEnd(text, at);
-    const fence = FENCE.exec(text.slice(at, end));
-    if (fence && fence[1][0] === mark[0] && fence[1].length >= mark.length) return { end: Math.max(from, at - 1), next: end + 1 };
-    at = end + 1;
-  }
-  return { end: text.length, next: text.length };
-}
+const LINK = /(?<lead>!?\[)(?<label>[^\]\[]{1,300})\]\((?<target>[^)\s]{0,500})(?:\s"[^"\n]{0,200}")?\)/y;
+const ROLE = /(?<lead>(?::[\w.+-]{1,40}){0,2}:?`(?!`)[~!]?)(?<label>[^`<]{1,300}?)(?:\s*<(?<target>[^>`]{0,500})>)?`(?!`)_{0,2}/y;
 
 /**
  * @param {string} text @param {number} start @param {number} end
+ * @param {string} [form] `markdown` and `rst` show links by their labels; `plain` has text only
  * @returns {Inline[]}
  */
-export function inlines(text, start, end) {
+export function inlines(text, start, end, form = "answer") {
+  if (form === "plain") return [{ kind: "text", start, end }];
   /** @type {{mark: string, start: number, children: Inline[]}[]} */
   const stack = [{ mark: "", start, children: [] }];
   const ticks = codeEnds(text, start, end);
@@ -111,7 +34,12 @@ export function inlines(text, start, end) {
   };
   while (at < end) {
     const letter = text[at];
-    if (letter === "\\" && at + 1 < end && /[\\`*_[\]]/.test(text[at + 1])) {
+    const link = linkAt(text, at, end, form);
+    if (link) {
+      flush(at);
+      top().children.push(link.node);
+      at = plain = link.next;
+    } else if (letter === "\\" && at + 1 < end && /[\\`*_[\]]/.test(text[at + 1])) {
       flush(at);
       plain = at + 1;
       at += 2;
@@ -128,7 +56,7 @@ export function inlines(text, start, end) {
         plain = at + mark[0].length;
       }
       at += mark ? mark[0].length : 1;
-    } else if (letter === "*" || letter === "_") {
+    } else if (letter === "*" || (letter === "_" && form !== "rst")) {
       const double = text[at + 1] === letter && at + 1 < end;
       const mark = double ? letter + letter : letter;
       const before = at > start ? text[at - 1] : " ";
@@ -152,6 +80,24 @@ export function inlines(text, start, end) {
   flush(end);
   while (stack.length > 1) fold();
   return top().children;
+}
+
+/**
+ * Return the link or role at an offset, and the offset behind it.
+ * @param {string} text @param {number} at @param {number} end @param {string} form
+ * @returns {{node: Inline, next: number} | null}
+ */
+function linkAt(text, at, end, form) {
+  const pattern = form === "markdown" && /[![]/.test(text[at]) ? LINK : form === "rst" && /[:`]/.test(text[at]) ? ROLE : null;
+  if (!pattern) return null;
+  pattern.lastIndex = at;
+  const found = pattern.exec(text);
+  if (!found?.groups || at + found[0].length > end) return null;
+  const { lead, label, target = "" } = found.groups;
+  const [from, to] = [at + lead.length, at + lead.length + label.length];
+  const next = at + found[0].length;
+  if (lead.startsWith(":")) return { node: { kind: "code", start: from, end: to }, next };
+  return { node: { kind: "link", target, children: inlines(text, from, to), start: at, end: next }, next };
 }
 
 /** @param {string} letter */

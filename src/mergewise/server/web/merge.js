@@ -1,6 +1,6 @@
 // Merge: the assembly of a context, step by step. The server draws it.
 
-import { html, useState } from "./vendor/preact.js";
+import { html, useEffect, useState } from "./vendor/preact.js";
 import { request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
 import { Fragment } from "./fragment.js";
@@ -21,13 +21,16 @@ function assembledStore(collection) {
 /** @param {{collection: string, info: any}} props */
 export function MergeView({ collection, info }) {
   const store = assembledStore(collection);
-  const own = useStore(store);
+  const shown = useStore(store);
   const turn = lastTurn(collection);
-  const isOwnNewer = own && own.after === (turn?.id ?? 0);
-  const shown = isOwnNewer ? own : turn ? { question: turn.question, context: turn.context, timings: turn.answer?.timings } : null;
-  const [question, setQuestion] = useState(shown?.question ?? "");
-  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...browserSettings.read("ways"), mode: "" });
+  const isNews = turn && turn.id !== shown?.after;
+  const [question, setQuestion] = useState(isNews ? turn.context.question : (shown?.question ?? ""));
+  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...browserSettings.read("lab-ways"), mode: "" });
   const [state, setState] = useState({ isBusy: false, error: /** @type {any} */ (null) });
+  const change = (/** @type {import("./parts.js").Ways} */ next) => {
+    setWays(next);
+    browserSettings.write("lab-ways", next);
+  };
   const send = async () => {
     if (!question.trim() || state.isBusy) return;
     setState({ isBusy: true, error: null });
@@ -39,13 +42,16 @@ export function MergeView({ collection, info }) {
       setState({ isBusy: false, error });
     }
   };
+  useEffect(() => {
+    if (isNews) send();
+  }, []);
   return html`
     <h1 tabindex="-1">How a context is merged</h1>
     <div class="composer calm">
       <${QuestionField} value=${question} onInput=${setQuestion} onSend=${send} label="Question" placeholder="Show the context of a question">
         <button type="submit" class="round primary" aria-label="Assemble" title="Assemble" disabled=${!question.trim() || state.isBusy}><${Icon} name="send" /></button>
       </${QuestionField}>
-      <div class="beneath"><${WayChoice} info=${info} ways=${ways} onChange=${setWays} hasMode=${false} /></div>
+      <div class="beneath"><${WayChoice} info=${info} ways=${ways} onChange=${change} hasStrategy /></div>
     </div>
     ${state.error ? html`<${ErrorNote} error=${state.error} retry=${send} />` : null}
     ${state.isBusy ? html`<${Waiting}>Assembling</${Waiting}>` : null}

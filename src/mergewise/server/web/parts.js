@@ -2,12 +2,13 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { Problem, waiting } from "./api.js";
-import { blocks } from "./markdown.js";
+import { blocks, formOf } from "./blocks.js";
 import { useStore } from "./store.js";
 import { counted, number, pieces, printable, sentence, shorten } from "./text.js";
 
 /**
- * @typedef {{start: number, end: number, value: {class: string, title?: string}}} Range in UTF-16 units of a text
+ * @typedef {{start: number, end: number, value: {class: string, title?: string, before?: any}}} Range in UTF-16 units of a text;
+ *   `before` is shown before the range
  */
 
 const LONG_LINE = 55; // characters from which a line of prose counts as wrapped by its author
@@ -20,6 +21,12 @@ export function href(collection, view, query = {}) {
   return `#/c/${encodeURIComponent(collection)}/${view}${search}`;
 }
 
+/** Return the key of a document in URLs: its id as base64url. @param {string} id */
+export function keyOf(id) {
+  const bytes = Array.from(new TextEncoder().encode(id), (byte) => String.fromCharCode(byte));
+  return btoa(bytes.join("")).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+}
+
 /** Return the URL of a place in a document. @param {string} collection @param {string} key @param {{start: number, end: number}} [span] */
 export function placeHref(collection, key, span) {
   return href(collection, `d/${key}`) + (span ? `?s=${span.start}-${span.end}` : "");
@@ -30,8 +37,9 @@ function markRanges(text, start, end, ranges) {
   return pieces(start, end, ranges).map((piece) => {
     const words = printable(text.slice(piece.start, piece.end));
     if (!piece.values.length) return words;
-    const names = [...new Set(piece.values.map((value) => value.class))].join(" ");
-    return html`<mark class=${names} title=${piece.values.find((value) => value.title)?.title}>${words}</mark>`;
+    const names = [...new Set(piece.values.map((value) => value.class))].filter(Boolean).join(" ");
+    const before = ranges.find((range) => range.value.before && range.start === piece.start)?.value.before ?? null;
+    return [before, names ? html`<mark class=${names} title=${piece.values.find((value) => value.title)?.title}>${words}</mark>` : words];
   });
 }
 
@@ -44,33 +52,55 @@ function inlineNodes(text, nodes, ranges, mark) {
       return node.kind === "code" ? html`<code>${words}</code>` : words;
     }
     const inner = inlineNodes(text, node.children, ranges, mark);
+    if (node.kind === "link") return html`<span class="link" title=${shorten(node.target, 300) || undefined}>${inner}</span>`;
     return node.kind === "em" ? html`<em>${inner}</em>` : html`<strong>${inner}</strong>`;
   });
 }
 
+/** Render code without the margin of its lines. @param {string} text @param {import("./blocks.js").Code} code @param {Range[]} ranges */
+function codeLines(text, { start, end, margin }, ranges) {
+  if (!margin) return markRanges(text, start, end, ranges);
+  const lines = [...text.slice(start, end).matchAll(/[^\n]*(?:\n|$)/g)];
+  return lines.map((line) => {
+    const from = start + line.index;
+    return markRanges(text, from + Math.min(margin, line[0].search(/\S|\n|$/)), from + line[0].length, ranges);
+  });
+}
+
 /**
- * A model's text, rendered as a subset of Markdown.
- * @param {{text: string, ranges?: Range[], mark?: (mark: number) => any}} props
+ * The text of a model or a document, rendered from the subset of light mark-up that `blocks` reads.
+ * @param {{text: string, form?: import("./blocks.js").Form, headings?: Map<number, import("./blocks.js").KnownHeading>, ranges?: Range[], mark?: (mark: number) => any}} props
  */
-export function Prose({ text, ranges = [], mark = () => null }) {
-  const found = useMemo(() => blocks(text), [text]);
+export function Prose({ text, form = "answer", headings, ranges = [], mark = () => null }) {
+  const found = useMemo(() => blocks(text, form, headings), [text, form, headings]);
   const inner = (/** @type {import("./markdown.js").Inline[]} */ nodes) => inlineNodes(text, nodes, ranges, mark);
   return found.map((block) => {
-    if (block.kind === "pre") return html`<pre tabindex="0" dir="ltr"><code>${printable(text.slice(block.start, block.end))}</code></pre>`;
+    if (block.kind === "pre") return html`<pre tabindex="0" dir="ltr"><code>${codeLines(text, block, ranges)}</code></pre>`;
+    if (block.kind === "table") {
+      const row = (/** @type {any[]} */ cells, /** @type {string} */ tag) => html`<tr>${cells.map((cell) => html`<${tag} dir="auto">${inner(cell)}</${tag}>`)}</tr>`;
+      const [head, ...rest] = block.rows;
+      return html`<div class="grid" tabindex="0" role="group" aria-label="Table"><table>
+        ${block.isHeaded ? html`<thead>${row(head, "th")}</thead>` : null}<tbody>${(block.isHeaded ? rest : block.rows).map((cells) => row(cells, "td"))}</tbody></table></div>`;
+    }
     if ("items" in block) {
       const items = block.items.map((item) => html`<li data-depth=${item.depth || undefined}>${inner(item.children)}</li>`);
       return block.kind === "ol" ? html`<ol dir="auto" start=${block.first}>${items}</ol>` : html`<ul dir="auto">${items}</ul>`;
     }
     if (block.kind === "quote") return html`<blockquote dir="auto">${inner(block.children)}</blockquote>`;
-    return html`<p dir="auto" class=${block.kind === "h" ? "heading" : undefined}>${inner(block.children)}</p>`;
+    return html`<p dir="auto" class=${block.kind === "h" ? `heading h${Math.min(4, block.level)}` : undefined}>${inner(block.children)}</p>`;
   });
 }
 
-const SOFT_FORMATS = /\.(md|markdown|mdx|qmd|rst|txt|adoc|html?|xhtml)$/i;
+const WRAPPED_FORMATS = /\.(txt|text|adoc|html?|xhtml)$/i;
 
-/** Replace the line ends of wrapped prose by spaces. All offsets stay the same. @param {string} text @param {string} name */
-export function unwrapped(text, name) {
-  return SOFT_FORMATS.test(name) ? text.replace(WRAP, (line) => `${line.slice(0, -1)} `) : text;
+/**
+ * The text of a document, or of a part of one, in the form that its name tells.
+ * @param {{text: string, name: string, ranges?: Range[], headings?: Map<number, import("./blocks.js").KnownHeading>, language?: string}} props
+ */
+export function DocumentProse({ text, name, ranges, headings, language }) {
+  const form = formOf(name);
+  const words = useMemo(() => (WRAPPED_FORMATS.test(name) ? text.replace(WRAP, (line) => `${line.slice(0, -1)} `) : text), [text, name]);
+  return html`<div class=${`text prose ${form}`} dir="auto" lang=${language || undefined}><${Prose} text=${words} form=${form} headings=${headings} ranges=${ranges} /></div>`;
 }
 
 /** An error with its hint. @param {{error: any, retry?: () => void}} props */
@@ -162,10 +192,6 @@ export function Icon({ name }) {
 
 /** The options of a question, as form values. @typedef {{strategy: string, budget: string, mode: string, rounds: string, chat: string}} Ways */
 
-// the library's defaults
-const DEFAULT_STRATEGY = "weave";
-const DEFAULT_BUDGET = 640;
-
 /** @type {Ways} */
 export const DEFAULT_WAYS = { strategy: "", budget: "", mode: "", rounds: "", chat: "" };
 
@@ -181,18 +207,19 @@ export function wayFields(ways) {
 }
 
 /**
+ * The options of a question. Only the views of the lab offer strategies.
  * @param {{info: any, ways: Ways, onChange: (ways: Ways) => void, hasMode?: boolean, hasStrategy?: boolean}} props
  */
-export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = true }) {
+export function WayChoice({ info, ways, onChange, hasMode = false, hasStrategy = false }) {
   const set = (/** @type {keyof Ways} */ name) => (/** @type {any} */ event) => onChange({ ...ways, [name]: event.target.value });
-  const strategies = namesOf(info?.strategies);
   const chats = namesOf(info?.chats);
-  const budget = String(ways.budget || info?.defaults?.budget || DEFAULT_BUDGET);
-  const summary = [
-    hasStrategy ? ways.strategy || shorten(info?.defaults?.strategy ?? DEFAULT_STRATEGY, 40) : "",
-    budget === "auto" ? "automatic budget" : `${number(Number(budget))} tokens`,
+  const defaults = info?.defaults ?? {};
+  const changed = [
+    hasStrategy ? shorten(ways.strategy || defaults.strategy, 40) : "",
+    ways.budget === "auto" ? "automatic budget" : Number(ways.budget) ? `${number(Number(ways.budget))} tokens` : "",
     hasMode ? ways.mode : "",
-  ].filter(Boolean).join(" · ");
+    ways.chat,
+  ].filter(Boolean);
   const choice = (/** @type {keyof Ways} */ name, /** @type {string} */ label, /** @type {string[]} */ values, /** @type {string} */ none) => html`
     <label><span>${label}</span><select value=${ways[name]} onChange=${set(name)}>
       <option value="">${none}</option>
@@ -200,19 +227,34 @@ export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = 
     </select></label>`;
   return html`
     <details class="ways">
-      <summary><${Icon} name="gear" /><span>${summary}</span></summary>
+      <summary><${Icon} name="gear" /><span>${["Options", ...changed].join(" · ")}</span></summary>
       <div class="choices">
-        ${hasStrategy ? choice("strategy", "Strategy", strategies, "default") : null}
+        ${hasStrategy ? choice("strategy", "Strategy", namesOf(info?.strategies), "default") : null}
         <label><span>Budget in tokens</span>
-          <input type="text" inputmode="numeric" list="budgets" pattern="auto|[0-9]{2,5}" value=${ways.budget} placeholder=${budget} onInput=${set("budget")} />
+          <input type="text" inputmode="numeric" list="budgets" pattern="auto|[0-9]{2,5}" value=${ways.budget} placeholder=${defaults.budget ?? ""} onInput=${set("budget")} />
         </label>
-        <datalist id="budgets"><option value="auto" /><option value="300" /><option value="640" /><option value="4000" /></datalist>
+        <datalist id="budgets"><option value="auto" /><option value="300" /><option value=${defaults.budget} /><option value="4000" /></datalist>
         ${choice("rounds", "Rounds of search", ["1", "2", "3", "4"], "1")}
         ${hasMode ? choice("mode", "Mode", namesOf(info?.modes), "default") : null}
         ${chats.length ? choice("chat", "Model", chats, "default") : null}
       </div>
     </details>
   `;
+}
+
+/**
+ * The chosen strategies, each with a button that removes it, and a list of the others.
+ * @param {{info: any, picked: string[], onChange: (picked: string[]) => void, most?: number}} props
+ */
+export function StrategyPicker({ info, picked, onChange, most = Infinity }) {
+  const others = namesOf(info?.strategies).filter((name) => !picked.includes(name));
+  return html`
+    <fieldset class="pills"><legend>Strategies</legend>
+      ${picked.map((name) => html`<button type="button" key=${name} aria-label=${`Remove ${name}`} onClick=${() => onChange(picked.filter((other) => other !== name))}>
+        ${shorten(name, 40)}<${Icon} name="close" /></button>`)}
+      ${others.length && picked.length < most ? html`<select aria-label="Add a strategy" value="" onChange=${(/** @type {any} */ event) => onChange([...picked, event.target.value])}>
+        <option value="">Add …</option>${others.map((name) => html`<option value=${name}>${shorten(name, 40)}</option>`)}</select>` : null}
+    </fieldset>`;
 }
 
 /** Return the names in a list of names, a list of records with names, or a mapping. @param {any} values @returns {string[]} */

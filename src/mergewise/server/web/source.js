@@ -3,15 +3,13 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
-import { Empty, ErrorNote, href, placeHref, unwrapped, Waiting } from "./parts.js";
+import { DocumentProse, Empty, ErrorNote, href, placeHref, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
-import { counted, number, Offsets, printable, shorten, size } from "./text.js";
+import { counted, number, Offsets, sentence, shorten, size } from "./text.js";
 
 const WINDOW = 40_000; // characters per request
 const LARGEST = 150_000; // characters per request for a longer cited place
 const BEFORE = 6_000; // characters to load before the place
-const MARKDOWN = /\.(md|markdown|mdx|qmd)$/i;
-const SIGILS = /^ {0,3}#{1,6} +|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`+|^[ \t]*\|[-| :]+\|[ \t]*$|\|/gm; // Markdown marks of headings, emphasis, code and tables
 
 /** @typedef {{start: number, end: number, text: string}} TextWindow in code points */
 
@@ -79,7 +77,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
   }, [windows]);
   useEffect(() => {
     // scroll to the place only once, when its text is loaded: text inserted later must not scroll the page
-    const place = isSought.current && globalThis.document.querySelector("#place");
+    const place = isSought.current && globalThis.document.querySelector(".here");
     if (!place) return;
     isSought.current = false;
     place.scrollIntoView({ block: "center", behavior: "instant" });
@@ -94,11 +92,12 @@ function DocumentText({ collection, address, document, span, itemKey }) {
     shorten(document.media_type, 40),
     document.pages?.length ? counted(document.pages.length, "page") : "",
   ].filter(Boolean);
+  const isPrinted = document.has_original && /\.pdf$/i.test(document.name || document.id) && document.pages?.length > 0;
   const above = [page ? `Page ${number(page.number)}` : "", path.map((title) => shorten(title, 80)).join(" › ")].filter(Boolean).join(" · ");
   return html`
-    <div class="document">
+    <div class=${`document${isPrinted ? " with-page" : ""}`}>
       <header class="top">
-        <p class="where"><a class="quiet" href=${href(collection, "ask")}>Ask</a> / <a class="quiet" href=${href(collection, "documents")}>Documents</a></p>
+        <p class="where"><a class="quiet" href=${href(collection, "ask")}>${lastTurn(collection) ? "Back to the answer" : "Ask"}</a> / <a class="quiet" href=${href(collection, "documents")}>Documents</a></p>
         <h1 tabindex="-1" dir="auto">${shorten(document.title || document.id, 300)}</h1>
         <p class="facts"><span dir="auto">${shorten(document.id, 120)}</span> · ${facts.join(" · ")}</p>
         <p class="actions"><a href=${`api/v1/${address}/original`} download>Original file</a></p>
@@ -106,6 +105,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
       ${outline.length > 1 ? html`<${Outline} collection=${collection} itemKey=${itemKey} outline=${outline} at=${span?.start ?? -1} />` : null}
       <div class="paper">
         ${span ? html`<p class="path where" dir="auto">${above || "The cited place"}</p>` : null}
+        ${isPrinted ? html`<${PrintedPage} address=${address} pages=${document.pages} at=${Math.max(0, document.pages.indexOf(page))} span=${span} />` : null}
         ${error ? html`<${ErrorNote} error=${error} retry=${() => { setWindows(null); setGoal(goal ? { ...goal } : null); }} />` : null}
         ${!windows && !error ? html`<${Waiting} />` : null}
         ${windows && windows.start > 0 ? html`<p class="more">
@@ -159,57 +159,56 @@ function Outline({ collection, itemKey, outline, at }) {
 
 /** @param {{part: TextWindow, span: {start: number, end: number} | null, others: {start: number, end: number}[], name: string, language?: string, outline: any[], pages: any[]}} props */
 function TextOf({ part, span, others, name, language, outline, pages }) {
-  const offsets = useMemo(() => new Offsets(part.text), [part]);
-  const nodes = useMemo(() => {
-    const range = (/** @type {{start: number, end: number}} */ one, /** @type {string} */ value) => ({ start: offsets.unit(one.start - part.start), end: offsets.unit(one.end - part.start), value });
-    const isNear = (/** @type {{start: number, end: number}} */ one) => one.start < part.end && part.start < one.end;
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const { headings, ranges } = useMemo(() => {
+    const offsets = new Offsets(part.text);
+    const unit = (/** @type {number} */ point) => offsets.unit(point - part.start);
+    const near = (/** @type {any[]} */ spans) => spans.filter((one) => one.start < part.end && part.start < one.end);
+    const marked = (/** @type {any[]} */ spans, /** @type {string} */ name) => near(spans).map((one) => ({ start: unit(one.start), end: unit(one.end), value: { class: name } }));
     const top = Math.min(...outline.map((heading) => heading.level));
-    const isMarkdown = MARKDOWN.test(name);
-    const ranges = [
-      ...outline.filter(isNear).map((heading) => range(heading, `heading h${Math.min(4, heading.level - top + 1)}`)),
-      ...others.filter(isNear).map((other) => range(other, "other")),
-      ...(span && isNear(span) ? [range(span, "here")] : []),
-      // one character at the start of each page, where the page number is inserted
-      ...pages.filter((page) => part.start <= page.start && page.start < part.end).map((page) => range({ start: page.start, end: page.start + 1 }, `page ${page.number}`)),
-      ...(isMarkdown ? [...part.text.matchAll(SIGILS)].map((found) => ({ start: found.index, end: found.index + found[0].length, value: "sigil" })) : []),
-    ];
-    return cutText(unwrapped(part.text, name), ranges);
-  }, [part, span?.start, span?.end, others, offsets]);
-  return html`<div class="text" dir="auto" lang=${language || undefined}>${nodes}</div>`;
+    return {
+      headings: new Map(near(outline).map((heading) => [unit(heading.start), { end: unit(heading.end), level: heading.level - top + 1 }])),
+      ranges: [
+        ...marked(others, "pale"),
+        ...marked(span ? [span] : [], "here"),
+        // one character at the start of each page, where its number is shown
+        ...near(pages.map((page) => ({ ...page, end: page.start + 1 }))).map((page) => ({
+          start: unit(page.start),
+          end: unit(page.end),
+          value: { class: "", before: html`<span class="page-mark">page ${number(page.number)}</span>` },
+        })),
+      ],
+    };
+  }, [part, span?.start, span?.end, others]);
+  useLayoutEffect(() => {
+    const element = /** @type {HTMLElement} */ (box.current);
+    element.querySelector("#place")?.removeAttribute("id");
+    element.querySelector(".here")?.setAttribute("id", "place");
+  }, [ranges]);
+  return html`<div ref=${box}><${DocumentProse} text=${part.text} name=${name} language=${language} headings=${headings} ranges=${ranges} /></div>`;
 }
 
-/** @param {string} text @param {{start: number, end: number, value: string}[]} ranges */
-function cutText(text, ranges) {
-  let isFirst = true;
-  return sweep(text.length, ranges).flatMap(({ start, end, values }) => {
-    const words = printable(text.slice(start, end));
-    const page = ranges.find((range) => range.start === start && range.value.startsWith("page "))?.value;
-    const mark = page ? [html`<span class="page-mark">${page}</span>`] : [];
-    const heading = values.find((value) => value.startsWith("heading"));
-    /** @type {any} */
-    let body = values.includes("sigil") ? html`<span class="sigil">${words}</span>` : words;
-    if (heading) body = html`<strong class=${heading}>${body}</strong>`;
-    if (values.includes("here")) {
-      body = html`<mark class="here" id=${isFirst ? "place" : undefined}>${body}</mark>`;
-      isFirst = false;
-    } else if (values.includes("other")) body = html`<mark class="pale">${body}</mark>`;
-    return [...mark, body];
-  });
-}
-
-/** Split a long text at the bounds of many ranges. Return each piece with the values of its ranges. @param {number} length @param {{start: number, end: number, value: string}[]} ranges */
-function sweep(length, ranges) {
-  const bounds = ranges.flatMap((range) => [{ at: range.start, value: range.value, by: 1 }, { at: range.end, value: range.value, by: -1 }]);
-  bounds.sort((a, b) => a.at - b.at);
-  /** @type {Map<string, number>} */
-  const open = new Map();
-  const found = [];
-  let from = 0;
-  for (const bound of [...bounds, { at: length, value: "", by: 0 }]) {
-    const at = Math.max(0, Math.min(length, bound.at));
-    if (at > from) found.push({ start: from, end: at, values: [...open].filter(([, count]) => count > 0).map(([value]) => value) });
-    from = Math.max(from, at);
-    open.set(bound.value, (open.get(bound.value) ?? 0) + bound.by);
-  }
-  return found;
+/**
+ * A page of a PDF as it is printed, with the cited place marked. It is drawn on a canvas, so that no image address is needed.
+ * @param {{address: string, pages: any[], at: number, span: {start: number, end: number} | null}} props
+ */
+function PrintedPage({ address, pages, at, span }) {
+  const [index, setIndex] = useState(at);
+  const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
+  const page = pages[index];
+  useEffect(() => setIndex(at), [at]);
+  const place = span ? `?start=${span.start}&end=${span.end}` : "";
+  const { value: picture, error, isLoading } = useLoaded((signal) => request(`${address}/pages/${page.number}${place}`, { signal, headers: { Accept: "image/png" } }), [address, page.number, place]);
+  useLayoutEffect(() => {
+    if (!picture || !canvas.current) return;
+    Object.assign(canvas.current, { width: picture.width, height: picture.height });
+    canvas.current.getContext("2d")?.drawImage(picture, 0, 0);
+  }, [picture]);
+  const turn = (/** @type {number} */ step, /** @type {string} */ name, /** @type {string} */ sign) => html`
+    <button type="button" class="round small" aria-label=${name} disabled=${!pages[index + step]} onClick=${() => setIndex(index + step)}>${sign}</button>`;
+  return html`
+    <figure class="printed" aria-busy=${isLoading}>
+      <figcaption>${turn(-1, "Previous page", "‹")}<span>Page ${number(page.number)} of ${number(pages.length)}</span>${turn(1, "Next page", "›")}</figcaption>
+      ${error ? html`<p class="where">${error.status === 404 ? "The original of this page is not on the server." : sentence(error.message)}</p>` : html`<canvas ref=${canvas} role="img" aria-label=${`Page ${page.number} as printed`}></canvas>`}
+    </figure>`;
 }

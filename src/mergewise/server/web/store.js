@@ -55,12 +55,12 @@ export function useLoaded(load, inputs) {
   return { value: state.value, error: state.error, isLoading: state.isLoading, reload: () => setTurn((count) => count + 1) };
 }
 
-/** Settings in the browser's storage. Frames without an origin have no storage, so settings are lost with the page. */
-export const browserSettings = {
+/** Return settings in one of the browser's storages. Frames without an origin have no storage, so settings are lost with the page. @param {() => Storage} storage */
+const settingsIn = (storage) => ({
   /** @param {string} name @returns {any} */
   read(name) {
     try {
-      return JSON.parse(localStorage.getItem(`mergewise-${name}`) ?? "null");
+      return JSON.parse(storage().getItem(`mergewise-${name}`) ?? "null");
     } catch {
       return null;
     }
@@ -68,9 +68,12 @@ export const browserSettings = {
   /** @param {string} name @param {unknown} value */
   write(name, value) {
     try {
-      localStorage.setItem(`mergewise-${name}`, JSON.stringify(value));
+      storage().setItem(`mergewise-${name}`, JSON.stringify(value));
     } catch {
       /* no storage: the setting is lost with the page */
     }
   },
-};
+});
+export const browserSettings = settingsIn(() => localStorage);
+/** Settings of this tab, which survive a reload. */
+export const tabSettings = settingsIn(() => sessionStorage);

@@ -1,0 +1,155 @@
+"""Conversations in the server's state, with the ratings of their answers. Deleted rows are overwritten on the disk.
+
+Each owner sees only its own conversations. An owner is a token with its filter: users that a front end identifies by filters
+share its token, but not their conversations.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from secrets import token_hex, token_urlsafe
+from typing import Any, TypeAlias
+
+from mergewise.server.configuration import ServeLimits
+from mergewise.server.records import Token
+from mergewise.server.transactions import digest, insert
+
+MOST_TURNS = 500
+"""Number of turns of a conversation. The oldest are dropped first."""
+_LONGEST_TITLE = 80
+Change: TypeAlias = Callable[[], AbstractContextManager[sqlite3.Connection]]
+_LIST = (
+    "SELECT id, collection, title, created, changed, share, "
+    "(SELECT count(*) FROM turns WHERE conversation = id) AS turns FROM conversations"
+)
+_OWN = "WHERE owner = ? AND collection = ? AND id = ?"
+_ANSWER = "coalesce(json_extract(data, '$.answer.answer'), '')"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRecord:
+    """A conversation of an owner with a collection. `turns` counts its questions, `share` is the secret of its link."""
+
+    id: str
+    collection: str
+    title: str
+    created: float
+    changed: float
+    share: str | None
+    turns: int
+
+
+class OwnConversations:
+    """The conversations of a token with a collection. `change` opens a transaction on the state, `rows` reads rows."""
+
+    def __init__(self, change: Change, rows: Callable[..., list[sqlite3.Row]], token: Token, collection: str) -> None:
+        self._change, self._rows, self._token, self._collection = change, rows, token, collection
+        # an owner is a token with its filter
+        own = "" if token.filter is None else f" {digest(json.dumps(dict(token.filter), sort_keys=True))}"
+        self._key = [f"{token.id}{own}", collection]
+
+    def add_turn(self, id: str, question: str, data: Mapping[str, Any], limits: ServeLimits) -> dict[str, Any]:
+        """Add a question with its answer and context (`data`, as JSON). An unknown `id` begins a conversation.
+
+        The owner's oldest conversations and turns are dropped when they exceed the limits. Returns {conversation, turn}.
+        """
+        now, body = time.time(), json.dumps(data, ensure_ascii=False)
+        with self._change() as rows:
+            if not rows.execute(f"UPDATE conversations SET changed = ? {_OWN}", [now, *self._key, id]).rowcount:
+                id = f"conv_{token_hex(12)}"
+                own = dict(zip(("owner", "collection"), self._key, strict=True)) | {"id": id, "token": self._token.id}
+                insert(rows, "conversations", {**own, "created": now, "changed": now, "title": _title_of(question)})
+            size = len(f"{question}{body}".encode("utf-8", "surrogatepass"))
+            insert(rows, "turns", {"conversation": id, "question": question, "data": body, "bytes": size, "asked": now})
+            number = rows.execute("SELECT last_insert_rowid()").fetchone()[0]
+            last = "SELECT number FROM turns WHERE conversation = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2"
+            rows.execute(f"DELETE FROM turns WHERE conversation = ?1 AND number <= ({last})", [id, MOST_TURNS])
+            _drop_excess(rows, self._key[0], limits)
+        return {"conversation": id, "turn": number}
+
+    def listed(self, words: str = "") -> list[ConversationRecord]:
+        """Return the conversations, newest first. With `words`, only those that contain them in any case."""
+        query = (
+            f"{_LIST} WHERE owner = ? AND collection = ? AND (instr(casefold(title), ?) OR EXISTS (SELECT 1 FROM turns "
+            f"WHERE conversation = id AND instr(casefold(question || char(10) || {_ANSWER}), ?))) ORDER BY changed DESC, id"
+        )
+        return [ConversationRecord(*row) for row in self._rows(query, [*self._key, words.casefold(), words.casefold()])]
+
+    def get(self, id: str) -> ConversationRecord | None:
+        rows = self._rows(f"{_LIST} {_OWN}", [*self._key, id])
+        return ConversationRecord(*rows[0]) if rows else None
+
+    def shared(self, share: str) -> ConversationRecord | None:
+        """Return anybody's conversation by its link, or None if nobody shares it any more."""
+        rows = self._rows(f"{_LIST} WHERE collection = ? AND share = ?", [self._collection, share])
+        return ConversationRecord(*rows[0]) if rows else None
+
+    def turns(self, id: str) -> list[dict[str, Any]]:
+        """Return the turns of a conversation from `get` or `shared`, in order."""
+        return [_turn(row) for row in self._rows("SELECT * FROM turns WHERE conversation = ? ORDER BY number", [id])]
+
+    def rated_turns(self) -> list[dict[str, Any]]:
+        """Return the turns of all owners that have a rating, newest first."""
+        query = "SELECT turns.* FROM turns JOIN conversations ON id = conversation WHERE collection = ? AND good IS NOT NULL"
+        return [_turn(row) for row in self._rows(f"{query} ORDER BY number DESC", [self._collection])]
+
+    def change(self, id: str, title: str | None, is_shared: bool | None) -> None:
+        """Rename a conversation, share it by a new link, or end its link. None leaves a property as it is."""
+        with self._change() as rows:
+            rows.execute(f"UPDATE conversations SET title = coalesce(?, title) {_OWN}", [title, *self._key, id])
+            if is_shared is not None:
+                link = "coalesce(share, ?)" if is_shared else "nullif(?1, ?1)"
+                rows.execute(f"UPDATE conversations SET share = {link} {_OWN}", [token_urlsafe(24), *self._key, id])
+
+    def rate(self, turn: int, good: bool | None, note: str) -> bool:
+        """Rate the answer of a turn, or withdraw the rating with None. Return True if the owner has this turn."""
+        own = "SELECT id FROM conversations WHERE owner = ? AND collection = ?"
+        with self._change() as rows:
+            change = f"UPDATE turns SET good = ?, note = ? WHERE number = ? AND conversation IN ({own})"
+            return rows.execute(change, [good, note, turn, *self._key]).rowcount > 0
+
+    def delete(self, id: str) -> bool:
+        """Delete a conversation with its ratings. Return True if it existed."""
+        with self._change() as rows:
+            found = rows.execute(f"DELETE FROM conversations {_OWN}", [*self._key, id]).rowcount > 0
+        overwrite_deleted(self._rows)
+        return found
+
+
+def overwrite_deleted(rows: Callable[..., list[sqlite3.Row]]) -> None:
+    """Move the log into the file, so that no copy of a deleted row remains in the log."""
+    rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def oldest_kept(limits: ServeLimits) -> float:
+    """Return the time before which unused conversations are deleted. Infinite if none are kept."""
+    return time.time() - limits.conversation_days * 86_400.0 if limits.conversations else float("inf")
+
+
+def _title_of(question: str) -> str:
+    line = " ".join(question.split())
+    return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1].rstrip() + "…"
+
+
+def _turn(row: sqlite3.Row) -> dict[str, Any]:
+    rating = None if row["good"] is None else {"good": bool(row["good"]), "note": row["note"]}
+    kept = {name: row[name] for name in ("number", "question", "asked")}
+    return {**kept, "feedback": rating, **json.loads(row["data"])}
+
+
+def _drop_excess(rows: sqlite3.Connection, owner: str, limits: ServeLimits) -> None:
+    """Delete the owner's oldest turns above the limit of bytes, then empty conversations and those above the limit of number."""
+    sizes = (
+        "SELECT number, sum(bytes) OVER (ORDER BY changed DESC, number DESC) AS total "
+        "FROM turns JOIN conversations ON id = conversation WHERE owner = ?"
+    )
+    excess = f"DELETE FROM turns WHERE number IN (SELECT number FROM ({sizes}) WHERE total > ?)"
+    rows.execute(excess, [owner, limits.conversation_bytes])
+    last = "SELECT id FROM conversations WHERE owner = ?1 ORDER BY changed DESC LIMIT -1 OFFSET ?2"
+    bare = "owner = ?1 AND NOT EXISTS (SELECT 1 FROM turns WHERE conversation = id)"
+    rows.execute(f"DELETE FROM conversations WHERE id IN ({last}) OR ({bare})", [owner, limits.conversations])

@@ -1,0 +1,158 @@
+"""Routes for conversations, their links, suggested questions, and feedback on answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+
+from mergewise.concurrency import in_thread
+from mergewise.errors import StoreError
+from mergewise.server.conversations import ConversationRecord
+from mergewise.server.native.documents import outline_of
+from mergewise.server.native.pages import Cursor, Limit, page_behind
+from mergewise.server.native.requests import AskForm, ConversationForm, RatingForm, WordsForm
+from mergewise.server.native.responses import CONVERSATION, SUGGESTIONS, TURNS, page_of
+from mergewise.server.native.suggestions import suggested_questions
+from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
+from mergewise.server.scoped import Scoped, ScopedService
+
+router = APIRouter(prefix="/api/v1/collections/{c}", tags=["conversations"], route_class=ScopedRoute)
+
+ConversationId = Annotated[str, Path(max_length=100)]
+# parts of an answer and its context that are large, or true only when it is given
+_UNKEPT = ("trace", "evidence", "streams", "html", "text", "context", "indexing", "cached")
+_SUGGESTIONS, _LISTED, _READ, _LONGEST_READ = 4, 200, 24, 400_000
+
+
+@router.get("/conversations", response_model=page_of(CONVERSATION), openapi_extra=READ)
+def list_conversations(
+    service: InService, collection: InCollection, limit: Limit = 50, cursor: Cursor = None
+) -> dict[str, Any]:
+    """List the conversations of this token, newest first."""
+    if not service.config.limits.conversations:
+        raise HTTPProblem(409, "keeps-none", "this server keeps no conversations", "set limits.conversations")
+    found = collection.conversations.listed()
+    # later conversations have smaller positions
+    return page_behind(found, cursor, limit, lambda one: f"{1e11 - one.changed:019.6f} {one.id}", _form)
+
+
+@router.post("/conversations/search", response_model=page_of(CONVERSATION), openapi_extra=READ)
+def search_conversations(form: WordsForm, collection: InCollection) -> dict[str, Any]:
+    """Return the conversations of this token with these words in their title, questions or answers, newest first."""
+    # a POST, because addresses end up in the logs of proxies
+    found = collection.conversations.listed(form.words)
+    return {"items": [_form(one) for one in found[: form.limit]], "next": None}
+
+
+def _form(record: ConversationRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in ConversationRecord.__slots__}
+
+
+def _conversation(collection: Scoped, id: str) -> ConversationRecord:
+    found = collection.conversations.get(id)
+    if found is None:
+        raise unknown("conversation")
+    return found
+
+
+@router.get("/conversations/{id}", response_model=TURNS, openapi_extra=READ)
+def get_conversation(id: ConversationId, collection: InCollection) -> dict[str, Any]:
+    """Return a conversation with its questions and answers."""
+    return {**_form(_conversation(collection, id)), "items": _visible(collection, collection.conversations.turns(id))}
+
+
+@router.get("/shared/{id}", response_model=TURNS, openapi_extra=READ)
+def get_shared(id: ConversationId, collection: InCollection) -> dict[str, Any]:
+    """Return the conversation of a link. Answers from documents that this token may not see are withheld."""
+    found = collection.conversations.shared(id)
+    if found is None:
+        raise unknown("conversation", "its owner deleted it, or ended the link")
+    turns = _visible(collection, collection.conversations.turns(found.id))
+    return {**_form(found), "id": id, "items": [{**turn, "feedback": None} for turn in turns]}
+
+
+def _visible(collection: Scoped, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Withhold answers from documents that the token does not see, or that were removed."""
+    sources = [{span["doc"] for one in turn["context"]["passages"] for span in one["spans"]} for turn in turns]
+    seen = {doc_id: (found := collection.find(doc_id)) and found.info for doc_id in set[str]().union(*sources)}
+    withheld = dict.fromkeys(("answer", "context", "feedback")) | {"withheld": True}
+    return [
+        {**turn, "withheld": False, **({} if all(map(seen.get, ids)) else withheld)}
+        for turn, ids in zip(turns, sources, strict=True)
+    ]
+
+
+async def keep_turn(
+    service: ScopedService, collection: Scoped, form: AskForm, context: Mapping[str, Any], answer: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Keep a question with its answer, if the client and the server want that. Return {conversation, turn}, else {}."""
+    id, limits = form.conversation, service.config.limits
+    parts = {"context": context, "answer": answer}
+    data = {name: {key: value for key, value in part.items() if key not in _UNKEPT} for name, part in parts.items()}
+    if id is not None and limits.conversations:
+        # an answer is worth more than its copy
+        with suppress(StoreError):
+            return await in_thread(partial(collection.conversations.add_turn, id, form.question, data, limits))
+    return {}
+
+
+@router.patch("/conversations/{id}", response_model=CONVERSATION, openapi_extra=READ)
+def change_conversation(id: ConversationId, form: ConversationForm, collection: InCollection) -> dict[str, Any]:
+    """Rename a conversation, or make or end its link, which everybody with access to the collection can open."""
+    collection.conversations.change(id, form.title, form.is_shared)
+    return _form(_conversation(collection, id))
+
+
+@router.delete("/conversations/{id}", status_code=204, openapi_extra=READ)
+def delete_conversation(id: ConversationId, collection: InCollection) -> Response:
+    """Delete a conversation with its link and its ratings."""
+    if not collection.conversations.delete(id):
+        raise unknown("conversation")
+    return Response(status_code=204)
+
+
+@router.get("/suggestions", response_model=SUGGESTIONS, openapi_extra=READ)
+def suggest_questions(collection: InCollection) -> dict[str, Any]:
+    """Suggest questions from the headings of some documents."""
+    infos = [one.info for one in collection.documents(limit=_LISTED, statuses=["indexed"]) if one.info is not None]
+    short = [info for info in infos if info.characters <= _LONGEST_READ]
+    read = short[:: -(-len(short) // _READ) or 1]
+    outlines = ((info.title or info.id, outline_of(collection.find_document(info.id))) for info in read)
+    return {"items": suggested_questions(outlines, _SUGGESTIONS)}
+
+
+@router.put("/turns/{turn}/feedback", status_code=204, openapi_extra=READ)
+def rate_answer(turn: Annotated[int, Path(ge=0, le=2**62)], form: RatingForm, collection: InCollection) -> Response:
+    """Rate a kept answer of this token, for the people who look after the collection."""
+    if not collection.conversations.rate(turn, form.good, form.note):
+        raise unknown("answer")
+    return Response(status_code=204)
+
+
+@router.get("/feedback", openapi_extra=WRITE, response_class=Response)
+def export_feedback(collection: InCollection) -> Response:
+    """Download all rated answers as a question set for `mergewise eval`, as JSON lines, newest first.
+
+    A good answer's citations are the evidence. A bad answer's question has no `answers` yet: `eval` skips it until somebody adds
+    them.
+    """
+    turns = [turn for turn in _visible(collection, collection.rated_turns()) if not turn["withheld"]]
+    lines = [json.dumps(_question_row(turn), ensure_ascii=False) + "\n" for turn in turns]
+    headers = {"Content-Disposition": f'attachment; filename="{collection.name}-feedback.jsonl"'}
+    return Response("".join(lines), media_type="application/x-ndjson", headers=headers)
+
+
+def _question_row(turn: Mapping[str, Any]) -> dict[str, Any]:
+    rating, answer = turn["feedback"], turn["answer"]
+    kind = "good" if rating["good"] else "bad"
+    row = {"id": answer["id"], "question": turn["question"], "kind": kind, "note": rating["note"]}
+    evidence = [{"doc": one["span"]["doc"], "text": one["text"]} for one in answer["citations"]]
+    # a good "not in the documents" is a question without an answer
+    is_known = rating["good"] and (evidence or not answer["found"])
+    return {**row, "reply": answer["answer"], **({"answers": [], "evidence": evidence} if is_known else {})}
