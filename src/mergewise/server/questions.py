@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mergewise.asking import PreparedAnswer
     from mergewise.engine import Index
 
-Include: TypeAlias = Literal["trace", "evidence", "streams", "html"]
+Include: TypeAlias = Literal["trace", "evidence", "streams", "html", "code"]
 Result = TypeVar("Result")
 EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
 

@@ -8,13 +8,16 @@ from dataclasses import asdict
 from email.message import Message
 from functools import partial
 from hashlib import sha256
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.datastructures import UploadFile
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, Response
 
 from mergewise.concurrency import in_thread
+from mergewise.errors import ReadError
+from mergewise.readers.pdf_page import page_picture
 from mergewise.server.answers import document_form
 from mergewise.server.collections import Collection, id_of
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
@@ -220,14 +223,48 @@ def get_text(
 def get_original(c: Name, key: Key, service: Server, token: Caller) -> FileResponse:
     """Download the original bytes. A browser saves them and does not show them."""
     collection, doc_id, _, state = _known(service, token, c, key)
+    path = _path_of_original(collection, state)
+    headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
+    name = ((state and state.name) or doc_id).rpartition("/")[2] or "document"
+    return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
+
+
+def _path_of_original(collection: Collection, state: DocumentState | None) -> FilePath:
     if state is None or state.blob is None or state.is_document:
         raise unknown("original", "originals exist only for uploaded files")
     path = blob_path(collection.blobs, state.blob)
     if not path.is_file():
         raise unknown("original", "its bytes were deleted")
-    headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
-    name = (state.name or doc_id).rpartition("/")[2] or "document"
-    return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
+    return path
+
+
+@router.get(
+    "/documents/{key}/pages/{number}",
+    openapi_extra=READ,
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}}}},
+)
+def get_page(
+    c: Name,
+    key: Key,
+    number: Annotated[int, Path(ge=1, le=100_000)],
+    service: Server,
+    token: Caller,
+    start: Annotated[int, Query(ge=0, le=10**12)] = 0,
+    end: Annotated[int, Query(ge=0, le=10**12)] = 0,
+) -> Response:
+    """Draw a page of an uploaded PDF as PNG, with the text from `start` to `end` marked, in code points of the document."""
+    collection, doc_id, info, state = _known(service, token, c, key)
+    path = _path_of_original(collection, state)
+    document = None if info is None else collection.index.document(doc_id)
+    page = next((one for one in (document and document.pages) or () if one.number == number), None)
+    if document is None or page is None:
+        raise unknown("page")
+    try:
+        picture = page_picture(path, number, document.text[max(start, page.start) : min(end, page.end)])
+    except ReadError as error:
+        raise unknown("picture of the page", error.hint) from error
+    return Response(picture, media_type="image/png")
 
 
 @router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra={**WRITE, **_UPLOAD_BODY})

@@ -76,6 +76,7 @@ export async function ask(collection, question, ways) {
     ...wayFields(ways),
     ...(ways.mode ? { mode: ways.mode } : {}),
     history: historyOf(earlier),
+    include: ["code"],
     stream: true,
   };
   try {

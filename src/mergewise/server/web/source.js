@@ -92,7 +92,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
     shorten(document.media_type, 40),
     document.pages?.length ? counted(document.pages.length, "page") : "",
   ].filter(Boolean);
-  const isPrinted = document.has_original && /\.pdf$/i.test(document.name || document.id) && document.pages?.length > 0;
+  const isPrinted = document.has_original && (document.media_type === "application/pdf" || /\.pdf$/i.test(document.id)) && document.pages?.length > 0;
   const above = [page ? `Page ${number(page.number)}` : "", path.map((title) => shorten(title, 80)).join(" › ")].filter(Boolean).join(" · ");
   return html`
     <div class=${`document${isPrinted ? " with-page" : ""}`}>
@@ -102,7 +102,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
         <p class="facts"><span dir="auto">${shorten(document.id, 120)}</span> · ${facts.join(" · ")}</p>
         <p class="actions"><a href=${`api/v1/${address}/original`} download>Original file</a></p>
       </header>
-      ${outline.length > 1 ? html`<${Outline} collection=${collection} itemKey=${itemKey} outline=${outline} at=${span?.start ?? -1} />` : null}
+      ${outline.length > 1 ? html`<${Outline} collection=${collection} itemKey=${itemKey} outline=${outline} isClosed=${isPrinted} at=${span?.start ?? -1} />` : null}
       <div class="paper">
         ${span ? html`<p class="path where" dir="auto">${above || "The cited place"}</p>` : null}
         ${isPrinted ? html`<${PrintedPage} address=${address} pages=${document.pages} at=${Math.max(0, document.pages.indexOf(page))} span=${span} />` : null}
@@ -137,9 +137,9 @@ function headingsAt(outline, at) {
   return open.map((heading) => heading.title);
 }
 
-/** @param {{collection: string, itemKey: string, outline: any[], at: number}} props */
-function Outline({ collection, itemKey, outline, at }) {
-  const isWide = matchMedia("(min-width: 64rem)").matches;
+/** @param {{collection: string, itemKey: string, outline: any[], isClosed: boolean, at: number}} props */
+function Outline({ collection, itemKey, outline, isClosed, at }) {
+  const isWide = !isClosed && matchMedia("(min-width: 64rem)").matches;
   const current = outline.findLast((heading) => heading.start <= at);
   const top = Math.min(...outline.map((heading) => heading.level));
   const shown = outline.length > 400 ? outline.filter((heading) => heading.level <= top + 1).slice(0, 400) : outline;
