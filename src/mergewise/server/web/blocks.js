@@ -24,7 +24,7 @@ const ITEM = /^([ \t]*)([-*+•]|(\d{1,4})[.)])[ \t]+/;
 const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
 const SETEXT = /^ {0,3}(?:=+|-{2,})[ \t]*$/;
 const ROW = /^ {0,3}\|.*\|[ \t]*$/;
-const SEPARATOR = /^ {0,3}(?=[^\n]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*(?:[ \t]*:?-+:?[ \t]*)?$/;
+const SEPARATOR = /^ {0,3}(?=[^\n]*-)(?=[^\n]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*(?:[ \t]*:?-+:?[ \t]*)?$/;
 const ADORNMENT = /^([!-/:-@[-`{-~])\1{2,}[ \t]*$/;
 const DIRECTIVE = /^[ \t]*\.\.(?:[ \t]+([\w:+.-]{1,40}?)::(?:[ \t]+|$)|[ \t]|$)/;
 const CODE_DIRECTIVE = /^(?:code|code-block|sourcecode|parsed-literal|prompt|math)$/;

@@ -91,7 +91,7 @@ export function Prose({ text, form = "answer", headings, ranges = [], mark = () 
   });
 }
 
-const WRAPPED_FORMATS = /\.(txt|text|adoc|html?|xhtml)$/i;
+const WRAPPED_FORMATS = /\.(txt|text|adoc|html?|xhtml|pdf)$/i;
 
 /**
  * The text of a document, or of a part of one, in the form that its name tells. Code without a first fence is shown as code.
