@@ -33,7 +33,11 @@ export function AskView({ collection, info }) {
   };
   const stop = () => current?.controller?.abort();
   useEffect(() => {
-    const onKey = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && stop();
+    const onKey = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Escape") return;
+      if (isBusy) stop();
+      else document.getElementById("question-field")?.focus();
+    };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, [current?.controller]);
