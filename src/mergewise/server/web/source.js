@@ -81,6 +81,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
     if (!place) return;
     isSought.current = false;
     place.scrollIntoView({ block: "center", behavior: "instant" });
+    place.closest("pre, .grid")?.scrollTo({ left: 0, behavior: "instant" });
   }, [windows, goal?.start, goal?.end]);
   const others = useMemo(() => spansOfContext(collection, document.id), [collection, itemKey]);
   const outline = /** @type {any[]} */ (document.outline ?? []);
