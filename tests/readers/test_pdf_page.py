@@ -48,7 +48,9 @@ def test_the_words_are_marked_where_the_page_has_them(path: Path) -> None:
     top, bottom = marked_share(page_picture(path, 1, "LINE 2 of  the page\nabout terns"))
     assert 0.15 < top < 1 - 660 / 800 < bottom < 0.19
     assert marked_share(page_picture(path, 1, "Line 4 of the page about terns. Line 1 of the page")) == (0.0, 0.0)
-    top, bottom = marked_share(page_picture(path, 1, "Line 4 of the page about terns.\nLine 1 of the page about terns."))
+    top, bottom = marked_share(
+        page_picture(path, 1, "Line 4 of the page about terns.\nLine 1 of the page about terns.")
+    )
     assert top < 0.16 and bottom > 0.22
     assert marked_share(page_picture(path, 2, "second page"))[0] == pytest.approx(0.5, abs=0.03)
 

@@ -21,7 +21,7 @@ make_pdf = readers.make_pdf
 
 LINES = ["Terns fly far each year, to the south.", "Owls hunt at night, and hear a mouse under snow."]
 PDF, NOTES = "birds/guide.pdf", "notes.md"
-CODED = "# Nests\n\nCount the nests with a script:\n\n```python\nnests = count(birds)\n```\n\nThen write the number of nests down.\n"
+CODED = "# Nests\n\nCount the nests with a script:\n\n```python\nnests = count(birds)\n```\n\nThen write their number down.\n"
 
 
 @pytest.fixture
@@ -66,7 +66,9 @@ def test_a_page_is_a_picture_with_the_place_marked(library: LiveServer) -> None:
 
 
 def test_a_picture_that_cannot_be_drawn_is_a_problem(library: LiveServer) -> None:
-    (blob,) = (path for path in library.config.data.rglob("blobs/**/*") if path.is_file() and path.read_bytes()[:4] == b"%PDF")
+    (blob,) = (
+        path for path in library.config.data.rglob("blobs/**/*") if path.is_file() and path.read_bytes()[:4] == b"%PDF"
+    )
     blob.chmod(0o600)
     blob.write_bytes(b"%PDF-1.4 broken")
     answer = library.client().get(address(PDF, "/pages/1"))
@@ -76,7 +78,9 @@ def test_a_picture_that_cannot_be_drawn_is_a_problem(library: LiveServer) -> Non
 def test_a_context_tells_which_parts_are_code(library: LiveServer) -> None:
     question = {"question": "How are the nests counted?", "strategy": "topk"}
     client = library.client()
-    context = client.post("/api/v1/collections/library/context", json={**question, "include": ["code"]}).json()["context"]
+    context = client.post("/api/v1/collections/library/context", json={**question, "include": ["code"]}).json()[
+        "context"
+    ]
     (code,) = context["code"]
     assert CODED[code["start"] : code["end"]] == "```python\nnests = count(birds)\n```" and code["doc"] == NOTES
     assert "code" not in client.post("/api/v1/collections/library/context", json=question).json()["context"]

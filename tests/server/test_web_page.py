@@ -186,7 +186,9 @@ def test_axe_finds_faults_and_the_policy_is_in_force(browser: Browser) -> None:
         assert holds(lambda: browser.js("0") == 0 and any(refused in line for line in browser.complaints()), PATIENCE)
 
 
-@pytest.mark.parametrize(("width", "suffix"), [(320, ""), (1280, ".md"), *([(320, ".rst"), (1280, ".py")] if LONG else [])])
+@pytest.mark.parametrize(
+    ("width", "suffix"), [(320, ""), (1280, ".md"), *([(320, ".rst"), (1280, ".py")] if LONG else [])]
+)
 def test_hostile_documents_stay_text(browser: Browser, width: int, suffix: str) -> None:
     stub = hostile_stub(suffix)
     stub.jobs = [evaluation_job()]
@@ -276,7 +278,8 @@ def test_cited_sources_come_first_and_others_are_folded(browser: Browser) -> Non
         until(browser, "!!document.querySelector('.uncited')")
         assert text(browser, ".sources h3") == "1 cited source"
         assert text(browser, ".uncited summary") == "2 sources not cited"
-        shown = "[...document.querySelectorAll('.passage')].filter(e => e.checkVisibility()).map(e => e.querySelector('.number').textContent).join()"
+        cards = "[...document.querySelectorAll('.passage')].filter(e => e.checkVisibility())"
+        shown = f"{cards}.map(e => e.querySelector('.number').textContent).join()"
         assert browser.js(shown) == "3"
         browser.js("document.querySelector('.uncited summary').click()")
         until(browser, f"{shown} === '3,1,2'")
@@ -302,7 +305,7 @@ def test_sources_open_at_the_cited_sentence(browser: Browser) -> None:
         assert text(browser, "#t1p2 th") == "phase" and browser.js("document.querySelectorAll('#t1p2 td').length") == 6
         assert "#" not in browser.js("document.querySelector('#t1p2').textContent")
         click(browser, "#t1p2 > .plain")
-        until(browser, "document.querySelector('#t1p2 .excerpt').scrollHeight === document.querySelector('#t1p2 .excerpt').clientHeight")
+        until(browser, "(e => e.scrollHeight === e.clientHeight)(document.querySelector('#t1p2 .excerpt'))")
 
 
 def test_the_keyboard_asks_stops_and_walks_through_sources(browser: Browser) -> None:
@@ -331,6 +334,21 @@ def test_the_keyboard_asks_stops_and_walks_through_sources(browser: Browser) -> 
         until(browser, "document.activeElement.id === 'question-field'")
 
 
+def test_arrow_keys_go_from_one_cited_place_to_the_next(browser: Browser) -> None:
+    with open_stub(browser, Stub()) as stub:
+        ask(browser)
+        until(browser, "!!document.querySelector('.foot')")
+        browser.js("document.querySelector('#t1p1 h3 a').click()")
+        assert text(browser, "#place") == stub.quotes[0][1].partition("*")[0]
+        assert "Source 1: 1 of 3" in text(browser, ".cited-places")
+        for key, quote in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowRight", 2), ("ArrowLeft", 1)):
+            browser.press(key)
+            until(browser, f"document.querySelector('.cited-places')?.textContent.includes('Source {quote + 1}:')")
+            until(browser, f"document.querySelector('#place')?.textContent === {json.dumps(stub.quotes[quote][1])}")
+        click(browser, ".document .where a")
+        until(browser, "!!document.querySelector('.turn')")
+
+
 @pytest.mark.parametrize("width", [320, 360])
 def test_the_field_does_not_cover_sources(browser: Browser, width: int) -> None:
     with serving(Stub(is_whole=True)) as stub:
@@ -340,30 +358,42 @@ def test_the_field_does_not_cover_sources(browser: Browser, width: int) -> None:
         browser.js("document.activeElement.blur()")
         assert browser.js("document.querySelector('.composer').getBoundingClientRect().height") < 80
         for mark in (1, 2, 3):
-            browser.js(f"document.querySelector('#t1p{mark}').focus(); document.querySelector('#t1p{mark} > .plain')?.focus()")
+            browser.js(
+                f"document.querySelector('#t1p{mark}').focus(); document.querySelector('#t1p{mark} > .plain')?.focus()"
+            )
             assert browser.js(
-                "document.activeElement.getBoundingClientRect().bottom <= document.querySelector('.composer').getBoundingClientRect().top"
+                "(field => document.activeElement.getBoundingClientRect().bottom <= field.getBoundingClientRect().top)"
+                "(document.querySelector('.composer'))"
             )
 
 
 def test_strategies_are_in_the_lab_and_the_budget_is_the_servers(browser: Browser) -> None:
     with open_stub(browser, Stub()):
-        assert browser.js("[...document.querySelectorAll('header nav a')].map(e => e.textContent).join()") == "Ask,Documents,Lab"
+        assert (
+            browser.js("[...document.querySelectorAll('header nav a')].map(e => e.textContent).join()")
+            == "Ask,Documents,Lab"
+        )
         browser.js("document.querySelector('.ways').open = true")
         assert "Strategy" not in text(browser, ".choices") and "weave" not in text(browser, "main")
         budgets = [browser.js("document.querySelector('.choices input').placeholder")]
         click(browser, "header nav a:last-of-type")
         until(browser, "!!document.querySelector('.lab')")
-        assert browser.js("[...document.querySelectorAll('.lab a')].map(e => e.textContent).join()") == "Merge,Compare,Evaluate"
+        assert (
+            browser.js("[...document.querySelectorAll('.lab a')].map(e => e.textContent).join()")
+            == "Merge,Compare,Evaluate"
+        )
         assert browser.js("document.querySelector('header nav [aria-current]').textContent") == "Lab"
         budgets.append(browser.js("document.querySelector('.choices input').placeholder"))
         assert "Strategy" in text(browser, ".choices")
         go(browser, "#/c/cats/compare", ".pills")
+        chosen = "[...document.querySelectorAll('.pills button')].map(e => e.textContent.trim()).join()"
         budgets.append(browser.js("document.querySelector('.choices input').placeholder"))
-        assert browser.js("[...document.querySelectorAll('.pills button')].map(e => e.textContent.trim()).join()") == "weave,topk,auto-merge"
+        assert browser.js(chosen) == "weave,topk,auto-merge"
         click(browser, "[aria-label='Remove topk']")
         until(browser, "document.querySelectorAll('.pills button').length === 2")
-        browser.js("(e => { e.value = 'sentence'; e.dispatchEvent(new Event('change')); })(document.querySelector('.pills select'))")
+        browser.js(
+            "(e => { e.value = 'sentence'; e.dispatchEvent(new Event('change')); })(document.querySelector('.pills select'))"
+        )
         until(browser, "document.querySelectorAll('.pills button')[2]?.textContent.trim() === 'sentence'")
         go(browser, "#/c/cats/evaluate", "#sizes")
         budgets.append(browser.js("document.querySelector('#sizes').value"))

@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
-import { DocumentProse, Empty, ErrorNote, href, placeHref, Waiting } from "./parts.js";
+import { DocumentProse, Empty, ErrorNote, href, keyOf, placeHref, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
 import { counted, number, Offsets, sentence, shorten, size } from "./text.js";
 
@@ -105,6 +105,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
       </header>
       ${outline.length > 1 ? html`<${Outline} collection=${collection} itemKey=${itemKey} outline=${outline} isClosed=${isPrinted} at=${span?.start ?? -1} />` : null}
       <div class="paper">
+        ${span ? html`<${CitedPlaces} collection=${collection} itemKey=${itemKey} at=${span.start} />` : null}
         ${span ? html`<p class="path where" dir="auto">${above || "The cited place"}</p>` : null}
         ${isPrinted ? html`<${PrintedPage} address=${address} pages=${document.pages} at=${Math.max(0, document.pages.indexOf(page))} span=${span} />` : null}
         ${error ? html`<${ErrorNote} error=${error} retry=${() => { setWindows(null); setGoal(goal ? { ...goal } : null); }} />` : null}
@@ -119,6 +120,25 @@ function DocumentText({ collection, address, document, span, itemKey }) {
       </div>
     </div>
   `;
+}
+
+/** Links to the places that the last answer cites before and after this one. The arrow keys follow them. @param {{collection: string, itemKey: string, at: number}} props */
+function CitedPlaces({ collection, itemKey, at }) {
+  const places = /** @type {any[]} */ (lastTurn(collection)?.answer?.citations ?? []).map((one) => ({ ...one.span, mark: one.mark, key: keyOf(one.span.doc) }));
+  const index = places.findIndex((place) => place.key === itemKey && place.start === at);
+  const to = (/** @type {number} */ step) => places[index + step] && placeHref(collection, places[index + step].key, places[index + step]);
+  useEffect(() => {
+    const onKey = (/** @type {any} */ event) => {
+      const next = to({ ArrowRight: 1, ArrowLeft: -1 }[/** @type {string} */ (event.key)] ?? 0);
+      if (index >= 0 && next && /^Arrow[LR]/.test(event.key) && !event.altKey && !event.target.closest("input, select, textarea, pre, .grid")) location.hash = next;
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  });
+  if (index < 0) return null;
+  const link = (/** @type {number} */ step, /** @type {string} */ name, /** @type {string} */ sign) =>
+    to(step) ? html`<a class="quiet" href=${to(step)} aria-label=${name}>${sign}</a>` : html`<span aria-hidden="true">${sign}</span>`;
+  return html`<nav class="cited-places where" aria-label="Sources of the answer">${link(-1, "Previous source", "‹")} Source ${places[index].mark}: ${number(index + 1)} of ${number(places.length)} ${link(1, "Next source", "›")}</nav>`;
 }
 
 /** Return the spans of a document in the last context of this collection. @param {string} collection @param {string} id */
