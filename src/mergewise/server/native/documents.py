@@ -17,7 +17,7 @@ from starlette.responses import FileResponse, Response
 
 from mergewise.concurrency import in_thread
 from mergewise.errors import ReadError
-from mergewise.readers.pdf_page import page_picture
+from mergewise.readers import page_picture
 from mergewise.server.answers import document_form
 from mergewise.server.collections import Collection, id_of
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page

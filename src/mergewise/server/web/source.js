@@ -127,7 +127,7 @@ function CitedPlaces({ collection, itemKey, at }) {
   const places = /** @type {any[]} */ (lastTurn(collection)?.answer?.citations ?? []).map((one) => ({ ...one.span, mark: one.mark, key: keyOf(one.span.doc) }));
   const index = places.findIndex((place) => place.key === itemKey && place.start === at);
   const to = (/** @type {number} */ step) => places[index + step] && placeHref(collection, places[index + step].key, places[index + step]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onKey = (/** @type {any} */ event) => {
       const next = to({ ArrowRight: 1, ArrowLeft: -1 }[/** @type {string} */ (event.key)] ?? 0);
       if (index >= 0 && next && /^Arrow[LR]/.test(event.key) && !event.altKey && !event.target.closest("input, select, textarea, pre, .grid")) location.hash = next;
