@@ -487,6 +487,17 @@ def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
         )
 
 
+def test_text_begins_at_a_heading_and_never_within_code(browser: Browser) -> None:
+    code = "```\n" + "line *of* code\n" * 900 + "```\n\n"
+    guide = f"# Guide\n\n## Long\n\n{code}## Goal\n\nThe *cited* place.\n"
+    with open_stub(browser, Stub(texts={"guide.md": (guide, "Guide")})):
+        start = guide.index("place.")
+        go(browser, f"#/c/cats/d/{key_of('guide.md')}?s={start}-{start + 6}", "#place")
+        assert browser.js("document.querySelectorAll('.paper pre').length") == 1
+        assert browser.js("document.querySelector('.paper p:has(#place) em').textContent") == "cited"
+        assert "```" not in text(browser, ".paper .text")
+
+
 def test_the_trace_is_a_tree_with_steps(browser: Browser) -> None:
     with open_stub(browser, Stub()):
         ask(browser)

@@ -98,7 +98,7 @@ test("documents in reST", () => {
   assert.deepEqual(drawn("=====\nTitle\n=====\n\nPart\n----\n\nUse ``f(x)``, :func:`~a.b` and `the page <http://x.example>`_. So::\n\n  code *x*\n    more\n\nEnd snake_case_ **b**.", "rst"), [
     "h1:Title", "h2:Part", "p:Use <c>f(x)</>, <c>a.b</> and <link>the page</>. So:", "pre2:  code *x*\n    more", "p:End snake_case_ <strong>b</>.",
   ]);
-  assert.deepEqual(drawn(".. _target:\n\n.. note:: Take *care*\n   here\n\n.. code-block:: python\n   :linenos:\n\n   x = 1\n\n.. py:function:: run(a, *, b)\n\n   Runs.", "rst"), [
+  assert.deepEqual(drawn(".. _target:\n\n.. contents:: :local:\n\n.. note:: Take *care*\n   here\n\n.. code-block:: python\n   :linenos:\n\n   x = 1\n\n.. py:function:: run(a, *, b)\n\n   Runs.", "rst"), [
     "p:<strong>note</> Take <em>care</>", "quote:here", "pre3:   x = 1", "p:<strong>py:function</> <c>run(a, *, b)</>", "quote:Runs.",
   ]);
   assert.deepEqual(drawn("=== ===\na   b\n=== ===\n1   2\n=== ===\n\n>>> 1 + 1\n2\n\n- a\n  b", "rst"), ["pre:=== ===\na   b\n=== ===\n1   2\n=== ===", "pre:>>> 1 + 1\n2", "ul1:0.a\n  b"]);

@@ -38,6 +38,7 @@ function spanOf(value) {
 /** @param {{collection: string, address: string, document: any, span: {start: number, end: number} | null, itemKey: string}} props */
 function DocumentText({ collection, address, document, span, itemKey }) {
   const length = Number(document.characters) || 0;
+  const outline = /** @type {any[]} */ (document.outline ?? []);
   const [windows, setWindows] = useState(/** @type {TextWindow | null} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [goal, setGoal] = useState(span);
@@ -55,15 +56,15 @@ function DocumentText({ collection, address, document, span, itemKey }) {
   useEffect(() => {
     if (windows && (!goal || (windows.start <= goal.start && goal.start < windows.end))) return undefined;
     const controller = new AbortController();
-    const start = goal ? Math.max(0, goal.start - BEFORE) : 0;
+    const start = goal ? sectionStart(outline, goal.start - BEFORE) : 0;
     setError(null);
-    const end = Math.max(start + WINDOW, Math.min(goal?.end ?? 0, start + LARGEST));
+    const end = Math.max(start + WINDOW, Math.min((goal?.end ?? 0) + BEFORE, start + LARGEST));
     load(start, Math.min(length || end, end), controller.signal).then(setWindows, (problem) => controller.signal.aborted || setError(problem));
     return () => controller.abort();
   }, [address, goal?.start, goal?.end]);
   const extend = (/** @type {boolean} */ isAbove) => {
     if (!windows) return;
-    const [start, end] = isAbove ? [Math.max(0, windows.start - WINDOW), windows.start] : [windows.end, Math.min(length, windows.end + WINDOW)];
+    const [start, end] = isAbove ? [sectionStart(outline, windows.start - WINDOW), windows.start] : [windows.end, Math.min(length, windows.end + WINDOW)];
     held.current = { height: globalThis.document.documentElement.scrollHeight, isAbove };
     load(start, end, new AbortController().signal).then(
       (more) => setWindows((now) => now && (isAbove ? { start: more.start, end: now.end, text: more.text + now.text } : { start: now.start, end: more.end, text: now.text + more.text })),
@@ -84,7 +85,6 @@ function DocumentText({ collection, address, document, span, itemKey }) {
     place.closest("pre, .grid")?.scrollTo({ left: 0, behavior: "instant" });
   }, [windows, goal?.start, goal?.end]);
   const others = useMemo(() => spansOfContext(collection, document.id), [collection, itemKey]);
-  const outline = /** @type {any[]} */ (document.outline ?? []);
   const path = span ? headingsAt(outline, span.start) : [];
   const page = span ? /** @type {any[]} */ (document.pages ?? []).find((one) => one.start <= span.start && span.start < one.end) : null;
   const facts = [
@@ -139,6 +139,12 @@ function CitedPlaces({ collection, itemKey, at }) {
   const link = (/** @type {number} */ step, /** @type {string} */ name, /** @type {string} */ sign) =>
     to(step) ? html`<a class="quiet" href=${to(step)} aria-label=${name}>${sign}</a>` : html`<span aria-hidden="true">${sign}</span>`;
   return html`<nav class="cited-places where" aria-label="Sources of the answer">${link(-1, "Previous source", "‹")} Source ${places[index].mark}: ${number(index + 1)} of ${number(places.length)} ${link(1, "Next source", "›")}</nav>`;
+}
+
+/** Return the last heading before an offset, where text can begin without being cut within code or a table. @param {any[]} outline @param {number} at */
+function sectionStart(outline, at) {
+  const heading = outline.findLast((one) => one.start <= at)?.start ?? 0;
+  return at - heading > WINDOW ? at : Math.max(0, heading);
 }
 
 /** Return the spans of a document in the last context of this collection. @param {string} collection @param {string} id */
