@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.readers.sandbox import limit_process, passed_environment, start_sandbox
@@ -25,11 +25,8 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _RED, _GREEN = (bytes(round(value * share) for value in range(256)) for share in (0.74, 0.87))
 
 
-class PixelBox(NamedTuple):
-    left: int
-    top: int
-    right: int
-    bottom: int
+PixelBox: TypeAlias = tuple[int, int, int, int]
+"""Left, top, right and bottom of a box, in pixels."""
 
 
 def page_picture(path: Path, number: int, words: str) -> bytes:
@@ -74,9 +71,9 @@ def _draw(data: bytes, number: int, words: str) -> bytes:
         scale = min(WIDTH / page.get_width(), HEIGHT / page.get_height())
         bitmap = page.render(scale=scale, rev_byteorder=True)
         pixels, row = bytearray(bitmap.buffer), bitmap.stride
-        for box in _boxes(page, words, bitmap.width, bitmap.height):
-            for y in range(box.top, box.bottom):
-                start, end = y * row + 3 * box.left, y * row + 3 * box.right
+        for left, top, right, bottom in _boxes(page, words, bitmap.width, bitmap.height):
+            for y in range(top, bottom):
+                start, end = y * row + 3 * left, y * row + 3 * right
                 pixels[start:end:3] = pixels[start:end:3].translate(_RED)
                 pixels[start + 1 : end : 3] = pixels[start + 1 : end : 3].translate(_GREEN)
         lines = b"".join(b"\0" + pixels[y * row : y * row + 3 * bitmap.width] for y in range(bitmap.height))
@@ -121,7 +118,7 @@ def _box(page: Any, rect: tuple[float, float, float, float], width: int, height:
         raw.FPDF_PageToDevice(page, 0, 0, width, height, 0, x, y, across, down)
         corners.append((min(max(across.value, 0), width), min(max(down.value, 0), height)))
     (left, right), (top, bottom) = (sorted(side) for side in zip(*corners, strict=True))
-    return PixelBox(left, max(0, top - 1), right, min(height, bottom + 2))
+    return left, max(0, top - 1), right, min(height, bottom + 2)
 
 
 if __name__ == "__main__":
