@@ -23,7 +23,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--no-first-run",
 )
-VIRTUAL_KEYS = {"Tab": 9, "Enter": 13, "Escape": 27}
+VIRTUAL_KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 
 
 class Browser:

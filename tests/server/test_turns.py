@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,9 @@ class Works:
         self.runners.append((writer, thread))
         return writer
 
-    def queue(self, kind: JobKind, collection: str, request: Any = None, *, uploads: Any = (), created: float = 1) -> Job:
+    def queue(
+        self, kind: JobKind, collection: str, request: Any = None, *, uploads: Any = (), created: float = 1
+    ) -> Job:
         job = self.state.enqueue(kind, collection, request, uploads=uploads)
         with self.state._change() as rows:
             rows.execute("UPDATE jobs SET created = created - ? WHERE id = ?", [created, job.id])
@@ -50,7 +51,9 @@ class Works:
 
     def add(self, collection: str, *ids: str, **fields: Any) -> Job:
         blobs = self.config.data / "collections" / collection / "blobs"
-        made = [(one, keep_bytes(self.config.spool, blobs, f"# {one}\n\nCats of {one} purr.\n".encode())) for one in ids]
+        made = [
+            (one, keep_bytes(self.config.spool, blobs, f"# {one}\n\nCats of {one} purr.\n".encode())) for one in ids
+        ]
         uploads = [Upload(one, blob.sha256, "x.md", blob.bytes, **fields) for one, blob in made]
         return self.queue("add", collection, uploads=uploads)
 

@@ -187,9 +187,11 @@ def test_axe_finds_faults_and_the_policy_is_in_force(browser: Browser) -> None:
         assert holds(lambda: browser.js("0") == 0 and any(refused in line for line in browser.complaints()), PATIENCE)
 
 
-@pytest.mark.parametrize("width", [320, 1280] if LONG else [320])
-def test_hostile_documents_stay_text(browser: Browser, width: int) -> None:
-    stub = hostile_stub()
+@pytest.mark.parametrize(
+    ("width", "suffix"), [(320, ""), (1280, ".md"), *([(320, ".rst"), (1280, ".py")] if LONG else [])]
+)
+def test_hostile_documents_stay_text(browser: Browser, width: int, suffix: str) -> None:
+    stub = hostile_stub(suffix)
     stub.jobs = [evaluation_job()]
     with serving(stub):
         visit(browser, stub, "light", width)
@@ -259,14 +261,144 @@ def test_stopping_an_answer_and_history_of_a_follow_up(browser: Browser) -> None
         assert forms[0]["history"] == [] and forms[0]["stream"] is True
 
 
-def test_unsure_answers_have_a_note(browser: Browser) -> None:
-    with open_stub(browser, Stub(found=False, unverified=(), answer="It is not in the documents.")) as stub:
+def test_a_missing_answer_is_said_once(browser: Browser, start_server: Callable[..., LiveServer]) -> None:
+    live = start_server(with_chat=False)
+    visit_address(browser, live.base, live.tokens["read"])
+    go(browser, "#/c/birds/ask", "textarea")
+    ask(browser, "What is the boiling point of caesium?")
+    until(browser, "!!document.querySelector('.foot')")
+    shown = "document.querySelector('.sides').innerText"
+    assert browser.js(f"{shown}.match(/probably|closest/gi).length") == 1
+    assert text(browser, ".answer.nothing .said p").startswith("Probably not in these documents. Nearest places:")
+    assert browser.js("document.querySelector('[role=note]')") is None
+
+
+def test_cited_sources_come_first_and_others_are_folded(browser: Browser) -> None:
+    with open_stub(browser, Stub(answer="Most cats survive [3].", unverified=())) as stub:
         ask(browser)
-        assert "probably do not have the answer" in text(browser, "[role=note]")
-        stub.found, stub.sure = True, False
-        ask(browser, "Sure?")
-        until(browser, "document.querySelectorAll('[role=note]').length === 2")
-        assert browser.js("[...document.querySelectorAll('[role=note]')].at(-1).textContent").startswith("Unsure")
+        until(browser, "!!document.querySelector('.uncited')")
+        assert text(browser, ".sources h3") == "1 cited source"
+        assert text(browser, ".uncited summary") == "2 sources not cited"
+        cards = "[...document.querySelectorAll('.passage')].filter(e => e.checkVisibility())"
+        shown = f"{cards}.map(e => e.querySelector('.number').textContent).join()"
+        assert browser.js(shown) == "3"
+        browser.js("document.querySelector('.uncited summary').click()")
+        until(browser, f"{shown} === '3,1,2'")
+        stub.answer = "No marks."
+        ask(browser, "And?")
+        until(browser, "document.querySelectorAll('.foot').length === 2")
+        assert browser.js("[...document.querySelectorAll('.sources h3.label')].at(-1).textContent") == "3 sources"
+
+
+def test_sources_open_at_the_cited_sentence(browser: Browser) -> None:
+    with open_stub(browser, Stub(is_whole=True)):
+        ask(browser)
+        until(browser, "!!document.querySelector('#t1p2 .cited')")
+        inside = """(() => {
+          const box = document.querySelector("#t1p2 .excerpt").getBoundingClientRect();
+          const cited = document.querySelector("#t1p2 .cited").getBoundingClientRect();
+          return cited.top >= box.top && cited.top < box.top + box.height / 2;
+        })()"""
+        until(browser, inside)
+        assert browser.js("document.querySelector('#t1p2 .excerpt').scrollTop") > 0
+        # headings, code and tables of the source are elements, without their marks
+        assert text(browser, "#t1p2 .heading") == "How cats land"
+        assert text(browser, "#t1p2 th") == "phase" and browser.js("document.querySelectorAll('#t1p2 td').length") == 6
+        assert "#" not in browser.js("document.querySelector('#t1p2').textContent")
+        click(browser, "#t1p2 > .plain")
+        until(browser, "(e => e.scrollHeight === e.clientHeight)(document.querySelector('#t1p2 .excerpt'))")
+
+
+def test_the_keyboard_asks_stops_and_walks_through_sources(browser: Browser) -> None:
+    with open_stub(browser, Stub(pause=0.05)) as stub:
+        until(browser, "!!document.querySelector('textarea')")
+        browser.js("document.activeElement.blur()")
+        browser.press("/")
+        assert browser.js("document.activeElement.id") == "question-field"
+        assert browser.js("document.activeElement.value") == ""
+        browser.call("Input.insertText", text="a/b")
+        browser.press("Enter")
+        until(browser, "!!document.querySelector('.sources .passage')")
+        browser.press("Escape")
+        assert text(browser, ".answer .note") == "Stopped."
+        stub.pause = 0.0
+        ask(browser)
+        until(browser, "!!document.querySelector('#t2p3')")
+        browser.js("document.querySelector('#t2p1').focus()")
+        for key, card in (("ArrowDown", "t2p2"), ("ArrowDown", "t2p3"), ("ArrowDown", "t2p3"), ("ArrowUp", "t2p2")):
+            browser.press(key)
+            assert browser.js("document.activeElement.id") == card
+        browser.press("Escape")
+        assert browser.js("document.activeElement.id") == "question-field"
+        go(browser, "#/c/cats/documents", ".row")
+        browser.press("/")
+        until(browser, "document.activeElement.id === 'question-field'")
+
+
+def test_arrow_keys_go_from_one_cited_place_to_the_next(browser: Browser) -> None:
+    with open_stub(browser, Stub()) as stub:
+        ask(browser)
+        until(browser, "!!document.querySelector('.foot')")
+        browser.js("document.querySelector('#t1p1 h3 a').click()")
+        assert text(browser, "#place") == stub.quotes[0][1].partition("*")[0]
+        assert "Source 1: 1 of 3" in text(browser, ".cited-places")
+        for key, quote in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowRight", 2), ("ArrowLeft", 1)):
+            browser.press(key)
+            until(browser, f"document.querySelector('.cited-places')?.textContent.includes('Source {quote + 1}:')")
+            until(browser, f"document.querySelector('#place')?.textContent === {json.dumps(stub.quotes[quote][1])}")
+        click(browser, ".document .where a")
+        until(browser, "!!document.querySelector('.turn')")
+
+
+@pytest.mark.parametrize("width", [320, 360])
+def test_the_field_does_not_cover_sources(browser: Browser, width: int) -> None:
+    with serving(Stub(is_whole=True)) as stub:
+        visit(browser, stub, "light", width)
+        ask(browser)
+        until(browser, "!!document.querySelector('.foot')")
+        browser.js("document.activeElement.blur()")
+        assert browser.js("document.querySelector('.composer').getBoundingClientRect().height") < 80
+        for mark in (1, 2, 3):
+            browser.js(
+                f"document.querySelector('#t1p{mark}').focus(); document.querySelector('#t1p{mark} > .plain')?.focus()"
+            )
+            assert browser.js(
+                "(field => document.activeElement.getBoundingClientRect().bottom <= field.getBoundingClientRect().top)"
+                "(document.querySelector('.composer'))"
+            )
+
+
+def test_strategies_are_in_the_lab_and_the_budget_is_the_servers(browser: Browser) -> None:
+    with open_stub(browser, Stub()):
+        assert (
+            browser.js("[...document.querySelectorAll('header nav a')].map(e => e.textContent).join()")
+            == "Ask,Documents,Lab"
+        )
+        browser.js("document.querySelector('.ways').open = true")
+        assert "Strategy" not in text(browser, ".choices") and "weave" not in text(browser, "main")
+        budgets = [browser.js("document.querySelector('.choices input').placeholder")]
+        click(browser, "header nav a:last-of-type")
+        until(browser, "!!document.querySelector('.lab')")
+        assert (
+            browser.js("[...document.querySelectorAll('.lab a')].map(e => e.textContent).join()")
+            == "Merge,Compare,Evaluate"
+        )
+        assert browser.js("document.querySelector('header nav [aria-current]').textContent") == "Lab"
+        budgets.append(browser.js("document.querySelector('.choices input').placeholder"))
+        assert "Strategy" in text(browser, ".choices")
+        go(browser, "#/c/cats/compare", ".pills")
+        chosen = "[...document.querySelectorAll('.pills button')].map(e => e.textContent.trim()).join()"
+        budgets.append(browser.js("document.querySelector('.choices input').placeholder"))
+        assert browser.js(chosen) == "weave,topk,auto-merge"
+        click(browser, "[aria-label='Remove topk']")
+        until(browser, "document.querySelectorAll('.pills button').length === 2")
+        browser.js(
+            "(e => { e.value = 'sentence'; e.dispatchEvent(new Event('change')); })(document.querySelector('.pills select'))"
+        )
+        until(browser, "document.querySelectorAll('.pills button')[2]?.textContent.trim() === 'sentence'")
+        go(browser, "#/c/cats/evaluate", "#sizes")
+        budgets.append(browser.js("document.querySelector('#sizes').value"))
+        assert budgets == ["1200"] * 4
 
 
 def test_a_busy_server_is_retried_and_errors_show_hints(browser: Browser) -> None:
@@ -373,6 +505,17 @@ def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
             browser,
             "(r => r.top > 0 && r.bottom < innerHeight)(document.querySelector('#place').getBoundingClientRect())",
         )
+
+
+def test_text_begins_at_a_heading_and_never_within_code(browser: Browser) -> None:
+    code = "```\n" + "line *of* code\n" * 900 + "```\n\n"
+    guide = f"# Guide\n\n## Long\n\n{code}## Goal\n\nThe *cited* place.\n"
+    with open_stub(browser, Stub(texts={"guide.md": (guide, "Guide")})):
+        start = guide.index("place.")
+        go(browser, f"#/c/cats/d/{key_of('guide.md')}?s={start}-{start + 6}", "#place")
+        assert browser.js("document.querySelectorAll('.paper pre').length") == 1
+        assert browser.js("document.querySelector('.paper p:has(#place) em').textContent") == "cited"
+        assert "```" not in text(browser, ".paper .text")
 
 
 def test_the_trace_is_a_tree_with_steps(browser: Browser) -> None:

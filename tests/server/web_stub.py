@@ -131,6 +131,8 @@ class Stub:
     unverified: tuple[str, ...] = ("They wear `parachutes`.",)
     question: str = QUESTION
     quotes: tuple[tuple[str, str], ...] = QUOTES
+    is_whole: bool = False
+    """Passages are whole documents, and citations their quotes."""
     found: bool = True
     sure: bool = True
     scopes: frozenset[str] = frozenset({"read", "write", "admin"})
@@ -157,6 +159,8 @@ class Stub:
     def passage(self, doc_id: str, words: str, score: float) -> Passage:
         text, title = self.texts[doc_id]
         spans = tuple(self.span(doc_id, one) for one in words.split(GAP))
+        if self.is_whole:
+            words, spans = text, (Span(doc_id, 0, len(text)),)
         path: list[Heading] = []
         for heading in outline_of(text):
             if heading.start <= spans[0].start:
@@ -208,6 +212,7 @@ class Stub:
         citations = tuple(
             Citation(n, words, self.span(doc_id, words.split(GAP)[0]), self.texts[doc_id][1])
             for n, (doc_id, words) in enumerate(self.quotes, 1)
+            if f"[{n}]" in self.answer
         )
         usage = Usage(1, 412, 96)
         answer = Answer(
@@ -559,9 +564,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def hostile_stub() -> Stub:
+def hostile_stub(suffix: str = "") -> Stub:
     """Return a server whose documents, titles, answers and errors attack the page."""
-    name = "evil/" + HOSTILE_WORDS[:300].replace("/", "_")
+    name = "evil/" + HOSTILE_WORDS[:300].replace("/", "_") + suffix
     stub = Stub({name: (HOSTILE, HOSTILE_WORDS)}, question=HOSTILE_WORDS[:900], quotes=((name, HOSTILE_WORDS),))
     stub.answer, stub.unverified = f"{HOSTILE_WORDS} [1]", (HOSTILE_WORDS[:40],)
     stub.failures = {name + ".pdf": {"code": "x", "detail": HOSTILE_WORDS, "hint": HOSTILE_WORDS}}

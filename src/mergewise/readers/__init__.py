@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mergewise.readers.front_matter import typed_value as typed_value
     from mergewise.readers.metadata import ADDING_KEYS as ADDING_KEYS
     from mergewise.readers.metadata import key_of as key_of
+    from mergewise.readers.pdf_page import page_picture as page_picture
     from mergewise.readers.sandbox import Limits as Limits
     from mergewise.readers.watching import bursts as bursts
 
@@ -287,5 +288,11 @@ def _first_line(error: Exception) -> str:
 
 __getattr__ = lazy_names(
     __name__,
-    {"front_matter": "typed_value", "metadata": "ADDING_KEYS key_of", "sandbox": "Limits", "watching": "bursts"},
+    {
+        "front_matter": "typed_value",
+        "metadata": "ADDING_KEYS key_of",
+        "pdf_page": "page_picture",
+        "sandbox": "Limits",
+        "watching": "bursts",
+    },
 )

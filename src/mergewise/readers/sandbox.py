@@ -173,9 +173,8 @@ class SandboxedReader:
             self._stop()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name.upper())}
         arguments = self._function, json.dumps(asdict(self.limits))
-        process = start_sandbox(__name__, *arguments, stderr=subprocess.DEVNULL, environment=environment)
+        process = start_sandbox(__name__, *arguments, stderr=subprocess.DEVNULL, environment=passed_environment())
         # starting must not count as a file's time
         assert process.stdout is not None
         process.stdout.readline(len(_READY))
@@ -198,6 +197,11 @@ class SandboxedReader:
         process, self._process = self._process, None
         if process is not None:
             _exit_code(process)
+
+
+def passed_environment() -> dict[str, str]:
+    """Return the variables that a parser of files from others gets: those that native libraries need, and no keys."""
+    return {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name.upper())}
 
 
 def start_sandbox(
@@ -282,7 +286,7 @@ def serve(function: str, limits: Limits, requests: Iterable[bytes], answers: IO[
     for line in requests:
         path, doc_id, seconds, name, within = json.loads(line)
         threads = THREADS if limits.ocr_pages else 1
-        _limit(limits.memory_mb, seconds * threads)
+        limit_process(limits.memory_mb, seconds * threads)
         options: dict[str, Any] = {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
         options |= {} if name is None else {"name": name}
         options |= {} if within is None else {"within": Path(within)}
@@ -307,7 +311,7 @@ def _field_values(record: Any) -> list[Any]:
     return [getattr(record, field.name) for field in fields(record)]
 
 
-def _limit(memory_mb: int, seconds: float) -> None:
+def limit_process(memory_mb: int, seconds: float) -> None:
     """Limit the process itself, in case its parent no longer can."""
     try:
         import resource

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from mergewise.generate import marked_texts
-from mergewise.jsonable import citation_json, context_json, evidence_json, reply_json
+from mergewise.jsonable import citation_json, context_json, evidence_json, reply_json, span_json
 from mergewise.page import context_fragment
 from mergewise.server.collections import key_of
+from mergewise.text.light import code_in
 from mergewise.types import Answer, Citation, Context, Location, Span
 
 if TYPE_CHECKING:
@@ -48,7 +49,18 @@ class AnswerForms:
             form["evidence"] = [evidence_json(one) for one in context.evidence or ()]
         if "html" in include:
             form["html"] = self._html(context)
+        if "code" in include:
+            form["code"] = [span_json(span) for span in self._code(context)]
         return _without_parts(form, include)
+
+    def _code(self, context: Context) -> Iterator[Span]:
+        """Yield the parts of the passages that are code, by the mark-up of their documents."""
+        assert self.collection is not None
+        for span in (span for passage in context.passages for span in passage.spans):
+            document = self.collection.find_document(span.doc_id)
+            for start, end in () if document is None else code_in(document.text):
+                if start < span.end and span.start < end:
+                    yield Span(span.doc_id, max(start, span.start), min(end, span.end))
 
     def _html(self, context: Context, citations: Sequence[Citation] = ()) -> str:
         assert self.collection is not None

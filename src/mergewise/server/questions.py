@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mergewise.engine import Index
     from mergewise.server.scoped import Scoped
 
-Include: TypeAlias = Literal["trace", "evidence", "streams", "html"]
+Include: TypeAlias = Literal["trace", "evidence", "streams", "html", "code"]
 Result = TypeVar("Result")
 EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
 

@@ -7,13 +7,16 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict
 from email.message import Message
 from functools import partial
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.datastructures import UploadFile
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, Response
 
 from mergewise.concurrency import in_thread
+from mergewise.errors import ReadError
+from mergewise.readers import page_picture
 from mergewise.server.answers import document_form
 from mergewise.server.collections import id_of
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
@@ -151,15 +154,47 @@ def get_text(
 def get_original(key: Key, collection: InCollection) -> FileResponse:
     """Download the original bytes. A browser saves them and does not show them."""
     entry = collection.entry(id_of(key))
+    path = _path_of_original(collection, entry)
+    headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
+    name = ((entry.state and entry.state.name) or entry.id).rpartition("/")[2] or "document"
+    return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
+
+
+def _path_of_original(collection: Scoped, entry: DocumentEntry) -> FilePath:
     state = entry.state
     if state is None or state.blob is None or state.is_document:
         raise unknown("original", "originals exist only for uploaded files")
     path = collection.original(state)
     if not path.is_file():
         raise unknown("original", "its bytes were deleted")
-    headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
-    name = (state.name or entry.id).rpartition("/")[2] or "document"
-    return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
+    return path
+
+
+@router.get(
+    "/documents/{key}/pages/{number}",
+    openapi_extra=READ,
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}}}},
+)
+def get_page(
+    key: Key,
+    number: Annotated[int, Path(ge=1, le=100_000)],
+    collection: InCollection,
+    start: Annotated[int, Query(ge=0, le=10**12)] = 0,
+    end: Annotated[int, Query(ge=0, le=10**12)] = 0,
+) -> Response:
+    """Draw a page of an uploaded PDF as PNG, with the text from `start` to `end` marked, in code points of the document."""
+    entry = collection.entry(id_of(key))
+    path = _path_of_original(collection, entry)
+    document = None if entry.info is None else collection.document(entry.id)
+    page = next((one for one in (document and document.pages) or () if one.number == number), None)
+    if document is None or page is None:
+        raise unknown("page")
+    try:
+        picture = page_picture(path, number, document.text[max(start, page.start) : min(end, page.end)])
+    except ReadError as error:
+        raise unknown("picture of the page", error.hint) from error
+    return Response(picture, media_type="image/png")
 
 
 @router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra={**WRITE, **_UPLOAD_BODY})

@@ -25,7 +25,9 @@ Whole: TypeAlias = Annotated[int, BeforeValidator(_number)]
 Parameters: TypeAlias = dict[str, str | int | float | bool | None]
 # repeated values are allowed
 REPEATED: dict[str, Any] = {"uniqueItems": False}
-Includes: TypeAlias = Annotated[set[Literal["trace", "evidence", "streams", "html"]], Field(json_schema_extra=REPEATED)]
+Includes: TypeAlias = Annotated[
+    set[Literal["trace", "evidence", "streams", "html", "code"]], Field(json_schema_extra=REPEATED)
+]
 Strategy: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 DocumentId: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]

@@ -50,11 +50,12 @@ _HIDDEN_OF_DOCUMENTS = ("collection", "name", "blob", "is_document")
 HTML = str | None, None
 LARGE_LIST = list[dict[str, Any]] | None, None
 SPAN = body_of(Span, ["doc_id"], doc=str)
+CODE = list_of(SPAN) | None, None
 USAGE = body_of(Usage, cost=(float | None, None))
 PASSAGE = body_of(Passage, mark=int, doc=str | None, spans=list_of(SPAN), **get_type_hints(Location))
 CITATION = body_of(Citation, ["number"], mark=int, span=SPAN, url=str | None, answer_spans=list[Offsets])
 _LISTS: dict[str, Any] = {"passages": list_of(PASSAGE), "trace": LARGE_LIST, "evidence": LARGE_LIST}
-CONTEXT = body_of(Context, ["reading"], **_LISTS, html=HTML, usage=USAGE, may_lack=bool)
+CONTEXT = body_of(Context, ["reading"], **_LISTS, html=HTML, code=CODE, usage=USAGE, may_lack=bool)
 INDEXING = body("Indexing", percent=int | None, notice=str) | None
 _FRAME: dict[str, Any] = {"id": str, "context": CONTEXT, "timings": dict[str, float | None], "indexing": INDEXING}
 ANSWER = body_of(

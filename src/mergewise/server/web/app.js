@@ -147,11 +147,13 @@ function Frame({ view = "", name = "", collections = [], children }) {
   const state = useStore(connection);
   const main = useRef(/** @type {HTMLElement | null} */ (null));
   const seen = useRef(view);
+  const wantsField = useRef(false);
   useEffect(() => {
     // a new view starts at its top, also for screen readers
     if (seen.current !== view) {
       scrollTo(0, 0);
-      main.current?.focus({ preventScroll: true });
+      if (!(wantsField.current && focusField())) main.current?.focus({ preventScroll: true });
+      wantsField.current = false;
     }
     seen.current = view;
   }, [view]);
@@ -160,7 +162,9 @@ function Frame({ view = "", name = "", collections = [], children }) {
       const target = /** @type {HTMLElement} */ (event.target);
       if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select")) return;
       event.preventDefault();
-      if (!focusField() && name) location.hash = href(name, "ask");
+      if (focusField() || !name) return;
+      wantsField.current = true;
+      location.hash = href(name, "ask");
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);

@@ -8,7 +8,7 @@ import { finishedSentences } from "./markdown.js";
 import { focusOn } from "./fragment.js";
 import { DEFAULT_WAYS, DocumentProse, ErrorNote, href, Icon, keyOf, placeHref, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
 import { browserSettings, useLoaded, useStore } from "./store.js";
-import { counted, duration, headingPath, number, Offsets, printable, sentence, shorten } from "./text.js";
+import { counted, duration, headingPath, number, Offsets, pieces, printable, sentence, shorten } from "./text.js";
 import { answerText } from "./transcript.js";
 
 const GAP = " …\n".length; // between two parts of a passage
@@ -37,7 +37,11 @@ export function AskView({ collection, info }) {
   };
   const stop = () => current?.controller?.abort();
   useEffect(() => {
-    const onKey = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && stop();
+    const onKey = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Escape") return;
+      if (isBusy) stop();
+      else document.getElementById("question-field")?.focus();
+    };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, [current?.controller]);
@@ -167,17 +171,15 @@ function AnswerFoot({ collection, turn }) {
   const usage = answer.usage ?? {};
   const timings = answer.timings ?? {};
   const facts = [
-    answer.mode,
-    timings.assemble_ms != null ? `assembled in ${duration(timings.assemble_ms)}` : "",
-    timings.total_ms != null ? `${duration(timings.total_ms)} in total` : "",
-    usage.calls ? `${counted(usage.calls, "model call")}, ${number(usage.input_tokens)} + ${number(usage.output_tokens)} tokens` : "",
+    timings.total_ms != null ? duration(timings.total_ms) : "",
+    usage.calls ? `${counted(usage.calls, "model call")}, ${number(usage.input_tokens + usage.output_tokens)} tokens` : "",
   ].filter(Boolean);
   const copy = () => navigator.clipboard?.writeText(answerText(turn, document.baseURI)).then(() => setCopied(true), () => {});
   return html`
     <footer class="foot">
       <p class="where">${facts.join(" · ")}</p>
       <p class="actions">
-        <a href=${href(collection, "merge")}>Show in the lab</a>
+        <a href=${href(collection, "merge")}>How it was found</a>
         <button type="button" class="plain" onClick=${copy}>${isCopied ? "Copied" : "Copy"}</button>
       </p>
     </footer>
@@ -197,7 +199,7 @@ function Sources({ id, collection, turn, active, sought }) {
   const cited = citations.length ? passages.filter(isCited) : passages;
   const others = passages.filter((passage) => !cited.includes(passage));
   const card = (/** @type {any} */ passage) => html`<${SourceCard} key=${passage.mark} id=${id} collection=${collection} passage=${passage}
-    citations=${citations.filter((one) => one.mark === passage.mark)} isActive=${active === passage.mark} sought=${sought.mark === passage.mark ? sought : null} />`;
+    code=${context.code ?? []} citations=${citations.filter((one) => one.mark === passage.mark)} isActive=${active === passage.mark} sought=${sought.mark === passage.mark ? sought : null} />`;
   const walk = (/** @type {any} */ event) => {
     const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[/** @type {string} */ (event.key)];
     const here = event.target.closest(".passage");
@@ -218,13 +220,13 @@ function Sources({ id, collection, turn, active, sought }) {
 
 /**
  * A passage, opened at its cited sentence.
- * @param {{id: string, collection: string, passage: any, citations: any[], isActive: boolean, sought: {mark: number} | null}} props
+ * @param {{id: string, collection: string, passage: any, code: any[], citations: any[], isActive: boolean, sought: {mark: number} | null}} props
  */
-function SourceCard({ id, collection, passage, citations, isActive, sought }) {
+function SourceCard({ id, collection, passage, code, citations, isActive, sought }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [isLong, setLong] = useState(false);
   const [isOpen, setOpen] = useState(false);
-  const parts = useMemo(() => partsOf(passage, citations), [passage, citations.length]);
+  const parts = useMemo(() => partsOf(passage, code, citations), [passage, citations.length]);
   useLayoutEffect(() => {
     const element = /** @type {HTMLElement} */ (box.current);
     if (isOpen) return;
@@ -246,7 +248,7 @@ function SourceCard({ id, collection, passage, citations, isActive, sought }) {
         <p class="where" dir="auto">${where.join(" · ")}</p>
       </header>
       <div class=${`excerpt${isOpen ? " open" : isLong ? " long" : ""}`} ref=${box}>
-        ${parts.map((part, i) => html`${i ? html`<p class="gap" aria-label="Text left out">…</p>` : null}<${DocumentProse} text=${part.text} name=${passage.doc ?? ""} ranges=${part.ranges} />`)}
+        ${parts.map((part, i) => html`${i && part.isApart ? html`<p class="gap">…</p>` : null}<${DocumentProse} text=${part.text} name=${passage.doc ?? ""} isCode=${part.isCode} ranges=${part.ranges} />`)}
       </div>
       ${isLong ? html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Show less" : "Show more"}</button>` : null}
     </article>
@@ -254,21 +256,27 @@ function SourceCard({ id, collection, passage, citations, isActive, sought }) {
 }
 
 /**
- * Return the parts of a passage, each with the ranges that citations quote. The server counts in code points.
- * @param {any} passage @param {any[]} citations @returns {{text: string, ranges: import("./parts.js").Range[]}[]}
+ * Return the parts of a passage, prose and code apart, each with the ranges that citations quote. The server counts in code points.
+ * @param {any} passage @param {any[]} code @param {any[]} citations
+ * @returns {{text: string, isCode: boolean, isApart: boolean, ranges: import("./parts.js").Range[]}[]} `isApart`: after a gap
  */
-function partsOf(passage, citations) {
-  if (!passage.verbatim || !passage.spans.length) return [{ text: passage.text, ranges: [] }];
+function partsOf(passage, code, citations) {
+  if (!passage.verbatim || !passage.spans.length) return [{ text: passage.text, isCode: false, isApart: false, ranges: [] }];
   const offsets = new Offsets(passage.text);
   let at = 0;
-  return passage.spans.map((/** @type {any} */ span) => {
-    const start = offsets.unit(at);
-    const unit = (/** @type {number} */ point) => offsets.unit(at + Math.max(0, Math.min(point, span.end) - span.start)) - start;
-    const ranges = citations.filter((one) => one.span.doc === span.doc && one.span.start < span.end && span.start < one.span.end)
-      .map((one) => ({ start: unit(one.span.start), end: unit(one.span.end), value: { class: "cited" } }));
-    const text = passage.text.slice(start, offsets.unit(at + span.end - span.start));
+  return passage.spans.flatMap((/** @type {any} */ span) => {
+    const near = (/** @type {any} */ one) => one.doc === span.doc && one.start < span.end && span.start < one.end;
+    const first = at;
+    const unit = (/** @type {number} */ point) => offsets.unit(first + Math.max(0, Math.min(point, span.end) - span.start));
     at += span.end - span.start + GAP;
-    return { text, ranges };
+    const cited = citations.map((one) => one.span).filter(near).map((one) => ({ start: unit(one.start), end: unit(one.end), value: { class: "cited" } }));
+    const coded = code.filter(near).map((one) => ({ start: unit(one.start), end: unit(one.end), value: true }));
+    return pieces(unit(span.start), unit(span.end), coded).map(({ start, end, values }) => ({
+      text: passage.text.slice(start, end),
+      isCode: values.length > 0,
+      isApart: start === unit(span.start),
+      ranges: cited.map((range) => ({ ...range, start: range.start - start, end: range.end - start })),
+    })).filter((part) => part.text.trim());
   });
 }
 

@@ -24,10 +24,11 @@ const ITEM = /^([ \t]*)([-*+•]|(\d{1,4})[.)])[ \t]+/;
 const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
 const SETEXT = /^ {0,3}(?:=+|-{2,})[ \t]*$/;
 const ROW = /^ {0,3}\|.*\|[ \t]*$/;
-const SEPARATOR = /^ {0,3}(?=[^\n]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*(?:[ \t]*:?-+:?[ \t]*)?$/;
+const SEPARATOR = /^ {0,3}(?=[^\n]*-)(?=[^\n]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*(?:[ \t]*:?-+:?[ \t]*)?$/;
 const ADORNMENT = /^([!-/:-@[-`{-~])\1{2,}[ \t]*$/;
 const DIRECTIVE = /^[ \t]*\.\.(?:[ \t]+([\w:+.-]{1,40}?)::(?:[ \t]+|$)|[ \t]|$)/;
 const CODE_DIRECTIVE = /^(?:code|code-block|sourcecode|parsed-literal|prompt|math)$/;
+const HIDDEN_DIRECTIVE = /^(?:contents|currentmodule|default-role|highlight|index|meta)$/;
 const ENTRY_DIRECTIVE = /^(?:\w+:)?(?:class|function|method|attribute|data|option|module|exception|decorator)$/;
 const OPTION = /^[ \t]+:[\w-]{1,40}:(?:[ \t]|$)/;
 const VERBATIM = /^[ \t]*(?:\+[-=+]{3,}\+|={2,}(?: +={2,})+)[ \t]*$|^>>> /; // the border of a table in reST, or a Python session
@@ -275,7 +276,7 @@ function directive(reader) {
   reader.at = end + 1;
   const name = mark[1] ?? "";
   reader.isLiteral = CODE_DIRECTIVE.test(name);
-  if (!name || reader.isLiteral) return true;
+  if (!name || reader.isLiteral || HIDDEN_DIRECTIVE.test(name)) return true;
   const start = at + line.indexOf(name);
   const rest = at + mark[0].length;
   /** @type {Inline[]} */

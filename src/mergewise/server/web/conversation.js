@@ -136,6 +136,7 @@ export async function ask(collection, question, ways) {
     ...(ways.mode ? { mode: ways.mode } : {}),
     history: historyOf(earlier),
     conversation: keyOfConversation(collection).value || "new",
+    include: ["code"],
     stream: true,
   };
   try {

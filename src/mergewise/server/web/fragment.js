@@ -17,7 +17,9 @@ export function Fragment({ drawn, prefix = "", placed, inputs = [], class: name 
     for (const one of element.querySelectorAll("[id]")) one.id = prefix + one.id;
     for (const one of element.querySelectorAll("[aria-labelledby]")) one.setAttribute("aria-labelledby", prefix + one.getAttribute("aria-labelledby"));
   }, [drawn, prefix]);
-  useLayoutEffect(() => place.current && placed?.(place.current), [drawn, prefix, ...inputs]);
+  useLayoutEffect(() => {
+    if (place.current) placed?.(place.current);
+  }, [drawn, prefix, ...inputs]);
   const follow = (/** @type {any} */ event) => {
     const target = event.target.closest("a")?.getAttribute("href") ?? "";
     if (!/^#[^/]/.test(target)) return;

@@ -91,16 +91,17 @@ export function Prose({ text, form = "answer", headings, ranges = [], mark = () 
   });
 }
 
-const WRAPPED_FORMATS = /\.(txt|text|adoc|html?|xhtml)$/i;
+const WRAPPED_FORMATS = /\.(txt|text|adoc|html?|xhtml|pdf)$/i;
 
 /**
- * The text of a document, or of a part of one, in the form that its name tells.
- * @param {{text: string, name: string, ranges?: Range[], headings?: Map<number, import("./blocks.js").KnownHeading>, language?: string}} props
+ * The text of a document, or of a part of one, in the form that its name tells. Code without a first fence is shown as code.
+ * @param {{text: string, name: string, isCode?: boolean, ranges?: Range[], headings?: Map<number, import("./blocks.js").KnownHeading>, language?: string}} props
  */
-export function DocumentProse({ text, name, ranges, headings, language }) {
-  const form = formOf(name);
+export function DocumentProse({ text, name, isCode = false, ranges, headings, language }) {
+  const form = isCode && !/^ {0,3}(?:```|~~~)/.test(text) ? "code" : formOf(name);
   const words = useMemo(() => (WRAPPED_FORMATS.test(name) ? text.replace(WRAP, (line) => `${line.slice(0, -1)} `) : text), [text, name]);
-  return html`<div class=${`text prose ${form}`} dir="auto" lang=${language || undefined}><${Prose} text=${words} form=${form} headings=${headings} ranges=${ranges} /></div>`;
+  const shown = isCode ? words.replace(/\n(?: {0,3}(?:```|~~~)[`~]*)?\s*$/, "") : words;
+  return html`<div class=${`text prose as-${form}`} dir="auto" lang=${language || undefined}><${Prose} text=${shown} form=${form} headings=${headings} ranges=${ranges} /></div>`;
 }
 
 /** An error with its hint. @param {{error: any, retry?: () => void}} props */

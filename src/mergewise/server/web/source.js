@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
-import { DocumentProse, Empty, ErrorNote, href, placeHref, Waiting } from "./parts.js";
+import { DocumentProse, Empty, ErrorNote, href, keyOf, placeHref, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
 import { counted, number, Offsets, sentence, shorten, size } from "./text.js";
 
@@ -38,6 +38,7 @@ function spanOf(value) {
 /** @param {{collection: string, address: string, document: any, span: {start: number, end: number} | null, itemKey: string}} props */
 function DocumentText({ collection, address, document, span, itemKey }) {
   const length = Number(document.characters) || 0;
+  const outline = /** @type {any[]} */ (document.outline ?? []);
   const [windows, setWindows] = useState(/** @type {TextWindow | null} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [goal, setGoal] = useState(span);
@@ -55,15 +56,15 @@ function DocumentText({ collection, address, document, span, itemKey }) {
   useEffect(() => {
     if (windows && (!goal || (windows.start <= goal.start && goal.start < windows.end))) return undefined;
     const controller = new AbortController();
-    const start = goal ? Math.max(0, goal.start - BEFORE) : 0;
+    const start = goal ? sectionStart(outline, goal.start - BEFORE) : 0;
     setError(null);
-    const end = Math.max(start + WINDOW, Math.min(goal?.end ?? 0, start + LARGEST));
+    const end = Math.max(start + WINDOW, Math.min((goal?.end ?? 0) + BEFORE, start + LARGEST));
     load(start, Math.min(length || end, end), controller.signal).then(setWindows, (problem) => controller.signal.aborted || setError(problem));
     return () => controller.abort();
   }, [address, goal?.start, goal?.end]);
   const extend = (/** @type {boolean} */ isAbove) => {
     if (!windows) return;
-    const [start, end] = isAbove ? [Math.max(0, windows.start - WINDOW), windows.start] : [windows.end, Math.min(length, windows.end + WINDOW)];
+    const [start, end] = isAbove ? [sectionStart(outline, windows.start - WINDOW), windows.start] : [windows.end, Math.min(length, windows.end + WINDOW)];
     held.current = { height: globalThis.document.documentElement.scrollHeight, isAbove };
     load(start, end, new AbortController().signal).then(
       (more) => setWindows((now) => now && (isAbove ? { start: more.start, end: now.end, text: more.text + now.text } : { start: now.start, end: more.end, text: now.text + more.text })),
@@ -81,9 +82,9 @@ function DocumentText({ collection, address, document, span, itemKey }) {
     if (!place) return;
     isSought.current = false;
     place.scrollIntoView({ block: "center", behavior: "instant" });
+    place.closest("pre, .grid")?.scrollTo({ left: 0, behavior: "instant" });
   }, [windows, goal?.start, goal?.end]);
   const others = useMemo(() => spansOfContext(collection, document.id), [collection, itemKey]);
-  const outline = /** @type {any[]} */ (document.outline ?? []);
   const path = span ? headingsAt(outline, span.start) : [];
   const page = span ? /** @type {any[]} */ (document.pages ?? []).find((one) => one.start <= span.start && span.start < one.end) : null;
   const facts = [
@@ -92,7 +93,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
     shorten(document.media_type, 40),
     document.pages?.length ? counted(document.pages.length, "page") : "",
   ].filter(Boolean);
-  const isPrinted = document.has_original && /\.pdf$/i.test(document.name || document.id) && document.pages?.length > 0;
+  const isPrinted = document.has_original && (document.media_type === "application/pdf" || /\.pdf$/i.test(document.id)) && document.pages?.length > 0;
   const above = [page ? `Page ${number(page.number)}` : "", path.map((title) => shorten(title, 80)).join(" › ")].filter(Boolean).join(" · ");
   return html`
     <div class=${`document${isPrinted ? " with-page" : ""}`}>
@@ -102,8 +103,9 @@ function DocumentText({ collection, address, document, span, itemKey }) {
         <p class="facts"><span dir="auto">${shorten(document.id, 120)}</span> · ${facts.join(" · ")}</p>
         <p class="actions"><a href=${`api/v1/${address}/original`} download>Original file</a></p>
       </header>
-      ${outline.length > 1 ? html`<${Outline} collection=${collection} itemKey=${itemKey} outline=${outline} at=${span?.start ?? -1} />` : null}
+      ${outline.length > 1 ? html`<${Outline} collection=${collection} itemKey=${itemKey} outline=${outline} isClosed=${isPrinted} at=${span?.start ?? -1} />` : null}
       <div class="paper">
+        ${span ? html`<${CitedPlaces} collection=${collection} itemKey=${itemKey} at=${span.start} />` : null}
         ${span ? html`<p class="path where" dir="auto">${above || "The cited place"}</p>` : null}
         ${isPrinted ? html`<${PrintedPage} address=${address} pages=${document.pages} at=${Math.max(0, document.pages.indexOf(page))} span=${span} />` : null}
         ${error ? html`<${ErrorNote} error=${error} retry=${() => { setWindows(null); setGoal(goal ? { ...goal } : null); }} />` : null}
@@ -118,6 +120,31 @@ function DocumentText({ collection, address, document, span, itemKey }) {
       </div>
     </div>
   `;
+}
+
+/** Links to the places that the last answer cites before and after this one. The arrow keys follow them. @param {{collection: string, itemKey: string, at: number}} props */
+function CitedPlaces({ collection, itemKey, at }) {
+  const places = /** @type {any[]} */ (lastTurn(collection)?.answer?.citations ?? []).map((one) => ({ ...one.span, mark: one.mark, key: keyOf(one.span.doc) }));
+  const index = places.findIndex((place) => place.key === itemKey && place.start === at);
+  const to = (/** @type {number} */ step) => places[index + step] && placeHref(collection, places[index + step].key, places[index + step]);
+  useLayoutEffect(() => {
+    const onKey = (/** @type {any} */ event) => {
+      const next = to({ ArrowRight: 1, ArrowLeft: -1 }[/** @type {string} */ (event.key)] ?? 0);
+      if (index >= 0 && next && /^Arrow[LR]/.test(event.key) && !event.altKey && !event.target.closest("input, select, textarea, pre, .grid")) location.hash = next;
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  });
+  if (index < 0) return null;
+  const link = (/** @type {number} */ step, /** @type {string} */ name, /** @type {string} */ sign) =>
+    to(step) ? html`<a class="quiet" href=${to(step)} aria-label=${name}>${sign}</a>` : html`<span aria-hidden="true">${sign}</span>`;
+  return html`<nav class="cited-places where" aria-label="Sources of the answer">${link(-1, "Previous source", "‹")} Source ${places[index].mark}: ${number(index + 1)} of ${number(places.length)} ${link(1, "Next source", "›")}</nav>`;
+}
+
+/** Return the last heading before an offset, where text can begin without being cut within code or a table. @param {any[]} outline @param {number} at */
+function sectionStart(outline, at) {
+  const heading = outline.findLast((one) => one.start <= at)?.start ?? 0;
+  return at - heading > WINDOW ? at : Math.max(0, heading);
 }
 
 /** Return the spans of a document in the last context of this collection. @param {string} collection @param {string} id */
@@ -137,9 +164,9 @@ function headingsAt(outline, at) {
   return open.map((heading) => heading.title);
 }
 
-/** @param {{collection: string, itemKey: string, outline: any[], at: number}} props */
-function Outline({ collection, itemKey, outline, at }) {
-  const isWide = matchMedia("(min-width: 64rem)").matches;
+/** @param {{collection: string, itemKey: string, outline: any[], isClosed: boolean, at: number}} props */
+function Outline({ collection, itemKey, outline, isClosed, at }) {
+  const isWide = !isClosed && matchMedia("(min-width: 64rem)").matches;
   const current = outline.findLast((heading) => heading.start <= at);
   const top = Math.min(...outline.map((heading) => heading.level));
   const shown = outline.length > 400 ? outline.filter((heading) => heading.level <= top + 1).slice(0, 400) : outline;

@@ -1,0 +1,120 @@
+"""Pages of uploaded PDFs as pictures, code in contexts, and the default budget: parts of the API that the page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+
+import mergewise as mw
+from mergewise.defaults import DEFAULT_BUDGET
+from mergewise.readers import read_file
+from mergewise.server.collections import key_of
+from tests.page import chromium
+from tests.readers import conftest as readers
+from tests.server.conftest import LiveServer, record_of
+from tests.server.test_web_page import go, until, visit_address
+
+make_pdf = readers.make_pdf
+
+LINES = ["Terns fly far each year, to the south.", "Owls hunt at night, and hear a mouse under snow."]
+PDF, NOTES = "birds/guide.pdf", "notes.md"
+CODED = "# Nests\n\nCount the nests with a script:\n\n```python\nnests = count(birds)\n```\n\nThen write their number down.\n"
+
+
+@pytest.fixture
+def library(start_server: Callable[..., LiveServer], make_pdf: Callable[..., bytes], tmp_path: Path) -> LiveServer:
+    """A server with an uploaded PDF of two pages and a Markdown document without an original."""
+    live = start_server(with_chat=False)
+    path = tmp_path / "guide.pdf"
+    path.write_bytes(make_pdf([[("/F1", 12, 60, 700, line)] for line in LINES]))
+    record = record_of(live.config, "library")
+    live.state.add_collection(record)
+    with mw.open(record.path) as index:
+        index.add([read_file(path, id=PDF).document, mw.Document(NOTES, CODED, "Nests")])
+    # no writer runs: the job of the upload stays queued
+    assert live.client("write").put(address(PDF), content=path.read_bytes()).status_code == 202
+    return live
+
+
+def address(doc_id: str, rest: str = "") -> str:
+    return f"/api/v1/collections/library/documents/{key_of(doc_id)}{rest}"
+
+
+def picture(client: httpx.Client, rest: str) -> bytes:
+    answer = client.get(address(PDF, rest))
+    assert answer.status_code == 200 and answer.headers["Content-Type"] == "image/png", answer.text
+    assert answer.headers["Content-Security-Policy"] and answer.headers["X-Content-Type-Options"] == "nosniff"
+    return answer.content
+
+
+def test_a_page_is_a_picture_with_the_place_marked(library: LiveServer) -> None:
+    client = library.client()
+    text = client.get(address(PDF, "/text")).json()["text"]
+    start = text.index("Owls")
+    plain = picture(client, "/pages/2")
+    assert picture(client, f"/pages/2?start={start}&end={start + 4}") != plain
+    # a place on another page marks nothing
+    assert picture(client, f"/pages/2?start=0&end={start - 1}") == plain
+    for rest in ("/pages/3", "/pages/0", "/pages/x"):
+        assert client.get(address(PDF, rest)).status_code in (404, 422)
+    assert client.get(address(NOTES, "/pages/1")).status_code == 404
+    _, secret = library.state.add_token(["read"], filter={"type": "eq", "key": "id", "value": NOTES})
+    assert library.client(secret).get(address(PDF, "/pages/1")).status_code == 404
+
+
+def test_a_picture_that_cannot_be_drawn_is_a_problem(library: LiveServer) -> None:
+    (blob,) = (
+        path for path in library.config.data.rglob("blobs/**/*") if path.is_file() and path.read_bytes()[:4] == b"%PDF"
+    )
+    blob.chmod(0o600)
+    blob.write_bytes(b"%PDF-1.4 broken")
+    answer = library.client().get(address(PDF, "/pages/1"))
+    assert answer.status_code == 404 and answer.json()["hint"] == "download the original"
+
+
+def test_a_context_tells_which_parts_are_code(library: LiveServer) -> None:
+    question = {"question": "How are the nests counted?", "strategy": "topk"}
+    client = library.client()
+    context = client.post("/api/v1/collections/library/context", json={**question, "include": ["code"]}).json()[
+        "context"
+    ]
+    (code,) = context["code"]
+    assert CODED[code["start"] : code["end"]] == "```python\nnests = count(birds)\n```" and code["doc"] == NOTES
+    assert "code" not in client.post("/api/v1/collections/library/context", json=question).json()["context"]
+
+
+def test_collections_tell_their_default_budget(library: LiveServer) -> None:
+    client = library.client("admin")
+    defaults = client.get("/api/v1/collections/library").json()["defaults"]
+    assert defaults == {"strategy": "weave", "budget": DEFAULT_BUDGET}
+    client.patch("/api/v1/collections/library", json={"defaults": {"budget": 900}})
+    assert client.get("/api/v1/collections/library").json()["defaults"] == {**defaults, "budget": 900}
+
+
+@pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")
+def test_the_printed_page_stands_next_to_the_text(library: LiveServer) -> None:
+    text = library.client().get(address(PDF, "/text")).json()["text"]
+    start = text.index("Owls")
+    with chromium.browser() as browser:
+        visit_address(browser, library.base, library.tokens["read"])
+        go(browser, f"#/c/library/d/{key_of(PDF)}?s={start}-{start + 4}", "#place")
+        until(browser, "document.querySelector('.printed canvas')?.width > 1000")
+        assert browser.js("document.querySelector('.printed canvas').ariaLabel") == "Page 2 as printed"
+        assert browser.complaints() == []
+        count_marked = """(() => {
+          const canvas = document.querySelector(".printed canvas");
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          let count = 0;
+          for (let at = 0; at < data.length; at += 4) if (data[at] + 20 < data[at + 2]) count += 1;
+          return count;
+        })()"""
+        until(browser, f"{count_marked} > 200")
+        assert browser.js("document.querySelector('.printed').getBoundingClientRect().left") > browser.js(
+            "document.querySelector('#place').getBoundingClientRect().right"
+        )
+        browser.js("document.querySelector('.printed [aria-label=\"Previous page\"]').click()")
+        until(browser, "document.querySelector('.printed canvas').ariaLabel === 'Page 1 as printed'")
+        until(browser, f"{count_marked} === 0")
