@@ -18,7 +18,7 @@ from mergewise.errors import UsageError
 from mergewise.server import writer as writing
 from mergewise.server.backup import write_backup
 from mergewise.server.configuration import CollectionConfig, ServerConfig, load_config
-from mergewise.server.records import CollectionRecord
+from mergewise.server.records import READ_ONLY, CollectionRecord
 from mergewise.server.state import Conflict, State
 from mergewise.server.supervisor import prepare
 from mergewise.server.targets import served_place
@@ -139,11 +139,11 @@ def test_a_read_only_collection_refuses_changes(
     for job in ({"kind": "check"}, {"kind": "evaluate", "request": {**asked, "budgets": [200]}}):
         started = client.post(f"{FAR}/jobs", json=job)
         assert started.status_code == 202, started.text
-    writer = Writer(live.config, live.state)
-    writer.make_indexes()
-    while writer.run_round():
-        pass
-    writer.close()
+    for writer in (Writer(live.config, live.state), Writer(live.config, live.state, tuple(READ_ONLY))):
+        writer.make_indexes()
+        while writer.run_round():
+            pass
+        writer.close()
     assert [one.state for one in live.state.jobs()] == ["done", "done"], live.state.jobs()
 
 
