@@ -14,7 +14,7 @@ import time
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ import pytest
 import mergewise as mw
 from mergewise.server.collections import key_of
 from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
+from mergewise.server.problems import HTTPProblem
 from mergewise.server.records import Upload
+from mergewise.server.scoped import ScopedService
 from tests.server.conftest import LiveServer, live_server, record_of
 
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -416,6 +418,24 @@ def test_only_the_starter_or_an_admin_changes_a_job(world: World) -> None:
     listed = [one["id"] for one in live.client(writer).get("/api/v1/jobs?collection=birds").json()["items"]]
     assert {job.id, own} <= {*listed}
     assert live.client("read").get("/api/v1/jobs").json()["items"] == []
+
+
+def test_a_filter_on_a_token_hides_what_the_same_token_started(world: World) -> None:
+    """A front end's token may get the filter of its user."""
+    state = world.server.state
+    token, _ = state.add_token(["read", "write"])
+    job = state.enqueue("check", "birds", token=token.id)
+    own = ScopedService(world.server.service, token)
+    users = ScopedService(world.server.service, replace(token, filter=FILTER))
+    assert own.job(job.id).id == job.id and [
+        one.id for one in own.jobs("birds", kind="check", states=["queued"], limit=1)
+    ]
+    assert users.find_job(job.id) is None and users.jobs() == [] and users.jobs("birds") == []
+    with pytest.raises(HTTPProblem, match="read only"):
+        users.collection("birds").enqueue("check")
+    with pytest.raises(HTTPProblem, match="read only"):
+        users.collection("birds").writable()
+    state.cancel(job.id)
 
 
 def test_routes_have_no_way_around_the_boundary() -> None:

@@ -19,9 +19,9 @@ Both are defined in `routing`. Routes use nothing else of the service:
 | `collection.writable()` | the collection itself, if the token may write |
 | `service.config`, `.admission`, `.ending`, `.token` | settings and limits |
 
-A token with a filter sees the indexed documents that match, and no uploads in progress. It cannot write, whatever its scopes. A
-token sees its own jobs. With write or admin and without a filter, it sees all jobs of its collections. Only the token that
-started a job, or an admin, cancels and retries it.
+A token with a filter sees the indexed documents that match, and no uploads, jobs and files. It cannot write, whatever its scopes.
+Other tokens see their own jobs, and with write or admin all jobs of their collections. Only the token that started a job, or an
+admin, cancels and retries it.
 """
 
 from __future__ import annotations
@@ -167,9 +167,9 @@ class ScopedService:
         limit: int = 50,
     ) -> list[Job]:
         """Return the jobs that the token may see, newest first, of one or all collections."""
-        names = self.token.collections
+        names = self.token.collections if self.token.filter is None else frozenset()
         if collection is not None:
-            names = frozenset({collection} if self._knows_of(collection) else ())
+            names = frozenset() if names is not None and collection not in names else frozenset({collection})
         return self._state.jobs(
             collections=names,
             states=states,
@@ -182,8 +182,9 @@ class ScopedService:
     def find_job(self, id: str) -> Job | None:
         """Return the job, or None if it does not exist or is hidden from the token."""
         job = self._state.job(id)
-        is_shown = job is not None and self._knows_of(job.collection) and self._own_jobs in (None, job.token)
-        return job if is_shown else None
+        if job is None or self.token.filter is not None or not self._knows_of(job.collection):
+            return None
+        return job if self._own_jobs in (None, job.token) else None
 
     def job(self, id: str) -> Job:
         """Return the job. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
@@ -260,7 +261,8 @@ class Scoped:
 
     @property
     def changed_at(self) -> float:
-        return self._collection.changed_at
+        """Time of the last change, or of the creation for a token with a filter, which may not see the change."""
+        return self.record.created if self.token.filter is not None else self._collection.changed_at
 
     @property
     def embedder(self) -> str | None:

@@ -119,7 +119,8 @@ class FileStore:
 
 
 def _is_shown(file: ReceivedFile, token: Token) -> bool:
-    return file.token == token.id or (token.may("admin") and not token.is_restricted)
+    is_own = file.token == token.id and token.filter is None
+    return is_own or (token.may("admin") and not token.is_restricted)
 
 
 def _record_in(path: Path, kind: type[Record]) -> Record | None:
