@@ -73,7 +73,9 @@ def test_a_head_that_has_begun_has_the_shorter_time(start_server: Callable[..., 
         assert is_closed_after(connection, 10) and time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("path", ["/api/v1/collections/ships/context", "/api/v1/session", "/v1/chat/completions", "/mcp"])
+@pytest.mark.parametrize(
+    "path", ["/api/v1/collections/ships/context", "/api/v1/session", "/v1/chat/completions", "/mcp"]
+)
 @pytest.mark.parametrize("first", ["Content-Length: 5", "Transfer-Encoding: chunked"])
 def test_a_body_with_two_lengths_is_refused(server: LiveServer, path: str, first: str) -> None:
     """A proxy may read another body than this server, and so smuggle a second request."""
