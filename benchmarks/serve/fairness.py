@@ -6,7 +6,7 @@ Prints a line of JSON for each part, with the seconds of an upload alone and the
 
 - `evaluation`: an evaluation of many questions
 - `document`: a DOCX of 80 kB with 1.5 million paragraphs
-- `folders`: uploads of several hundred documents to as many collections as the writer has lanes
+- `collections`: uploads of several hundred documents to as many collections as the writer has lanes
 
 The exit status is 1 if an upload took more than five seconds longer than alone.
 """
@@ -41,7 +41,9 @@ _MAIN = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
 def text(number: int, paragraphs: int = 3) -> str:
-    body = (f"Bridge {n} of town {number} was rebuilt in {1500 + n} by a mason of the valley." for n in range(paragraphs))
+    body = (
+        f"Bridge {n} of town {number} was rebuilt in {1500 + n} by a mason of the valley." for n in range(paragraphs)
+    )
     return f"# Town {number}\n\n" + "\n\n".join(body)
 
 
@@ -72,7 +74,9 @@ class Uploads:
         return self._job(self.client.post(self._path(collection, "documents"), files={"files": (name, content)}))
 
     def evaluate(self, collection: str, questions: int) -> str:
-        asked = [{"question": f"When was bridge {n} rebuilt?", "answers": [str(1500 + n % 3)]} for n in range(questions)]
+        asked = [
+            {"question": f"When was bridge {n} rebuilt?", "answers": [str(1500 + n % 3)]} for n in range(questions)
+        ]
         form = {"kind": "evaluate", "request": {"questions": asked, "budgets": [384]}}
         return self._job(self.client.post(self._path(collection, "jobs"), json=form))
 
@@ -132,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with running_server(Path(folder) / "data", ["x"], collections=collections) as server, server.client() as client:
             uploads, first = Uploads(client), OTHERS[0]
 
-            def send_folders() -> list[str]:
+            def send_to_all() -> list[str]:
                 texts = [text(number, 40) for number in range(asked.documents)]
                 parts = [texts[at : at + 200] for at in range(0, len(texts), 200)]
                 return [uploads.send(name, part) for name in OTHERS for part in parts]
@@ -146,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parts: dict[str, Callable[[], list[str]]] = {
                 "evaluation": lambda: [uploads.evaluate(first, asked.questions)],
                 "document": send_huge,
-                "folders": send_folders,
+                "collections": send_to_all,
             }
             for name, start in parts.items():
                 if not asked.only or name in asked.only.split(","):

@@ -3,9 +3,9 @@
     python -m benchmarks.serve.kills --kills 200
 
 Two clients upload documents and newer versions of them, and retry until each is accepted (202). Another client starts
-evaluations, one after another. A chat model on loopback writes rows for a view. At the end, every accepted job must have ended exactly once, the index must keep its invariants and
-contain the last version of each document, and a call with an answer on disk must not be repeated. A call in progress when the
-writer was killed is repeated; these are counted.
+evaluations, one after another. A chat model on loopback writes rows for a view. At the end, every accepted job must have ended
+exactly once, the index must keep its invariants and contain the last version of each document, and a call with an answer on
+disk must not be repeated. A call in progress when the writer was killed is repeated; these are counted.
 """
 
 from __future__ import annotations

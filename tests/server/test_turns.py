@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 import mergewise as mw
 from mergewise.errors import StoreError
-from mergewise.server import evaluations
+from mergewise.server import evaluations, transactions
 from mergewise.server import writer as writing
 from mergewise.server.configuration import CollectionConfig, ServerConfig
 from mergewise.server.records import READ_ONLY, Job, JobKind, JobProgress, Upload
@@ -193,6 +194,17 @@ def test_a_slow_document_blocks_no_other_collection(works: Works, gate: threadin
     assert until(lambda: works.is_in("done", slow, same))
 
 
+def test_large_jobs_leave_a_lane_to_small_ones(works: Works, gate: threading.Event, monkeypatch: Any) -> None:
+    monkeypatch.setattr(transactions, "SMALL_BYTES", 100)
+    large = [works.add(name, "slow", *map(str, range(9))) for name in "abc"]
+    works.start()
+    assert until(lambda: works.is_in("running", *large[:2]))
+    small = works.add("d", "z")
+    assert until(lambda: works.is_in("done", small)) and works.is_in("queued", large[2])
+    gate.set()
+    assert until(lambda: works.is_in("done", *large))
+
+
 def test_collections_take_turns(works: Works) -> None:
     for collection in "aabacb":
         works.queue("optimize", collection)
@@ -267,7 +279,7 @@ def test_a_backup_gets_its_turn_between_jobs(works: Works, gate: threading.Event
     assert until(lambda: works.is_in("running", slow))
     waiting = threading.Thread(target=write_backup, args=(works.config.data, works.config.data.parent / "b.tar"))
     waiting.start()
-    lock = writing.FileLock(writing.lock_file(works.config.data, "backup"))
+    lock = FileLock(writing.lock_file(works.config.data, "backup"))
     assert until(lambda: writing._is_held(lock))
     other = works.add("b", "x")
     time.sleep(0.2)

@@ -486,10 +486,12 @@ class State:
         kinds: Collection[JobKind] = KINDS,
         busy: Collection[str] = (),
         turns: Mapping[str, float] = MappingProxyType({}),
+        only_small: bool = False,
     ) -> list[Job]:
         """Return the jobs to run next as one group, now in state `running`. Empty if no job of these kinds is ready.
 
         Removals go first. Collections take turns: `busy` ones must wait, and `turns` has the time of each collection's last turn.
+        With `only_small`, large jobs must wait too.
         Uploads to one collection run together once the newest is `coalesce` seconds old.
         """
         if not self.waiting_collections(kinds) - {*busy}:
@@ -499,7 +501,7 @@ class State:
             now = time.time()
             where, values = conditions(("state", ["queued"]), ("kind", kinds))
             queue = rows.execute(f"SELECT * FROM jobs{where} ORDER BY urgent DESC, number", values).fetchall()
-            taken = next_group(rows, queue, now - coalesce, now, busy, turns)
+            taken = next_group(rows, queue, now - coalesce, now, busy, turns, only_small)
             for row in taken:
                 rows.execute(
                     "UPDATE documents SET status = 'indexing' WHERE job = ? AND status = 'queued'", [row["id"]]
@@ -508,9 +510,11 @@ class State:
                 change_job(rows, row["id"], "running", begun)
             return [record_of(Job, job_row(rows, row["id"])) for row in taken]
 
-    def waiting_collections(self, kinds: Collection[JobKind]) -> set[str]:
-        """Return the collections with queued jobs of these kinds."""
-        where, values = conditions(("state", ["queued"]), ("kind", kinds))
+    def waiting_collections(self, kinds: Collection[JobKind], seconds: float = 0.0) -> set[str]:
+        """Return the collections with queued jobs of these kinds and of this age. A job from the future is old enough."""
+        now = time.time()
+        old = ("NOT (created > ? AND created <= ?)", now - seconds, now)
+        where, values = conditions(("state", ["queued"]), ("kind", kinds), more=[old])
         return {row[0] for row in self._rows(f"SELECT DISTINCT collection FROM jobs{where}", values)}
 
     def set_state(self, id: str, state: JobState) -> JobState:

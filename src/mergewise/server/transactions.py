@@ -31,6 +31,9 @@ KEY_SECONDS = 86_400.0
 """Seconds for which an idempotency key returns the same job."""
 MOST_TOGETHER = 500
 """Largest number of documents in a group of uploads."""
+SMALL_BYTES = 200_000
+"""Largest size of a small group of uploads: seconds of work."""
+SMALL_KINDS = ("check", "drop", "metadata", "remove")
 LONGEST_WAIT = 5.0
 """Seconds after which a group of uploads starts even if more uploads keep coming."""
 ALONE_AFTER = 2
@@ -282,6 +285,7 @@ def next_group(
     now: float,
     busy: Collection[str],
     turns: Mapping[str, float],
+    only_small: bool,
 ) -> list[sqlite3.Row]:
     """Return the group to run next, or an empty list. Removals go first, then the collection whose last turn is the oldest.
 
@@ -292,7 +296,16 @@ def next_group(
     for group in groups:
         if group[0]["kills"] >= ALONE_AFTER:
             return [] if busy else group
+    groups = [group for group in groups if not only_small or _is_small(rows, group)]
     return min(groups, key=lambda group: (not group[0]["urgent"], turns.get(group[0]["collection"], 0.0)), default=[])
+
+
+def _is_small(rows: sqlite3.Connection, group: Sequence[sqlite3.Row]) -> bool:
+    if group[0]["kind"] not in ("add", "replace"):
+        return group[0]["kind"] in SMALL_KINDS
+    total = f"SELECT coalesce(sum(bytes), 0) FROM uploads WHERE job IN ({marks(group)})"
+    size: int = rows.execute(total, [row["id"] for row in group]).fetchone()[0]
+    return size <= SMALL_BYTES
 
 
 def _waits_for_changes(rows: sqlite3.Connection, row: sqlite3.Row) -> bool:
