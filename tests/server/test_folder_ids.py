@@ -118,7 +118,7 @@ def test_absolute_ids_of_an_older_server_become_relative_without_indexing(
 
 
 def test_an_uploaded_document_keeps_its_id(served: Served, manual: Path) -> None:
-    served.sync(manual, kind="check")
+    served.sync(manual, kind="optimize")
     with mw.open(served.data / "collections/a/index") as index:
         index.add([mw.File(manual / "cats.md", id="cats.md", name="cats.md"), mw.Document("sub/dogs.md", "Mine.")])
     for _ in range(2):
