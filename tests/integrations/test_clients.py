@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +24,8 @@ from mergewise.server.configuration import ModelConfig, ProfileConfig
 from mergewise.types import Message
 from tests.server.conftest import ANSWER, LiveServer, live_server
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+# warnings of the clients
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 # litellm reads its list of prices from the package
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -64,11 +64,9 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 
 @pytest.fixture(autouse=True)
 def open_connections() -> Iterator[None]:
-    """Collect the connections that the clients leave open, without a warning."""
+    """Collect the connections that the clients leave open while their warnings are ignored."""
     yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    gc.collect()
 
 
 def vocabulary() -> Path | None:

@@ -102,9 +102,9 @@ def test_a_token_of_the_front_end_is_valid_only_from_there(serve: Callable[..., 
 def test_a_session_of_the_front_end_needs_the_header_too(serve: Callable[..., LiveServer]) -> None:
     live = serve(tokens=True)
     client = live.client(None)
-    client.post("/api/v1/session", json={"token": live.tokens["front"]})
-    assert client.get("/v1/models").status_code == 403
-    assert client.get("/v1/models", headers={HEADER: "birds"}).status_code == 200
+    own = {"X-Mergewise": client.post("/api/v1/session", json={"token": live.tokens["front"]}).json()["secret"]}
+    assert client.get("/v1/models", headers=own).status_code == 403
+    assert client.get("/v1/models", headers={**own, HEADER: "birds"}).status_code == 200
 
 
 def test_the_tools_of_mcp_see_the_user(serve: Callable[..., LiveServer]) -> None:
