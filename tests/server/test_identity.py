@@ -11,7 +11,6 @@ import pytest
 
 from mergewise.errors import UsageError
 from mergewise.server.configuration import IdentityConfig, load_config
-from mergewise.server.guard import SECRET_HEADER
 from tests.server.conftest import LiveServer
 
 HEADER = "X-OpenWebUI-User-Email"
@@ -103,10 +102,9 @@ def test_a_token_of_the_front_end_is_valid_only_from_there(serve: Callable[..., 
 def test_a_session_of_the_front_end_needs_the_header_too(serve: Callable[..., LiveServer]) -> None:
     live = serve(tokens=True)
     client = live.client(None)
-    session = client.post("/api/v1/session", json={"token": live.tokens["front"]}).json()
-    client.headers[SECRET_HEADER] = session["secret"]
-    assert client.get("/v1/models").status_code == 403
-    assert client.get("/v1/models", headers={HEADER: "birds"}).status_code == 200
+    own = {"X-Mergewise": client.post("/api/v1/session", json={"token": live.tokens["front"]}).json()["secret"]}
+    assert client.get("/v1/models", headers=own).status_code == 403
+    assert client.get("/v1/models", headers={**own, HEADER: "birds"}).status_code == 200
 
 
 def test_the_tools_of_mcp_see_the_user(serve: Callable[..., LiveServer]) -> None:

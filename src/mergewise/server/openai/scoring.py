@@ -103,10 +103,12 @@ async def _in_turns(
     service: ScopedService, config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]
 ) -> FloatArray:
     """Embed some texts at a time. Once admitted, the request waits for its next turn behind the questions in the queue."""
-    parts = [partial(_vectors, config, form, texts[at : at + _TOGETHER]) for at in range(0, len(texts), _TOGETHER)]
-    first = await _admitted(service, config, parts[0])
-    rest = [await _admitted(service, config, part, again=True) for part in parts[1:]]
-    return np.concatenate([first, *rest])
+    together = len(texts) if _is_elsewhere(config) else _TOGETHER
+    parts = [
+        await _admitted(service, config, partial(_vectors, config, form, texts[at : at + together]), again=at > 0)
+        for at in range(0, len(texts), together)
+    ]
+    return np.concatenate(parts)
 
 
 def _vectors(config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]) -> FloatArray:
@@ -149,10 +151,14 @@ async def _admitted(
     With `again`, a full queue does not refuse the work.
     """
     admission = service.admission
-    if config.spec.partition(":")[0] in _ELSEWHERE:
+    if _is_elsewhere(config):
         with admission.place():
             return await admission.wait(work)
     return await (Slot(admission, False) if again else admission.enter()).start(lambda waited: work())
+
+
+def _is_elsewhere(config: ModelConfig) -> bool:
+    return config.spec.partition(":")[0] in _ELSEWHERE
 
 
 @cache
