@@ -198,15 +198,18 @@ def test_the_page_exchanges_its_token_for_a_cookie(server: LiveServer) -> None:
     page = server.client(None, Origin=server.base)
     assert page.post("/api/v1/session", json={"token": "mw_wrong"}).status_code == 401
     opened = page.post("/api/v1/session", json={"token": server.tokens["write"]})
-    assert opened.status_code == 204
-    cookie = opened.headers["Set-Cookie"].lower()
+    assert opened.status_code == 200 and opened.headers["Cache-Control"] == "no-store"
+    cookie, ours = opened.headers["Set-Cookie"].lower(), {"X-Mergewise": opened.json()["secret"]}
+    assert cookie.startswith(f"mergewise_session_{server.config.port}=") and ours["X-Mergewise"].lower() not in cookie
     assert "httponly" in cookie and "samesite=strict" in cookie and "path=/" in cookie
     assert server.tokens["write"].lower() not in cookie
-    assert page.get("/api/v1/collections").status_code == 200
+    # a cookie reaches every port of the host, so it is not enough
+    assert page.get("/api/v1/collections").status_code == 401
+    assert page.get("/api/v1/collections", headers={"X-Mergewise": "1"}).status_code == 401
+    assert page.get("/api/v1/collections", headers=ours).status_code == 200
     body = {"documents": [{"id": "by-page", "text": "x"}]}
     path = "/api/v1/collections/birds/documents"
-    assert page.post(path, json=body).status_code == 403
-    ours = {"X-Mergewise": "1"}
+    assert page.post(path, json=body).status_code == 401
     assert page.post(path, json=body, headers={**ours, "Origin": "http://evil.example"}).status_code == 403
     no_origin = httpx.Client(base_url=server.base, cookies=dict(page.cookies), headers=ours, verify=False)
     assert no_origin.post(path, json=body).status_code == 403
@@ -216,7 +219,28 @@ def test_the_page_exchanges_its_token_for_a_cookie(server: LiveServer) -> None:
     assert page.get("/api/v1/collections", headers={"Authorization": "Bearer x"}).status_code == 401
     assert page.request("DELETE", "/api/v1/session", headers=ours).status_code == 204
     left = {"Cookie": opened.headers["Set-Cookie"].partition(";")[0]}
-    assert server.client(None, **left).get("/api/v1/collections").status_code == 401
+    assert server.client(None, **left, **ours).get("/api/v1/collections").status_code == 401
+
+
+def test_an_expired_or_removed_token_ends_its_streams(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.server.streams.TOKEN_SECONDS", 0.05)
+    for expires in (time.time() + 0.4, None):
+        token, secret = server.state.add_token(["read", "write"], expires=expires)
+        job = server.state.enqueue("check", "birds", token=token.id)
+        page = server.client(None, Origin=server.base)
+        ours = {"X-Mergewise": page.post("/api/v1/session", json={"token": secret}).json()["secret"]}
+        path = f"/api/v1/jobs/{job.id}/events"
+        with server.client(secret).stream("GET", path) as by_token, page.stream("GET", path, headers=ours) as by_page:
+            assert by_token.status_code == by_page.status_code == 200
+            if expires is None:
+                server.state.remove_token(token.id)
+            for stream in (by_token, by_page):
+                last = stream.read().decode().strip().split("\n\n")[-1]
+                assert last.startswith("event: error") and '"status":401' in last
+        assert server.client(secret).get("/api/v1/collections").status_code == 401
+        assert page.get("/api/v1/collections", headers=ours).status_code == 401
+        assert server.client(None).post("/api/v1/session", json={"token": secret}).status_code == 401
+        server.state.cancel(job.id)
 
 
 def test_a_cookie_under_tls_is_secure(start_server: Callable[..., LiveServer]) -> None:
@@ -264,7 +288,7 @@ def test_what_nobody_foresaw_says_nothing(server: LiveServer, monkeypatch: pytes
     def fail(*args: object) -> None:
         raise RuntimeError("/srv/secret/index: SELECT * FROM tokens")
 
-    monkeypatch.setattr(server.service.collections, "visible", fail)
+    monkeypatch.setattr(server.service.collections, "all", fail)
     answer = server.client("read").get("/api/v1/collections")
     assert answer.status_code == 500 and answer.headers["Content-Type"] == "application/problem+json"
     problem = answer.json()

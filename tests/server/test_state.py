@@ -64,14 +64,16 @@ def test_tokens_and_sessions_expire(own: State, monkeypatch: pytest.MonkeyPatch)
     token, secret = own.add_token(["read"], expires=1000.0)
     monkeypatch.setattr(time, "time", lambda: 999.0)
     lasting = own.add_token(["read"])[0]
-    cookies = [own.open_session(token, 60), own.open_session(lasting, 60), own.open_session(lasting, 60)]
-    assert [own.session_token(cookie) for cookie in cookies] == [token, lasting, lasting]
-    own.close_session(cookies[2])
-    assert own.session_token(cookies[2]) is None and own.session_token("") is None
+    sessions = [own.open_session(token, 60), own.open_session(lasting, 60), own.open_session(lasting, 60)]
+    assert [own.session_token(*session) for session in sessions] == [token, lasting, lasting]
+    own.close_session(*sessions[2])
+    assert own.session_token(*sessions[2]) is None and own.session_token("", "") is None
+    # a cookie is valid only with its own secret
+    assert own.session_token(sessions[1][0], sessions[0][1]) is None and own.session_token(sessions[1][0], "") is None
     monkeypatch.setattr(time, "time", lambda: 1001.0)
-    assert own.authenticate(secret) is None and own.session_token(cookies[0]) is None
+    assert own.authenticate(secret) is None and own.session_token(*sessions[0]) is None
     assert own.remove_token(lasting.id) and not own.remove_token(lasting.id)
-    assert own.session_token(cookies[1]) is None
+    assert own.session_token(*sessions[1]) is None
 
 
 # -- jobs

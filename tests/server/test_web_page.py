@@ -26,6 +26,7 @@ from tests.server.web_stub import (
     HOSTILE,
     HOSTILE_WORDS,
     QUESTION,
+    SECRET,
     TOKEN,
     Stub,
     evaluation_job,
@@ -299,6 +300,22 @@ def test_the_page_waits_for_a_restarted_server(browser: Browser) -> None:
         until(browser, "document.querySelectorAll('.row').length === 4 && !document.querySelector('.ribbon')")
 
 
+def test_a_link_to_the_api_downloads_with_the_secret(browser: Browser, tmp_path: Path) -> None:
+    with open_stub(browser, Stub()) as stub:
+        browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+        go(browser, f"#/c/cats/d/{key_of(next(iter(stub.texts)))}", ".actions a")
+        click(browser, ".actions a[href$='/original']")
+        end = time.monotonic() + PATIENCE
+        while not [one for one in tmp_path.iterdir() if not one.name.endswith(".crdownload")]:
+            assert time.monotonic() < end
+            time.sleep(0.03)
+        (sent,) = [headers for _, path, headers, _ in stub.requests if path.endswith("/original")]
+        assert sent["X-Mergewise"] == SECRET
+        # the secret survives a reload, and ends with the session
+        assert SECRET in browser.js("localStorage.getItem('mergewise-session')")
+        assert_no_complaints(browser, stub)
+
+
 def test_files_are_uploaded_indexed_and_removed(browser: Browser, tmp_path: Path) -> None:
     note = tmp_path / "note 👍.txt"
     note.write_text("Cats purr. " * 40)
@@ -312,7 +329,7 @@ def test_files_are_uploaded_indexed_and_removed(browser: Browser, tmp_path: Path
         (sent,) = [
             headers for method, path, headers, _ in stub.requests if method == "POST" and path.endswith("/documents")
         ]
-        assert sent["X-Mergewise"] == "1" and len(sent["Idempotency-Key"]) == 32
+        assert sent["X-Mergewise"] == SECRET and len(sent["Idempotency-Key"]) == 32
         click(browser, ".row [aria-label^=Remove]")
         click(browser, ".confirm .danger")
         until(browser, "!!document.querySelector('.drop.large')")

@@ -40,6 +40,7 @@ from mergewise.types import (
 )
 
 TOKEN = "mw_stub_0123456789abcdef"
+SECRET = "the-secret-of-the-session"
 JSON = Any
 QUESTION = "How do cats land on their feet?"
 
@@ -397,11 +398,12 @@ class Handler(BaseHTTPRequestHandler):
                 return self._send(204, b"", {"Set-Cookie": "mw_session=; Max-Age=0; Path=/"})
             if json.loads(body).get("token") != TOKEN:
                 return self._problem(401, "unauthorized", "unknown token", "ask an admin for a token")
-            return self._send(204, b"", {"Set-Cookie": "mw_session=1; HttpOnly; SameSite=Strict; Path=/"})
-        if "mw_session=1" not in self.headers.get("Cookie", ""):
+            cookie = {"Set-Cookie": "mw_session=1; HttpOnly; SameSite=Strict; Path=/"}
+            return self._send(
+                200, json.dumps({"secret": SECRET}).encode(), {**cookie, "Content-Type": "application/json"}
+            )
+        if "mw_session=1" not in self.headers.get("Cookie", "") or self.headers.get("X-Mergewise") != SECRET:
             return self._problem(401, "unauthorized", "missing token", "sign in", **{"WWW-Authenticate": "Bearer"})
-        if method != "GET" and self.headers.get("X-Mergewise") != "1":
-            return self._problem(403, "forbidden", "missing header: X-Mergewise")
         match path:
             case ["collections"]:
                 return self._list([stub.info(name) for name in stub.collections])

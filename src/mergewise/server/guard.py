@@ -23,6 +23,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,7 +43,8 @@ from mergewise.server.web import SECURITY_HEADERS
 
 access = logging.getLogger("mergewise.server.access")
 
-COOKIE = "mergewise_session"
+SECRET_HEADER = "X-Mergewise"
+"""Header with the secret of the page's session. A cookie alone is worthless, because it reaches every port of the host."""
 SESSION_PATH = "/api/v1/session"
 HEALTH_PATHS = frozenset({"/livez", "/readyz", "/api/v1/livez", "/api/v1/readyz"})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -124,7 +126,9 @@ class SecurityMiddleware:
             return
         if self._state.draining.is_set():
             raise HTTPProblem(503, "draining", "server shutting down", "try again", retry_after=1.0)
-        scope["mergewise.token"] = token = self._token(headers, method, origin)
+        # a stream checks again whether its token is still valid
+        scope["mergewise.check_token"] = check = partial(self._token, headers, method, origin)
+        scope["mergewise.token"] = token = check()
         self._check_length(scope, headers)
         rate = token.rate or self._config.limits.rate
         if (wait := self._buckets.wait(token.id, rate)) > 0:
@@ -145,11 +149,11 @@ class SecurityMiddleware:
         if authorization is not None:
             kind, _, secret = authorization.partition(" ")
             token = self._state.authenticate(secret.strip()) if kind.lower() == "bearer" else None
-        elif cookie := cookie_parser("; ".join(headers.getlist("cookie"))).get(COOKIE):
-            token = self._state.session_token(cookie)
-            if token is not None and method not in _SAFE and (_single(headers, "x-mergewise") != "1" or origin is None):
-                hint = "send the headers X-Mergewise: 1 and Origin"
-                raise HTTPProblem(403, "foreign-request", "a write with a cookie must come from the page", hint)
+        elif cookie := cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie_name(headers)):
+            token = self._state.session_token(cookie, _single(headers, SECRET_HEADER) or "")
+            if token is not None and method not in _SAFE and origin is None:
+                detail = "a write with a cookie must come from the page"
+                raise HTTPProblem(403, "foreign-request", detail, "send the header Origin")
         else:
             token = None
         if token is None:
@@ -204,6 +208,12 @@ def host_name(host: str) -> str:
     """Return the name in a Host header, in lower case, without the port. Empty for an invalid header."""
     match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?", host)
     return match[1].lower().strip("[]").rstrip(".") if match else ""
+
+
+def cookie_name(headers: Headers) -> str:
+    """Name the page's cookie after the port, so that several servers on a host keep their own sessions."""
+    port = re.search(r":(\d{1,5})\Z", _single(headers, "host") or "")
+    return "mergewise_session" + (f"_{port[1]}" if port else "")
 
 
 def too_large(longest: int) -> HTTPProblem:

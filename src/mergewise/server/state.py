@@ -183,27 +183,32 @@ class State:
         is_right = compare_digest(rows[0]["secret_sha256"] if rows else "", digest(match[2]))
         return token_unless_expired(rows[0]) if rows and is_right else None
 
-    def open_session(self, token: Token, seconds: float) -> str:
-        """Return an opaque cookie value. It expires after the given seconds, with the token, or by `close_session`."""
-        cookie, now = token_urlsafe(32), time.time()
+    def open_session(self, token: Token, seconds: float) -> tuple[str, str]:
+        """Return an opaque cookie value and its secret, which are valid only together.
+
+        They expire after the given seconds, with the token, or by `close_session`.
+        """
+        cookie, secret, now = token_urlsafe(32), token_urlsafe(32), time.time()
         with self._change() as rows:
             rows.execute("DELETE FROM sessions WHERE expires <= ?", [now])
-            rows.execute("INSERT INTO sessions VALUES (?, ?, ?)", [digest(cookie), token.id, now + seconds])
-        return cookie
+            rows.execute(
+                "INSERT INTO sessions VALUES (?, ?, ?)", [digest(f"{cookie}.{secret}"), token.id, now + seconds]
+            )
+        return cookie, secret
 
-    def session_token(self, cookie: str) -> Token | None:
+    def session_token(self, cookie: str, secret: str) -> Token | None:
         """Return the token of an open session, or None."""
-        # safe from timing attacks: the lookup is by the sha256 of 32 random bytes
+        # safe from timing attacks: the lookup is by the sha256 of 64 random bytes
         rows = self._rows(
             "SELECT tokens.* FROM sessions JOIN tokens ON tokens.id = token "
             "WHERE cookie_sha256 = ? AND sessions.expires > ?",
-            [digest(cookie), time.time()],
+            [digest(f"{cookie}.{secret}"), time.time()],
         )
         return token_unless_expired(rows[0]) if rows else None
 
-    def close_session(self, cookie: str) -> None:
+    def close_session(self, cookie: str, secret: str) -> None:
         with self._change() as rows:
-            rows.execute("DELETE FROM sessions WHERE cookie_sha256 = ?", [digest(cookie)])
+            rows.execute("DELETE FROM sessions WHERE cookie_sha256 = ?", [digest(f"{cookie}.{secret}")])
 
     # -- collections
 

@@ -16,6 +16,8 @@ from mergewise.server.problems import HTTPProblem, log_failure, problem_of
 Result = TypeVar("Result")
 
 PING_SECONDS = 15.0
+TOKEN_SECONDS = 2.0
+"""Seconds between two checks that the token of a stream is still valid."""
 STALLED_SECONDS = 60.0
 """Seconds for which a client may leave sent data unread."""
 DRAINED = HTTPProblem(503, "draining", "server shutting down", "ask again", retry_after=1.0)
@@ -61,7 +63,7 @@ class EventStream(EventSourceResponse):
     """A stream of encoded events, with keep-alive comments during pauses.
 
     `failure` encodes an error as the last event. The generator is closed when the client disconnects, and when the server shuts
-    down; then the client gets an error event.
+    down or the token expires; then the client gets an error event.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class EventStream(EventSourceResponse):
         return cls(_prepend(first, events), failure, ending)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.ensure_future(self._send(send))
+        sending = asyncio.ensure_future(self._send(send, scope.get("mergewise.check_token")))
         gone = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -99,10 +101,10 @@ class EventStream(EventSourceResponse):
             await _cancel(sending, gone)
             await self._events.aclose()
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, send: Send, check_token: Callable[[], object] | None) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
-            async for piece in self._pieces():
+            async for piece in self._pieces(check_token):
                 await _send_in_time(send, {"type": "http.response.body", "body": piece, "more_body": True})
         except _Stalled:
             raise
@@ -114,13 +116,15 @@ class EventStream(EventSourceResponse):
             await _send_in_time(send, message)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _pieces(self) -> AsyncGenerator[bytes, None]:
-        ending = asyncio.ensure_future(self._ending.wait())
+    async def _pieces(self, check_token: Callable[[], object] | None) -> AsyncGenerator[bytes, None]:
+        ending = asyncio.ensure_future(self._wait_for_end(check_token))
         coming: asyncio.Future[bytes] | None = None
         try:
             while True:
                 coming = coming or asyncio.ensure_future(anext(self._events))
                 await asyncio.wait((coming, ending), timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if ending.done() and ending.exception() is not None:
+                    ending.result()
                 if coming.done():
                     try:
                         piece = coming.result()
@@ -134,6 +138,15 @@ class EventStream(EventSourceResponse):
                     yield KEEPALIVE_COMMENT
         finally:
             await _cancel(ending, *([] if coming is None else [coming]))
+
+    async def _wait_for_end(self, check_token: Callable[[], object] | None) -> None:
+        """Wait until the server shuts down. Raises HTTPProblem 401 once the token is not valid any more."""
+        while not self._ending.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TOKEN_SECONDS):
+                    await self._ending.wait()
+            if check_token is not None:
+                check_token()
 
 
 async def _prepend(first: bytes, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -12,10 +12,10 @@ import mergewise as mw
 from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.server.collections import NO_CHAT
 from mergewise.server.configuration import ModelConfig
-from mergewise.server.guard import COOKIE
+from mergewise.server.guard import SECRET_HEADER, cookie_name
 from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import SessionForm, TokenForm
-from mergewise.server.native.responses import NEW_TOKEN, TOKEN, page_of
+from mergewise.server.native.responses import NEW_TOKEN, SESSION, TOKEN, page_of
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.routing import ADMIN, OPEN, READ, InService, ScopedRoute, WholeService
 
@@ -24,31 +24,35 @@ router = APIRouter(prefix="/api/v1", tags=["administration"], route_class=Scoped
 SESSION_SECONDS = 30 * 86_400.0
 
 
-@router.post("/session", status_code=204, openapi_extra=OPEN)
-def open_session(form: SessionForm, request: Request, service: WholeService) -> Response:
-    """Exchange a token for the page's cookie, which scripts cannot read."""
+@router.post("/session", response_model=SESSION, openapi_extra=OPEN)
+def open_session(form: SessionForm, request: Request, response: Response, service: WholeService) -> dict[str, Any]:
+    """Exchange a token for the page's cookie, which scripts cannot read, and a secret for the header `X-Mergewise`.
+
+    The cookie is valid only with the secret.
+    """
     token = service.state.authenticate(form.token)
     if token is None:
         raise HTTPProblem(401, "unauthorized", "invalid token", "ask an admin for a token")
-    response = Response(status_code=204)
+    cookie, secret = service.state.open_session(token, SESSION_SECONDS)
     response.set_cookie(
-        COOKIE,
-        service.state.open_session(token, SESSION_SECONDS),
+        cookie_name(request.headers),
+        cookie,
         max_age=int(SESSION_SECONDS),
         httponly=True,
         samesite="strict",
         secure=service.config.url.startswith("https:"),
     )
-    return response
+    return {"secret": secret}
 
 
 @router.delete("/session", status_code=204, openapi_extra=READ)
 def close_session(request: Request, service: WholeService) -> Response:
     """End the page's session."""
-    if cookie := request.cookies.get(COOKIE):
-        service.state.close_session(cookie)
+    name = cookie_name(request.headers)
+    if cookie := request.cookies.get(name):
+        service.state.close_session(cookie, request.headers.get(SECRET_HEADER, ""))
     response = Response(status_code=204)
-    response.delete_cookie(COOKIE)
+    response.delete_cookie(name)
     return response
 
 

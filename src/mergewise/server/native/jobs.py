@@ -148,7 +148,8 @@ def get_evaluation_page(c: Name, id: JobId, service: InService) -> Response:
     found = _evaluation(service, c, id).report or {}
     if not found.get("page"):
         raise unknown("page", "wait until the evaluation ends")
-    return Response(found["page"], media_type="text/html", headers={"Content-Security-Policy": _PAGE_POLICY})
+    headers = {"Content-Security-Policy": _PAGE_POLICY, "Content-Disposition": f'inline; filename="{id}.html"'}
+    return Response(found["page"], media_type="text/html", headers=headers)
 
 
 def _evaluation(service: ScopedService, c: str, id: str) -> Job:

@@ -85,6 +85,7 @@ JOB = body_of(Job, ["request", "kills", "token", "number"])
 STARTED = body("Started", job=JOB)
 TOKEN = body_of(Token, scopes=list[Scope], collections=list[str] | None)
 NEW_TOKEN = body_of(Token, model="NewToken", scopes=list[Scope], collections=list[str] | None, secret=str)
+SESSION = body("Session", secret=str)
 COLLECTION = body_of(
     CollectionRecord,
     _HIDDEN_OF_COLLECTIONS,

@@ -1,7 +1,7 @@
 // Client of the server's native API: requests with retries, errors as `Problem`, uploads with progress.
 
 import { events } from "./sse.js";
-import { Store } from "./store.js";
+import { Store, browserSettings } from "./store.js";
 
 const ROOT = "api/v1";
 const MOST_RETRIES = 6; // of a request that the busy server refuses
@@ -80,7 +80,7 @@ async function ask(path, options) {
   const isRead = method === "GET";
   const headers = {
     ...(body !== undefined && !raw ? { "Content-Type": "application/json" } : {}),
-    ...(isRead ? {} : { "X-Mergewise": "1" }),
+    ...secretHeader(),
     ...options.headers,
   };
   const sent = /** @type {BodyInit | undefined} */ (raw || body === undefined ? body : JSON.stringify(body));
@@ -179,7 +179,7 @@ async function waitForServer(signal) {
  */
 export async function upload(path, body, { headers = {}, method = "POST", signal, onProgress }) {
   for (let turn = 0; ; turn++) {
-    const answer = await send(`${ROOT}/${path}`, method, body, { ...headers, "X-Mergewise": "1", Accept: "application/json" }, signal, onProgress);
+    const answer = await send(`${ROOT}/${path}`, method, body, { ...headers, ...secretHeader(), Accept: "application/json" }, signal, onProgress);
     if (answer.status >= 200 && answer.status < 300) return answer.json;
     const problem = new Problem({ title: `The server answered ${answer.status}.`, ...answer.json, status: answer.status, retry_after: answer.retryAfter || answer.json?.retry_after });
     if (answer.status === 401) session.set(false);
@@ -222,16 +222,46 @@ function send(address, method, body, headers, signal, onProgress) {
   });
 }
 
-/** Exchange a token for a session cookie. @param {string} token */
+let held = ""; // the secret, if the browser has no storage
+
+/** Return the header with the session's secret. The session's cookie is valid only with it. @returns {Record<string, string>} */
+function secretHeader() {
+  const secret = browserSettings.read("session") ?? held;
+  return secret ? { "X-Mergewise": secret } : {};
+}
+
+/** @param {string} secret */
+function keepSecret(secret) {
+  browserSettings.write("session", (held = secret));
+  session.set(!!secret);
+}
+
+/** Exchange a token for a session. @param {string} token */
 export async function signIn(token) {
-  await request("session", { body: { token } });
-  session.set(true);
+  keepSecret((await request("session", { body: { token } })).secret);
 }
 
 export async function signOut() {
   await request("session", { method: "DELETE" }).catch(() => {});
-  session.set(false);
+  keepSecret("");
 }
+
+/** Download a file of the API under the name that the server gives. @param {string} path */
+export async function save(path) {
+  const response = await ask(path, {});
+  const [, encoded, plain] = /filename\*=utf-8''([^;]+)|filename="([^"]+)"/i.exec(response.headers.get("Content-Disposition") ?? "") ?? [];
+  const url = URL.createObjectURL(await response.blob());
+  Object.assign(document.createElement("a"), { href: url, download: encoded ? decodeURIComponent(encoded) : (plain ?? "") }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+// a link to the API cannot send the secret: download its file instead
+globalThis.document?.addEventListener("click", (event) => {
+  const link = event.target instanceof Element && event.target.closest(`a[href^="${ROOT}/"]`);
+  if (!link) return;
+  event.preventDefault();
+  save(String(link.getAttribute("href")).slice(ROOT.length + 1)).catch((error) => alert(error.message));
+});
 
 /** Return the API path of a collection. @param {string} collection @param {string} rest */
 export function within(collection, rest = "") {
