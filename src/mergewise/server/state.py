@@ -171,7 +171,8 @@ class State:
     def remove_token(self, id: str) -> bool:
         """Remove a token with its sessions and conversations. Return True if the token existed."""
         with self._change() as rows:
-            rows.execute("DELETE FROM conversations WHERE token = ?", [id])
+            # users of a front end have the ids TOKEN-USER
+            rows.execute("DELETE FROM conversations WHERE token = ?1 OR instr(token, ?1 || '-') = 1", [id])
             return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
 
     def authenticate(self, presented: str) -> Token | None:
