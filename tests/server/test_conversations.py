@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -282,7 +283,10 @@ def test_removing_a_token_or_a_collection_removes_its_conversations(state: State
     stores = [{name: state.conversations(token, name) for name in "ab"} for token in tokens]
     for store in (one for own in stores for one in own.values()):
         assert store.rate(store.add_turn("new", "q", DATA, ServeLimits())["turn"], True, "")
+    user = state.conversations(replace(tokens[0], id=f"{tokens[0].id}-user"), "b")
+    user.add_turn("new", "q", DATA, ServeLimits())
     state.remove_token(tokens[0].id)
+    assert user.listed() == []
     assert stores[0]["a"].listed() == [] and len(stores[1]["a"].rated_turns()) == 1
     state.forget_collection("a")
     assert stores[1]["a"].listed() == [] == stores[1]["a"].rated_turns()

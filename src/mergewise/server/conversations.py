@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.records import Token
-from mergewise.server.transactions import digest, insert
+from mergewise.server.transactions import insert
 
 MOST_TURNS = 500
 """Number of turns of a conversation. The oldest are dropped first."""
@@ -49,9 +49,7 @@ class OwnConversations:
 
     def __init__(self, change: Change, rows: Callable[..., list[sqlite3.Row]], token: Token, collection: str) -> None:
         self._change, self._rows, self._token, self._collection = change, rows, token, collection
-        # an owner is a token with its filter
-        own = "" if token.filter is None else f" {digest(json.dumps(dict(token.filter), sort_keys=True))}"
-        self._key = [f"{token.id}{own}", collection]
+        self._key = [token.owner, collection]
 
     def add_turn(self, id: str, question: str, data: Mapping[str, Any], limits: ServeLimits) -> dict[str, Any]:
         """Add a question with its answer and context (`data`, as JSON). An unknown `id` begins a conversation.

@@ -5,6 +5,7 @@ All times are seconds since 1970.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
@@ -193,6 +194,11 @@ class Token:
         return scope in self.scopes and (
             collection is None or self.collections is None or collection in self.collections
         )
+
+    @property
+    def owner(self) -> str:
+        """The token and what it sees, as a text: the owner of its conversations and responses."""
+        return f"{self.id} {json.dumps([sorted(self.collections or ()), self.filter], sort_keys=True)}"
 
     @property
     def is_restricted(self) -> bool:

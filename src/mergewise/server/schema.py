@@ -52,7 +52,9 @@ MIGRATIONS = (
     """,
     "ALTER TABLE collections ADD COLUMN metadata TEXT NOT NULL DEFAULT '{}'",
     """
-    CREATE TABLE responses (id TEXT PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, body TEXT NOT NULL);
+    CREATE TABLE responses (
+        id TEXT PRIMARY KEY, token TEXT NOT NULL, owner TEXT NOT NULL, created REAL NOT NULL, body TEXT NOT NULL
+    );
     CREATE INDEX responses_by_owner ON responses (owner, created)
     """,
     """

@@ -177,15 +177,16 @@ class State:
     def remove_token(self, id: str) -> bool:
         """Remove a token with its sessions and conversations. Return True if the token existed."""
         with self._change() as rows:
-            rows.execute("DELETE FROM responses WHERE owner LIKE ?", [f"{id} %"])
-            rows.execute("DELETE FROM conversations WHERE token = ?", [id])
+            # users of a front end have the ids TOKEN-USER
+            for table in ("conversations", "responses"):
+                rows.execute(f"DELETE FROM {table} WHERE token = ?1 OR instr(token, ?1 || '-') = 1", [id])
             return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
 
     def keep_response(self, id: str, token: Token, body: Mapping[str, Any]) -> None:
         """Keep a response of the OpenAI-compatible API. Drop expired ones, and the oldest of the token if it has too many."""
-        now, owner = time.time(), _owner(token)
+        now, owner = time.time(), token.owner
         with self._change(lasting=False) as rows:
-            insert(rows, "responses", {"id": id, "owner": owner, "created": now, "body": dict(body)})
+            insert(rows, "responses", {"id": id, "token": token.id, "owner": owner, "created": now, "body": dict(body)})
             rows.execute("DELETE FROM responses WHERE created < ?", [now - RESPONSE_SECONDS])
             oldest = "SELECT id FROM responses WHERE owner = ? ORDER BY created DESC LIMIT -1 OFFSET ?"
             rows.execute(f"DELETE FROM responses WHERE id IN ({oldest})", [owner, MOST_RESPONSES])
@@ -194,14 +195,14 @@ class State:
         """Return what `keep_response` kept, or None if it is expired or if a token with other rights made it."""
         since = time.time() - RESPONSE_SECONDS
         query = "SELECT body FROM responses WHERE id = ? AND owner = ? AND created > ?"
-        rows = self._rows(query, [id, _owner(token), since])
+        rows = self._rows(query, [id, token.owner, since])
         return json.loads(rows[0]["body"]) if rows else None
 
     def drop_response(self, id: str, token: Token) -> bool:
         """Delete a response. Return True if it existed."""
         with self._change() as rows:
             query = "DELETE FROM responses WHERE id = ? AND owner = ?"
-            return rows.execute(query, [id, _owner(token)]).rowcount > 0
+            return rows.execute(query, [id, token.owner]).rowcount > 0
 
     def authenticate(self, presented: str) -> Token | None:
         """Return the token of `mw_ID_SECRET`, or None if it is unknown or expired. Compares in constant time."""
@@ -613,8 +614,3 @@ def _relative_within(folder: Path, place: str) -> str:
     if is_url(place):
         return place
     return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else str(Path(place).absolute())
-
-
-def _owner(token: Token) -> str:
-    """Return the owner of a response: the token, as long as it sees the same documents."""
-    return f"{token.id} {json.dumps([sorted(token.collections or ()), token.filter], sort_keys=True)}"
