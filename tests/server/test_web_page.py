@@ -428,6 +428,8 @@ def test_the_page_waits_for_a_restarted_server(browser: Browser) -> None:
         port = int(stub.address.rpartition(":")[2])
     browser.js("location.hash = '#/c/cats/documents'")
     assert "does not answer" in text(browser, ".ribbon")
+    bottom, top = (f"document.querySelector('{part}').getBoundingClientRect()" for part in (".ribbon", "h1"))
+    assert browser.js(f"{bottom}.bottom <= {top}.top")
     with serving(stub, port):
         until(browser, "document.querySelectorAll('.row').length === 4 && !document.querySelector('.ribbon')")
 
