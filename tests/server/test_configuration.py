@@ -13,7 +13,7 @@ import mergewise
 from mergewise.cli.main import app
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.server.collections import Chats, Collection
-from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig, load_config
+from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig, load_config, missing_parts
 from mergewise.server.records import CollectionRecord
 from mergewise.server.state import State
 from tests.server.conftest import indexed
@@ -184,3 +184,13 @@ def test_a_bucket_is_refused(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["serve", "s3://bucket/manual"])
     assert isinstance(ran.exception, UsageError) and "in a bucket" in str(ran.exception)
     assert not list(tmp_path.glob("s3*")) and not Path("s3:").exists()
+
+
+def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
+    text = '[embedders.tokens]\nspec = "minilm"\nvocabulary = "cl100k_base.tiktoken"\n'
+    config = load_config(write_config(tmp_path, text), environment={})
+    assert missing_parts(config) == [
+        f"file not found: {tmp_path / 'cl100k_base.tiktoken'} (embedders.tokens.vocabulary)"
+    ]
+    (tmp_path / "cl100k_base.tiktoken").write_text("YQ== 0\n")
+    assert missing_parts(config) == []
