@@ -349,7 +349,7 @@ def _check_identity(identity: IdentityConfig) -> None:
 
 
 def missing_parts(config: ServerConfig) -> list[str]:
-    """Describe the folders, files and API keys of the configuration that are missing. Without them, the server starts all the same."""
+    """Describe the missing folders, files and API keys of the configuration. Without them, the server starts all the same."""
     problems = [
         f"folder not found: {folder} (collections.{name}.folders)"
         for name, collection in config.collections.items()
