@@ -431,6 +431,9 @@ def test_a_vector_store_is_created_changed_and_deleted(live: LiveServer, clients
     assert oldest == [one.id for one in admin.vector_stores.list(limit=1)][::-1] and len(set(oldest)) == len(oldest) > 4
     changed = admin.vector_stores.update(made.id, name="Voles", metadata={"team": "lab"})
     assert (changed.id, changed.name, changed.metadata) == ("my-voles", "Voles", {"team": "lab"})
+    with pytest.raises(openai.NotFoundError):
+        admin.vector_stores.create(name="unmade", file_ids=["file-" + "0" * 32])
+    assert "unmade" not in {one.id for one in admin.vector_stores.list()}
     with pytest.raises(openai.BadRequestError, match="expires_after"):
         admin.vector_stores.create(name="x", expires_after={"anchor": "last_active_at", "days": 1})
     for call in (

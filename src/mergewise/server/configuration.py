@@ -384,7 +384,7 @@ def _check_identity(identity: IdentityConfig) -> None:
 
 
 def missing_parts(config: ServerConfig) -> list[str]:
-    """Describe the folders and API keys of the configuration that are missing. Without them, the server starts all the same."""
+    """Describe the missing folders, files and API keys of the configuration. Without them, the server starts all the same."""
     problems = [
         f"folder not found: {folder} (collections.{name}.folders)"
         for name, collection in config.collections.items()
@@ -397,6 +397,8 @@ def missing_parts(config: ServerConfig) -> list[str]:
                 model.key()
             except UsageError as error:
                 problems.append(f"{error.message} ({table}.{name})")
+            if model.vocabulary is not None and not model.vocabulary.is_file():
+                problems.append(f"file not found: {model.vocabulary} ({table}.{name}.vocabulary)")
     return problems
 
 

@@ -46,8 +46,9 @@ async def list_stores(
 def make_store(form: StoreForm, service: InService) -> dict[str, Any]:
     """Create a collection named after the store, and start a job that indexes the files."""
     _check_expiry(form)
-    if form.file_ids:
+    for file_id in form.file_ids:
         service.check_whole("write")
+        service.file(file_id)
     name = _UNNAMED.sub("-", (form.name or "").lower()).strip("-")[:_LONGEST_NAME].strip("-") or "store"
     if any(one.name == name for one in service.collections()):
         name = f"{name}-{token_hex(6)}"
