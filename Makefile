@@ -4,6 +4,7 @@
 # make wheel         build the wheel and run `mergewise demo` with it in an empty environment
 # make causal        test causal models and training with torch (TORCH=..., some 220 MB)
 # make integrations  test LangChain, LlamaIndex, Haystack and a Ray cluster of two nodes (some 500 MB)
+# make clients       test the server with LangChain, LlamaIndex, litellm and llm as clients (some 460 MB)
 # make docs          build the site of the manual in site/, offline; a broken link is an error
 # make figures       draw the plots of the manual from benchmarks/results
 # make coverage      run the tests with coverage; fail below FLOOR per cent
@@ -18,6 +19,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 CAUSAL := .venv-causal
+CLIENTS := .venv-clients
 WHEEL  ?= .venv-wheel
 MINUTES ?= 60
 # per cent of lines and branches that the tests must reach: the fast ones (make quick) reach this alone
@@ -26,7 +28,7 @@ FLOOR  ?= 74
 TORCH  ?= torch==2.13.0+cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test tests lint wheel integrations integrations-environment causal causal-environment docs figures coverage lock attack fuzz bench chaos mutants clean
+.PHONY: help demo quick test tests lint wheel integrations integrations-environment clients clients-environment causal causal-environment docs figures coverage lock attack fuzz bench chaos mutants clean
 
 # the versions that dev.lock holds; LOCKED= takes the newest
 LOCKED ?= --constraint dev.lock
@@ -77,6 +79,20 @@ integrations-environment: $(VENV)/.integrations
 integrations: integrations-environment
 	$(BIN)/python -c "import haystack, langchain_tests, llama_index.core, ray"  # their tests would be skipped without a word
 	$(BIN)/python -m pytest -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function tests/integrations
+
+# these clients need an older openai than the extra `openai`
+$(CLIENTS)/.installed: pyproject.toml tests/integrations/clients.lock
+	test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS) || python3 -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --no-compile --requirement tests/integrations/clients.lock --editable ".[serve]"
+	touch $@
+
+clients-environment: $(CLIENTS)/.installed
+
+# litellm takes its prices from the package, not from the network
+clients: export LITELLM_LOCAL_MODEL_COST_MAP := True
+clients: clients-environment
+	$(CLIENTS)/bin/python -c "import langchain_openai, litellm, llama_index.llms.openai_like, llm"  # their tests would be skipped without a word
+	$(CLIENTS)/bin/python -m pytest tests/integrations/test_clients.py
 
 $(CAUSAL)/.installed: pyproject.toml dev.lock
 	test -x $(CAUSAL)/bin/python || $(PYTHON) -m venv $(CAUSAL) || python3 -m venv $(CAUSAL)
@@ -143,4 +159,4 @@ mutants: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.mutants --minutes 80 $(if $(SEED),--seed $(SEED))
 
 clean:
-	rm -rf $(VENV) $(CAUSAL) $(WHEEL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .fuzzing
+	rm -rf $(VENV) $(CAUSAL) $(CLIENTS) $(WHEEL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .fuzzing

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra `serve` is not installed: `make integrations` does it")
-pytest.importorskip("openai", reason="the extra `openai` is not installed: `make integrations` does it")
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed: `make clients` does it")
+pytest.importorskip("openai", reason="the extra `openai` is not installed: `make clients` does it")
 
 if not any(map(find_spec, ("langchain_openai", "litellm", "llama_index", "llm"))):
-    pytest.skip("no client is installed: `make integrations` does it", allow_module_level=True)
+    pytest.skip("no client is installed: `make clients` does it", allow_module_level=True)
 
 from pydantic import BaseModel
 
@@ -50,7 +50,7 @@ def script(messages: Sequence[Message]) -> str:
 
 def client(package: str) -> Any:
     """Import the package of a client, or skip the test."""
-    return pytest.importorskip(package, reason=f"{package} is not installed: `make integrations` does it")
+    return pytest.importorskip(package, reason=f"{package} is not installed: `make clients` does it")
 
 
 @pytest.fixture(scope="module")
