@@ -194,6 +194,22 @@ def test_a_slow_document_blocks_no_other_collection(works: Works, gate: threadin
     assert until(lambda: works.is_in("done", slow, same))
 
 
+def test_a_file_is_read_before_the_index_is_locked(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mergewise.index import pipeline
+
+    read, held = pipeline._read, list[bool]()
+    lock = FileLock(works.config.data / "collections/a/index/.lock")
+
+    def look(task: Any) -> Any:
+        held.append(writing._is_held(lock))
+        return read(task)
+
+    monkeypatch.setattr(pipeline, "_read", look)
+    job = works.add("a", "x", "y")
+    works.start()
+    assert until(lambda: works.is_in("done", job)) and held == [False, False]
+
+
 def test_large_jobs_leave_a_lane_to_small_ones(works: Works, gate: threading.Event, monkeypatch: Any) -> None:
     monkeypatch.setattr(transactions, "SMALL_BYTES", 100)
     large = [works.add(name, "slow", *map(str, range(9))) for name in "abc"]
