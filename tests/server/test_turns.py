@@ -305,6 +305,18 @@ def test_a_backup_gets_its_turn_between_jobs(works: Works, gate: threading.Event
     assert (works.config.data.parent / "b.tar").exists() and until(lambda: works.is_in("done", slow, other))
 
 
+def test_no_index_is_created_while_the_collection_has_a_job(works: Works) -> None:
+    writer = Writer(works.config, works.state)
+    made = works.config.data / "collections/a/index"
+    writer.under_way["a"] = []
+    writer.make_indexes()
+    assert not made.exists() and [*writer.under_way] == ["a"]
+    del writer.under_way["a"]
+    writer.make_indexes()
+    assert made.exists() and not writer.under_way
+    writer.close()
+
+
 def test_an_error_of_one_lane_ends_the_others(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
     def claim(**options: Any) -> list[Job]:
         raise StoreError("the state is gone", "")
