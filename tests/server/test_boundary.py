@@ -389,6 +389,14 @@ def test_every_tool_keeps_the_boundary(world: World, name: str) -> None:
     assert ("quixalotl" in found) == (name == "reader")
 
 
+def test_tools_need_the_scope_read(world: World) -> None:
+    _, secret = world.server.state.add_token(["write", "admin"], rate=10_000)
+    client = world.server.client(secret)
+    for tool, sent in (("search", {"query": QUESTION}), ("list_documents", {"collection": "mixed"})):
+        result = mcp(client, "tools/call", name=tool, arguments=sent)["result"]
+        assert result["isError"] and "missing scope: read" in json.dumps(result), tool
+
+
 @pytest.mark.parametrize("strategy", sorted(mw.STRATEGIES))
 def test_no_strategy_shows_hidden_documents(world: World, strategy: str) -> None:
     client = world.server.client(world.tokens["filtered"])

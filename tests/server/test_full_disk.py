@@ -117,6 +117,24 @@ def test_jobs_wait_while_the_state_cannot_be_written(works: Works, monkeypatch: 
         assert [event.job["state"] for event in works.state.events(job.id)].count("done") == 1
 
 
+def test_a_recorded_job_is_not_run_again(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setattr(writing, "FULL_SECONDS", 0.01)
+    job, later = works.queue("optimize", "a"), works.queue("optimize", "a")
+    finish, calls = works.state.finish, list[str]()
+
+    def finish_and_fail(id: str, *given: Any, **options: Any) -> None:
+        finish(id, *given, **options)
+        calls.append(id)
+        if len(calls) == 1:
+            raise FULL
+
+    monkeypatch.setattr(works.state, "finish", finish_and_fail)
+    writer = Writer(works.config, works.state)
+    assert writer.run_round() and writer.run_round() and calls == [job.id, later.id]
+    assert not writer.under_way
+    writer.close()
+
+
 def test_claims_wait_while_the_state_cannot_be_written(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.setattr(writing, "FULL_SECONDS", 0.05)
     claim, left = works.state.claim, [5]

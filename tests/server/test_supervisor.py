@@ -112,6 +112,12 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
                 assert until(lambda: state.job_counts() == {"done": len(jobs)})
                 assert [state.job(job).kills > 0 for job in jobs].count(True) > 0  # type: ignore[union-attr]
                 assert_each_done_once(state, jobs)
+
+                # a killed evaluator is replaced
+                check = state.enqueue("check", "a")
+                os.kill(int((data / "evaluator.beat").read_text()), signal.SIGKILL)
+                assert until(lambda: state.job(check.id).state == "done")  # type: ignore[union-attr]
+                assert state.job(check.id).report == {"problems": []}  # type: ignore[union-attr]
             assert len(set(chat.asked)) == 16 and not any(chat.paid_twice)
             with mw.open(data / "collections/a/index", create=False) as index:
                 assert index.check() == [] and len(index) == 16
@@ -136,7 +142,7 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
             assert notified[1].recv(100) == b"STOPPING=1"
             lines = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
             assert lines and not any(secret in line for line in errors.splitlines())
-            assert not (data / "writer.beat").exists()
+            assert not (data / "writer.beat").exists() and not (data / "evaluator.beat").exists()
         finally:
             server.kill()
 
@@ -212,6 +218,18 @@ def test_collections_follow_the_configuration(tmp_path: Path) -> None:
         assert [one.name for one in state.collections()] == ["b"]
         with State(tmp_path / "open" / "server.sqlite") as other:
             assert prepare(ServerConfig(tmp_path / "open", needs_token=False), other) is None and other.tokens() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system reserves no space")
+def test_the_space_of_metrics_is_reserved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
+    supervisor.reserve_metrics()
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    sparse = tmp_path / f"counter_{os.getpid()}.db"
+    with sparse.open("wb") as file:
+        file.truncate(65_536)
+    supervisor.reserve_metrics()
+    assert sparse.stat().st_size == 65_536 and 512 * sparse.stat().st_blocks >= 65_536
 
 
 def test_systemd_is_notified(monkeypatch: pytest.MonkeyPatch, notified: tuple[str, socket.socket]) -> None:

@@ -194,6 +194,22 @@ def test_a_slow_document_blocks_no_other_collection(works: Works, gate: threadin
     assert until(lambda: works.is_in("done", slow, same))
 
 
+def test_a_file_is_read_before_the_index_is_locked(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mergewise.index import pipeline
+
+    read, held = pipeline._read, list[bool]()
+    lock = FileLock(works.config.data / "collections/a/index/.lock")
+
+    def look(task: Any) -> Any:
+        held.append(writing._is_held(lock))
+        return read(task)
+
+    monkeypatch.setattr(pipeline, "_read", look)
+    job = works.add("a", "x", "y")
+    works.start()
+    assert until(lambda: works.is_in("done", job)) and held == [False, False]
+
+
 def test_large_jobs_leave_a_lane_to_small_ones(works: Works, gate: threading.Event, monkeypatch: Any) -> None:
     monkeypatch.setattr(transactions, "SMALL_BYTES", 100)
     large = [works.add(name, "slow", *map(str, range(9))) for name in "abc"]
@@ -287,6 +303,18 @@ def test_a_backup_gets_its_turn_between_jobs(works: Works, gate: threading.Event
     gate.set()
     waiting.join(20)
     assert (works.config.data.parent / "b.tar").exists() and until(lambda: works.is_in("done", slow, other))
+
+
+def test_no_index_is_created_while_the_collection_has_a_job(works: Works) -> None:
+    writer = Writer(works.config, works.state)
+    made = works.config.data / "collections/a/index"
+    writer.under_way["a"] = []
+    writer.make_indexes()
+    assert not made.exists() and [*writer.under_way] == ["a"]
+    del writer.under_way["a"]
+    writer.make_indexes()
+    assert made.exists() and not writer.under_way
+    writer.close()
 
 
 def test_an_error_of_one_lane_ends_the_others(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:

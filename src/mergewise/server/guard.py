@@ -178,8 +178,7 @@ class SecurityMiddleware:
     def _check_length(self, scope: Scope, headers: Headers) -> None:
         declared = _single(headers, "content-length")
         if declared is not None and "transfer-encoding" in headers:
-            hint = "send Content-Length or Transfer-Encoding"
-            raise HTTPProblem(400, "two-lengths", "two lengths of the body", hint)
+            raise HTTPProblem(400, "two-lengths", "two lengths of the body", "send only one of the two headers")
         longest = self._longest_body(scope, headers)
         if declared is not None and (not declared.isdecimal() or int(declared[:20]) > longest):
             raise too_large(longest)

@@ -33,7 +33,6 @@ MOST_TOGETHER = 500
 """Largest number of documents in a group of uploads."""
 SMALL_BYTES = 200_000
 """Largest size of a small group of uploads: seconds of work."""
-SMALL_KINDS = ("check", "drop", "metadata", "remove")
 LONGEST_WAIT = 5.0
 """Seconds after which a group of uploads starts even if more uploads keep coming."""
 ALONE_AFTER = 2
@@ -302,7 +301,7 @@ def next_group(
 
 def _is_small(rows: sqlite3.Connection, group: Sequence[sqlite3.Row]) -> bool:
     if group[0]["kind"] not in ("add", "replace"):
-        return group[0]["kind"] in SMALL_KINDS
+        return group[0]["kind"] in ("check", "drop", "metadata", "remove")
     total = f"SELECT coalesce(sum(bytes), 0) FROM uploads WHERE job IN ({marks(group)})"
     size: int = rows.execute(total, [row["id"] for row in group]).fetchone()[0]
     return size <= SMALL_BYTES

@@ -123,13 +123,13 @@ class Writer:
 
     def run_round(self) -> bool:
         """Run the next group of jobs. Return False if no job was ready. If the disk is full, wait and try again."""
-        jobs: list[Job] = []
+        claimed: list[Job] = []
         with self._unchanged_by_backups():
             try:
                 while not self.stopping.is_set():
                     try:
-                        jobs = self._unfinished(jobs) or self._claim()
-                        if jobs:
+                        claimed = claimed or self._claim()
+                        if jobs := self._unfinished(claimed):
                             self._run_together(jobs)
                         break
                     except Exception as error:
@@ -138,13 +138,13 @@ class Writer:
                         log.warning("disk full: jobs wait until there is space")
                         self.stopping.wait(FULL_SECONDS)
             finally:
-                for name in {job.collection for job in jobs}:
+                for name in {job.collection for job in claimed}:
                     self._turns[name] = time.monotonic()
                     if self.is_evaluator:
                         # evaluations are rare, and their models are large
                         self._close_index(name)
                     del self.under_way[name]
-        return bool(jobs)
+        return bool(claimed)
 
     @contextmanager
     def _unchanged_by_backups(self) -> Iterator[None]:
@@ -391,11 +391,18 @@ class Writer:
             known = known or (not is_url(record.path) and state_file(Path(record.path)).exists())
             if known or time.monotonic() < self._not_before.get(record.name, 0):
                 continue
+            with self._claiming:
+                if record.name in self.under_way:
+                    # it may be removed just now
+                    continue
+                self.under_way[record.name] = []
             try:
                 self._index(record.name)
             except (MergewiseError, OSError) as error:
                 self._not_before[record.name] = time.monotonic() + AGAIN_SECONDS
                 log.warning("cannot create the index of %s: %s", record.name, error)
+            finally:
+                del self.under_way[record.name]
 
     def _index(self, name: str) -> Index:
         """Return the index of a collection, open for writing. The writer creates it if it is missing."""
@@ -501,10 +508,9 @@ class _Watch:
         return self._cancelled or self._stopping.is_set() or self._ends_turn()
 
     def _ends_turn(self) -> bool:
-        before, self._snapshot = self._snapshot, None
-        if self.index is not None and self._shares:
-            self._snapshot = self.index.snapshot
-        return before is not None and self._snapshot not in (before, None)
+        current = self.index.snapshot if self.index is not None and self._shares else None
+        before, self._snapshot = self._snapshot, current
+        return None not in (before, current) and before != current
 
     def wait_for_lock(self, lock: FileLock | None) -> None:
         """Wait until no other process writes to the index. Raises Cancelled if the jobs must end."""
@@ -560,8 +566,6 @@ def _existing_ids(index: Index, uploads: Sequence[Upload]) -> set[str]:
 
 def _indexed_ids(index: Index, blobs: Path, uploads: Sequence[Upload]) -> list[str]:
     """Return the ids of uploads that the index has unchanged, by a dry run of adding them again."""
-    if not uploads:
-        return []
     report = index.add([_source(blobs, upload) for upload in uploads], dry_run=True)
     waiting = {change.id for change in report.changes} | {failure.source for failure in report.failed}
     return [upload.id for upload in uploads if upload.id not in waiting]

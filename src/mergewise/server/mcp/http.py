@@ -26,7 +26,7 @@ from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.records import Job, Upload
 from mergewise.server.routing import token_of
-from mergewise.server.scoped import ScopedService, Service
+from mergewise.server.scoped import ScopedService, Service, check_scope
 from mergewise.server.spool import keep_bytes
 from mergewise.types import Document
 
@@ -43,7 +43,9 @@ class McpEndpoint:
         config = service.config
 
         def library_for(call: Context[Any, Any]) -> TokenLibrary:
-            return TokenLibrary(ScopedService(service, token_of(cast(Request, call.request_context.request))))
+            token = token_of(cast(Request, call.request_context.request))
+            check_scope(token, "read")
+            return TokenLibrary(ScopedService(service, token))
 
         self._server = mcp_server(library_for, writes=config.allow_writes_by_mcp)
         # the guard checks Host and Origin first; without these settings the SDK would check them only on loopback
