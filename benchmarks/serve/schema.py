@@ -23,6 +23,7 @@ from typing import Any
 import httpx2 as httpx
 
 from benchmarks.serve.running import running_server
+from mergewise.server.collections import key_of
 
 CHECKS = (
     "not_a_server_error",
@@ -43,11 +44,10 @@ checks.negative_data_rejection.enabled = false
 
 [parameters]
 "path.c" = "ships"
-"path.key" = ["Zmxlc", "ZmxlZXQubWQ", "YmlyZHMubWQ", "bm9uZQ"]
 """
 # Operations that would delete the collection or the token are excluded. Those that delete other things run at the end.
 ENDS_ALL = "^(drop_collection|delete_store_|remove_token)"
-REMOVES = "^(remove_document|delete_file|remove_store_file|close_session|cancel_)"
+REMOVES = "^(remove_document|delete_(file|conversation|response)|remove_store_file|close_session|cancel_)"
 ANSWER = "It was built in 1871 [1]."
 TEXTS = {
     "fleet.md": "# Aurora\n\nThe Aurora was built in Lyme in 1871.\n",
@@ -55,6 +55,17 @@ TEXTS = {
 }
 QUESTIONS = [{"question": "When was the Aurora built?", "answers": ["1871"]}]
 NOTE = b"# Note\n\nA note of the crew.\n"
+PDF = b"""%PDF-1.4
+1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj
+2 0 obj <</Type/Pages/Kids[3 0 R]/Count 1>> endobj
+3 0 obj <</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]/Contents 4 0 R
+  /Resources<</Font<</F1 <</Type/Font/Subtype/Type1/BaseFont/Helvetica>> >> >> >> endobj
+4 0 obj <</Length 49>> stream
+BT /F1 12 Tf 20 100 Td (The crew sleeps.) Tj ET
+endstream endobj
+trailer <</Root 1 0 R>>
+"""
+ANSWERS = 10
 FILES = 40  # most of them for the operations that delete them
 
 
@@ -68,7 +79,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mergewise-schema-") as directory:
         with running_server(Path(directory), [ANSWER], collections=["ships"]) as server:
             with server.client() as client:
-                known = SETTINGS + "".join(_known_ids(path, name, ids) for path, name, ids in seed(client))
+                known = SETTINGS + "".join(_known_ids(number, *one) for number, one in enumerate(seed(client)))
             settings = Path(directory) / "schemathesis.toml"
             settings.write_text(known)
             words = [
@@ -92,7 +103,7 @@ def main() -> int:
     return status
 
 
-def seed(client: httpx.Client) -> list[tuple[str, str, list[str]]]:
+def seed(client: httpx.Client) -> list[tuple[str, str, Sequence[str | int]]]:
     """Send documents, files and jobs. Return their ids, each list with a pattern of paths and the parameter that takes it."""
 
     def sent(method: str, path: str, **body: Any) -> Any:
@@ -103,6 +114,8 @@ def seed(client: httpx.Client) -> list[tuple[str, str, list[str]]]:
 
     documents = [{"id": id, "text": text} for id, text in TEXTS.items()]
     jobs = [str(sent("POST", "/api/v1/collections/ships/documents", json={"documents": documents})["job"]["id"])]
+    pdf = {"files": ("crew.pdf", PDF, "application/pdf")}
+    jobs.append(str(sent("POST", "/api/v1/collections/ships/documents", files=pdf)["job"]["id"]))
     files = [
         str(sent("POST", "/v1/files", data={"purpose": "assistants"}, files={"file": (f"{i}.md", NOTE)})["id"])
         for i in range(FILES)
@@ -113,14 +126,30 @@ def seed(client: httpx.Client) -> list[tuple[str, str, list[str]]]:
     jobs += [started("check"), *evaluations]
     while any(sent("GET", f"/api/v1/jobs/{job}")["state"] not in ("done", "failed") for job in jobs):
         time.sleep(0.1)
+    asked = {"question": QUESTIONS[0]["question"], "conversation": "new"}
+    answers = [sent("POST", "/api/v1/collections/ships/ask", json=asked) for _ in range(ANSWERS)]
+    conversations, turns = ([one[name] for one in answers] for name in ("conversation", "turn"))
+    kept = f"/api/v1/collections/ships/conversations/{conversations[0]}"
+    shared = [str(sent("PATCH", kept, json={"is_shared": True})["share"])]
     models = [str(one["id"]) for one in sent("GET", "/v1/models")["data"]]
+    prompt = {"model": "ships", "input": QUESTIONS[0]["question"]}
+    responses = [str(sent("POST", "/v1/responses", json=prompt)["id"]) for _ in range(ANSWERS)]
     return [
-        ("^/api/v1/jobs/", "id", jobs),
-        ("/evaluations/", "id", evaluations),
-        ("^/v1/files/", "id", files[FILES // 2 :]),
-        ("^/v1/vector_stores/.*/files/", "id", attached),
-        ("/file_batches/", "id", [str(batch)]),
-        ("^/v1/models/", "model", models),
+        ("/documents/", "path.key", [key_of(id) for id in (*TEXTS, "crew.pdf", "none")]),
+        ("/pages/", "path.number", [1]),
+        ("^/api/v1/jobs/", "path.id", jobs),
+        ("/evaluations/", "path.id", evaluations),
+        ("^/v1/files/", "path.id", files[FILES // 2 :]),
+        ("^/v1/vector_stores/.*/files/", "path.id", attached),
+        ("/file_batches/", "path.id", [str(batch)]),
+        ("/conversations/", "path.id", conversations),
+        ("/shared/", "path.id", shared),
+        ("/turns/", "path.turn", turns),
+        ("^/v1/responses/", "path.id", responses),
+        ("^/v1/models/", "path.model", models),
+        # the scripted model does not write what the strategies with calls of their own expect
+        ("^/v1/(chat/completions|completions|responses)$", "body.model", ["ships", "ships:topk"]),
+        ("^/v1/embeddings$", "body.model", ["minilm"]),
     ]
 
 
@@ -133,9 +162,13 @@ def failing_routes(metrics: str) -> list[str]:
     return sorted(route for route, seen in statuses.items() if min(seen) >= "400")
 
 
-def _known_ids(path: str, name: str, ids: Sequence[str]) -> str:
-    known = f'"path.{name}" = {json.dumps(ids)}'
-    return f"\n[[operations]]\ninclude-path-regex = {json.dumps(path)}\n[operations.parameters]\n{known}\n"
+def _known_ids(number: int, path: str, name: str, ids: Sequence[str | int]) -> str:
+    """Return settings that draw a parameter from existing ids, in nine of ten requests."""
+    return (
+        f"\n[dictionaries.known{number}]\nvalues = {json.dumps(ids)}\n"
+        f"\n[[operations]]\ninclude-path-regex = {json.dumps(path)}\n[operations.parameters]\n"
+        f'"{name}" = {{ dictionary = "known{number}", probability = 0.9 }}\n'
+    )
 
 
 if __name__ == "__main__":

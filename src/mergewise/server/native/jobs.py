@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.responses import HTMLResponse
 
 import mergewise as mw
 from mergewise.concurrency import in_thread
@@ -142,7 +143,7 @@ def get_evaluation(c: Name, id: JobId, service: InService) -> dict[str, Any]:
     return {"id": id, "state": job.state, "rows": list(found.get("rows") or []), "report": found.get("report")}
 
 
-@router.get("/collections/{c}/evaluations/{id}/page", openapi_extra=READ)
+@router.get("/collections/{c}/evaluations/{id}/page", openapi_extra=READ, response_class=HTMLResponse)
 def get_evaluation_page(c: Name, id: JobId, service: InService) -> Response:
     """Return the report of an evaluation as an HTML page."""
     found = _evaluation(service, c, id).report or {}
