@@ -347,7 +347,7 @@ def death_error(deaths: int, document: str | None) -> dict[str, Any]:
     at = "at this job" if document is None else f"at the document {document}"
     return {
         "code": "writer_killed",
-        "detail": f"the writer process died {deaths} times {at}",
+        "detail": f"the process that runs jobs died {deaths} times {at}",
         "hint": "see the log for the reason; leave the document out, or give the server more memory",
         "document": document,
     }
