@@ -47,12 +47,12 @@ class _Accepted:
     refused: frozenset[str] = frozenset()
     json_form: str = _JSON_FORMS[0]
 
-    def without(self, message: str, options: Options) -> _Accepted | None:
+    def without(self, message: str, options: Options, schema: Schema | None) -> _Accepted | None:
         """Leave out the option that the error names, else fall back to the next JSON form. Return None if nothing is left."""
         for name in _OPTIONAL:
             if name in options and name in message:
                 return replace(self, refused=self.refused | {name})
-        if "response_format" in options and self.json_form != _JSON_FORMS[-1]:
+        if schema is not None and self.json_form != _JSON_FORMS[-1]:
             return replace(self, json_form=_JSON_FORMS[_JSON_FORMS.index(self.json_form) + 1])
         return None
 
@@ -223,7 +223,7 @@ class OpenAIChat:
                 refused = isinstance(error, sdk.BadRequestError | sdk.UnprocessableEntityError)
                 # some servers, such as llama-cpp-python, fail with an internal error on unknown options
                 refused |= isinstance(error, sdk.InternalServerError) and "response_format" in str(error)
-                less = accepted.without(str(error), options) if refused else None
+                less = accepted.without(str(error), options, schema) if refused else None
                 if less is None:
                     raise self._endpoint.failure(error) from error
                 accepted = less

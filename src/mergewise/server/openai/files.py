@@ -19,11 +19,10 @@ from fastapi.responses import FileResponse
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.native.documents import chunks_of, document_row, list_documents
-from mergewise.server.openai.conversations import refused
 from mergewise.server.openai.file_store import Attachment, ReceivedFile
 from mergewise.server.openai.pages import Limit, Order, list_form, list_page
 from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchForm
-from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.problems import HTTPProblem, refused, unknown
 from mergewise.server.records import Job
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped, ScopedService
@@ -54,15 +53,8 @@ async def send_file(
     """Receive a file. It must be attached to a vector store within a day."""
     store = service.file_store
     blob = await receive(service.config.spool, store.folder, chunks_of(file))
-    kept = ReceivedFile(
-        "file-" + secrets.token_hex(16),
-        label(file.filename),
-        blob.bytes,
-        blob.sha256,
-        purpose,
-        time.time(),
-        service.token.id,
-    )
+    id, sender = "file-" + secrets.token_hex(16), service.token.id
+    kept = ReceivedFile(id, label(file.filename), blob.bytes, blob.sha256, purpose, time.time(), sender)
     await in_thread(partial(store.keep, kept))
     return kept.as_dict()
 
@@ -139,9 +131,7 @@ def list_store_files(
     collection: InCollection, limit: Limit = 20, after: str | None = None, filter: FileStatus | None = None
 ) -> dict[str, Any]:
     """List the documents of a collection by id, including waiting and failed ones."""
-    statuses: list[Any] | None = None
-    if filter is not None:
-        statuses = [status for status, shown in _STATUS.items() if shown == filter]
+    statuses: list[Any] = [status for status, shown in _STATUS.items() if filter in (None, shown)]
     listed = list_documents(collection, status=statuses, limit=limit, cursor=after)
     return list_form([_file_form(collection.name, row) for row in listed["items"]], has_more=listed["next"] is not None)
 
@@ -188,8 +178,7 @@ def remove_store_file(id: str, service: InService, collection: InCollection) -> 
 
 def _existing_row(service: ScopedService, collection: Scoped, id: str) -> Row:
     """Return the row of a document. Raises HTTPProblem 404 if it does not exist."""
-    row = _row(service, collection, id)
-    if row is None:
+    if (row := _row(service, collection, id)) is None:
         raise unknown("file")
     return row
 
