@@ -101,14 +101,11 @@ class OpenAIChat:
         self.base_url, self.aclose = self._endpoint.base_url, self._endpoint.aclose
         at_once = whole("concurrency", concurrency, AT_ONCE)
         self._slots = PerLoop(lambda: asyncio.Semaphore(at_once))
-        self._sampling: Options = {
-            name: number(name, value, kind, limits)
-            for name, value, kind, limits in (
-                ("temperature", temperature, float, _TEMPERATURE),
-                ("seed", seed, int, _SEED),
-            )
-            if value is not None
-        }
+        self._sampling: Options = {}
+        if temperature is not None:
+            self._sampling["temperature"] = number("temperature", temperature, float, _TEMPERATURE)
+        if seed is not None:
+            self._sampling["seed"] = number("seed", seed, int, _SEED)
         self._accepted, self._has_warned = _Accepted(), False
 
     def drawing(self, temperature: float | None, seed: int) -> OpenAIChat:

@@ -89,10 +89,8 @@ def chat_question(messages: Sequence[Any]) -> ChatQuestion:
         raise refused("the last message must have the role user", "messages")
     whole, before = turns[-1].text, turns[:-1][-MOST_HISTORY:]
     instruction = "\n\n".join(filter(None, instructions))
-    for what, text, longest in (
-        ("question", whole, LONGEST_MESSAGE),
-        ("system message", instruction, LONGEST_INSTRUCTIONS),
-    ):
+    limited = ("question", whole, LONGEST_MESSAGE), ("system message", instruction, LONGEST_INSTRUCTIONS)
+    for what, text, longest in limited:
         if len(text) > longest:
             raise refused(f"{what} too long: {len(text):,} characters (at most {longest:,})", "messages")
     is_long = len(whole) > LONGEST_QUESTION and not is_task(whole)

@@ -74,8 +74,8 @@ def list_files(
     purpose: str | None = None,
 ) -> dict[str, Any]:
     """List the files that the token sent, newest first."""
-    files = [one for one in service.files() if purpose in (None, one.purpose)]
-    return list_page(files, limit, after, order, lambda one: one.id, ReceivedFile.as_dict)
+    files = {one.id: one for one in service.files() if purpose in (None, one.purpose)}
+    return list_page(files, ReceivedFile.as_dict, limit, after, order)
 
 
 @router.get("/files/{id}", openapi_extra=READ)
@@ -248,8 +248,8 @@ def list_batch_files(
     job = _batch(service, collection, id)
     keys = [key_of(doc_id) for doc_id in reversed(job.request["documents"])]
     forms = [_file_form(collection.name, _row(service, collection, key), job) | {"id": key} for key in keys]
-    shown = [form for form in forms if filter in (None, form["status"])]
-    return list_page(shown, limit, after, order, lambda one: str(one["id"]), dict)
+    shown = {form["id"]: form for form in forms if filter in (None, form["status"])}
+    return list_page(shown, dict, limit, after, order)
 
 
 @router.post("/vector_stores/{c}/file_batches/{id}/cancel", openapi_extra=WRITE)

@@ -39,7 +39,7 @@ def list_stores(
 ) -> dict[str, Any]:
     """List the collections that the token may read, newest first."""
     newest = sorted(service.collections(), key=lambda one: (-one.record.created, one.name))
-    return list_page(newest, limit, after, order, lambda one: one.name, store_form)
+    return list_page({one.name: one for one in newest}, store_form, limit, after, order)
 
 
 @router.post("/vector_stores", openapi_extra=ADMIN)
