@@ -154,9 +154,13 @@ def get_text(
 def get_original(key: Key, collection: InCollection) -> FileResponse:
     """Download the original bytes. A browser saves them and does not show them."""
     entry = collection.entry(id_of(key))
-    path = _path_of_original(collection, entry)
-    headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
     name = ((entry.state and entry.state.name) or entry.id).rpartition("/")[2] or "document"
+    return download(_path_of_original(collection, entry), name)
+
+
+def download(path: FilePath, name: str) -> FileResponse:
+    """Return untrusted bytes that a browser saves and does not show."""
+    headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
     return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
 
 

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, TypeAlias
 from urllib.parse import quote
 
@@ -182,6 +182,7 @@ class Completion:
     ignored: Sequence[str] = ()
     # the names of the given limits of tokens
     limits: Sequence[str] = ()
+    includes_usage: bool = False
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, answer: Json) -> dict[str, Any]:
@@ -213,9 +214,7 @@ class Completion:
         """Return the fields of a choice that add this part of a message."""
         return {"delta": dict(delta)}
 
-    async def chunks(
-        self, events: AsyncGenerator[QuestionEvent, None], include_usage: bool = False
-    ) -> AsyncGenerator[Json, None]:
+    async def chunks(self, events: AsyncGenerator[QuestionEvent, None]) -> AsyncGenerator[Json, None]:
         """Yield the chunks of a stream, from the events of a question."""
         escaper = ImageEscaper(self.style.is_markdown)
         passages: Sequence[Json] = ()
@@ -223,36 +222,32 @@ class Completion:
             async for event in events:
                 match event.name:
                     case "started":
-                        yield self._chunk(
-                            {"role": "assistant", "content": ""}, include_usage, mergewise=dict(event.data)
-                        )
+                        yield self._chunk({"role": "assistant", "content": ""}, mergewise=event.data)
                     case "context":
                         passages = event.data["passages"]
                     case "delta":
                         if text := escaper.feed(event.data["text"]):
-                            yield self._chunk({"content": text}, include_usage)
+                            yield self._chunk({"content": text})
                     case "done":
                         answer = event.data
                         sources = self.sources(answer, passages)
                         if text := escaper.rest() + self.style.end_of(answer, sources):
-                            yield self._chunk({"content": text}, include_usage)
+                            yield self._chunk({"content": text})
                         if self.style.open_webui:
                             for shown in open_webui_events(sources):
                                 yield shown
                         elif sources:
-                            yield self._chunk({"annotations": url_citations(sources)}, include_usage)
-                        yield self._chunk({}, include_usage, finish_reason(answer), mergewise=self.body(answer))
-                        if include_usage:
+                            yield self._chunk({"annotations": url_citations(sources)})
+                        yield self._chunk({}, finish_reason(answer), mergewise=self.body(answer))
+                        if self.includes_usage:
                             yield {**self._frame(self.KIND_OF_CHUNKS), "choices": [], "usage": usage(answer)}
 
-    def _chunk(
-        self, delta: Json, include_usage: bool, finish: str | None = None, mergewise: Json | None = None
-    ) -> dict[str, Any]:
+    def _chunk(self, delta: Json, finish: str | None = None, mergewise: Json | None = None) -> dict[str, Any]:
         return {
             **self._frame(self.KIND_OF_CHUNKS),
             "choices": [{"index": 0, **self.delta(delta), "logprobs": None, "finish_reason": finish}],
-            **({"usage": None} if include_usage else {}),
-            **({} if mergewise is None else {"mergewise": mergewise}),
+            **({"usage": None} if self.includes_usage else {}),
+            **({} if mergewise is None else {"mergewise": dict(mergewise)}),
         }
 
     def _frame(self, kind: str) -> dict[str, Any]:
@@ -274,8 +269,7 @@ class TextCompletion(Completion):
 
 def task_answer(text: str, tokens: Usage) -> dict[str, Any]:
     """Make the answer to a program's task, which has no sources."""
-    spent = {"input_tokens": tokens.input_tokens, "output_tokens": tokens.output_tokens}
-    return {"answer": text, "citations": [], "complete": True, "usage": spent}
+    return {"answer": text, "citations": [], "complete": True, "usage": asdict(tokens)}
 
 
 async def task_events(answer: Json) -> AsyncGenerator[QuestionEvent, None]:

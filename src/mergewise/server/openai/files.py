@@ -18,7 +18,7 @@ from fastapi.responses import FileResponse
 
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import id_of, key_of
-from mergewise.server.native.documents import chunks_of, document_row, list_documents
+from mergewise.server.native.documents import chunks_of, document_row, download, list_documents
 from mergewise.server.openai.file_store import Attachment, ReceivedFile
 from mergewise.server.openai.pages import Limit, Order, list_form, list_page
 from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchForm
@@ -86,11 +86,8 @@ def get_file(id: str, service: InService) -> dict[str, Any]:
 @router.get("/files/{id}/content", openapi_extra=READ, response_class=FileResponse)
 def get_file_content(id: str, service: InService) -> FileResponse:
     """Return the bytes of a file, which are kept for a day."""
-    store, file = service.file_store, service.file(id)
-    headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
-    return FileResponse(
-        store.bytes_of(file), media_type="application/octet-stream", filename=file.name, headers=headers
-    )
+    file = service.file(id)
+    return download(service.file_store.bytes_of(file), file.name)
 
 
 @router.delete("/files/{id}", openapi_extra=WRITE)
