@@ -107,10 +107,10 @@ def marked_sources(
             # two marks have the same place, or the same document with its own address
             url, anchor = f"{url}{'&' if '#' in url else '#'}mark={mark}", f"{anchor}/{mark}"
         taken |= {url, f"mw:{anchor}"}
-        title, excerpt = " ".join((place["title"] or doc_id).split()), (passage or place)["text"][:_LONGEST_EXCERPT]
-        excerpt = without_images(excerpt, is_markdown)
-        mark_spans = (citation or {}).get("answer_spans") or [_NOWHERE]
-        at = [position_without_images(answer["answer"], mark_spans[0][side], is_markdown) for side in _NOWHERE]
+        title = " ".join((place["title"] or doc_id).split())
+        excerpt = without_images((passage or place)["text"][:_LONGEST_EXCERPT], is_markdown)
+        first = next(iter(citation["answer_spans"] if citation else ()), _NOWHERE)
+        at = [position_without_images(answer["answer"], first[side], is_markdown) for side in ("start", "end")]
         sources.append(MarkedSource(mark, url, title, place["page"], excerpt, f"mw:{anchor}", tuple(at), doc_id))
     return sources
 
