@@ -243,6 +243,8 @@ def test_a_model_with_further_options_sends_them(serve: Connect) -> None:
     server.refuses = ("json_object",)
     with pytest.raises(InputRefused):
         run(changed.complete([Message("user", "x")]))
+    # another form of JSON would not be what the client asked for
+    assert server.requests == 3
 
 
 def test_a_server_that_fails_on_a_schema_is_asked_in_words(serve: Connect) -> None:

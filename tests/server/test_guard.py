@@ -252,6 +252,14 @@ def test_a_cookie_under_tls_is_secure(start_server: Callable[..., LiveServer]) -
     assert client.get("/api/v1/collections").status_code == 200
 
 
+def test_mcp_accepts_the_origin_of_an_address_with_a_path(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(public_url="https://docs.example.org/docs/")
+    client = server.client("read", Host="docs.example.org", Origin="https://docs.example.org")
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    answer = client.post("/mcp", json=asked, headers={"Accept": "application/json, text/event-stream"})
+    assert answer.status_code == 200, answer.text
+
+
 def test_cors_allows_only_configured_origins(start_server: Callable[..., LiveServer]) -> None:
     server = start_server(allowed_origins=("https://app.example",), needs_token=True)
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}

@@ -112,10 +112,12 @@ async def events(text: str, given: dict[str, Any], count: int = 3) -> AsyncGener
 
 
 def chunks_of(given: dict[str, Any], style: CompletionStyle | None = None, usage: bool = False) -> list[Any]:
-    completion = Completion("chatcmpl-1", "docs", style or CompletionStyle(), ignored=["temperature"], created=1)
+    completion = Completion(
+        "chatcmpl-1", "docs", style or CompletionStyle(), ignored=["temperature"], includes_usage=usage, created=1
+    )
 
     async def gather() -> list[Any]:
-        return [chunk async for chunk in completion.chunks(events(given["answer"], given), usage)]
+        return [chunk async for chunk in completion.chunks(events(given["answer"], given))]
 
     return asyncio.run(gather())
 

@@ -157,14 +157,11 @@ class Claims:
         """
         if not self._sources or not content_terms(statement):
             return None
-        return bool(self._judge.judge(statement, self._numbers_or_all(numbers), quotations).support)
+        return bool(self._judge.judge(statement, list(numbers or self._sources), quotations).support)
 
     def is_related(self, text: str, numbers: Collection[int]) -> bool:
         """Check that the sources contain two content words of the text, or half of its content words."""
-        return self._judge.is_related(text, self._numbers_or_all(numbers))
-
-    def _numbers_or_all(self, numbers: Collection[int]) -> list[int]:
-        return list(numbers or self._sources)
+        return self._judge.is_related(text, list(numbers or self._sources))
 
     def _read(self, number: int) -> ReadSource:
         source = self._sources[number]

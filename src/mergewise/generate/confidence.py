@@ -157,11 +157,9 @@ class Signals:
 
     def sure(self) -> float:
         """Return the probability that the first quotation answers the question."""
-        return (
-            0.0
-            if self.lacks_name or self.lacks_form
-            else _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
-        )
+        if self.lacks_name or self.lacks_form:
+            return 0.0
+        return _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
 
 
 def named_terms(question: str) -> frozenset[str]:

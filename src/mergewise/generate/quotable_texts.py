@@ -13,6 +13,7 @@ from mergewise.generate.marks import escape_marks
 from mergewise.generate.sources import DocumentLookup
 from mergewise.text.light import ITEM, ITEM_MARK, body_margin, code_by_margin, code_in, cuts_code, laid_out
 from mergewise.text.markup import readable, says_something
+from mergewise.text.sentences import strip_span
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span
 
@@ -57,10 +58,8 @@ class QuotableTexts:
                     span = replace(span, start=min(heading.end, span.end))
                 if heading.start < span.end <= heading.end:
                     span = replace(span, end=max(heading.start, span.start))
-            text = self.text(span)
-            start = span.start + len(text) - len(text.lstrip())
-            if says_something(text):
-                kept.append(Span(span.doc_id, start, start + len(text.strip())))
+            if says_something(self.text(span)):
+                kept.append(Span(span.doc_id, *strip_span(self._whole(span.doc_id), span.start, span.end)))
         return kept
 
     def with_whole_code(self, spans: Sequence[Span], quoted: Sequence[Span]) -> list[Span]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from mergewise.text.keys import heading_path
-from mergewise.text.sentences import split_sentences
+from mergewise.text.sentences import split_sentences, strip_span
 from mergewise.text.spans import union
 from mergewise.types import GAP, Context, Document, Passage, Span
 
@@ -127,11 +127,9 @@ def _retrieved_documents(context: Context, document: DocumentLookup) -> list[_Re
 
 def _whole(number: int, retrieved: _Retrieved) -> Source:
     document = retrieved.document
-    text = document.text.strip()
-    start = len(document.text) - len(document.text.lstrip())
-    return Source(
-        number, document.title, (), text, ((Span(document.id, start, start + len(text)), text),), retrieved.score
-    )
+    start, end = strip_span(document.text, 0, len(document.text))
+    text = document.text[start:end]
+    return Source(number, document.title, (), text, ((Span(document.id, start, end), text),), retrieved.score)
 
 
 def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> list[Source]:

@@ -9,7 +9,7 @@ from operator import add
 
 from mergewise.errors import ModelError
 from mergewise.generate import prompts
-from mergewise.generate.citations import cite, texts_of
+from mergewise.generate.citations import Cited, cite, texts_of
 from mergewise.generate.marks import MarkFilter
 from mergewise.generate.mode import Request, Show
 from mergewise.generate.notes import Notes
@@ -106,16 +106,16 @@ class AnswerWriter:
         notes = notes or Notes()
         citable = [*sources, *notes.sources]
         reply = await self._last(messages, citable)
-        if self.reply.is_json:
-            return self._json_answer(reply, steps)
-        cited = cite(reply.text.strip(), citable, self.document)
-        text = cited.text.strip()
-        if not text:
-            raise ModelError(
-                f"empty answer from {self.chat.spec}", "raise --max-tokens: a reasoning model needs more tokens"
-            )
-        refusal = self.prompts.fill(prompts.REFUSAL)
-        answered = not cited.refuses and words(text) != words(refusal)
+        is_json = self.reply.is_json
+        # a reply in JSON has no marks, and its support is unknown
+        cited = Cited(reply.text, (), 0) if is_json else cite(reply.text.strip(), citable, self.document)
+        text, refusal = cited.text.strip(), self.prompts.fill(prompts.REFUSAL)
+        if is_json and reply.complete and json_value(text) is None:
+            raise ModelError(f"invalid JSON from {self.chat.spec}", "use a model that supports response_format")
+        if not is_json and not text:
+            hint = "raise --max-tokens: a reasoning model needs more tokens"
+            raise ModelError(f"empty answer from {self.chat.spec}", hint)
+        answered = is_json or (not cited.refuses and words(text) != words(refusal))
         if not answered and not (self._shown and self._shown.has_begun):
             text = refusal
         if self._shown is not None:
@@ -129,22 +129,11 @@ class AnswerWriter:
             found=answered,
             complete=reply.complete,
             removed_marks=cited.removed,
+            sure=not is_json,
             unsupported=cited.unsupported if answered else None,
             unverified=cited.unverified if answered else (),
             unsupported_extract=notes.unsupported,
             trace=(*steps, *self._own_prompts()),
-        )
-
-    def _json_answer(self, reply: Reply, steps: Sequence[Step]) -> Answer:
-        """Return a reply in JSON as it is. It has no marks, and its support is unknown. Raises ModelError for invalid JSON."""
-        text = reply.text.strip()
-        if reply.complete and json_value(text) is None:
-            raise ModelError(f"invalid JSON from {self.chat.spec}", "use a model that supports response_format")
-        if self._shown is not None:
-            self._shown.settle(text)
-        spent = reduce(add, self._usages)
-        return Answer(
-            self.question, text, (), self.context, spent, complete=reply.complete, sure=False, trace=tuple(steps)
         )
 
     def _own_prompts(self) -> list[Step]:

@@ -47,12 +47,12 @@ class _Accepted:
     refused: frozenset[str] = frozenset()
     json_form: str = _JSON_FORMS[0]
 
-    def without(self, message: str, options: Options) -> _Accepted | None:
+    def without(self, message: str, options: Options, schema: Schema | None) -> _Accepted | None:
         """Leave out the option that the error names, else fall back to the next JSON form. Return None if nothing is left."""
         for name in _OPTIONAL:
             if name in options and name in message:
                 return replace(self, refused=self.refused | {name})
-        if "response_format" in options and self.json_form != _JSON_FORMS[-1]:
+        if schema is not None and self.json_form != _JSON_FORMS[-1]:
             return replace(self, json_form=_JSON_FORMS[_JSON_FORMS.index(self.json_form) + 1])
         return None
 
@@ -101,14 +101,11 @@ class OpenAIChat:
         self.base_url, self.aclose = self._endpoint.base_url, self._endpoint.aclose
         at_once = whole("concurrency", concurrency, AT_ONCE)
         self._slots = PerLoop(lambda: asyncio.Semaphore(at_once))
-        self._sampling: Options = {
-            name: number(name, value, kind, limits)
-            for name, value, kind, limits in (
-                ("temperature", temperature, float, _TEMPERATURE),
-                ("seed", seed, int, _SEED),
-            )
-            if value is not None
-        }
+        self._sampling: Options = {}
+        if temperature is not None:
+            self._sampling["temperature"] = number("temperature", temperature, float, _TEMPERATURE)
+        if seed is not None:
+            self._sampling["seed"] = number("seed", seed, int, _SEED)
         self._accepted, self._has_warned = _Accepted(), False
 
     def drawing(self, temperature: float | None, seed: int) -> OpenAIChat:
@@ -223,7 +220,7 @@ class OpenAIChat:
                 refused = isinstance(error, sdk.BadRequestError | sdk.UnprocessableEntityError)
                 # some servers, such as llama-cpp-python, fail with an internal error on unknown options
                 refused |= isinstance(error, sdk.InternalServerError) and "response_format" in str(error)
-                less = accepted.without(str(error), options) if refused else None
+                less = accepted.without(str(error), options, schema) if refused else None
                 if less is None:
                     raise self._endpoint.failure(error) from error
                 accepted = less

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mergewise.types import Message, Reply
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
+IntArray: TypeAlias = npt.NDArray[np.int64]
 
 TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
 """Tokens of each text, without special tokens."""
@@ -207,12 +208,7 @@ class NextTokens:
 
     @classmethod
     def of(
-        cls,
-        blend: Blend,
-        tokens: npt.NDArray[np.int64],
-        picked: FloatArray,
-        agreement: FloatArray,
-        first: npt.NDArray[np.int64],
+        cls, blend: Blend, tokens: IntArray, picked: FloatArray, agreement: FloatArray, first: IntArray
     ) -> NextTokens:
         """Build the record from tables of (questions, streams). A question may have fewer streams than there are columns."""
         streams = [len(rows) for rows in blend.rows]

@@ -20,7 +20,7 @@ from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.collections import Collection, Collections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.guard import BoundedHeadProtocol, SecurityMiddleware
-from mergewise.server.mcp.http import McpEndpoint
+from mergewise.server.mcp.http import mcp_endpoint
 from mergewise.server.metrics import Metrics
 from mergewise.server.openai import chat, files, responses, scoring, stores
 from mergewise.server.questions import Questions
@@ -59,11 +59,11 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
         questions = Questions(admission, config.limits, metrics)
         ending = asyncio.Event()
         service = app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
-        mcp = McpEndpoint(service)
-        app.router.routes.extend(mcp.routes)
+        routes, running_mcp = mcp_endpoint(service)
+        app.router.routes.extend(routes)
         async with AsyncExitStack() as stack:
             # Starlette does not run the lifespan of a mounted application
-            await stack.enter_async_context(mcp.running())
+            await stack.enter_async_context(running_mcp)
             stack.callback(admission.close)
             stack.callback(collections.close)
             for task in (_warm(collections), _end_streams(state, ending)):

@@ -71,9 +71,14 @@ def unknown(what: str, hint: str = "") -> HTTPProblem:
     return HTTPProblem(404, "not-found", f"{what} not found", hint)
 
 
-def invalid(pointer: str, detail: str, hint: str = "") -> HTTPProblem:
-    """Return a 422 problem for an invalid field. `pointer` is a JSON pointer into the body, or the name of a parameter."""
-    return HTTPProblem(422, "invalid", detail, hint, fields=[{"pointer": pointer, "detail": detail}])
+def invalid(pointer: str, detail: str, hint: str = "", *, status: int = 422, code: str = "invalid") -> HTTPProblem:
+    """Return a problem of a field. `pointer` is a JSON pointer into the body, or the name of a parameter."""
+    return HTTPProblem(status, code, detail, hint, fields=[{"pointer": pointer, "detail": detail}])
+
+
+def refused(detail: str, parameter: str, hint: str = "", code: str = "invalid-request") -> HTTPProblem:
+    """Return a 400 problem of a parameter of OpenAI's API."""
+    return invalid(f"/{parameter}", detail, hint, status=400, code=code)
 
 
 _MISMATCH = "embedder mismatch: the index was built with another embedder than the configured one"

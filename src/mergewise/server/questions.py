@@ -39,7 +39,7 @@ from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.answers import AnswerForms, page_address
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
-from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of
+from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of, refused
 from mergewise.text.context_diff import other_spans
 from mergewise.types import Answer, Context, Location, Message, ReplyOptions, Span
 
@@ -453,8 +453,7 @@ def _ignored_options(asked: _OpenQuestion, mode: str | None) -> list[str]:
     ignored = [] if writes and chat is not None and takes_options(chat) else [*reply.sampling]
     if "response_format" in ignored:
         detail = "unsupported response_format: no chat model with a JSON mode answers here"
-        fields = [{"pointer": "/response_format", "detail": detail}]
-        raise HTTPProblem(400, "invalid-request", detail, "ask for text, or name another model", fields=fields)
+        raise refused(detail, "response_format", "ask for text, or name another model")
     return ignored if writes or not reply.instructions else [*ignored, "instructions"]
 
 

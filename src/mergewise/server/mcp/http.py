@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -17,17 +16,16 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from mergewise.concurrency import in_thread
-from mergewise.server.configuration import ServerConfig
 from mergewise.server.leaves import best_leaves
 from mergewise.server.mcp.library import Json
 from mergewise.server.mcp.tools import mcp_server
-from mergewise.server.native.documents import document_row
+from mergewise.server.native.documents import document_row, keep_texts
+from mergewise.server.native.requests import DocumentForm
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.records import Job, Upload
 from mergewise.server.routing import token_of
 from mergewise.server.scoped import ScopedService, Service, check_scope
-from mergewise.server.spool import keep_bytes
 from mergewise.types import Document
 
 PATH = "/mcp"
@@ -36,39 +34,23 @@ MOST_BYTES = 262_144
 _WAIT_SECONDS, _POLL_SECONDS = 20.0, 0.1
 
 
-class McpEndpoint:
-    """The tools at `/mcp`. The application adds `routes` last, and runs its lifespan inside `running()`."""
+def mcp_endpoint(service: Service) -> tuple[list[BaseRoute], AbstractAsyncContextManager[None]]:
+    """Return the routes of the tools at `/mcp`, and the context in which they work."""
 
-    def __init__(self, service: Service) -> None:
-        config = service.config
+    def library_for(call: Context[Any, Any]) -> TokenLibrary:
+        token = token_of(cast(Request, call.request_context.request))
+        check_scope(token, "read")
+        return TokenLibrary(ScopedService(service, token))
 
-        def library_for(call: Context[Any, Any]) -> TokenLibrary:
-            token = token_of(cast(Request, call.request_context.request))
-            check_scope(token, "read")
-            return TokenLibrary(ScopedService(service, token))
-
-        self._server = mcp_server(library_for, writes=config.allow_writes_by_mcp)
-        # the guard checks Host and Origin first; without these settings the SDK would check them only on loopback
-        self.routes: list[BaseRoute] = self._server.streamable_http_app(
-            streamable_http_path=PATH,
-            stateless_http=True,
-            max_request_body_size=MOST_BYTES,
-            transport_security=transport_security(config),
-        ).routes
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        async with self._server.session_manager.run():
-            yield
-
-
-def transport_security(config: ServerConfig) -> TransportSecuritySettings:
-    """Return the server's hosts and origins in the form that the SDK checks."""
-    hosts = sorted({form for host in config.hosts for form in (host, f"[{host}]" if ":" in host else host)})
-    with_ports = [form for host in hosts for form in (host, f"{host}:*")]
-    origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in with_ports]
-    named = [*config.allowed_origins, *([config.public_url.rstrip("/")] if config.public_url else [])]
-    return TransportSecuritySettings(allowed_hosts=with_ports, allowed_origins=[*origins, *named])
+    server = mcp_server(library_for, writes=service.config.allow_writes_by_mcp)
+    # `SecurityMiddleware` has checked Host and Origin
+    application = server.streamable_http_app(
+        streamable_http_path=PATH,
+        stateless_http=True,
+        max_request_body_size=MOST_BYTES,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return application.routes, server.session_manager.run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +81,9 @@ class TokenLibrary:
         return await in_thread(partial(find, doc_id, "list_documents lists them"))
 
     async def add(self, collection: str, document: Document) -> str:
-        named = self.service.collection(collection).writable()
-        content = json.dumps({"id": document.id, "text": document.text, "title": document.title}).encode()
-        blob = await in_thread(partial(keep_bytes, self.service.config.spool, named.blobs, content))
-        upload = Upload(document.id, blob.sha256, document.id, blob.bytes, document.title, is_document=True)
-        job = await self._ended("add", collection, {"on_conflict": "replace"}, [upload])
+        form = DocumentForm.model_construct(id=document.id, text=document.text, title=document.title)
+        uploads = await in_thread(partial(keep_texts, self.service, self.service.collection(collection), [form]))
+        job = await self._ended("add", collection, {"on_conflict": "replace"}, uploads)
         return "The text is indexed." if job.has_ended else f"The text is received, and is indexed soon (job {job.id})."
 
     async def remove(self, collection: str, doc_id: str) -> str:

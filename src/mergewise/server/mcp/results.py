@@ -93,7 +93,9 @@ def answer_text(answer: Json, collection: str) -> str:
     said = beginning(text, ROOM - _LINES)
     remark = unsupported_remark(answer)
     cited = [Quoted("remark", without_images(remark))] if remark else []
-    cited += [_quoted_citation(citation) for citation in supported_citations(answer)]
+    cited += [
+        Quoted(f"source [{one['mark']}]", f"{place_line(one)}\n{one['text']}") for one in supported_citations(answer)
+    ]
     shown = first_that_fit([Quoted("answer", said), *cited])
     note = [f"The answer is from the collection {collection}."]
     if len(said) < len(text):
@@ -137,10 +139,6 @@ def _document_line(document: Json) -> str:
 def _quoted_passage(passage: Json) -> Quoted:
     written = "" if passage["verbatim"] else " (written, not quoted)"
     return Quoted(f"passage [{passage['mark']}]", f"{place_line(passage)}{written}\n{passage['text']}")
-
-
-def _quoted_citation(citation: Json) -> Quoted:
-    return Quoted(f"source [{citation['mark']}]", f"{place_line(citation)}\n{citation['text']}")
 
 
 def place_line(place: Json) -> str:

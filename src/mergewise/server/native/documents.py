@@ -154,9 +154,13 @@ def get_text(
 def get_original(key: Key, collection: InCollection) -> FileResponse:
     """Download the original bytes. A browser saves them and does not show them."""
     entry = collection.entry(id_of(key))
-    path = _path_of_original(collection, entry)
-    headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
     name = ((entry.state and entry.state.name) or entry.id).rpartition("/")[2] or "document"
+    return download(_path_of_original(collection, entry), name)
+
+
+def download(path: FilePath, name: str) -> FileResponse:
+    """Return untrusted bytes that a browser saves and does not show."""
+    headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
     return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
 
 
@@ -206,7 +210,7 @@ async def add_documents(
     if kind == "application/json":
         sent = validated(DocumentsForm, await request.body())
         on_conflict: OnConflict = sent.on_conflict
-        uploads = await in_thread(partial(_texts, service, collection, sent))
+        uploads = await in_thread(partial(keep_texts, service, collection, sent.documents, sent.on_conflict))
     elif kind == "multipart/form-data":
         uploads, on_conflict = await _files(service, collection, request)
     else:
@@ -218,14 +222,17 @@ async def add_documents(
     return _accepted(job, uploads)
 
 
-def _texts(service: ScopedService, collection: Scoped, form: DocumentsForm) -> list[Upload]:
+def keep_texts(
+    service: ScopedService, collection: Scoped, documents: Sequence[DocumentForm], on_conflict: OnConflict = "replace"
+) -> list[Upload]:
+    """Keep documents given as texts, for a job that indexes them."""
     uploads = []
-    for document in form.documents:
+    for document in documents:
         content = document.model_dump(include={"id", "text", "title", "metadata", "units"}, exclude_none=True)
         body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
         blob = keep_bytes(service.config.spool, collection.writable().blobs, body)
         id, title, metadata = document.id, document.title, document.metadata
-        upload = Upload(id, blob.sha256, id, blob.bytes, title, metadata, "text/plain", True, form.on_conflict)
+        upload = Upload(id, blob.sha256, id, blob.bytes, title, metadata, "text/plain", True, on_conflict)
         uploads.append(upload)
     return uploads
 

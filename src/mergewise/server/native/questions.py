@@ -98,7 +98,7 @@ def wants_events(request: Request, stream: bool) -> bool:
     return stream or "text/event-stream" in request.headers.get("accept", "")
 
 
-def event_bytes(name: str, data: Mapping[str, Any], id: int | None = None) -> bytes:
+def event_bytes(name: str | None, data: Mapping[str, Any], id: int | None = None) -> bytes:
     body = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return format_sse_event(data_str=body, event=name, id=None if id is None else str(id))
 

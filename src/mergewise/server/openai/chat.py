@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse
 from mergewise.concurrency import in_thread, run
 from mergewise.errors import InputRefused
 from mergewise.server.configuration import ProfileConfig
-from mergewise.server.native.questions import given_options
+from mergewise.server.native.questions import event_bytes, given_options
 from mergewise.server.openai.completions import (
     Completion,
     CompletionStyle,
@@ -32,13 +32,12 @@ from mergewise.server.openai.conversations import (
     ChatQuestion,
     chat_question,
     prompt_messages,
-    refused,
     task_by_rules,
     unknown_model,
 )
 from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm, TextForm
 from mergewise.server.openai.scoring import embedder_forms
-from mergewise.server.problems import openai_error
+from mergewise.server.problems import HTTPProblem, openai_error, refused
 from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import ScopedService
@@ -154,10 +153,12 @@ async def _completion_response(ask: Ask, frame: Completion, request: Request) ->
     """Return the completion at once, or as a stream of chunks."""
     if not ask.form.stream:
         return JSONResponse(frame.whole(await ask.answer(request)))
-    chunks, request_id = frame.chunks(await ask.events(request), ask.form.includes_usage), request_id_of(request)
-    return await EventStream.begun(
-        request, _lines(chunks), lambda problem: data_line(openai_error(problem, request_id)), ask.service.ending
-    )
+
+    def failure(problem: HTTPProblem) -> bytes:
+        return event_bytes(None, openai_error(problem, request_id_of(request)))
+
+    chunks = _lines(frame.chunks(await ask.events(request)))
+    return await EventStream.begun(request, chunks, failure, ask.service.ending)
 
 
 def response_format(form: ModelForm) -> dict[str, Any] | None:
@@ -201,7 +202,8 @@ class Ask:
     def frame(self, kind: type[Completion], prefix: str, ignored: Sequence[str] = ()) -> Completion:
         style, base = self.profile.style(self.form, kind is Completion), self.service.config.url
         ignored = [*self.form.ignored(), *ignored, *self.conversation.ignored]
-        return kind(prefix + secrets.token_hex(12), self.form.model, style, base, ignored, tuple(self.form.limit))
+        limits, includes_usage = tuple(self.form.limit), self.form.includes_usage
+        return kind(prefix + secrets.token_hex(12), self.form.model, style, base, ignored, limits, includes_usage)
 
     @property
     def question(self) -> CollectionQuery:
@@ -241,9 +243,5 @@ class Ask:
 async def _lines(chunks: AsyncGenerator[Json, None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(chunks):
         async for chunk in chunks:
-            yield data_line(chunk)
+            yield event_bytes(None, chunk)
     yield b"data: [DONE]\n\n"
-
-
-def data_line(chunk: Json) -> bytes:
-    return b"data: " + json.dumps(chunk, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, TypeAlias
 from urllib.parse import quote
 
@@ -24,6 +24,7 @@ from mergewise.types import Usage
 Json: TypeAlias = Mapping[str, Any]
 _LONGEST_EXCERPT = 2_000
 _WEB = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d+)?(?=[/?#]|\Z)", re.ASCII | re.IGNORECASE)
+_NOWHERE = {"start": 0, "end": 0}
 _PLAIN_IN_URLS = "/?#%&=+,;:@~$-._"
 
 
@@ -61,12 +62,22 @@ class MarkedSource:
     excerpt: str
     place: str
     answer_span: tuple[int, ...] = (0, 0)
-    score: float | None = None
     doc: str = ""
 
     @property
     def label(self) -> str:
         return self.title if self.page is None else f"{self.title}, p. {self.page}"
+
+    @property
+    def web_url(self) -> str | None:
+        """The address, if a browser can open it."""
+        return self.url if self.url.startswith("http") else None
+
+    @property
+    def citation(self) -> dict[str, Any]:
+        """The address, the title and the place in the sent text."""
+        start, end = self.answer_span
+        return {"url": self.url, "title": self.label, "start_index": start, "end_index": end}
 
 
 def marked_sources(
@@ -77,44 +88,37 @@ def marked_sources(
     `base` completes addresses of this server.
     """
     cited: dict[int, Json] = {}
-    for citation in supported_citations(answer):
-        cited.setdefault(citation["mark"], citation)
+    for one in supported_citations(answer):
+        cited.setdefault(one["mark"], one)
     by_mark = {passage["mark"]: passage for passage in passages}
     taken: set[str] = set()
-    return [
-        _marked_source(mark, cited.get(mark), by_mark.get(mark), answer["answer"], base, is_markdown, taken)
-        for mark in range(1, max(cited, default=0) + 1)
-    ]
+    sources = []
+    for mark in range(1, max(cited, default=0) + 1):
+        citation, passage = cited.get(mark), by_mark.get(mark)
+        place: Json = citation or passage or {"spans": []}
+        spans = [place["span"]] if "span" in place else place["spans"]
+        if not spans:
+            sources.append(MarkedSource(mark, f"urn:mergewise:source:{mark}", f"source {mark}", None, "", f"mw:{mark}"))
+            continue
+        doc_id = spans[0]["doc"]
+        anchor = f"{key_of(doc_id)}#{spans[0]['start']}-{spans[-1]['end']}"
+        url = web_address(place["url"], base) or f"urn:mergewise:document:{anchor}"
+        if url in taken or f"mw:{anchor}" in taken:
+            # two marks have the same place, or the same document with its own address
+            url, anchor = f"{url}{'&' if '#' in url else '#'}mark={mark}", f"{anchor}/{mark}"
+        taken |= {url, f"mw:{anchor}"}
+        title = " ".join((place["title"] or doc_id).split())
+        excerpt = without_images((passage or place)["text"][:_LONGEST_EXCERPT], is_markdown)
+        first = next(iter(citation["answer_spans"] if citation else ()), _NOWHERE)
+        at = [position_without_images(answer["answer"], first[side], is_markdown) for side in ("start", "end")]
+        sources.append(MarkedSource(mark, url, title, place["page"], excerpt, f"mw:{anchor}", tuple(at), doc_id))
+    return sources
 
 
-def _marked_source(
-    mark: int, citation: Json | None, passage: Json | None, text: str, base: str, is_markdown: bool, taken: set[str]
-) -> MarkedSource:
-    place: Json = citation or passage or {"spans": []}
-    spans = [place["span"]] if "span" in place else place["spans"]
-    if not spans:
-        return MarkedSource(mark, f"urn:mergewise:source:{mark}", f"source {mark}", None, "", f"mw:{mark}")
-    doc_id = spans[0]["doc"]
-    anchor = f"{key_of(doc_id)}#{spans[0]['start']}-{spans[-1]['end']}"
-    url = web_address(place["url"], base) or f"urn:mergewise:document:{anchor}"
-    if url in taken or f"mw:{anchor}" in taken:
-        # two marks have the same place, or the same document with its own address
-        url, anchor = f"{url}{'&' if '#' in url else '#'}mark={mark}", f"{anchor}/{mark}"
-    taken |= {url, f"mw:{anchor}"}
-    first = next(iter(citation["answer_spans"]), None) if citation else None
-    return MarkedSource(
-        mark,
-        url,
-        " ".join((place["title"] or doc_id).split()),
-        place["page"],
-        without_images((passage or place)["text"][:_LONGEST_EXCERPT], is_markdown),
-        f"mw:{anchor}",
-        tuple(position_without_images(text, first[side], is_markdown) for side in ("start", "end"))
-        if first
-        else (0, 0),
-        None if passage is None else passage["score"],
-        doc_id,
-    )
+def file_of(passage: Json) -> dict[str, Any]:
+    """Return the document of a found passage as a file, with the score."""
+    doc = passage["doc"] or ""
+    return {"file_id": key_of(doc), "filename": passage["title"] or doc, "score": passage["score"]}
 
 
 def web_address(url: object, base: str = "") -> str | None:
@@ -131,30 +135,18 @@ def web_address(url: object, base: str = "") -> str | None:
 
 
 def url_citations(sources: Sequence[MarkedSource]) -> list[dict[str, Any]]:
-    return [
-        {
-            "type": "url_citation",
-            "url_citation": {
-                "url": source.url,
-                "title": source.label,
-                "start_index": source.answer_span[0],
-                "end_index": source.answer_span[1],
-            },
-        }
-        for source in sources
-    ]
+    return [{"type": "url_citation", "url_citation": source.citation} for source in sources]
 
 
 def footer(sources: Sequence[MarkedSource], is_markdown: bool = True) -> str:
     """Format the sources as a line. Return an empty string without sources."""
     if not sources:
         return ""
-    lines = (f"[{source.mark}] {literal(source.label, is_markdown)}{_address_in_footer(source)}" for source in sources)
+    lines = [
+        f"[{source.mark}] {literal(source.label, is_markdown)}" + (f" ({source.web_url})" if source.web_url else "")
+        for source in sources
+    ]
     return "Sources: " + "; ".join(lines)
-
-
-def _address_in_footer(source: MarkedSource) -> str:
-    return f" ({source.url})" if source.url.startswith("http") else ""
 
 
 def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[dict[str, Any]]:
@@ -164,7 +156,7 @@ def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[dict[str, Any
     the source. They have no distances, which it would show as percentages.
     """
     for source in sources:
-        link = {"url": source.url} if source.url.startswith("http") else {}
+        link = {"url": source.web_url} if source.web_url else {}
         data = {
             "source": {"id": source.place, "name": source.label, **link},
             "document": [source.excerpt],
@@ -190,6 +182,7 @@ class Completion:
     ignored: Sequence[str] = ()
     # the names of the given limits of tokens
     limits: Sequence[str] = ()
+    includes_usage: bool = False
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, answer: Json) -> dict[str, Any]:
@@ -221,9 +214,7 @@ class Completion:
         """Return the fields of a choice that add this part of a message."""
         return {"delta": dict(delta)}
 
-    async def chunks(
-        self, events: AsyncGenerator[QuestionEvent, None], include_usage: bool = False
-    ) -> AsyncGenerator[Json, None]:
+    async def chunks(self, events: AsyncGenerator[QuestionEvent, None]) -> AsyncGenerator[Json, None]:
         """Yield the chunks of a stream, from the events of a question."""
         escaper = ImageEscaper(self.style.is_markdown)
         passages: Sequence[Json] = ()
@@ -231,36 +222,32 @@ class Completion:
             async for event in events:
                 match event.name:
                     case "started":
-                        yield self._chunk(
-                            {"role": "assistant", "content": ""}, include_usage, mergewise=dict(event.data)
-                        )
+                        yield self._chunk({"role": "assistant", "content": ""}, mergewise=event.data)
                     case "context":
                         passages = event.data["passages"]
                     case "delta":
                         if text := escaper.feed(event.data["text"]):
-                            yield self._chunk({"content": text}, include_usage)
+                            yield self._chunk({"content": text})
                     case "done":
                         answer = event.data
                         sources = self.sources(answer, passages)
                         if text := escaper.rest() + self.style.end_of(answer, sources):
-                            yield self._chunk({"content": text}, include_usage)
+                            yield self._chunk({"content": text})
                         if self.style.open_webui:
                             for shown in open_webui_events(sources):
                                 yield shown
                         elif sources:
-                            yield self._chunk({"annotations": url_citations(sources)}, include_usage)
-                        yield self._chunk({}, include_usage, finish_reason(answer), mergewise=self.body(answer))
-                        if include_usage:
+                            yield self._chunk({"annotations": url_citations(sources)})
+                        yield self._chunk({}, finish_reason(answer), mergewise=self.body(answer))
+                        if self.includes_usage:
                             yield {**self._frame(self.KIND_OF_CHUNKS), "choices": [], "usage": usage(answer)}
 
-    def _chunk(
-        self, delta: Json, include_usage: bool, finish: str | None = None, mergewise: Json | None = None
-    ) -> dict[str, Any]:
+    def _chunk(self, delta: Json, finish: str | None = None, mergewise: Json | None = None) -> dict[str, Any]:
         return {
             **self._frame(self.KIND_OF_CHUNKS),
             "choices": [{"index": 0, **self.delta(delta), "logprobs": None, "finish_reason": finish}],
-            **({"usage": None} if include_usage else {}),
-            **({} if mergewise is None else {"mergewise": mergewise}),
+            **({"usage": None} if self.includes_usage else {}),
+            **({} if mergewise is None else {"mergewise": dict(mergewise)}),
         }
 
     def _frame(self, kind: str) -> dict[str, Any]:
@@ -282,8 +269,7 @@ class TextCompletion(Completion):
 
 def task_answer(text: str, tokens: Usage) -> dict[str, Any]:
     """Make the answer to a program's task, which has no sources."""
-    spent = {"input_tokens": tokens.input_tokens, "output_tokens": tokens.output_tokens}
-    return {"answer": text, "citations": [], "complete": True, "usage": spent}
+    return {"answer": text, "citations": [], "complete": True, "usage": asdict(tokens)}
 
 
 async def task_events(answer: Json) -> AsyncGenerator[QuestionEvent, None]:

@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Any
 
 from mergewise.server.openai.requests import ChatMessage
-from mergewise.server.problems import HTTPProblem
+from mergewise.server.problems import HTTPProblem, invalid, refused
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Message
 
@@ -89,10 +89,8 @@ def chat_question(messages: Sequence[Any]) -> ChatQuestion:
         raise refused("the last message must have the role user", "messages")
     whole, before = turns[-1].text, turns[:-1][-MOST_HISTORY:]
     instruction = "\n\n".join(filter(None, instructions))
-    for what, text, longest in (
-        ("question", whole, LONGEST_MESSAGE),
-        ("system message", instruction, LONGEST_INSTRUCTIONS),
-    ):
+    limited = ("question", whole, LONGEST_MESSAGE), ("system message", instruction, LONGEST_INSTRUCTIONS)
+    for what, text, longest in limited:
         if len(text) > longest:
             raise refused(f"{what} too long: {len(text):,} characters (at most {longest:,})", "messages")
     is_long = len(whole) > LONGEST_QUESTION and not is_task(whole)
@@ -149,25 +147,16 @@ def text_of(content: Any, at: int = 0) -> str:
     return "\n".join(texts)
 
 
-def refused(detail: str, parameter: str, hint: str = "") -> HTTPProblem:
-    """Make a problem 400 in OpenAI's form, where `param` names the parameter."""
-    return HTTPProblem(400, "invalid-request", detail, hint, fields=[{"pointer": f"/{parameter}", "detail": detail}])
-
-
 def unknown_model(name: str, hint: str) -> HTTPProblem:
     """Make a problem 404 with OpenAI's code."""
-    detail = f"unknown model: {name[:100]!r}"
-    return HTTPProblem(404, "model_not_found", detail, hint, fields=[{"pointer": "/model", "detail": detail}])
+    return invalid("/model", f"unknown model: {name[:100]!r}", hint, status=404, code="model_not_found")
 
 
 def task_by_rules(task: str) -> str:
     """Answer a program's task without a model: a title is the conversation's first line, and other answers are empty."""
-    if '"follow_ups"' in task:
-        return json.dumps({"follow_ups": []})
-    if '"tags"' in task:
-        return json.dumps({"tags": ["General"]})
-    if '"queries"' in task:
-        return json.dumps({"queries": []})
+    for name, answer in (("follow_ups", []), ("tags", ["General"]), ("queries", [])):
+        if f'"{name}"' in task:
+            return json.dumps({name: answer})
     title = _title_in(task)
     return json.dumps({"title": title}, ensure_ascii=False) if '"title"' in task else title
 

@@ -18,12 +18,11 @@ from fastapi.responses import FileResponse
 
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import id_of, key_of
-from mergewise.server.native.documents import chunks_of, document_row, list_documents
-from mergewise.server.openai.conversations import refused
+from mergewise.server.native.documents import chunks_of, document_row, download, list_documents
 from mergewise.server.openai.file_store import Attachment, ReceivedFile
 from mergewise.server.openai.pages import Limit, Order, list_form, list_page
 from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchForm
-from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.problems import HTTPProblem, refused, unknown
 from mergewise.server.records import Job
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped, ScopedService
@@ -54,15 +53,8 @@ async def send_file(
     """Receive a file. It must be attached to a vector store within a day."""
     store = service.file_store
     blob = await receive(service.config.spool, store.folder, chunks_of(file))
-    kept = ReceivedFile(
-        "file-" + secrets.token_hex(16),
-        label(file.filename),
-        blob.bytes,
-        blob.sha256,
-        purpose,
-        time.time(),
-        service.token.id,
-    )
+    id, sender = "file-" + secrets.token_hex(16), service.token.id
+    kept = ReceivedFile(id, label(file.filename), blob.bytes, blob.sha256, purpose, time.time(), sender)
     await in_thread(partial(store.keep, kept))
     return kept.as_dict()
 
@@ -82,8 +74,8 @@ def list_files(
     purpose: str | None = None,
 ) -> dict[str, Any]:
     """List the files that the token sent, newest first."""
-    files = [one for one in service.files() if purpose in (None, one.purpose)]
-    return list_page(files, limit, after, order, lambda one: one.id, ReceivedFile.as_dict)
+    files = {one.id: one for one in service.files() if purpose in (None, one.purpose)}
+    return list_page(files, ReceivedFile.as_dict, limit, after, order)
 
 
 @router.get("/files/{id}", openapi_extra=READ)
@@ -94,11 +86,8 @@ def get_file(id: str, service: InService) -> dict[str, Any]:
 @router.get("/files/{id}/content", openapi_extra=READ, response_class=FileResponse)
 def get_file_content(id: str, service: InService) -> FileResponse:
     """Return the bytes of a file, which are kept for a day."""
-    store, file = service.file_store, service.file(id)
-    headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
-    return FileResponse(
-        store.bytes_of(file), media_type="application/octet-stream", filename=file.name, headers=headers
-    )
+    file = service.file(id)
+    return download(service.file_store.bytes_of(file), file.name)
 
 
 @router.delete("/files/{id}", openapi_extra=WRITE)
@@ -139,9 +128,7 @@ def list_store_files(
     collection: InCollection, limit: Limit = 20, after: str | None = None, filter: FileStatus | None = None
 ) -> dict[str, Any]:
     """List the documents of a collection by id, including waiting and failed ones."""
-    statuses: list[Any] | None = None
-    if filter is not None:
-        statuses = [status for status, shown in _STATUS.items() if shown == filter]
+    statuses: list[Any] = [status for status, shown in _STATUS.items() if filter in (None, shown)]
     listed = list_documents(collection, status=statuses, limit=limit, cursor=after)
     return list_form([_file_form(collection.name, row) for row in listed["items"]], has_more=listed["next"] is not None)
 
@@ -188,8 +175,7 @@ def remove_store_file(id: str, service: InService, collection: InCollection) -> 
 
 def _existing_row(service: ScopedService, collection: Scoped, id: str) -> Row:
     """Return the row of a document. Raises HTTPProblem 404 if it does not exist."""
-    row = _row(service, collection, id)
-    if row is None:
+    if (row := _row(service, collection, id)) is None:
         raise unknown("file")
     return row
 
@@ -259,8 +245,8 @@ def list_batch_files(
     job = _batch(service, collection, id)
     keys = [key_of(doc_id) for doc_id in reversed(job.request["documents"])]
     forms = [_file_form(collection.name, _row(service, collection, key), job) | {"id": key} for key in keys]
-    shown = [form for form in forms if filter in (None, form["status"])]
-    return list_page(shown, limit, after, order, lambda one: str(one["id"]), dict)
+    shown = {form["id"]: form for form in forms if filter in (None, form["status"])}
+    return list_page(shown, dict, limit, after, order)
 
 
 @router.post("/vector_stores/{c}/file_batches/{id}/cancel", openapi_extra=WRITE)

@@ -13,20 +13,16 @@ Order: TypeAlias = Literal["asc", "desc"]
 
 
 def list_page(
-    newest: Sequence[Item],
-    limit: int,
-    after: str | None,
-    order: Order,
-    id_of: Callable[[Item], str],
-    form: Callable[[Item], dict[str, Any]],
+    newest: dict[str, Item], form: Callable[[Item], dict[str, Any]], limit: int, after: str | None, order: Order
 ) -> dict[str, Any]:
-    """Make the page behind the item `after` of a list that begins with the newest.
+    """Make the page behind the id `after` of a list. `newest` has the items by their ids, the newest first.
 
     After an unknown item, the list begins again: clients delete what they list, and then ask for the next page.
     """
-    items = newest if order == "desc" else newest[::-1]
-    begin = next((at for at, item in enumerate(items, 1) if id_of(item) == after), 0)
-    return list_form([form(item) for item in items[begin : begin + limit]], has_more=len(items) > begin + limit)
+    ids = list(newest if order == "desc" else reversed(newest))
+    begin = ids.index(after) + 1 if after in newest else 0
+    shown = [form(newest[id]) for id in ids[begin : begin + limit]]
+    return list_form(shown, has_more=len(ids) > begin + limit)
 
 
 def list_form(rows: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:

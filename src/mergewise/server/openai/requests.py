@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mergewise.server.native.requests import AnswerFields, Filter, Includes, Metadata
 
 Prompt = Annotated[str, Field(max_length=400_000)]
+SearchWords = Annotated[str, Field(min_length=1, max_length=8000)]
 Limit = Annotated[int, Field(ge=1)]
 FileId = Annotated[str, Field(pattern=r"^file-[0-9a-f]{32}$")]
 
@@ -162,10 +163,7 @@ class RankingOptions(OpenForm):
 
 
 class StoreSearchForm(OpenForm):
-    query: (
-        Annotated[str, Field(min_length=1, max_length=8000)]
-        | Annotated[list[Annotated[str, Field(min_length=1, max_length=8000)]], Field(min_length=1, max_length=8)]
-    )
+    query: SearchWords | Annotated[list[SearchWords], Field(min_length=1, max_length=8)]
     filters: Filter | None = None
     max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
     ranking_options: RankingOptions = RankingOptions()
@@ -213,7 +211,7 @@ class RerankText(OpenForm):
 
 class RerankForm(OpenForm):
     model: str
-    query: Annotated[str, Field(min_length=1, max_length=8000)]
+    query: SearchWords
     documents: Annotated[list[str | RerankText], Field(min_length=1, max_length=1000)]
     top_n: Annotated[int, Field(ge=1)] | None = None
     return_documents: bool = False

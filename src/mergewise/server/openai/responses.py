@@ -20,11 +20,11 @@ from mergewise.concurrency import in_thread
 from mergewise.server.collections import key_of
 from mergewise.server.native.questions import event_bytes
 from mergewise.server.openai.chat import Ask, response_format
-from mergewise.server.openai.completions import Completion, Json, MarkedSource, TextCompletion, url_citations, usage
-from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY, refused
+from mergewise.server.openai.completions import Completion, Json, MarkedSource, TextCompletion, file_of
+from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY
 from mergewise.server.openai.markup import ImageEscaper
 from mergewise.server.openai.requests import ChatMessage, ResponseForm
-from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.problems import HTTPProblem, refused, unknown
 from mergewise.server.questions import QuestionEvent
 from mergewise.server.routing import READ, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
@@ -34,6 +34,10 @@ from mergewise.types import Message
 router = APIRouter(route_class=ScopedRoute)
 
 RESULTS = "file_search_call.results"
+_TOKEN_DETAILS = {
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 0},
+}
 
 
 @router.post("/responses", openapi_extra=READ)
@@ -76,17 +80,16 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
 
 
 @router.get("/responses/{id}", openapi_extra=READ)
-async def get_response(id: str, service: InService) -> dict[str, Any]:
+def get_response(id: str, service: InService) -> dict[str, Any]:
     """Return a response as it was sent."""
-    kept = await in_thread(partial(service.response, id))
-    if kept is None:
+    if (kept := service.response(id)) is None:
         raise unknown("response")
     return dict(kept["response"])
 
 
 @router.delete("/responses/{id}", openapi_extra=READ)
-async def delete_response(id: str, service: InService) -> dict[str, Any]:
-    if not await in_thread(partial(service.drop_response, id)):
+def delete_response(id: str, service: InService) -> dict[str, Any]:
+    if not service.drop_response(id):
         raise unknown("response")
     return {"id": id, "object": "response", "deleted": True}
 
@@ -104,9 +107,8 @@ def _messages_before(service: ScopedService, id: str | None) -> list[ChatMessage
     """Return the messages of an earlier response. Raises HTTPProblem 400 if it does not exist, or if another token made it."""
     kept = {"messages": []} if id is None else service.response(id)
     if kept is None:
-        detail = "previous response not found"
-        fields = [{"pointer": "/previous_response_id", "detail": detail}]
-        raise HTTPProblem(400, "previous_response_not_found", detail, "send the whole input", fields=fields)
+        detail, code = "previous response not found", "previous_response_not_found"
+        raise refused(detail, "previous_response_id", "send the whole input", code)
     return [ChatMessage(role=role, content=text) for role, text in kept["messages"]]
 
 
@@ -142,18 +144,15 @@ class ResponseWriter:
             case "delta":
                 yield from self._text_events(self._escaper.feed(event.data["text"]))
             case "done":
-                sources = self._frame.sources(event.data, self._context["passages"])
+                sources, place = self._frame.sources(event.data, self._context["passages"]), self._place
                 yield from self._text_events(self._escaper.rest() + self._frame.style.end_of(event.data, sources))
                 ended = self._final_response(event.data, self._text, sources)
                 (part,) = ended["output"][-1]["content"]
                 for number, one in enumerate(part["annotations"]):
-                    yield self._event(
-                        "output_text.annotation.added", **self._place, annotation_index=number, annotation=one
-                    )
-                yield self._event("output_text.done", **self._place, text=self._text, logprobs=[])
-                yield self._event("content_part.done", **self._place, part=part)
-                index = self._place["output_index"]
-                yield self._event("output_item.done", output_index=index, item=ended["output"][-1])
+                    yield self._event("output_text.annotation.added", **place, annotation_index=number, annotation=one)
+                yield self._event("output_text.done", **place, text=self._text, logprobs=[])
+                yield self._event("content_part.done", **place, part=part)
+                yield self._event("output_item.done", output_index=place["output_index"], item=ended["output"][-1])
                 yield self._event(ended["status"], response=ended)
 
     def failure(self, problem: HTTPProblem) -> bytes:
@@ -187,28 +186,24 @@ class ResponseWriter:
         if not self._context["question"]:
             return []
         most, wants = self._form.search and self._form.search.max_num_results, RESULTS in (self._form.include or ())
-        results = [_result(passage) for passage in self._context["passages"][:most]] if wants else None
+        passages = self._context["passages"][:most] if wants else []
+        results = [{**file_of(passage), "attributes": {}, "text": passage["text"]} for passage in passages]
         item = {"id": self._search, "type": "file_search_call", "status": "completed"}
-        return [{**item, "queries": [self._context["question"]], "results": results}]
+        return [{**item, "queries": [self._context["question"]], "results": results if wants else None}]
 
     def _message_item(self, status: str, content: Sequence[Json]) -> dict[str, Any]:
         return {"id": self._message, "type": "message", "status": status, "role": "assistant", "content": content}
 
     def _final_response(self, answer: Json, text: str, sources: Sequence[MarkedSource]) -> dict[str, Any]:
-        status, spent = "completed" if answer["complete"] else "incomplete", usage(answer)
+        status = "completed" if answer["complete"] else "incomplete"
+        spent = {name: answer["usage"][name] for name in ("input_tokens", "output_tokens")}
         cited = [one for source in sources if source.answer_span != (0, 0) for one in _citations(source)]
         return self._response(
             status,
             [*self._searches(), self._message_item(status, [_output_text(text, cited)])],
             completed_at=time.time(),
             incomplete_details=None if answer["complete"] else {"reason": "max_output_tokens"},
-            usage={
-                "input_tokens": spent["prompt_tokens"],
-                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-                "output_tokens": spent["completion_tokens"],
-                "output_tokens_details": {"reasoning_tokens": 0},
-                "total_tokens": spent["total_tokens"],
-            },
+            usage={**spent, "total_tokens": sum(spent.values()), **_TOKEN_DETAILS},
             mergewise=self._frame.body(answer),
         )
 
@@ -233,12 +228,6 @@ class ResponseWriter:
         }
 
 
-def _result(passage: Json) -> dict[str, Any]:
-    doc = passage["doc"] or ""
-    named: dict[str, Any] = {"file_id": key_of(doc), "filename": passage["title"] or doc, "attributes": {}}
-    return {**named, "score": passage["score"], "text": passage["text"]}
-
-
 def _output_text(text: str, annotations: Sequence[Json]) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
 
@@ -247,5 +236,5 @@ def _citations(source: MarkedSource) -> Iterator[dict[str, Any]]:
     """Yield the annotations of a source: its file, and its address if it has one on the web."""
     start = source.answer_span[0]
     yield {"type": "file_citation", "file_id": key_of(source.doc), "filename": source.title, "index": start}
-    if source.url.startswith("http"):
-        yield {"type": "url_citation", **url_citations([source])[0]["url_citation"]}
+    if source.web_url:
+        yield {"type": "url_citation", **source.citation}

@@ -21,8 +21,9 @@ from mergewise.models import load_embedder, load_reranker
 from mergewise.protocols import Embedder, FloatArray, Reranker
 from mergewise.server.admission import Slot
 from mergewise.server.configuration import ModelConfig
-from mergewise.server.openai.conversations import refused, unknown_model
+from mergewise.server.openai.conversations import unknown_model
 from mergewise.server.openai.requests import EmbeddingsForm, RerankForm
+from mergewise.server.problems import refused
 from mergewise.server.routing import READ, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import until_disconnect
@@ -129,7 +130,9 @@ def _encoded(vector: FloatArray, encoding: str) -> list[float] | str:
 async def rerank(form: RerankForm, request: Request, service: InService) -> dict[str, Any]:
     """Rank texts for a query with the reranker of this name, best first."""
     texts, config = form.texts, _model_named(form.model, service.config.rerankers)
-    scores = await until_disconnect(request, _admitted(service, config, partial(_scores, config, form.query, texts)))
+    scores = await until_disconnect(
+        request, _admitted(service, config, lambda: _reranker(config).score(form.query, texts))
+    )
     ranked = sorted(range(len(texts)), key=lambda at: (-scores[at], at))[: form.top_n]
     shown = [{"document": {"text": texts[at]}} if form.return_documents else {} for at in ranked]
     results = [
@@ -137,10 +140,6 @@ async def rerank(form: RerankForm, request: Request, service: InService) -> dict
     ]
     meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
     return {"id": "rerank-" + secrets.token_hex(12), "results": results, "meta": meta}
-
-
-def _scores(config: ModelConfig, query: str, texts: Sequence[str]) -> FloatArray:
-    return _reranker(config).score(query, texts)
 
 
 async def _admitted(

@@ -14,14 +14,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from mergewise.concurrency import in_thread
-from mergewise.server.collections import key_of
 from mergewise.server.leaves import best_leaves
 from mergewise.server.native.collections import drop_collection, make_collection
 from mergewise.server.native.requests import CollectionForm
-from mergewise.server.openai.conversations import refused
+from mergewise.server.openai.completions import file_of
 from mergewise.server.openai.files import attach
 from mergewise.server.openai.pages import Limit, Order, list_page
 from mergewise.server.openai.requests import AttachForm, StoreChangeForm, StoreForm, StoreSearchForm
+from mergewise.server.problems import refused
 from mergewise.server.routing import ADMIN, READ, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped
 from mergewise.server.streams import until_disconnect
@@ -34,12 +34,12 @@ _LONGEST_NAME = 50
 
 
 @router.get("/vector_stores", openapi_extra=READ)
-async def list_stores(
+def list_stores(
     service: InService, limit: Limit = 20, after: str | None = None, order: Order = "desc"
 ) -> dict[str, Any]:
     """List the collections that the token may read, newest first."""
     newest = sorted(service.collections(), key=lambda one: (-one.record.created, one.name))
-    return await in_thread(partial(list_page, newest, limit, after, order, lambda one: one.name, store_form))
+    return list_page({one.name: one for one in newest}, store_form, limit, after, order)
 
 
 @router.post("/vector_stores", openapi_extra=ADMIN)
@@ -81,8 +81,8 @@ def delete_store(collection: InCollection) -> dict[str, Any]:
 
 
 @router.get("/vector_stores/{c}", openapi_extra=READ)
-async def get_store(collection: InCollection) -> dict[str, Any]:
-    return await in_thread(partial(store_form, collection))
+def get_store(collection: InCollection) -> dict[str, Any]:
+    return store_form(collection)
 
 
 @router.post("/vector_stores/{c}/search", openapi_extra=READ)
@@ -118,9 +118,7 @@ def _results(collection: Scoped, passages: Sequence[dict[str, Any]]) -> list[dic
     }
     return [
         {
-            "file_id": key_of(passage["doc"]),
-            "filename": passage["title"] or passage["doc"],
-            "score": passage["score"],
+            **file_of(passage),
             "attributes": attributes[passage["doc"]],
             "content": [{"type": "text", "text": passage["text"]}],
             "mergewise": {name: passage[name] for name in ("doc", "title", "headings", "page", "line", "url", "spans")},
