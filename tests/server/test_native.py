@@ -353,7 +353,10 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
     assert client.get(SHIPS_API).json()["indexing"] is None
     assert client.post(f"{SHIPS_API}/ask", json=QUESTION).json()["indexing"] is None
     job = live.state.enqueue("sync", "ships")
+    # until the folders are read, nothing is left to do
+    assert client.get(SHIPS_API).json()["indexing"] is None
     assert [one.id for one in live.state.claim()] == [job.id]
+    assert client.get(SHIPS_API).json()["indexing"] is None
     live.state.set_progress(job.id, JobProgress(22, 99))
     notice = "Indexing is at 22 %: answers may be incomplete"
     state = {"percent": 22, "notice": notice}
@@ -379,6 +382,8 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
         assert notice in client.post("/mcp", json=request, headers=headers).text, tool
     live.state.finish(job.id, "done")
     assert client.get(SHIPS_API).json()["indexing"] is None
+    assert client.put(f"{SHIPS_API}/documents/YQ", content=b"text").status_code == 202
+    assert client.get(SHIPS_API).json()["indexing"]["percent"] == 0
 
 
 def test_an_empty_collection_with_folders_says_what_it_waits_for(

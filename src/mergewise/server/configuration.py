@@ -158,6 +158,14 @@ class CollectionConfig:
     search: str = ""
     weights: Path | None = None
 
+    def folders_of(self, request: Mapping[str, Any]) -> list[Path]:
+        """Return all folders, or those in the request of a `sync` job. Raises UsageError for other folders, or without any."""
+        wanted = request.get("folders")
+        found = [folder for folder in self.folders if wanted is None or str(folder) in wanted]
+        if not found or (wanted is not None and len(found) < len(set(wanted))):
+            raise UsageError("folder not in the configuration", "add folders = [...] to serve.toml")
+        return found
+
     @property
     def is_in_bucket(self) -> bool:
         return self.path is not None and is_url(self.path)

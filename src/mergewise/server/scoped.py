@@ -431,8 +431,9 @@ class Scoped:
     # -- changes
 
     def writable(self) -> ServedCollection:
-        """Return the collection itself. Raises HTTPProblem 403 if the token may not write."""
+        """Return the collection itself. Raises HTTPProblem 403 if the token may not write, and Conflict if it is read-only."""
         check_scope(self.token, "write")
+        self._state.check_changeable(self.name)
         return self._collection
 
     def change(self, **changes: Any) -> dict[str, Any]:

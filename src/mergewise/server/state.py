@@ -283,13 +283,10 @@ class State:
         metadata: Mapping[str, Any] | None = None,
     ) -> CollectionRecord | None:
         """Change the title, the defaults or the metadata. Return the new record, or None if the collection does not exist."""
-        tables = [None if table is None else json.dumps(dict(table)) for table in (defaults, metadata)]
+        wanted = {"title": title, "defaults": defaults, "metadata": metadata}
+        changes = {column: value for column, value in wanted.items() if value is not None}
         with self._change() as rows:
-            rows.execute(
-                "UPDATE collections SET title = coalesce(?, title), defaults = coalesce(?, defaults), "
-                "metadata = coalesce(?, metadata) WHERE name = ?",
-                [title, *tables, name],
-            )
+            update(rows, "collections", {"name": name}, {"name": name, **changes})
         return self.collection(name)
 
     def forget_collection(self, name: str) -> None:
@@ -380,11 +377,14 @@ class State:
         return {row[0]: row[1] for row in self._rows("SELECT state, count(*) FROM jobs GROUP BY state")}
 
     def indexing_progress(self, collection: str) -> JobProgress | None:
-        """Return the progress of the jobs that index documents of the collection, or None without such a job."""
+        """Return the progress of the jobs that index documents of the collection, or None without such a job.
+
+        A `sync` job counts once it knows what to do: most find no change.
+        """
         where, values = conditions(("collection", [collection]), ("kind", INDEXING), ("state", ["queued", *UNDER_WAY]))
-        rows = self._rows(f"SELECT progress FROM jobs{where}", values)
-        parts = [json.loads(row["progress"]) for row in rows]
-        return JobProgress(sum(part["done"] for part in parts), sum(part["total"] for part in parts)) if parts else None
+        jobs = [record_of(Job, row) for row in self._rows(f"SELECT * FROM jobs{where}", values)]
+        parts = [job.progress for job in jobs if job.kind != "sync" or job.progress.total]
+        return JobProgress(sum(part.done for part in parts), sum(part.total for part in parts)) if parts else None
 
     def events(self, id: str, after: int = 0) -> list[JobEvent]:
         """Return the events of a job after this number. A stream polls until an event has a state of `ENDED`."""

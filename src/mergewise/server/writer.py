@@ -248,7 +248,8 @@ class Writer:
             return self._sync(job, index, watch)
         if job.kind == "add_view":
             view, settings = job.request["view"], job.request.get("settings")
-            index.add_views({view: None if settings is None else _complete_settings(view, settings)}, watch.report)
+            complete = None if settings is None else mw.VIEWS[view].dump(_settings(view, settings))
+            index.add_views({view: complete}, watch.report)
             return {"views": list(index.manifest.views)}, {}
         if job.kind == "embed":
             watch.index = index
@@ -267,7 +268,7 @@ class Writer:
     ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]:
         """Synchronise folders. Return the report, and the files that cannot be read with their errors."""
         own, watch.index = self.config.collection(job.collection), index
-        folders = _folders(own, job.request)
+        folders = own.folders_of(job.request)
         report = index.sync(
             *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits()
         )
@@ -416,7 +417,7 @@ class Writer:
         return mw.open(
             place,
             views=record.views if is_new else (),
-            settings={view: _settings(view, record, own) for view in record.views} if is_new else None,
+            settings={view: _new_settings(view, record, own) for view in record.views} if is_new else None,
             embedder=self.config.embedder_spec(record.embedder or ("minilm" if is_new else None)),
             chat=self._chat(chat) if chat is not None else "extractive",
             lock_wait=_LOCK_SECONDS,
@@ -598,28 +599,19 @@ def _outward(link: OutwardLink, folders: Sequence[Path]) -> dict[str, Any]:
     return {"link": path.relative_to(inside).as_posix(), "followed": link.followed}
 
 
-def _folders(own: CollectionConfig, request: Mapping[str, Any]) -> list[Path]:
-    """Return the folders of the configuration, or the part of them in the request."""
-    known = {str(folder): folder for folder in own.folders}
-    wanted = request.get("folders") or list(known)
-    if not known or not set(wanted) <= known.keys():
-        raise UsageError("folder not in the configuration", "add folders = [...] to serve.toml")
-    return [known[name] for name in wanted]
-
-
 # -- views and models
 
 
-def _settings(view: str, record: CollectionRecord, own: CollectionConfig) -> Any:
+def _new_settings(view: str, record: CollectionRecord, own: CollectionConfig) -> Any:
     """Return the settings of a view for a new index: defaults, changed by a chat model, then the collection's own settings."""
-    kind = mw.VIEWS[view]
-    chosen = kind.with_chat if own.chat is not None else {}
-    return kind.load({**kind.dump(), **chosen, **record.settings.get(view, {})})
+    chosen = mw.VIEWS[view].with_chat if own.chat is not None else {}
+    return _settings(view, {**chosen, **record.settings.get(view, {})})
 
 
-def _complete_settings(view: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(view: str, given: Mapping[str, Any]) -> Any:
+    """Return the settings of a view, with the default for each setting that is not given."""
     kind = mw.VIEWS[view]
-    return kind.dump(kind.load({**kind.dump(), **settings}))
+    return kind.load({**kind.dump(), **given})
 
 
 # -- errors
@@ -728,15 +720,12 @@ def _follow(config: ServerConfig, state: State, name: str, stop: Event) -> None:
 @contextmanager
 def waiting_lock(path: Path, seconds: float) -> Iterator[None]:
     """Hold the lock. Raises IndexBusy if it is not free within the given seconds."""
-    lock = FileLock(path)
     try:
-        lock.acquire(timeout=seconds)
+        held = FileLock(path).acquire(timeout=seconds)
     except Timeout:
         raise IndexBusy(f"locked by another process: {path}", "end that process first") from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def collection_directory(data: Path, name: str) -> Path:

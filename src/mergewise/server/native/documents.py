@@ -19,15 +19,9 @@ from mergewise.errors import ReadError
 from mergewise.readers import page_picture
 from mergewise.server.answers import document_form
 from mergewise.server.collections import id_of
+from mergewise.server.configuration import ServerConfig
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
-from mergewise.server.native.requests import (
-    DocumentForm,
-    DocumentsForm,
-    MetadataForm,
-    RemoveForm,
-    UploadOptions,
-    validated,
-)
+from mergewise.server.native.requests import DocumentsForm, MetadataForm, RemoveForm, UploadOptions, validated
 from mergewise.server.native.responses import (
     ACCEPTED,
     DOCUMENT,
@@ -40,7 +34,7 @@ from mergewise.server.native.responses import (
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Upload
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
-from mergewise.server.scoped import DocumentEntry, Scoped, ScopedService
+from mergewise.server.scoped import DocumentEntry, Scoped
 from mergewise.server.spool import keep_bytes, receive
 from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, Heading
@@ -53,20 +47,13 @@ _LONGEST_TEXT = 200_000
 _SHOWN = 200
 _CHUNK = 1 << 20
 # FastAPI makes no schema component of a body that it does not parse itself
-_DOCUMENT = DocumentForm.model_json_schema()
 _DOCUMENTS = DocumentsForm.model_json_schema()
-_INLINE = {
-    **{name: value for name, value in _DOCUMENTS.items() if name != "$defs"},
-    "properties": {
-        **_DOCUMENTS["properties"],
-        "documents": {**_DOCUMENTS["properties"]["documents"], "items": _DOCUMENT},
-    },
-}
+_DOCUMENTS["properties"]["documents"]["items"] = _DOCUMENTS.pop("$defs")["DocumentForm"]
 _UPLOAD_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": _INLINE},
+            "application/json": {"schema": _DOCUMENTS},
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
@@ -202,13 +189,13 @@ async def add_documents(
     request: Request, service: InService, collection: InCollection, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
     """Add files as `multipart/form-data` (`files`, and `options` as JSON) or texts as JSON. A job indexes them."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind, blobs = _media_type(request.headers.get("content-type")), collection.writable().blobs
     if kind == "application/json":
         sent = validated(DocumentsForm, await request.body())
         on_conflict: OnConflict = sent.on_conflict
-        uploads = await in_thread(partial(_texts, service, collection, sent))
+        uploads = await in_thread(partial(_texts, service.config.spool, blobs, sent))
     elif kind == "multipart/form-data":
-        uploads, on_conflict = await _files(service, collection, request)
+        uploads, on_conflict = await _files(service.config, blobs, request)
     else:
         raise HTTPProblem(
             415, "unsupported-media-type", "unsupported media type", "send multipart/form-data or application/json"
@@ -218,20 +205,19 @@ async def add_documents(
     return _accepted(job, uploads)
 
 
-def _texts(service: ScopedService, collection: Scoped, form: DocumentsForm) -> list[Upload]:
+def _texts(spool: FilePath, blobs: FilePath, form: DocumentsForm) -> list[Upload]:
     uploads = []
     for document in form.documents:
-        content = document.model_dump(include={"id", "text", "title", "metadata", "units"}, exclude_none=True)
+        content = document.model_dump(exclude_none=True)
         body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        blob = keep_bytes(service.config.spool, collection.writable().blobs, body)
-        id, title, metadata = document.id, document.title, document.metadata
-        upload = Upload(id, blob.sha256, id, blob.bytes, title, metadata, "text/plain", True, form.on_conflict)
-        uploads.append(upload)
+        blob, id = keep_bytes(spool, blobs, body), document.id
+        kept = (id, blob.sha256, id, blob.bytes, document.title, document.metadata)
+        uploads.append(Upload(*kept, "text/plain", True, form.on_conflict))
     return uploads
 
 
-async def _files(service: ScopedService, collection: Scoped, request: Request) -> tuple[list[Upload], OnConflict]:
-    limits, blobs = service.config.limits, collection.writable().blobs
+async def _files(config: ServerConfig, blobs: FilePath, request: Request) -> tuple[list[Upload], OnConflict]:
+    limits = config.limits
     async with request.form(max_files=limits.files, max_fields=10, max_part_size=limits.part_bytes) as form:
         if unknown_parts := sorted({*form} - {"files", "options"}):
             raise invalid(f"/{unknown_parts[0]}", "unknown part", "send the parts `files` and `options`")
@@ -249,11 +235,9 @@ async def _files(service: ScopedService, collection: Scoped, request: Request) -
                 raise invalid(f"/options/{field}", counts, "give one per file, in their order")
         uploads = []
         for file, name, doc_id, own in zip(files, names, ids, metadata, strict=True):
-            blob = await receive(service.config.spool, blobs, chunks_of(file))
-            kind = _media_type(file.content_type)
-            uploads.append(
-                Upload(doc_id or name, blob.sha256, name, blob.bytes, None, own, kind, False, options.on_conflict)
-            )
+            blob = await receive(config.spool, blobs, chunks_of(file))
+            kept = (doc_id or name, blob.sha256, name, blob.bytes, None, own)
+            uploads.append(Upload(*kept, _media_type(file.content_type), False, options.on_conflict))
         return uploads, options.on_conflict
 
 
