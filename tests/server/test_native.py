@@ -400,6 +400,23 @@ def test_an_empty_collection_with_folders_says_what_it_waits_for(
     assert client.get(api).json()["indexing"]["percent"] == 0
 
 
+def test_invalid_requests_of_jobs_and_collections_are_refused(
+    start_server: Callable[..., LiveServer], tmp_path: Path
+) -> None:
+    live = start_server(collections={"ships": CollectionConfig(folders=(tmp_path,))})
+    client = live.client("admin")
+    refused: list[Any] = [[], ["/other"], [[]], 5, str(tmp_path)]
+    for folders in refused:
+        job: dict[str, Any] = {"kind": "sync", "request": {"folders": folders}}
+        assert client.post(f"{SHIPS_API}/jobs", json=job).status_code == 422, folders
+    for given in ({}, {"folders": None}, {"folders": [str(tmp_path)]}):
+        assert client.post(f"{SHIPS_API}/jobs", json={"kind": "sync", "request": given}).status_code == 202
+    job = {"kind": "add_view", "request": {"view": []}}
+    assert client.post(f"{SHIPS_API}/jobs", json=job).status_code == 422
+    form = {"name": "new", "settings": {"leaf": 5}}
+    assert client.post("/api/v1/collections", json=form).status_code == 422
+
+
 def test_jobs_are_watched(start_server: Callable[..., LiveServer]) -> None:
     live = start_server()
     client = live.client("write")

@@ -36,17 +36,6 @@ KEEP_ALIVE_SECONDS = 75
 """Seconds for which an idle connection stays open: longer than proxies keep theirs, so that the proxy closes it first."""
 
 
-# OpenAI's routers, each with its path prefix
-_OPENAI_ROUTERS = (
-    ("/v1", chat.router),
-    ("/v1", responses.router),
-    ("/v1", scoring.router),
-    ("/v1", stores.router),
-    ("/v1", files.router),
-    ("/v2", scoring.rerank_router),
-)
-
-
 def create_app(config: ServerConfig, state: State) -> ASGIApp:
     """Create the application of one worker. Its lifespan opens and closes indexes and models."""
     collections = Collections(config, state)
@@ -98,8 +87,10 @@ def create_api(lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
     problems.install(app)
     for router in native.ROUTERS:
         app.include_router(router, responses=problems.documented_problems())
-    for prefix, router in _OPENAI_ROUTERS:
-        app.include_router(router, prefix=prefix, responses=problems.documented_problems(openai=True))
+    of_openai = problems.documented_problems(openai=True)
+    for room in (chat, responses, scoring, stores, files):
+        app.include_router(room.router, prefix="/v1", responses=of_openai)
+    app.include_router(scoring.rerank_router, prefix="/v2", responses=of_openai)
     return app
 
 

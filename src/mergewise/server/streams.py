@@ -67,10 +67,14 @@ class EventStream(EventSourceResponse):
     """
 
     def __init__(
-        self, events: AsyncGenerator[bytes, None], failure: Callable[[HTTPProblem], bytes], ending: asyncio.Event
+        self,
+        events: AsyncGenerator[bytes, None],
+        failure: Callable[[HTTPProblem], bytes],
+        ending: asyncio.Event,
+        first: bytes = b"",
     ) -> None:
         super().__init__(events, headers={"X-Accel-Buffering": "no"})
-        self._events, self._failure, self._ending = events, failure, ending
+        self._events, self._failure, self._ending, self._first = events, failure, ending, first
 
     @classmethod
     async def begun(
@@ -86,7 +90,7 @@ class EventStream(EventSourceResponse):
         except BaseException:
             await events.aclose()
             raise
-        return cls(_prepend(first, events), failure, ending)
+        return cls(events, failure, ending, first)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.ensure_future(self._send(send, scope.get("mergewise.check_token")))
@@ -120,6 +124,8 @@ class EventStream(EventSourceResponse):
         ending = asyncio.ensure_future(self._wait_for_end(check_token))
         coming: asyncio.Future[bytes] | None = None
         try:
+            if self._first:
+                yield self._first
             while True:
                 coming = coming or asyncio.ensure_future(anext(self._events))
                 await asyncio.wait((coming, ending), timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -147,14 +153,3 @@ class EventStream(EventSourceResponse):
                     await self._ending.wait()
             if check_token is not None:
                 check_token()
-
-
-async def _prepend(first: bytes, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """Yield the first event, then the rest. Closing this generator closes the events too."""
-    try:
-        yield first
-        async for event in events:
-            yield event
-    finally:
-        with suppress(RuntimeError):
-            await events.aclose()

@@ -24,7 +24,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import count
@@ -41,7 +41,7 @@ from mergewise.models import release
 from mergewise.readers import bursts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
 from mergewise.server.evaluations import evaluate
-from mergewise.server.records import KINDS, READ_ONLY, CollectionRecord, Job, JobKind, JobProgress, JobState, Upload
+from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind, JobProgress, JobState, Upload
 from mergewise.server.spool import blob_path, is_disk_full, sweep_blobs, sweep_spool
 from mergewise.server.state import State
 from mergewise.store import is_url, place_of, state_file
@@ -77,7 +77,6 @@ FULL_SECONDS = 10.0
 """Seconds between two attempts while the disk is full."""
 FILES_SECONDS = 86_400.0
 """Seconds for which the bytes of a file of the OpenAI API are kept."""
-CHANGING: tuple[JobKind, ...] = tuple(kind for kind in KINDS if kind not in READ_ONLY)
 AGAIN_SECONDS = 60.0
 """Seconds after which a failed creation of an index is retried."""
 _LOCK_SECONDS = 60.0
@@ -194,9 +193,8 @@ class Writer:
     def close(self) -> None:
         for name in [*self._indexes]:
             self._close_index(name)
-        for chat in self._chats.values():
-            release(chat)
-        self._chats = {}
+        while self._chats:
+            release(self._chats.popitem()[1])
 
     # -- jobs
 
@@ -206,16 +204,14 @@ class Writer:
         try:
             index = self._index(jobs[0].collection) if jobs[0].kind != "drop" else None
             while True:
-                is_in_bucket = index is not None and index.store.place.refresh is not None
                 if index is not None and not self.is_evaluator:
-                    watch.wait_for_lock(None if is_in_bucket else FileLock(index.store.directory / ".lock"))
+                    watch.wait_for_lock(index)
                 try:
                     self._run_job(jobs, index, watch)
                     break
                 except IndexBusy:
-                    # a command took the lock in between: wait for it again. The right to write to a bucket has no file
-                    if is_in_bucket:
-                        watch.wait()
+                    # a command took the lock in between, or another writer the bucket
+                    watch.wait()
         except Cancelled:
             self._settle_cancelled(jobs)
         except Exception as error:
@@ -394,7 +390,8 @@ class Writer:
                 continue
             try:
                 self._index(record.name)
-            except (MergewiseError, OSError) as error:
+            except Exception as error:
+                # invalid settings, a missing model or a full disk: the jobs of other collections go on
                 self._not_before[record.name] = time.monotonic() + AGAIN_SECONDS
                 log.warning("cannot create the index of %s: %s", record.name, error)
 
@@ -488,6 +485,9 @@ class _Watch:
     def report_or_end(self, done: int, total: int, document: str) -> None:
         """Report progress of work that has no `cancel` callback. Raises Cancelled."""
         self.report(done, total, document)
+        self._check_end()
+
+    def _check_end(self) -> None:
         if self.must_stop():
             raise Cancelled("the job was cancelled", "start the job again")
 
@@ -507,9 +507,10 @@ class _Watch:
             self._snapshot = self.index.snapshot
         return before is not None and self._snapshot not in (before, None)
 
-    def wait_for_lock(self, lock: FileLock | None) -> None:
+    def wait_for_lock(self, index: Index) -> None:
         """Wait until no other process writes to the index. Raises Cancelled if the jobs must end."""
-        while lock is not None and _is_held(lock):
+        # the right to write to a bucket has no file
+        while index.store.place.refresh is None and _is_held(FileLock(index.store.directory / ".lock")):
             self.wait()
         self._set_states("running")
 
@@ -517,8 +518,7 @@ class _Watch:
         """Wait a moment for the right to write. Raises Cancelled if the jobs must end."""
         self._set_states("waiting_lock")
         self._looked = -TELL_SECONDS
-        if self.must_stop():
-            raise Cancelled("the job was cancelled", "start the job again")
+        self._check_end()
         self._stopping.wait(TELL_SECONDS)
 
     def _set_states(self, state: JobState) -> None:
@@ -657,39 +657,29 @@ def run_writer(config: ServerConfig, parent: int, name: str = "writer") -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: writer.stopping.set())
-        faults: list[BaseException] = []
-        working = Thread(target=_keep_fault, args=(writer.run, faults), name="jobs", daemon=True)
-        working.start()
+        running = ThreadPoolExecutor(1, "jobs").submit(writer.run)
         for collection, own in config.collections.items() if not writer.is_evaluator else ():
             if own.folders and config.watch:
                 Thread(target=_follow, args=(config, state, collection, writer.stopping), daemon=True).start()
             elif own.folders:
                 queue_first_sync(state, collection)
-        while working.is_alive() and not writer.stopping.is_set() and os.getppid() == parent:
+        while not running.done() and not writer.stopping.is_set() and os.getppid() == parent:
             with suppress(OSError):
                 state.beat(os.getpid(), name)
-            working.join(BEAT_SECONDS)
+            wait([running], BEAT_SECONDS)
         writer.stopping.set()
-        working.join(STOP_SECONDS)
-        if working.is_alive():
+        wait([running], STOP_SECONDS)
+        if not running.done():
             log.warning("dropping the running batch")
             for job in (job for jobs in [*writer.under_way.values()] for job in jobs):
                 state.requeue(job.id)
         state.beat(None, name)
-        if faults:
-            raise faults[0]
-        if working.is_alive():
+        if not running.done():
             # a normal exit would wait for threads in native code
             os._exit(0)
+        running.result()
         writer.close()
         state.close()
-
-
-def _keep_fault(function: Callable[[], None], faults: list[BaseException]) -> None:
-    try:
-        function()
-    except BaseException as error:
-        faults.append(error)
 
 
 def queue_first_sync(state: State, name: str) -> None:

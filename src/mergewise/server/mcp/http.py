@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,13 +20,12 @@ from mergewise.server.configuration import ServerConfig
 from mergewise.server.leaves import best_leaves
 from mergewise.server.mcp.library import Json
 from mergewise.server.mcp.tools import mcp_server
-from mergewise.server.native.documents import document_row
+from mergewise.server.native.documents import document_row, text_upload
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.records import Job, Upload
 from mergewise.server.routing import token_of
 from mergewise.server.scoped import ScopedService, Service
-from mergewise.server.spool import keep_bytes
 from mergewise.types import Document
 
 PATH = "/mcp"
@@ -97,10 +95,9 @@ class TokenLibrary:
         return await in_thread(partial(find, doc_id, "list_documents lists them"))
 
     async def add(self, collection: str, document: Document) -> str:
-        named = self.service.collection(collection).writable()
-        content = json.dumps({"id": document.id, "text": document.text, "title": document.title}).encode()
-        blob = await in_thread(partial(keep_bytes, self.service.config.spool, named.blobs, content))
-        upload = Upload(document.id, blob.sha256, document.id, blob.bytes, document.title, is_document=True)
+        blobs = self.service.collection(collection).writable().blobs
+        content = {"id": document.id, "text": document.text, "title": document.title}
+        upload = await in_thread(partial(text_upload, self.service.config.spool, blobs, content))
         job = await self._ended("add", collection, {"on_conflict": "replace"}, [upload])
         return "The text is indexed." if job.has_ended else f"The text is received, and is indexed soon (job {job.id})."
 

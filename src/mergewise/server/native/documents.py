@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from email.message import Message
 from functools import partial
@@ -49,25 +49,25 @@ _CHUNK = 1 << 20
 # FastAPI makes no schema component of a body that it does not parse itself
 _DOCUMENTS = DocumentsForm.model_json_schema()
 _DOCUMENTS["properties"]["documents"]["items"] = _DOCUMENTS.pop("$defs")["DocumentForm"]
-_UPLOAD_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": _DOCUMENTS},
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["files"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "files": {"type": "array", "minItems": 1, "items": {"type": "string", "format": "binary"}},
-                        "options": {"type": "string", "contentMediaType": "application/json"},
-                    },
-                }
-            },
-        },
-    }
+_BYTES = {"type": "string", "format": "binary"}
+_FILES = {
+    "type": "object",
+    "required": ["files"],
+    "additionalProperties": False,
+    "properties": {
+        "files": {"type": "array", "minItems": 1, "items": _BYTES},
+        "options": {"type": "string", "contentMediaType": "application/json"},
+    },
 }
+
+
+def _takes(schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scope of a route that writes, with the schema of its body for each media type."""
+    content = {kind: {"schema": schema} for kind, schema in schemas.items()}
+    return {**WRITE, "requestBody": {"required": True, "content": content}}
+
+
+_UPLOAD = _takes({"application/json": _DOCUMENTS, "multipart/form-data": _FILES})
 
 
 @router.get("/documents", response_model=page_of(DOCUMENT), openapi_extra=READ)
@@ -184,7 +184,7 @@ def get_page(
     return Response(picture, media_type="image/png")
 
 
-@router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra={**WRITE, **_UPLOAD_BODY})
+@router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra=_UPLOAD)
 async def add_documents(
     request: Request, service: InService, collection: InCollection, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
@@ -206,14 +206,16 @@ async def add_documents(
 
 
 def _texts(spool: FilePath, blobs: FilePath, form: DocumentsForm) -> list[Upload]:
-    uploads = []
-    for document in form.documents:
-        content = document.model_dump(exclude_none=True)
-        body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        blob, id = keep_bytes(spool, blobs, body), document.id
-        kept = (id, blob.sha256, id, blob.bytes, document.title, document.metadata)
-        uploads.append(Upload(*kept, "text/plain", True, form.on_conflict))
-    return uploads
+    return [text_upload(spool, blobs, one.model_dump(exclude_none=True), form.on_conflict) for one in form.documents]
+
+
+def text_upload(
+    spool: FilePath, blobs: FilePath, document: Mapping[str, Any], on_conflict: OnConflict = "replace"
+) -> Upload:
+    """Store a document of {id, text, title, metadata, units}. Return its upload."""
+    body = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    blob, id, metadata = keep_bytes(spool, blobs, body), document["id"], document.get("metadata", {})
+    return Upload(id, blob.sha256, id, blob.bytes, document.get("title"), metadata, "text/plain", True, on_conflict)
 
 
 async def _files(config: ServerConfig, blobs: FilePath, request: Request) -> tuple[list[Upload], OnConflict]:
@@ -272,15 +274,7 @@ def _accepted(job: Job, uploads: Iterable[Upload]) -> dict[str, Any]:
     return {"job": job.as_dict(), "documents": documents}
 
 
-@router.put(
-    "/documents/{key}",
-    status_code=202,
-    response_model=ACCEPTED,
-    openapi_extra={
-        **WRITE,
-        "requestBody": {"required": True, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
-    },
-)
+@router.put("/documents/{key}", status_code=202, response_model=ACCEPTED, openapi_extra=_takes({"*/*": _BYTES}))
 async def put_document(
     key: Key,
     request: Request,

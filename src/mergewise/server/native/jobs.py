@@ -48,7 +48,7 @@ async def start_job(form: JobForm, service: InService, collection: InCollection)
 
 def _check_request(collection: Scoped, form: JobForm) -> None:
     """Check that the request fits the kind of job. Raises HTTPProblem 422 and UsageError."""
-    if form.kind == "add_view" and form.request.get("view") not in mw.VIEWS:
+    if form.kind == "add_view" and form.request.get("view") not in [*mw.VIEWS]:
         raise invalid("/request/view", "unknown view", f"one of: {', '.join(mw.VIEWS)}")
     if form.kind == "evaluate" and not form.request.get("questions"):
         raise invalid("/request/questions", "missing questions", "send a list of {question, answers}")

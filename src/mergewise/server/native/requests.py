@@ -138,7 +138,7 @@ class CollectionForm(Form):
     title: Annotated[str, Field(max_length=200)] = ""
     embedder: str | None = None
     views: Annotated[list[str], Field(max_length=20)] | None = None
-    settings: dict[str, Any] = {}
+    settings: dict[str, dict[str, Any]] = {}
 
 
 class CollectionChangeForm(Form):
