@@ -26,16 +26,12 @@ PageAddress: TypeAlias = Callable[[str, int, int], str | None]
 _LONGEST_QUOTE, _MOST_QUOTES = 200, 5
 
 
-def no_address(doc_id: str, start: int, end: int) -> None:
-    """Return None: documents have no page."""
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerForms:
     """Contexts and answers as JSON. A URL in a document's metadata takes precedence over the URL on the page."""
 
     locations: Mapping[Span, Location]
-    url: PageAddress = no_address
+    url: PageAddress = lambda doc_id, start, end: None
     collection: Scoped | None = None
 
     def context(self, context: Context, include: Names[str] = ()) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -60,7 +60,8 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
             yield
 
     app = create_api(lifespan)
-    _serve_page(app, page_files())
+    for path, file in page_files().items():
+        app.add_api_route(path, partial(_page_file, file), methods=["GET", "HEAD"], include_in_schema=False)
     inner: ASGIApp = app
     if config.allowed_origins:
         inner = CORSMiddleware(
@@ -134,11 +135,6 @@ async def _end_streams(state: State, ending: asyncio.Event) -> None:
 async def _stop(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def _serve_page(app: FastAPI, files: Mapping[str, PageFile]) -> None:
-    for path, file in files.items():
-        app.add_api_route(path, partial(_page_file, file), methods=["GET", "HEAD"], include_in_schema=False)
 
 
 async def _page_file(file: PageFile, request: Request) -> Response:

@@ -285,11 +285,10 @@ class ServerConfig:
     @property
     def hosts(self) -> frozenset[str]:
         """The accepted values of the Host header, in lower case, without ports."""
-        own = {self.host} - {"0.0.0.0", "::"} | (
-            {urlsplit(self.public_url).hostname or ""} if self.public_url else set()
-        )
-        local = LOOPBACK | {"[::1]"} if self.host in LOOPBACK | {"0.0.0.0", "::"} else set()
-        return frozenset(name.lower() for name in {*own, *local, *self.allowed_hosts} if name)
+        wildcards, public = {"0.0.0.0", "::"}, urlsplit(self.public_url or "").hostname
+        local = LOOPBACK | {"[::1]"} if self.host in LOOPBACK | wildcards else set()
+        names = {public, *local, *self.allowed_hosts, *({self.host} - wildcards)}
+        return frozenset(name.lower() for name in names if name)
 
     @property
     def default_chat(self) -> str | None:

@@ -256,13 +256,11 @@ def listening_socket(config: ServerConfig) -> Iterator[socket.socket]:
         family, _, _, _, address = found[0]
         listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
+        problem = f"cannot listen on {config.host}:{config.port}: {error.strerror}", "choose another --host"
         if error.errno == errno.EADDRINUSE:
-            raise UsageError(
-                f"port {config.port} is in use", "stop the program that listens there, or choose another --port"
-            ) from None
-        raise UsageError(
-            f"cannot listen on {config.host}:{config.port}: {error.strerror}", "choose another --host"
-        ) from None
+            hint = "stop the program that listens there, or choose another --port"
+            problem = f"port {config.port} is in use", hint
+        raise UsageError(*problem) from None
     with listener:
         yield listener
 
@@ -339,8 +337,7 @@ def _worker(
     state = State(config.database)
     options: dict[str, Any] = room.uvicorn_options(config) if hasattr(room, "uvicorn_options") else {}
     options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1}
-    if config.tls_certificate is not None:
-        options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
+    options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
     uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), connections), **options)
     reserve_metrics()
     server = draining_server(uvicorn_config, state, parent, connections, on_started=partial(_send, messages, "ready"))
