@@ -104,7 +104,8 @@ class ModelConfig:
         """Return the API key, or None if none is configured. Later logs mask the key. Raises UsageError if it is missing."""
         if self.key_env is None and self.key_file is None:
             return None
-        key = os.environ.get(self.key_env or "", "") or _first_line(self.key_file)
+        environment = os.environ
+        key = environment.get(self.key_env or "", "") or _first_line(self.key_file)
         if not key:
             place = f"{self.key_env} is not set" if self.key_file is None else f"{self.key_file} is empty"
             raise UsageError(f"missing API key of {self.spec}: {place}", "set it in the server's environment")

@@ -23,6 +23,10 @@ STALLED_SECONDS = 60.0
 DRAINED = HTTPProblem(503, "draining", "server shutting down", "ask again", retry_after=1.0)
 
 
+class _Gone(HTTPProblem):
+    """The client has disconnected."""
+
+
 async def until_disconnect(request: Request, work: Awaitable[Result]) -> Result:
     """Return the result of the work. Cancel the work if the client disconnects. The body must have been read."""
     task = asyncio.ensure_future(work)
@@ -30,7 +34,7 @@ async def until_disconnect(request: Request, work: Awaitable[Result]) -> Result:
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise HTTPProblem(408, "gone", "client disconnected")
+            raise _Gone(408, "gone", "client disconnected")
         return task.result()
     finally:
         await _cancel(task, gone)
@@ -93,16 +97,12 @@ class EventStream(EventSourceResponse):
         return cls(events, failure, ending, first)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.ensure_future(self._send(send, scope.get("mergewise.check_token")))
-        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+        sending = self._send(send, scope.get("mergewise.check_token"))
         try:
-            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if sending.done():
-                # a response without an end makes uvicorn close the connection of a stalled client
-                with suppress(_Stalled):
-                    sending.result()
+            # a response without an end makes uvicorn close the connection of a stalled client
+            with suppress(_Stalled, _Gone):
+                await until_disconnect(Request(scope, receive), sending)
         finally:
-            await _cancel(sending, gone)
             await self._events.aclose()
 
     async def _send(self, send: Send, check_token: Callable[[], object] | None) -> None:

@@ -324,12 +324,7 @@ def _run_jobs(parent: int, config: ServerConfig, messages: Connection, name: str
 
 
 def _worker(
-    parent: int,
-    config: ServerConfig,
-    messages: Connection,
-    app: str,
-    listener: socket.socket,
-    connections: ConnectionCounts,
+    parent: int, config: ServerConfig, messages: Connection, app: str, listener: socket.socket, counts: ConnectionCounts
 ) -> None:
     import uvicorn
 
@@ -338,10 +333,10 @@ def _worker(
     options: dict[str, Any] = room.uvicorn_options(config) if hasattr(room, "uvicorn_options") else {}
     options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1}
     options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
-    uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), connections), **options)
+    uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), counts), **options)
     reserve_metrics()
-    server = draining_server(uvicorn_config, state, parent, connections, on_started=partial(_send, messages, "ready"))
-    server.run(sockets=[SharedListener(listener, connections)])
+    server = draining_server(uvicorn_config, state, parent, counts, on_started=partial(_send, messages, "ready"))
+    server.run(sockets=[SharedListener(listener, counts)])
     state.close()
 
 

@@ -30,7 +30,7 @@ from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
@@ -80,7 +80,8 @@ FILES_SECONDS = 86_400.0
 AGAIN_SECONDS = 60.0
 """Seconds after which a failed creation of an index is retried."""
 _LOCK_SECONDS = 60.0
-_OPTIMIZED = {"optimized": True}
+_Outcome: TypeAlias = tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]
+"""The report of a job, and the failed documents with their errors."""
 
 
 class Writer:
@@ -234,9 +235,7 @@ class Writer:
             report, failures = self._run_other(job, index, watch)
             self.state.finish(job.id, "done", report=report, documents=failures)
 
-    def _run_other(
-        self, job: Job, index: Index, watch: _Watch
-    ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]:
+    def _run_other(self, job: Job, index: Index, watch: _Watch) -> _Outcome:
         """Run a job of any other kind. Return its report, and the failed documents with their errors."""
         if job.kind == "metadata":
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
@@ -256,12 +255,10 @@ class Writer:
             return evaluate(index, job.request, watch.report_or_end), {}
         if job.kind == "optimize":
             index.store.optimize()
-            return _OPTIMIZED, {}
+            return {"optimized": True}, {}
         raise UsageError(f"unknown kind of job: {job.kind}", "upgrade the server")
 
-    def _sync(
-        self, job: Job, index: Index, watch: _Watch
-    ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]:
+    def _sync(self, job: Job, index: Index, watch: _Watch) -> _Outcome:
         """Synchronise folders. Return the report, and the files that cannot be read with their errors."""
         own, watch.index = self.config.collection(job.collection), index
         folders = own.folders_of(job.request)
