@@ -18,7 +18,7 @@ from mergewise.query import AnswerQuery, Default, Query, options_of, takes
 from mergewise.ranges import Range
 from mergewise.server.configuration import DEFAULTS
 from mergewise.server.mcp.tools import mcp_server, with_options
-from mergewise.server.native.requests import AskForm, ContextForm, Form, query_form
+from mergewise.server.native.requests import AskForm, ContextForm, Form, with_options_of
 from mergewise.server.openai.requests import ChatExtras
 
 TONE = ("tone", Annotated[int, Range(1, 9), "Tone of the answer"], 3)
@@ -40,7 +40,7 @@ def test_an_option_is_one_field() -> None:
     described = parameter.annotation.__metadata__[0]
     assert described.help == "Tone of the answer."
     assert described.envvar == "MERGEWISE_TONE" and parameter.default == 3
-    schema = query_form(Toned, Form).model_json_schema()["properties"]["tone"]
+    schema = with_options_of(Toned)(Form).model_json_schema()["properties"]["tone"]
     assert (
         schema["description"] == "Tone of the answer."
         and {"minimum": 1, "maximum": 9, "type": "integer"} in schema["anyOf"]

@@ -124,6 +124,9 @@ def test_a_read_only_collection_refuses_changes(
     ]
     assert [reply.status_code for reply in replies] == [409] * len(replies)
     assert all("read-only" in reply.json()["detail"] for reply in replies[:-1])
+    # uploads are refused before their bodies are received
+    assert not (live.config.data / "collections/far/blobs").exists()
+    assert client.post(f"{FAR}/jobs", json={"kind": "check", "dry_run": True}).json() == {"estimate": {"documents": 1}}
     sent = client.post("/v1/files", files={"file": ("a.md", b"# A\n")}, data={"purpose": "assistants"}).json()
     linked = client.post("/v1/vector_stores/far/files", json={"file_id": sent["id"]})
     assert linked.status_code == 409 and "read-only" in linked.text

@@ -353,7 +353,10 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
     assert client.get(SHIPS_API).json()["indexing"] is None
     assert client.post(f"{SHIPS_API}/ask", json=QUESTION).json()["indexing"] is None
     job = live.state.enqueue("sync", "ships")
+    # until the folders are read, nothing is left to do
+    assert client.get(SHIPS_API).json()["indexing"] is None
     assert [one.id for one in live.state.claim()] == [job.id]
+    assert client.get(SHIPS_API).json()["indexing"] is None
     live.state.set_progress(job.id, JobProgress(22, 99))
     notice = "Indexing is at 22 %: answers may be incomplete"
     state = {"percent": 22, "notice": notice}
@@ -379,6 +382,8 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
         assert notice in client.post("/mcp", json=request, headers=headers).text, tool
     live.state.finish(job.id, "done")
     assert client.get(SHIPS_API).json()["indexing"] is None
+    assert client.put(f"{SHIPS_API}/documents/YQ", content=b"text").status_code == 202
+    assert client.get(SHIPS_API).json()["indexing"]["percent"] == 0
 
 
 def test_an_empty_collection_with_folders_says_what_it_waits_for(
@@ -393,6 +398,23 @@ def test_an_empty_collection_with_folders_says_what_it_waits_for(
     assert indexing["notice"] in client.post(f"{api}/ask", json=QUESTION).json()["hint"]
     assert client.post(f"{api}/jobs", json={"kind": "sync"}).status_code == 202
     assert client.get(api).json()["indexing"]["percent"] == 0
+
+
+def test_invalid_requests_of_jobs_and_collections_are_refused(
+    start_server: Callable[..., LiveServer], tmp_path: Path
+) -> None:
+    live = start_server(collections={"ships": CollectionConfig(folders=(tmp_path,))})
+    client = live.client("admin")
+    refused: list[Any] = [[], ["/other"], [[]], 5, str(tmp_path)]
+    for folders in refused:
+        job: dict[str, Any] = {"kind": "sync", "request": {"folders": folders}}
+        assert client.post(f"{SHIPS_API}/jobs", json=job).status_code == 422, folders
+    for given in ({}, {"folders": None}, {"folders": [str(tmp_path)]}):
+        assert client.post(f"{SHIPS_API}/jobs", json={"kind": "sync", "request": given}).status_code == 202
+    job = {"kind": "add_view", "request": {"view": []}}
+    assert client.post(f"{SHIPS_API}/jobs", json=job).status_code == 422
+    form = {"name": "new", "settings": {"leaf": 5}}
+    assert client.post("/api/v1/collections", json=form).status_code == 422
 
 
 def test_jobs_are_watched(start_server: Callable[..., LiveServer]) -> None:

@@ -16,7 +16,7 @@ from mergewise.errors import StoreError
 from mergewise.server import evaluations, transactions
 from mergewise.server import writer as writing
 from mergewise.server.configuration import CollectionConfig, ServerConfig
-from mergewise.server.records import READ_ONLY, Job, JobKind, JobProgress, Upload
+from mergewise.server.records import CHANGING, READ_ONLY, Job, JobKind, JobProgress, Upload
 from mergewise.server.spool import keep_bytes
 from mergewise.server.state import State
 from mergewise.server.supervisor import prepare
@@ -177,7 +177,7 @@ def test_an_evaluation_that_takes_too_long_fails_early(works: Works, monkeypatch
 
 def test_each_process_recovers_only_its_own_jobs(works: Works) -> None:
     upload, check = works.add("a", "x"), works.queue("check", "b")
-    for kinds in (writing.CHANGING, tuple(READ_ONLY)):
+    for kinds in (CHANGING, tuple(READ_ONLY)):
         assert len(works.state.claim(kinds=kinds)) == 1
     assert [job.id for job in works.state.recover_jobs(3, tuple(READ_ONLY))] == [check.id]
     assert works.is_in("running", upload) and works.is_in("queued", check)

@@ -18,7 +18,7 @@ from mergewise.models.scripted import ChatServer
 from mergewise.server import writer as writing
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
-from mergewise.server.records import READ_ONLY, Job, JobKind, Upload
+from mergewise.server.records import READ_ONLY, CollectionRecord, Job, JobKind, Upload
 from mergewise.server.spool import keep_bytes
 from mergewise.server.state import State
 from mergewise.server.supervisor import prepare
@@ -249,6 +249,9 @@ def test_an_external_index_is_not_dropped(make: Callable[..., Bench], tmp_path: 
 
 
 def test_indexes_are_made_before_the_first_document(bench: Bench) -> None:
+    # other collections go on if one has invalid settings
+    home, settings = bench.config.data / "0", {"leaf": 5}
+    bench.state.add_collection(CollectionRecord("0", str(home / "index"), str(home / "blobs"), settings=settings))
     bench.writer.make_indexes()
     assert bench.ids() == []
 

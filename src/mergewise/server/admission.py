@@ -14,7 +14,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from math import inf
@@ -83,7 +83,7 @@ class ConcurrencyLimiter:
     """The slots and places of a worker. Bound to the event loop that creates it."""
 
     def __init__(self, limits: ServeLimits, metrics: Metrics, slots: int = 1) -> None:
-        self._limits, self._metrics = limits, metrics
+        self._limits, self.metrics = limits, metrics
         self.loop = asyncio.get_running_loop()
         self._free = slots
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -116,7 +116,7 @@ class ConcurrencyLimiter:
         key, now = hash(question), monotonic()
         again = self._retries.is_due(key, now)
         if self._free <= 0 and len(self._queue) >= self.longest_queue(again=again):
-            self._metrics.rejected.labels("queue").inc()
+            self.metrics.rejected.labels("queue").inc()
             before = len(self._queue) + self._retries.count_expected(now)
             wait = min(max(_SHORTEST_WAIT, before * self._mean), LONGEST_WAIT)
             if question:
@@ -153,7 +153,7 @@ class ConcurrencyLimiter:
 
     def take_place(self) -> None:
         if self._streams >= self._limits.streams:
-            self._metrics.rejected.labels("streams").inc()
+            self.metrics.rejected.labels("streams").inc()
             raise HTTPProblem(
                 429, "busy", "server busy: too many answers wait for a model", "ask again later", retry_after=1.0
             )
@@ -185,9 +185,6 @@ class ConcurrencyLimiter:
             self._queue.popleft().set_result(None)
         else:
             self._free += 1
-
-    def observe_queue(self, seconds: float) -> None:
-        self._metrics.queue.observe(seconds)
 
     def observe(self, seconds: float) -> None:
         """Add the seconds that a slot was held to the moving average."""
@@ -221,7 +218,7 @@ class Slot:
         began = perf_counter()
         await self._take()
         waited = perf_counter() - began
-        self._admission.observe_queue(waited)
+        self._admission.metrics.queue.observe(waited)
 
         def work() -> Result:
             # context variables are per thread
@@ -307,9 +304,7 @@ class SlotReleasingChat:
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> Reply:
         slot = Slot.current.get()
-        if slot is None:
-            return await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
-        async with slot.paused():
+        async with nullcontext() if slot is None else slot.paused():
             return await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:

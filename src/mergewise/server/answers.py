@@ -26,16 +26,12 @@ PageAddress: TypeAlias = Callable[[str, int, int], str | None]
 _LONGEST_QUOTE, _MOST_QUOTES = 200, 5
 
 
-def no_address(doc_id: str, start: int, end: int) -> None:
-    """Return None: documents have no page."""
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerForms:
     """Contexts and answers as JSON. A URL in a document's metadata takes precedence over the URL on the page."""
 
     locations: Mapping[Span, Location]
-    url: PageAddress = no_address
+    url: PageAddress = lambda doc_id, start, end: None
     collection: Scoped | None = None
 
     def context(self, context: Context, include: Names[str] = ()) -> dict[str, Any]:
@@ -44,7 +40,7 @@ class AnswerForms:
             span: place if place.url else replace(place, url=self._address(span))
             for span, place in self.locations.items()
         }
-        form = context_json(_without_trace(self._without_hidden_steps(context), include), places)
+        form = context_json(self._shown(context, include), places)
         if "evidence" in include:
             form["evidence"] = [evidence_json(one) for one in context.evidence or ()]
         if "html" in include:
@@ -64,17 +60,20 @@ class AnswerForms:
 
     def _html(self, context: Context, citations: Sequence[Citation] = ()) -> str:
         assert self.collection is not None
-        shown, find = self._without_hidden_steps(context), self.collection.find_document
+        shown, find = self._shown(context), self.collection.find_document
         return context_fragment(shown, citations, document=find, address=page_address(self.url))
 
-    def _without_hidden_steps(self, traced: Traced) -> Traced:
+    def _shown(self, traced: Traced, include: Names[str] = ("trace",)) -> Traced:
+        """Return a context or an answer with the steps of its trace that the client asked for and may see."""
+        if "trace" not in include:
+            return replace(traced, trace=())
         return traced if self.collection is None else self.collection.without_hidden_steps(traced)
 
     def answer(self, answer: Answer, include: Names[str] = ()) -> dict[str, Any]:
         """Return an answer as JSON, without its context."""
         marks = places_of_marks(answer.text, answer.citations)
         citations = [self._citation(one, marks.get(one.number, [])) for one in answer.citations]
-        form = {**reply_json(_without_trace(self._without_hidden_steps(answer), include)), "citations": citations}
+        form = {**reply_json(self._shown(answer, include)), "citations": citations}
         if "html" in include:
             form["html"] = self._html(answer.context, answer.citations)
         return _without_parts(form, include)
@@ -95,10 +94,6 @@ class AnswerForms:
 def page_address(url: PageAddress) -> Callable[[Span], str]:
     """Return a function that maps a span to its link within the page."""
     return lambda span: "#" + (url(span.doc_id, span.start, span.end) or "").partition("#")[2]
-
-
-def _without_trace(traced: Traced, include: Names[str]) -> Traced:
-    return traced if "trace" in include else replace(traced, trace=())
 
 
 def _without_parts(form: Mapping[str, Any], include: Names[str]) -> dict[str, Any]:

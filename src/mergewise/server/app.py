@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -36,17 +36,6 @@ KEEP_ALIVE_SECONDS = 75
 """Seconds for which an idle connection stays open: longer than proxies keep theirs, so that the proxy closes it first."""
 
 
-# OpenAI's routers, each with its path prefix
-_OPENAI_ROUTERS = (
-    ("/v1", chat.router),
-    ("/v1", responses.router),
-    ("/v1", scoring.router),
-    ("/v1", stores.router),
-    ("/v1", files.router),
-    ("/v2", scoring.rerank_router),
-)
-
-
 def create_app(config: ServerConfig, state: State) -> ASGIApp:
     """Create the application of one worker. Its lifespan opens and closes indexes and models."""
     collections = Collections(config, state)
@@ -71,7 +60,8 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
             yield
 
     app = create_api(lifespan)
-    _serve_page(app, page_files())
+    for path, file in page_files().items():
+        app.add_api_route(path, partial(_page_file, file), methods=["GET", "HEAD"], include_in_schema=False)
     inner: ASGIApp = app
     if config.allowed_origins:
         inner = CORSMiddleware(
@@ -98,8 +88,10 @@ def create_api(lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
     problems.install(app)
     for router in native.ROUTERS:
         app.include_router(router, responses=problems.documented_problems())
-    for prefix, router in _OPENAI_ROUTERS:
-        app.include_router(router, prefix=prefix, responses=problems.documented_problems(openai=True))
+    of_openai = problems.documented_problems(openai=True)
+    for room in (chat, responses, scoring, stores, files):
+        app.include_router(room.router, prefix="/v1", responses=of_openai)
+    app.include_router(scoring.rerank_router, prefix="/v2", responses=of_openai)
     return app
 
 
@@ -143,11 +135,6 @@ async def _end_streams(state: State, ending: asyncio.Event) -> None:
 async def _stop(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def _serve_page(app: FastAPI, files: Mapping[str, PageFile]) -> None:
-    for path, file in files.items():
-        app.add_api_route(path, partial(_page_file, file), methods=["GET", "HEAD"], include_in_schema=False)
 
 
 async def _page_file(file: PageFile, request: Request) -> Response:

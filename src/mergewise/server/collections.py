@@ -78,7 +78,7 @@ class Collection:
         self._lock = threading.Lock()
         self._index: Index | None = None
         self._chat_indexes: dict[str, Index] = {}
-        self._counted: tuple[str, dict[str, Any]] = ("", {})
+        self._counted: dict[str, Any] = {}
         self._ids = lru_cache(_KEPT_FILTERS)(self._ids_within)
         # an index in a bucket: the thread that opens it, and the time at which each snapshot was noticed
         self._opening: threading.Thread | None = None
@@ -222,8 +222,8 @@ class Collection:
 
     def info(self) -> dict[str, Any]:
         """Describe the collection for clients. The counts are cached per snapshot of the index."""
-        record, made = self.record, self.is_made
-        body: dict[str, Any] = {
+        record = self.record
+        return {
             "name": record.name,
             "title": record.title,
             "indexing": self.indexing(),
@@ -232,11 +232,8 @@ class Collection:
             "metadata": dict(record.metadata),
             "configured": record.configured,
             "read_only": record.name in self._config.read_only,
+            **self._counts(),
         }
-        if not made:
-            empty = {"documents": 0, "leaves": 0, "characters": 0, "snapshot": None}
-            return {**body, **empty, "embedder": record.embedder, "views": list(record.views)}
-        return {**body, **self._counts(), "snapshot": self.index.snapshot}
 
     def indexing(self) -> dict[str, Any] | None:
         """Describe the indexing of documents that waits, runs or has failed: {percent, notice}. None if nothing is left to index.
@@ -244,7 +241,7 @@ class Collection:
         The percentage is by characters. It is None if the folders of an empty collection could not be indexed.
         """
         progress, own = self._state.indexing_progress(self.name), self.own
-        if progress is None and own.folders and not (self.is_made and self._counts()["documents"]):
+        if progress is None and own.folders and not self._counts()["documents"]:
             last = next(iter(self._state.jobs(collections=[self.name], kinds=["sync"], limit=1)), None)
             if last is not None and last.state == "failed":
                 reason = str((last.error or {}).get("detail"))
@@ -255,24 +252,21 @@ class Collection:
             return {"percent": None, "notice": _NOT_OPEN}
         if progress is None:
             return None
-        return {
-            "percent": percent_of(progress.done, progress.total),
-            "notice": indexing_notice(progress.done, progress.total),
-        }
+        done, total = progress.done, progress.total
+        return {"percent": percent_of(done, total), "notice": indexing_notice(done, total)}
 
     def _counts(self) -> dict[str, Any]:
-        snapshot = self.index.snapshot
-        if self._counted[0] != snapshot:
+        """Describe the contents of the index."""
+        snapshot, record = self.index.snapshot if self.is_made else None, self.record
+        if snapshot is None:
+            empty = dict.fromkeys(("documents", "leaves", "characters"), 0)
+            return {**empty, "embedder": record.embedder, "views": list(record.views), "snapshot": None}
+        if self._counted.get("snapshot") != snapshot:
             leaves, characters = self.index.store.reader().sizes()
-            counts = {
-                "documents": len(self.index),
-                "leaves": leaves,
-                "characters": characters,
-                "embedder": self.index.manifest.embedder,
-                "views": list(self.index.manifest.views),
-            }
-            self._counted = snapshot, counts
-        return self._counted[1]
+            manifest, sizes = self.index.manifest, {"leaves": leaves, "characters": characters}
+            own = {"embedder": manifest.embedder, "views": list(manifest.views), "snapshot": snapshot}
+            self._counted = {"documents": len(self.index), **sizes, **own}
+        return self._counted
 
     @property
     def changed_at(self) -> float:

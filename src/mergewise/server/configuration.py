@@ -35,7 +35,7 @@ from mergewise.errors import UsageError
 from mergewise.files import load_toml, regular_bytes
 from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
-from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, short_repr, value_of
+from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, as_list, short_repr, value_of
 from mergewise.redaction import remember_key
 from mergewise.store import condition_text, is_url, place_of
 
@@ -158,6 +158,14 @@ class CollectionConfig:
     search: str = ""
     weights: Path | None = None
 
+    def folders_of(self, request: Mapping[str, Any]) -> list[Path]:
+        """Return all folders, or those in the request of a `sync` job. Raises UsageError for other folders, or without any."""
+        own, given = [str(folder) for folder in self.folders], request.get("folders")
+        wanted = own if given is None else as_list("folders", given, "send a list of folders")
+        if not wanted or any(one not in own for one in wanted):
+            raise UsageError("folder not in the configuration", "add folders = [...] to serve.toml")
+        return [folder for folder in self.folders if str(folder) in wanted]
+
     @property
     def is_in_bucket(self) -> bool:
         return self.path is not None and is_url(self.path)
@@ -278,11 +286,10 @@ class ServerConfig:
     @property
     def hosts(self) -> frozenset[str]:
         """The accepted values of the Host header, in lower case, without ports."""
-        own = {self.host} - {"0.0.0.0", "::"} | (
-            {urlsplit(self.public_url).hostname or ""} if self.public_url else set()
-        )
-        local = LOOPBACK | {"[::1]"} if self.host in LOOPBACK | {"0.0.0.0", "::"} else set()
-        return frozenset(name.lower() for name in {*own, *local, *self.allowed_hosts} if name)
+        wildcards, public = {"0.0.0.0", "::"}, urlsplit(self.public_url or "").hostname
+        local = LOOPBACK | {"[::1]"} if self.host in LOOPBACK | wildcards else set()
+        names = {public, *local, *self.allowed_hosts, *({self.host} - wildcards)}
+        return frozenset(name.lower() for name in names if name)
 
     @property
     def default_chat(self) -> str | None:
@@ -312,7 +319,7 @@ def load_config(
     environment = os.environ if environment is None else environment
     path = file or data / NAME
     tables = load_toml(path) if file is not None or path.exists() else {}
-    unknown = tables.keys() - _TABLES.keys() - {"server", "limits", "identity"}
+    unknown = tables.keys() - {*_KNOWN_TABLES}
     if unknown:
         raise UsageError(
             f"unknown table in {path}: {', '.join(sorted(unknown))}", f"use one of: {', '.join(_KNOWN_TABLES)}"
@@ -326,9 +333,9 @@ def load_config(
         entries = _check_table(f"{path}: {name}", tables.get(name, {}))
         own = {key: _record(kind, f"{path}: {name}.{key}", value, path.parent) for key, value in entries.items()}
         options[name] = {**options.get(name, {}), **own, **options.get(name, {})}
-    options["limits"] = _record(ServeLimits, f"{path}: limits", tables.get("limits", {}), path.parent)
-    if "identity" in tables:
-        options["identity"] = _record(IdentityConfig, f"{path}: identity", tables["identity"], path.parent)
+    for name, kind in _RECORDS.items():
+        if name in tables:
+            options[name] = _record(kind, f"{path}: {name}", tables[name], path.parent)
     return _valid_config(ServerConfig(data=data, **options))
 
 
@@ -339,10 +346,9 @@ _TABLES: Mapping[str, type] = {
     "collections": CollectionConfig,
     "profiles": ProfileConfig,
 }
-_KNOWN_TABLES = ("server", *_TABLES, "limits", "identity")
-_SERVER = [
-    f.name for f in fields(ServerConfig) if f.name not in ("data", "limits", "identity", "needs_token", *_TABLES)
-]
+_RECORDS: Mapping[str, type] = {"limits": ServeLimits, "identity": IdentityConfig}
+_KNOWN_TABLES = ("server", *_TABLES, *_RECORDS)
+_SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "needs_token", *_TABLES, *_RECORDS)]
 
 
 def _valid_config(config: ServerConfig) -> ServerConfig:
@@ -361,8 +367,7 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
         if not COLLECTION_NAME.fullmatch(name):
             raise UsageError(f"invalid collection name: {name!r}", "use up to 63 lower-case letters, digits and -")
         _check_asking(f"collections.{name}", collection, config.chats)
-        _check_tuned(name, collection)
-        _check_place(f"collections.{name}", collection)
+        _check_collection(f"collections.{name}", collection)
     for name, profile in config.profiles.items():
         _check_asking(f"profiles.{name}", profile, config.chats)
     if config.identity is not None:
@@ -402,33 +407,27 @@ def missing_parts(config: ServerConfig) -> list[str]:
     return problems
 
 
-def check_defaults(where: str, defaults: Mapping[str, Any]) -> None:
-    """Check the default options of questions. Raises UsageError for an unknown or invalid option."""
-    if unknown := sorted(defaults.keys() - DEFAULTS):
-        raise UsageError(f"{where}: unknown default {unknown[0]!r}", f"one of: {', '.join(sorted(DEFAULTS))}")
-    AnswerQuery("?", **{name: value for name, value in defaults.items() if name != "chat"})
+def _check_collection(where: str, own: CollectionConfig) -> None:
+    """Check the place and the tuned settings of a collection. Raises UsageError."""
+    from mergewise.designs import search_settings
+    from mergewise.designs.weave import weights_of
 
-
-def _check_place(where: str, own: CollectionConfig) -> None:
     if own.path is not None and own.is_in_bucket:
         # fails for an invalid URL, or without the client of object stores
         place_of(own.path)
     if own.is_read_only and own.folders:
         raise UsageError(f"{where}.folders: the collection is read-only", "remove folders, or set read_only = false")
-
-
-def _check_tuned(name: str, collection: CollectionConfig) -> None:
-    from mergewise.designs import search_settings
-    from mergewise.designs.weave import weights_of
-
-    search_settings(collection.search, f"collections.{name}.search")
-    weights_of(collection.weights)
+    search_settings(own.search, f"{where}.search")
+    weights_of(own.weights)
 
 
 def _check_asking(where: str, own: CollectionConfig | ProfileConfig, chats: Collection[str]) -> None:
+    """Check the chat model and the default options of questions. Raises UsageError for an unknown or invalid one."""
     if own.chat is not None and own.chat not in chats:
         raise UsageError(f"{where}.chat: unknown chat model {own.chat!r}", f"one of: {', '.join(chats)}")
-    check_defaults(f"{where}.defaults", own.defaults)
+    if unknown := sorted(own.defaults.keys() - DEFAULTS):
+        raise UsageError(f"{where}.defaults: unknown default {unknown[0]!r}", f"one of: {', '.join(sorted(DEFAULTS))}")
+    AnswerQuery("?", **{name: value for name, value in own.defaults.items() if name != "chat"})
 
 
 def _check_table(where: str, given: object) -> dict[str, Any]:
@@ -449,11 +448,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
     hints = get_type_hints(ServerConfig)
     given: dict[str, object] = {}
     for name in _SERVER:
-        value = environment.get(f"{_ENVIRONMENT}{name.upper()}")
-        if value is not None and get_origin(hints[name]) is tuple:
-            given[name] = [part.strip() for part in value.split(",") if part.strip()]
-        elif value is not None:
-            given[name] = value
+        if (value := environment.get(f"{_ENVIRONMENT}{name.upper()}")) is not None:
+            is_list = get_origin(hints[name]) is tuple
+            given[name] = [part.strip() for part in value.split(",") if part.strip()] if is_list else value
     return given
 
 

@@ -47,15 +47,11 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
     from mergewise.page import evaluation_page
 
     questions = as_list("questions", request.get("questions"), "a list of {question, answers}")
-    strategies = [
-        text("strategy", one)
-        for one in as_list("strategies", request.get("strategies") or [STRATEGY], "a list of names")
-    ]
-    budgets = [
-        whole("budget", one, BUDGET)
-        for one in as_list("budgets", request.get("budgets") or BUDGETS, "a list of numbers")
-    ]
-    if len(questions) * len(strategies) * len(budgets) > MOST:
+    strategies = as_list("strategies", request.get("strategies") or [STRATEGY], "a list of names")
+    methods = [Method(text("strategy", one), one) for one in strategies]
+    sizes = as_list("budgets", request.get("budgets") or BUDGETS, "a list of numbers")
+    budgets = [whole("budget", one, BUDGET) for one in sizes]
+    if len(questions) * len(methods) * len(budgets) > MOST:
         raise UsageError(f"too many contexts (expected up to {MOST:,})", "use fewer questions, strategies or budgets")
     with tempfile.TemporaryDirectory(prefix="mergewise-questions-") as folder:
         file = Path(folder) / "questions.jsonl"
@@ -67,7 +63,7 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
             raise UsageError(error.message.replace(str(file), "the list of questions"), error.hint) from None
     run = evaluated_run(
         Evaluator(index, replace(task, name=text("name", request.get("name") or "Questions"))),
-        [Method(strategy, strategy) for strategy in strategies],
+        methods,
         budgets,
         task.questions,
         _bounded(progress),

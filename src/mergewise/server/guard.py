@@ -321,18 +321,15 @@ class _BoundedBody:
             async with asyncio.timeout(min(self._idle, self._until - monotonic())):
                 message = await self._receive()
         except TimeoutError:
-            raise self._note_refusal(
-                HTTPProblem(408, "slow-body", "body not received in time", "send the body faster")
-            ) from None
+            problem = HTTPProblem(408, "slow-body", "body not received in time", "send the body faster")
+            self._answer.refusal = problem
+            raise problem from None
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            raise self._note_refusal(too_large(self._longest))
+            self._answer.refusal = too_large(self._longest)
+            raise self._answer.refusal
         self._complete = message["type"] != "http.request" or not message.get("more_body", False)
         return message
-
-    def _note_refusal(self, problem: HTTPProblem) -> HTTPProblem:
-        self._answer.refusal = problem
-        return problem
 
 
 class BoundedHeadProtocol(H11Protocol):

@@ -19,8 +19,8 @@ from mergewise.server.state import State
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
 
 
-class Metrics:
-    """The metrics of one worker."""
+class Metrics(Collector):
+    """The metrics of one worker, and gauges with the same value in all processes."""
 
     def __init__(self, state: State, changed_at: Callable[[], Mapping[str, float]]) -> None:
         self._state, self._changed_at = state, changed_at
@@ -45,17 +45,11 @@ class Metrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         gauges = CollectorRegistry()
-        gauges.register(_Gauges(self._state, self._changed_at))
+        gauges.register(self)
         return generate_latest(registry) + generate_latest(gauges)
 
-
-class _Gauges(Collector):
-    """Gauges with the same value in all processes: jobs by state, and the time since each collection's last change."""
-
-    def __init__(self, state: State, changed_at: Callable[[], Mapping[str, float]]) -> None:
-        self._state, self._changed_at = state, changed_at
-
     def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the gauges: jobs by state, and the time since each collection's last change."""
         jobs = GaugeMetricFamily("mergewise_jobs", "Jobs of all collections", labels=["state"])
         for state, count in self._state.job_counts().items():
             jobs.add_metric([state], count)

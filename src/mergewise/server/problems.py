@@ -122,12 +122,10 @@ def problem_of(error: BaseException) -> HTTPProblem:
 
 
 def _mergewise_problem(error: MergewiseError, status: int, code: str, instead: str) -> HTTPProblem:
-    retry_after = 1.0 if error.retryable or status == 503 else None
+    detail, hint = error.message[:_LONGEST], error.hint[:_LONGEST]
     if instead:
-        return HTTPProblem(
-            status, code, instead, "try again" if error.retryable else _ADMIN_HINT, retry_after=retry_after
-        )
-    return HTTPProblem(status, code, error.message[:_LONGEST], error.hint[:_LONGEST], retry_after=retry_after)
+        detail, hint = instead, "try again" if error.retryable else _ADMIN_HINT
+    return HTTPProblem(status, code, detail, hint, retry_after=1.0 if error.retryable or status == 503 else None)
 
 
 def _validation_problem(error: RequestValidationError) -> HTTPProblem:

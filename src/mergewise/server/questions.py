@@ -26,6 +26,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -210,9 +211,7 @@ class Questions:
     def __init__(self, admission: ConcurrencyLimiter, limits: ServeLimits, metrics: Metrics) -> None:
         self._admission, self.limits, self._metrics = admission, limits, metrics
         self._loop = asyncio.get_running_loop()
-        self._assemblies = SharedWork[Assembly](
-            limits.cached_contexts, limits.cached_bytes, lambda assembly: assembly.size
-        )
+        self._assemblies = SharedWork[Assembly](limits.cached_contexts, limits.cached_bytes, attrgetter("size"))
 
     async def events(
         self, question: CollectionQuery, collection: Scoped, *, streamed: bool = True

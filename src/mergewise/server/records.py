@@ -10,19 +10,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
+ReadingKind: TypeAlias = Literal["evaluate", "check"]
+"""The kinds of jobs that change nothing. The evaluator runs them, the writer runs all others."""
 JobKind: TypeAlias = Literal[
-    "add",
-    "replace",
-    "remove",
-    "metadata",
-    "sync",
-    "add_view",
-    "embed",
-    "evaluate",
-    "check",
-    "repair",
-    "optimize",
-    "drop",
+    "add", "replace", "remove", "metadata", "sync", "add_view", "embed", ReadingKind, "repair", "optimize", "drop"
 ]
 """`add` and `replace` index uploads, `drop` removes a whole collection; the rest are methods of an index."""
 JobState: TypeAlias = Literal["queued", "waiting_lock", "running", "cancelling", "done", "failed", "cancelled"]
@@ -36,8 +27,8 @@ ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
 """The final states of a job. Only a retry queues such a job again, under the same id."""
 INDEXING: frozenset[JobKind] = frozenset({"add", "replace", "sync"})
 """The kinds of jobs that index documents."""
-READ_ONLY: frozenset[JobKind] = frozenset({"evaluate", "check"})
-"""The kinds of jobs that change nothing. The evaluator runs them, the writer runs all others."""
+READ_ONLY: frozenset[JobKind] = frozenset(get_args(ReadingKind))
+CHANGING: tuple[JobKind, ...] = tuple(kind for kind in KINDS if kind not in READ_ONLY)
 _PUBLIC_JOB_FIELDS = "id kind collection state progress report error created started finished attempt".split()
 
 
@@ -105,7 +96,6 @@ class JobEvent:
 
     number: int
     job: Mapping[str, Any]
-    time: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,8 +273,7 @@ class Scoped:
         info = self._collection.info()
         if self._visible_ids is not None:
             leaves, characters = self._collection.sizes_of(self._visible_ids)
-            counts = {"documents": len(self._visible_ids), "leaves": leaves, "characters": characters}
-            info |= {**counts, "indexing": None}
+            info |= {"documents": len(self._visible_ids), "leaves": leaves, "characters": characters, "indexing": None}
         return info
 
     def indexing(self) -> dict[str, Any] | None:
@@ -431,8 +430,9 @@ class Scoped:
     # -- changes
 
     def writable(self) -> ServedCollection:
-        """Return the collection itself. Raises HTTPProblem 403 if the token may not write."""
+        """Return the collection itself. Raises HTTPProblem 403 if the token may not write, and Conflict if it is read-only."""
         check_scope(self.token, "write")
+        self._state.check_changeable(self.name)
         return self._collection
 
     def change(self, **changes: Any) -> dict[str, Any]:
@@ -461,8 +461,8 @@ class Scoped:
 
     def named_ids(self, ids: Iterable[str] | None, prefix: str) -> list[str]:
         """Return the indexed and waiting documents among `ids`, or those with the prefix. Raises HTTPProblem 403."""
-        collection = self.writable()
-        indexed = [info.id for info in collection.index.documents(prefix)] if collection.is_made else []
+        check_scope(self.token, "write")
+        indexed = [info.id for info in self._collection.index.documents(prefix)] if self.is_made else []
         known = {*indexed, *(one.id for one in self._states(prefix=prefix) if one.status != "indexed")}
         return sorted(known if ids is None else known.intersection(ids))
 

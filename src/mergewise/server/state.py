@@ -51,6 +51,7 @@ from mergewise.server.transactions import (
     UNDER_WAY,
     add_event,
     cancel_all,
+    cancel_job,
     change_job,
     columns,
     conditions,
@@ -257,19 +258,20 @@ class State:
         return replace(record, path=path, blobs=str(here / record.blobs))
 
     def add_collection(self, collection: CollectionRecord) -> CollectionRecord:
-        """Add a collection. A configured collection replaces its older record. Raises Conflict if the name is taken.
+        """Add a collection. Raises Conflict if the name is taken.
 
+        A configured collection replaces its older record. A title and defaults that the configuration leaves out stay.
         The writer creates the index soon after. Until then `path` has no manifest, and the collection is empty.
         """
         with self._change() as rows:
-            existing = rows.execute("SELECT * FROM collections WHERE name = ?", [collection.name]).fetchone()
-            if existing is not None and not collection.configured:
+            row = rows.execute("SELECT * FROM collections WHERE name = ?", [collection.name]).fetchone()
+            if row is not None and not collection.configured:
                 raise Conflict(f"collection {collection.name!r} already exists", "choose another name")
-            if existing is None:
-                collection = replace(collection, created=time.time())
-            else:
-                known = record_of(CollectionRecord, existing)
-                collection = replace(collection, created=known.created, metadata=known.metadata)
+            known = replace(collection, created=time.time()) if row is None else record_of(CollectionRecord, row)
+            title, defaults = collection.title or known.title, collection.defaults or known.defaults
+            collection = replace(
+                collection, title=title, defaults=defaults, created=known.created, metadata=known.metadata
+            )
             path, blobs = (_relative_within(self.path.parent, place) for place in (collection.path, collection.blobs))
             insert(rows, "collections", columns(replace(collection, path=path, blobs=blobs)), "REPLACE")
         return collection
@@ -283,13 +285,10 @@ class State:
         metadata: Mapping[str, Any] | None = None,
     ) -> CollectionRecord | None:
         """Change the title, the defaults or the metadata. Return the new record, or None if the collection does not exist."""
-        tables = [None if table is None else json.dumps(dict(table)) for table in (defaults, metadata)]
+        wanted = {"title": title, "defaults": defaults, "metadata": metadata}
+        changes = {column: value for column, value in wanted.items() if value is not None}
         with self._change() as rows:
-            rows.execute(
-                "UPDATE collections SET title = coalesce(?, title), defaults = coalesce(?, defaults), "
-                "metadata = coalesce(?, metadata) WHERE name = ?",
-                [title, *tables, name],
-            )
+            update(rows, "collections", {"name": name}, {"name": name, **changes})
         return self.collection(name)
 
     def forget_collection(self, name: str) -> None:
@@ -380,16 +379,19 @@ class State:
         return {row[0]: row[1] for row in self._rows("SELECT state, count(*) FROM jobs GROUP BY state")}
 
     def indexing_progress(self, collection: str) -> JobProgress | None:
-        """Return the progress of the jobs that index documents of the collection, or None without such a job."""
+        """Return the progress of the jobs that index documents of the collection, or None without such a job.
+
+        A `sync` job counts once it knows what to do: most find no change.
+        """
         where, values = conditions(("collection", [collection]), ("kind", INDEXING), ("state", ["queued", *UNDER_WAY]))
-        rows = self._rows(f"SELECT progress FROM jobs{where}", values)
-        parts = [json.loads(row["progress"]) for row in rows]
-        return JobProgress(sum(part["done"] for part in parts), sum(part["total"] for part in parts)) if parts else None
+        jobs = [record_of(Job, row) for row in self._rows(f"SELECT * FROM jobs{where}", values)]
+        parts = [job.progress for job in jobs if job.kind != "sync" or job.progress.total]
+        return JobProgress(sum(part.done for part in parts), sum(part.total for part in parts)) if parts else None
 
     def events(self, id: str, after: int = 0) -> list[JobEvent]:
         """Return the events of a job after this number. A stream polls until an event has a state of `ENDED`."""
         rows = self._rows("SELECT * FROM events WHERE job = ? AND number > ? ORDER BY number", [id, after])
-        return [JobEvent(row["number"], json.loads(row["data"]), row["time"]) for row in rows]
+        return [JobEvent(row["number"], json.loads(row["data"])) for row in rows]
 
     def cancel(self, id: str) -> Job | None:
         """Cancel a job and return it, or None if it does not exist.
@@ -400,10 +402,7 @@ class State:
             row = job_row(rows, id)
             if row is None:
                 return None
-            if row["state"] == "queued":
-                end_job(rows, id, "cancelled")
-            elif row["state"] in UNDER_WAY:
-                change_job(rows, id, "cancelling")
+            cancel_job(rows, row)
             return record_of(Job, job_row(rows, id))
 
     def retry(self, id: str) -> Job | None:
@@ -582,9 +581,7 @@ class State:
                 document = json.loads(row["progress"])["document"]
                 deaths = row["kills"] + 1 if row["killed_at"] == json.dumps(document) else 1
                 update(rows, "jobs", {"id": row["id"]}, {"kills": deaths, "killed_at": json.dumps(document)})
-                if row["state"] == "cancelling":
-                    end_job(rows, row["id"], "cancelled")
-                elif deaths >= kills:
+                if deaths >= kills and row["state"] != "cancelling":
                     end_job(rows, row["id"], "failed", error=death_error(deaths, document))
                 else:
                     queue_again(rows, row)

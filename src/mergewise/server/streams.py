@@ -23,6 +23,10 @@ STALLED_SECONDS = 60.0
 DRAINED = HTTPProblem(503, "draining", "server shutting down", "ask again", retry_after=1.0)
 
 
+class _Gone(HTTPProblem):
+    """The client has disconnected."""
+
+
 async def until_disconnect(request: Request, work: Awaitable[Result]) -> Result:
     """Return the result of the work. Cancel the work if the client disconnects. The body must have been read."""
     task = asyncio.ensure_future(work)
@@ -30,7 +34,7 @@ async def until_disconnect(request: Request, work: Awaitable[Result]) -> Result:
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise HTTPProblem(408, "gone", "client disconnected")
+            raise _Gone(408, "gone", "client disconnected")
         return task.result()
     finally:
         await _cancel(task, gone)
@@ -67,10 +71,14 @@ class EventStream(EventSourceResponse):
     """
 
     def __init__(
-        self, events: AsyncGenerator[bytes, None], failure: Callable[[HTTPProblem], bytes], ending: asyncio.Event
+        self,
+        events: AsyncGenerator[bytes, None],
+        failure: Callable[[HTTPProblem], bytes],
+        ending: asyncio.Event,
+        first: bytes = b"",
     ) -> None:
         super().__init__(events, headers={"X-Accel-Buffering": "no"})
-        self._events, self._failure, self._ending = events, failure, ending
+        self._events, self._failure, self._ending, self._first = events, failure, ending, first
 
     @classmethod
     async def begun(
@@ -86,19 +94,15 @@ class EventStream(EventSourceResponse):
         except BaseException:
             await events.aclose()
             raise
-        return cls(_prepend(first, events), failure, ending)
+        return cls(events, failure, ending, first)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.ensure_future(self._send(send, scope.get("mergewise.check_token")))
-        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+        sending = self._send(send, scope.get("mergewise.check_token"))
         try:
-            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if sending.done():
-                # a response without an end makes uvicorn close the connection of a stalled client
-                with suppress(_Stalled):
-                    sending.result()
+            # a response without an end makes uvicorn close the connection of a stalled client
+            with suppress(_Stalled, _Gone):
+                await until_disconnect(Request(scope, receive), sending)
         finally:
-            await _cancel(sending, gone)
             await self._events.aclose()
 
     async def _send(self, send: Send, check_token: Callable[[], object] | None) -> None:
@@ -120,6 +124,8 @@ class EventStream(EventSourceResponse):
         ending = asyncio.ensure_future(self._wait_for_end(check_token))
         coming: asyncio.Future[bytes] | None = None
         try:
+            if self._first:
+                yield self._first
             while True:
                 coming = coming or asyncio.ensure_future(anext(self._events))
                 await asyncio.wait((coming, ending), timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -147,14 +153,3 @@ class EventStream(EventSourceResponse):
                     await self._ending.wait()
             if check_token is not None:
                 check_token()
-
-
-async def _prepend(first: bytes, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """Yield the first event, then the rest. Closing this generator closes the events too."""
-    try:
-        yield first
-        async for event in events:
-            yield event
-    finally:
-        with suppress(RuntimeError):
-            await events.aclose()

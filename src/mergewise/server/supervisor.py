@@ -72,7 +72,7 @@ class Child:
     start: Callable[[Connection], Any]
     on_death: Callable[[], None] = lambda: None
     process: Any = None
-    messages: Connection | None = None
+    messages: Any = None
     began: float = 0.0
     is_ready: bool = False
     reason: str = ""
@@ -87,7 +87,7 @@ class Child:
     def read_messages(self) -> None:
         """Read the messages of the process: "ready", or the reason of its end."""
         with suppress(EOFError, OSError):
-            while self.messages is not None and self.messages.poll():
+            while self.messages.poll():
                 what, text = self.messages.recv()
                 self.is_ready |= what == "ready"
                 self.reason = text or self.reason
@@ -106,9 +106,7 @@ class Child:
         self.on_death()
         self.process.join()
         self.process = None
-        if self.messages is not None:
-            self.messages.close()
-            self.messages = None
+        self.messages.close()
 
 
 @dataclass
@@ -138,21 +136,18 @@ class Supervisor:
             with listening_socket(self.config) as listener:
                 spawn = multiprocessing.get_context("spawn")
 
-                def start(main: Callable[..., None], *more: object) -> Callable[[Connection], Any]:
-                    def begin(messages: Connection) -> Any:
-                        values = (main, os.getpid(), self.config, messages, *more)
-                        process = spawn.Process(target=_run_process, args=values)
-                        process.start()
-                        return process
-
-                    return begin
+                def start(main: Callable[..., None], more: Sequence[object], messages: Connection) -> Any:
+                    values = (main, os.getpid(), self.config, messages, *more)
+                    process = spawn.Process(target=_run_process, args=values)
+                    process.start()
+                    return process
 
                 port = listener.getsockname()[1]
-                self.children = [Child(name, start(_run_jobs, name)) for name in NICE]
+                self.children = [Child(name, partial(start, _run_jobs, [name])) for name in NICE]
                 counts = spawn.RawArray("i", [ABSENT] * self.config.workers)
                 for number in range(self.config.workers):
                     own = ConnectionCounts(counts, number)
-                    begin = start(_worker, self.app, listener, own)
+                    begin = partial(start, _worker, [self.app, listener, own])
                     self.children.append(Child(f"worker {number + 1}", begin, partial(own.set, ABSENT)))
                 try:
                     while not self._ending:
@@ -218,21 +213,10 @@ def prepare(config: ServerConfig, state: State) -> str | None:
         if known.configured and known.name not in config.collections:
             state.forget_collection(known.name)
     for name, own in config.collections.items():
-        place = collection_directory(config.data, name)
-        existing = state.collection(name)
-        state.add_collection(
-            CollectionRecord(
-                name,
-                str(own.path or place / "index"),
-                str(place / "blobs"),
-                own.title or (existing.title if existing is not None else ""),
-                own.embedder,
-                own.views or ("leaf",),
-                {},
-                own.defaults or (existing.defaults if existing is not None else {}),
-                configured=True,
-            )
-        )
+        place, views = collection_directory(config.data, name), own.views or ("leaf",)
+        path, blobs = str(own.path or place / "index"), str(place / "blobs")
+        record = CollectionRecord(name, path, blobs, own.title, own.embedder, views, defaults=own.defaults)
+        state.add_collection(replace(record, configured=True))
     if not config.needs_token or state.tokens():
         return None
     _, secret = state.add_token(SCOPES, title="the first start")
@@ -272,13 +256,11 @@ def listening_socket(config: ServerConfig) -> Iterator[socket.socket]:
         family, _, _, _, address = found[0]
         listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
+        problem = f"cannot listen on {config.host}:{config.port}: {error.strerror}", "choose another --host"
         if error.errno == errno.EADDRINUSE:
-            raise UsageError(
-                f"port {config.port} is in use", "stop the program that listens there, or choose another --port"
-            ) from None
-        raise UsageError(
-            f"cannot listen on {config.host}:{config.port}: {error.strerror}", "choose another --host"
-        ) from None
+            hint = "stop the program that listens there, or choose another --port"
+            problem = f"port {config.port} is in use", hint
+        raise UsageError(*problem) from None
     with listener:
         yield listener
 
@@ -300,12 +282,10 @@ def reserve_metrics() -> None:
 
 def _end_metrics(pid: int) -> None:
     """Drop the live gauges of a dead process from the metrics."""
-    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    with suppress(ImportError):
-        from prometheus_client.multiprocess import mark_process_dead
+    from prometheus_client.multiprocess import mark_process_dead
 
-        if folder is not None:
-            mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 def tell_systemd(message: str) -> None:
@@ -329,13 +309,10 @@ def _run_process(
     start_trimming()
     try:
         main(parent, config, messages, *more)
-    except MergewiseError as error:
-        log.error("%s", error)
-        _send(messages, "reason", str(error))
-        raise SystemExit(1) from None
     except Exception as error:
-        log.exception("process failed")
-        _send(messages, "reason", f"{type(error).__name__}: {error}")
+        is_expected = isinstance(error, MergewiseError)
+        log.error("%s", error if is_expected else "process failed", exc_info=not is_expected)
+        _send(messages, "reason", str(error) if is_expected else f"{type(error).__name__}: {error}")
         raise SystemExit(1) from None
 
 
@@ -347,12 +324,7 @@ def _run_jobs(parent: int, config: ServerConfig, messages: Connection, name: str
 
 
 def _worker(
-    parent: int,
-    config: ServerConfig,
-    messages: Connection,
-    app: str,
-    listener: socket.socket,
-    connections: ConnectionCounts,
+    parent: int, config: ServerConfig, messages: Connection, app: str, listener: socket.socket, counts: ConnectionCounts
 ) -> None:
     import uvicorn
 
@@ -360,12 +332,11 @@ def _worker(
     state = State(config.database)
     options: dict[str, Any] = room.uvicorn_options(config) if hasattr(room, "uvicorn_options") else {}
     options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1}
-    if config.tls_certificate is not None:
-        options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
-    uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), connections), **options)
+    options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
+    uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), counts), **options)
     reserve_metrics()
-    server = draining_server(uvicorn_config, state, parent, connections, on_started=partial(_send, messages, "ready"))
-    server.run(sockets=[SharedListener(listener, connections)])
+    server = draining_server(uvicorn_config, state, parent, counts, on_started=partial(_send, messages, "ready"))
+    server.run(sockets=[SharedListener(listener, counts)])
     state.close()
 
 

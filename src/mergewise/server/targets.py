@@ -10,7 +10,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -52,10 +52,11 @@ def served_place(named: Path | None, docs: Sequence[Path] = (), follow_links: bo
         if not folder.is_dir():
             raise UsageError(f"not a folder: {folder}", "pass a folder of documents")
     folders = tuple(Path(os.path.realpath(folder)) for folder in docs)
+    title = folders[0].name if folders else _descriptive_name(path)
+    own = CollectionConfig(title=title, folders=folders, follow_links=follow_links)
     is_for_index = named is None or (path.suffix == DEFAULT_INDEX.suffix and not path.exists())
     if state_file(path).exists() or (is_for_index and docs):
-        title = folders[0].name if folders else _descriptive_name(path)
-        own = CollectionConfig(Path(os.path.realpath(path)), title=title, folders=folders, follow_links=follow_links)
+        own = replace(own, path=Path(os.path.realpath(path)))
         return ServedPlace(_state_of(path), {collection_name(title): own})
     if is_for_index:
         raise UsageError(
@@ -64,10 +65,7 @@ def served_place(named: Path | None, docs: Sequence[Path] = (), follow_links: bo
         )
     if path.exists() and not path.is_dir():
         raise UsageError(f"not a directory: {path}", "pass a directory for the server's data, or an index")
-    if folders:
-        own = CollectionConfig(title=folders[0].name, folders=folders, follow_links=follow_links)
-        return ServedPlace(path, {collection_name(own.title): own})
-    return ServedPlace(path)
+    return ServedPlace(path, {collection_name(title): own} if folders else {})
 
 
 def collection_name(text: str) -> str:

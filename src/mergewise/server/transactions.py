@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from mergewise.errors import MergewiseError, StoreError
 from mergewise.server.records import (
+    CHANGING,
     READ_ONLY,
     CollectionRecord,
     DocumentState,
@@ -40,7 +41,6 @@ ALONE_AFTER = 2
 _OF_UPLOADS = ("name", "title", "metadata", "blob", "bytes", "media_type", "is_document")
 UNDER_WAY = ("waiting_lock", "running", "cancelling")
 WAITS_FOR_WRITER = ("queued", *UNDER_WAY)
-_CHANGES = [(f"kind NOT IN ({', '.join('?' * len(READ_ONLY))})", *READ_ONLY)]
 
 
 class Conflict(MergewiseError):
@@ -51,10 +51,9 @@ class Conflict(MergewiseError):
 def store_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as error:
-        raise StoreError(f"cannot use the server's state: {error}", f"check {path}") from error
-    except OSError as error:
-        raise StoreError(f"cannot use the server's state: {error.strerror}", f"check {path}") from error
+    except (sqlite3.Error, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StoreError(f"cannot use the server's state: {reason}", f"check {path}") from error
 
 
 def digest(secret: str) -> str:
@@ -266,15 +265,18 @@ def withdraw_uploads(rows: sqlite3.Connection, collection: str, asked: Mapping[s
 
 
 def cancel_all(rows: sqlite3.Connection, collection: str, but: str) -> None:
-    waiting = rows.execute(
-        f"SELECT * FROM jobs WHERE collection = ? AND id != ? AND state IN ({marks(WAITS_FOR_WRITER)})",
-        [collection, but, *WAITS_FOR_WRITER],
-    ).fetchall()
-    for row in waiting:
-        if row["state"] == "queued":
-            end_job(rows, row["id"], "cancelled")
-        else:
-            change_job(rows, row["id"], "cancelling")
+    among = ("collection", [collection]), ("state", WAITS_FOR_WRITER)
+    where, values = conditions(*among, more=[("id != ?", but)])
+    for row in rows.execute(f"SELECT * FROM jobs{where}", values).fetchall():
+        cancel_job(rows, row)
+
+
+def cancel_job(rows: sqlite3.Connection, row: sqlite3.Row) -> None:
+    """Cancel a queued job at once. A running job becomes `cancelling`, and an ended job stays as it is."""
+    if row["state"] == "queued":
+        end_job(rows, row["id"], "cancelled")
+    elif row["state"] in UNDER_WAY:
+        change_job(rows, row["id"], "cancelling")
 
 
 def next_group(
@@ -309,9 +311,9 @@ def _is_small(rows: sqlite3.Connection, group: Sequence[sqlite3.Row]) -> bool:
 
 def _waits_for_changes(rows: sqlite3.Connection, row: sqlite3.Row) -> bool:
     """Check if earlier jobs must change the collection before this job reads it."""
-    where, values = conditions(("collection", [row["collection"]]), ("state", WAITS_FOR_WRITER), more=_CHANGES)
-    earlier = f"SELECT 1 FROM jobs{where} AND number < ? LIMIT 1"
-    return row["kind"] in READ_ONLY and rows.execute(earlier, [*values, row["number"]]).fetchone() is not None
+    among = ("collection", [row["collection"]]), ("state", WAITS_FOR_WRITER), ("kind", CHANGING)
+    where, values = conditions(*among, more=[("number < ?", row["number"])])
+    return row["kind"] in READ_ONLY and rows.execute(f"SELECT 1 FROM jobs{where}", values).fetchone() is not None
 
 
 def groups_to_run(rows: sqlite3.Connection, queue: Sequence[sqlite3.Row]) -> Iterator[list[sqlite3.Row]]:

@@ -24,13 +24,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
@@ -41,7 +41,7 @@ from mergewise.models import release
 from mergewise.readers import bursts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
 from mergewise.server.evaluations import evaluate
-from mergewise.server.records import KINDS, READ_ONLY, CollectionRecord, Job, JobKind, JobProgress, JobState, Upload
+from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind, JobProgress, JobState, Upload
 from mergewise.server.spool import blob_path, is_disk_full, sweep_blobs, sweep_spool
 from mergewise.server.state import State
 from mergewise.store import is_url, place_of, state_file
@@ -77,11 +77,11 @@ FULL_SECONDS = 10.0
 """Seconds between two attempts while the disk is full."""
 FILES_SECONDS = 86_400.0
 """Seconds for which the bytes of a file of the OpenAI API are kept."""
-CHANGING: tuple[JobKind, ...] = tuple(kind for kind in KINDS if kind not in READ_ONLY)
 AGAIN_SECONDS = 60.0
 """Seconds after which a failed creation of an index is retried."""
 _LOCK_SECONDS = 60.0
-_OPTIMIZED = {"optimized": True}
+_Outcome: TypeAlias = tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]
+"""The report of a job, and the failed documents with their errors."""
 
 
 class Writer:
@@ -194,9 +194,8 @@ class Writer:
     def close(self) -> None:
         for name in [*self._indexes]:
             self._close_index(name)
-        for chat in self._chats.values():
-            release(chat)
-        self._chats = {}
+        while self._chats:
+            release(self._chats.popitem()[1])
 
     # -- jobs
 
@@ -206,16 +205,14 @@ class Writer:
         try:
             index = self._index(jobs[0].collection) if jobs[0].kind != "drop" else None
             while True:
-                is_in_bucket = index is not None and index.store.place.refresh is not None
                 if index is not None and not self.is_evaluator:
-                    watch.wait_for_lock(None if is_in_bucket else FileLock(index.store.directory / ".lock"))
+                    watch.wait_for_lock(index)
                 try:
                     self._run_job(jobs, index, watch)
                     break
                 except IndexBusy:
-                    # a command took the lock in between: wait for it again. The right to write to a bucket has no file
-                    if is_in_bucket:
-                        watch.wait()
+                    # a command took the lock in between, or another writer the bucket
+                    watch.wait()
         except Cancelled:
             self._settle_cancelled(jobs)
         except Exception as error:
@@ -238,9 +235,7 @@ class Writer:
             report, failures = self._run_other(job, index, watch)
             self.state.finish(job.id, "done", report=report, documents=failures)
 
-    def _run_other(
-        self, job: Job, index: Index, watch: _Watch
-    ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]:
+    def _run_other(self, job: Job, index: Index, watch: _Watch) -> _Outcome:
         """Run a job of any other kind. Return its report, and the failed documents with their errors."""
         if job.kind == "metadata":
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
@@ -248,7 +243,8 @@ class Writer:
             return self._sync(job, index, watch)
         if job.kind == "add_view":
             view, settings = job.request["view"], job.request.get("settings")
-            index.add_views({view: None if settings is None else _complete_settings(view, settings)}, watch.report)
+            complete = None if settings is None else mw.VIEWS[view].dump(_settings(view, settings))
+            index.add_views({view: complete}, watch.report)
             return {"views": list(index.manifest.views)}, {}
         if job.kind == "embed":
             watch.index = index
@@ -259,15 +255,13 @@ class Writer:
             return evaluate(index, job.request, watch.report_or_end), {}
         if job.kind == "optimize":
             index.store.optimize()
-            return _OPTIMIZED, {}
+            return {"optimized": True}, {}
         raise UsageError(f"unknown kind of job: {job.kind}", "upgrade the server")
 
-    def _sync(
-        self, job: Job, index: Index, watch: _Watch
-    ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]:
+    def _sync(self, job: Job, index: Index, watch: _Watch) -> _Outcome:
         """Synchronise folders. Return the report, and the files that cannot be read with their errors."""
         own, watch.index = self.config.collection(job.collection), index
-        folders = _folders(own, job.request)
+        folders = own.folders_of(job.request)
         report = index.sync(
             *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits()
         )
@@ -398,7 +392,8 @@ class Writer:
                 self.under_way[record.name] = []
             try:
                 self._index(record.name)
-            except (MergewiseError, OSError) as error:
+            except Exception as error:
+                # invalid settings, a missing model or a full disk: the jobs of other collections go on
                 self._not_before[record.name] = time.monotonic() + AGAIN_SECONDS
                 log.warning("cannot create the index of %s: %s", record.name, error)
             finally:
@@ -423,7 +418,7 @@ class Writer:
         return mw.open(
             place,
             views=record.views if is_new else (),
-            settings={view: _settings(view, record, own) for view in record.views} if is_new else None,
+            settings={view: _new_settings(view, record, own) for view in record.views} if is_new else None,
             embedder=self.config.embedder_spec(record.embedder or ("minilm" if is_new else None)),
             chat=self._chat(chat) if chat is not None else "extractive",
             lock_wait=_LOCK_SECONDS,
@@ -494,6 +489,9 @@ class _Watch:
     def report_or_end(self, done: int, total: int, document: str) -> None:
         """Report progress of work that has no `cancel` callback. Raises Cancelled."""
         self.report(done, total, document)
+        self._check_end()
+
+    def _check_end(self) -> None:
         if self.must_stop():
             raise Cancelled("the job was cancelled", "start the job again")
 
@@ -512,9 +510,10 @@ class _Watch:
         before, self._snapshot = self._snapshot, current
         return None not in (before, current) and before != current
 
-    def wait_for_lock(self, lock: FileLock | None) -> None:
+    def wait_for_lock(self, index: Index) -> None:
         """Wait until no other process writes to the index. Raises Cancelled if the jobs must end."""
-        while lock is not None and _is_held(lock):
+        # the right to write to a bucket has no file
+        while index.store.place.refresh is None and _is_held(FileLock(index.store.directory / ".lock")):
             self.wait()
         self._set_states("running")
 
@@ -522,8 +521,7 @@ class _Watch:
         """Wait a moment for the right to write. Raises Cancelled if the jobs must end."""
         self._set_states("waiting_lock")
         self._looked = -TELL_SECONDS
-        if self.must_stop():
-            raise Cancelled("the job was cancelled", "start the job again")
+        self._check_end()
         self._stopping.wait(TELL_SECONDS)
 
     def _set_states(self, state: JobState) -> None:
@@ -602,28 +600,19 @@ def _outward(link: OutwardLink, folders: Sequence[Path]) -> dict[str, Any]:
     return {"link": path.relative_to(inside).as_posix(), "followed": link.followed}
 
 
-def _folders(own: CollectionConfig, request: Mapping[str, Any]) -> list[Path]:
-    """Return the folders of the configuration, or the part of them in the request."""
-    known = {str(folder): folder for folder in own.folders}
-    wanted = request.get("folders") or list(known)
-    if not known or not set(wanted) <= known.keys():
-        raise UsageError("folder not in the configuration", "add folders = [...] to serve.toml")
-    return [known[name] for name in wanted]
-
-
 # -- views and models
 
 
-def _settings(view: str, record: CollectionRecord, own: CollectionConfig) -> Any:
+def _new_settings(view: str, record: CollectionRecord, own: CollectionConfig) -> Any:
     """Return the settings of a view for a new index: defaults, changed by a chat model, then the collection's own settings."""
-    kind = mw.VIEWS[view]
-    chosen = kind.with_chat if own.chat is not None else {}
-    return kind.load({**kind.dump(), **chosen, **record.settings.get(view, {})})
+    chosen = mw.VIEWS[view].with_chat if own.chat is not None else {}
+    return _settings(view, {**chosen, **record.settings.get(view, {})})
 
 
-def _complete_settings(view: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(view: str, given: Mapping[str, Any]) -> Any:
+    """Return the settings of a view, with the default for each setting that is not given."""
     kind = mw.VIEWS[view]
-    return kind.dump(kind.load({**kind.dump(), **settings}))
+    return kind.load({**kind.dump(), **given})
 
 
 # -- errors
@@ -669,39 +658,29 @@ def run_writer(config: ServerConfig, parent: int, name: str = "writer") -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: writer.stopping.set())
-        faults: list[BaseException] = []
-        working = Thread(target=_keep_fault, args=(writer.run, faults), name="jobs", daemon=True)
-        working.start()
+        running = ThreadPoolExecutor(1, "jobs").submit(writer.run)
         for collection, own in config.collections.items() if not writer.is_evaluator else ():
             if own.folders and config.watch:
                 Thread(target=_follow, args=(config, state, collection, writer.stopping), daemon=True).start()
             elif own.folders:
                 queue_first_sync(state, collection)
-        while working.is_alive() and not writer.stopping.is_set() and os.getppid() == parent:
+        while not running.done() and not writer.stopping.is_set() and os.getppid() == parent:
             with suppress(OSError):
                 state.beat(os.getpid(), name)
-            working.join(BEAT_SECONDS)
+            wait([running], BEAT_SECONDS)
         writer.stopping.set()
-        working.join(STOP_SECONDS)
-        if working.is_alive():
+        wait([running], STOP_SECONDS)
+        if not running.done():
             log.warning("dropping the running batch")
             for job in (job for jobs in [*writer.under_way.values()] for job in jobs):
                 state.requeue(job.id)
         state.beat(None, name)
-        if faults:
-            raise faults[0]
-        if working.is_alive():
+        if not running.done():
             # a normal exit would wait for threads in native code
             os._exit(0)
+        running.result()
         writer.close()
         state.close()
-
-
-def _keep_fault(function: Callable[[], None], faults: list[BaseException]) -> None:
-    try:
-        function()
-    except BaseException as error:
-        faults.append(error)
 
 
 def queue_first_sync(state: State, name: str) -> None:
@@ -732,15 +711,12 @@ def _follow(config: ServerConfig, state: State, name: str, stop: Event) -> None:
 @contextmanager
 def waiting_lock(path: Path, seconds: float) -> Iterator[None]:
     """Hold the lock. Raises IndexBusy if it is not free within the given seconds."""
-    lock = FileLock(path)
     try:
-        lock.acquire(timeout=seconds)
+        held = FileLock(path).acquire(timeout=seconds)
     except Timeout:
         raise IndexBusy(f"locked by another process: {path}", "end that process first") from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def collection_directory(data: Path, name: str) -> Path:

@@ -19,8 +19,7 @@ from mergewise.concurrency import in_thread
 from mergewise.server.leaves import best_leaves
 from mergewise.server.mcp.library import Json
 from mergewise.server.mcp.tools import mcp_server
-from mergewise.server.native.documents import document_row, keep_texts
-from mergewise.server.native.requests import DocumentForm
+from mergewise.server.native.documents import document_row, text_upload
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.records import Job, Upload
@@ -81,9 +80,10 @@ class TokenLibrary:
         return await in_thread(partial(find, doc_id, "list_documents lists them"))
 
     async def add(self, collection: str, document: Document) -> str:
-        form = DocumentForm.model_construct(id=document.id, text=document.text, title=document.title)
-        uploads = await in_thread(partial(keep_texts, self.service, self.service.collection(collection), [form]))
-        job = await self._ended("add", collection, {"on_conflict": "replace"}, uploads)
+        blobs = self.service.collection(collection).writable().blobs
+        content = {"id": document.id, "text": document.text, "title": document.title}
+        upload = await in_thread(partial(text_upload, self.service.config.spool, blobs, content))
+        job = await self._ended("add", collection, {"on_conflict": "replace"}, [upload])
         return "The text is indexed." if job.has_ended else f"The text is received, and is indexed soon (job {job.id})."
 
     async def remove(self, collection: str, doc_id: str) -> str:

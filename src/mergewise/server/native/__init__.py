@@ -6,12 +6,5 @@ from fastapi import APIRouter
 
 from mergewise.server.native import admin, collections, conversations, documents, health, jobs, questions
 
-ROUTERS: tuple[APIRouter, ...] = (
-    questions.router,
-    documents.router,
-    conversations.router,
-    collections.router,
-    jobs.router,
-    admin.router,
-    health.router,
-)
+_ROOMS = (questions, documents, conversations, collections, jobs, admin, health)
+ROUTERS: tuple[APIRouter, ...] = tuple(room.router for room in _ROOMS)

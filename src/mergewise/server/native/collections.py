@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from fastapi import APIRouter
@@ -36,10 +35,8 @@ def make_collection(form: CollectionForm, service: InService) -> dict[str, Any]:
     if lacking := [view for view in views if view not in mw.VIEWS]:
         raise invalid("/views", f"unknown view: {lacking[0][:80]!r}", f"some of: {', '.join(mw.VIEWS)}")
     home = service.config.data / "collections" / form.name
-    record = CollectionRecord(
-        form.name, str(home / "index"), str(home / "blobs"), form.title, form.embedder, views, form.settings,
-        created=time.time(),
-    )  # fmt: skip
+    path, blobs = str(home / "index"), str(home / "blobs")
+    record = CollectionRecord(form.name, path, blobs, form.title, form.embedder, views, form.settings)
     return service.add_collection(record).info()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
@@ -39,7 +40,7 @@ def list_conversations(
         raise HTTPProblem(409, "keeps-none", "this server keeps no conversations", "set limits.conversations")
     found = collection.conversations.listed()
     # later conversations have smaller positions
-    return page_behind(found, cursor, limit, lambda one: f"{1e11 - one.changed:019.6f} {one.id}", _form)
+    return page_behind(found, cursor, limit, lambda one: f"{1e11 - one.changed:019.6f} {one.id}", asdict)
 
 
 @router.post("/conversations/search", response_model=page_of(CONVERSATION), openapi_extra=READ)
@@ -47,11 +48,7 @@ def search_conversations(form: WordsForm, collection: InCollection) -> dict[str,
     """Return the conversations of this token with these words in their title, questions or answers, newest first."""
     # a POST, because addresses end up in the logs of proxies
     found = collection.conversations.listed(form.words)
-    return {"items": [_form(one) for one in found[: form.limit]], "next": None}
-
-
-def _form(record: ConversationRecord) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in ConversationRecord.__slots__}
+    return {"items": [asdict(one) for one in found[: form.limit]], "next": None}
 
 
 def _conversation(collection: Scoped, id: str) -> ConversationRecord:
@@ -64,7 +61,7 @@ def _conversation(collection: Scoped, id: str) -> ConversationRecord:
 @router.get("/conversations/{id}", response_model=TURNS, openapi_extra=READ)
 def get_conversation(id: ConversationId, collection: InCollection) -> dict[str, Any]:
     """Return a conversation with its questions and answers."""
-    return {**_form(_conversation(collection, id)), "items": _visible(collection, collection.conversations.turns(id))}
+    return {**asdict(_conversation(collection, id)), "items": _visible(collection, collection.conversations.turns(id))}
 
 
 @router.get("/shared/{id}", response_model=TURNS, openapi_extra=READ)
@@ -74,7 +71,7 @@ def get_shared(id: ConversationId, collection: InCollection) -> dict[str, Any]:
     if found is None:
         raise unknown("conversation", "its owner deleted it, or ended the link")
     turns = _visible(collection, collection.conversations.turns(found.id))
-    return {**_form(found), "id": id, "items": [{**turn, "feedback": None} for turn in turns]}
+    return {**asdict(found), "id": id, "items": [{**turn, "feedback": None} for turn in turns]}
 
 
 def _visible(collection: Scoped, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -106,7 +103,7 @@ async def keep_turn(
 def change_conversation(id: ConversationId, form: ConversationForm, collection: InCollection) -> dict[str, Any]:
     """Rename a conversation, or make or end its link, which everybody with access to the collection can open."""
     collection.conversations.change(id, form.title, form.is_shared)
-    return _form(_conversation(collection, id))
+    return asdict(_conversation(collection, id))
 
 
 @router.delete("/conversations/{id}", status_code=204, openapi_extra=READ)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from email.message import Message
 from functools import partial
@@ -19,15 +19,9 @@ from mergewise.errors import ReadError
 from mergewise.readers import page_picture
 from mergewise.server.answers import document_form
 from mergewise.server.collections import id_of
+from mergewise.server.configuration import ServerConfig
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
-from mergewise.server.native.requests import (
-    DocumentForm,
-    DocumentsForm,
-    MetadataForm,
-    RemoveForm,
-    UploadOptions,
-    validated,
-)
+from mergewise.server.native.requests import DocumentsForm, MetadataForm, RemoveForm, UploadOptions, validated
 from mergewise.server.native.responses import (
     ACCEPTED,
     DOCUMENT,
@@ -40,7 +34,7 @@ from mergewise.server.native.responses import (
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Upload
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
-from mergewise.server.scoped import DocumentEntry, Scoped, ScopedService
+from mergewise.server.scoped import DocumentEntry, Scoped
 from mergewise.server.spool import keep_bytes, receive
 from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, Heading
@@ -53,34 +47,27 @@ _LONGEST_TEXT = 200_000
 _SHOWN = 200
 _CHUNK = 1 << 20
 # FastAPI makes no schema component of a body that it does not parse itself
-_DOCUMENT = DocumentForm.model_json_schema()
 _DOCUMENTS = DocumentsForm.model_json_schema()
-_INLINE = {
-    **{name: value for name, value in _DOCUMENTS.items() if name != "$defs"},
+_DOCUMENTS["properties"]["documents"]["items"] = _DOCUMENTS.pop("$defs")["DocumentForm"]
+_BYTES = {"type": "string", "format": "binary"}
+_FILES = {
+    "type": "object",
+    "required": ["files"],
+    "additionalProperties": False,
     "properties": {
-        **_DOCUMENTS["properties"],
-        "documents": {**_DOCUMENTS["properties"]["documents"], "items": _DOCUMENT},
+        "files": {"type": "array", "minItems": 1, "items": _BYTES},
+        "options": {"type": "string", "contentMediaType": "application/json"},
     },
 }
-_UPLOAD_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": _INLINE},
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["files"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "files": {"type": "array", "minItems": 1, "items": {"type": "string", "format": "binary"}},
-                        "options": {"type": "string", "contentMediaType": "application/json"},
-                    },
-                }
-            },
-        },
-    }
-}
+
+
+def _takes(schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scope of a route that writes, with the schema of its body for each media type."""
+    content = {kind: {"schema": schema} for kind, schema in schemas.items()}
+    return {**WRITE, "requestBody": {"required": True, "content": content}}
+
+
+_UPLOAD = _takes({"application/json": _DOCUMENTS, "multipart/form-data": _FILES})
 
 
 @router.get("/documents", response_model=page_of(DOCUMENT), openapi_extra=READ)
@@ -201,18 +188,18 @@ def get_page(
     return Response(picture, media_type="image/png")
 
 
-@router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra={**WRITE, **_UPLOAD_BODY})
+@router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra=_UPLOAD)
 async def add_documents(
     request: Request, service: InService, collection: InCollection, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
     """Add files as `multipart/form-data` (`files`, and `options` as JSON) or texts as JSON. A job indexes them."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind, blobs = _media_type(request.headers.get("content-type")), collection.writable().blobs
     if kind == "application/json":
         sent = validated(DocumentsForm, await request.body())
         on_conflict: OnConflict = sent.on_conflict
-        uploads = await in_thread(partial(keep_texts, service, collection, sent.documents, sent.on_conflict))
+        uploads = await in_thread(partial(_texts, service.config.spool, blobs, sent))
     elif kind == "multipart/form-data":
-        uploads, on_conflict = await _files(service, collection, request)
+        uploads, on_conflict = await _files(service.config, blobs, request)
     else:
         raise HTTPProblem(
             415, "unsupported-media-type", "unsupported media type", "send multipart/form-data or application/json"
@@ -222,23 +209,21 @@ async def add_documents(
     return _accepted(job, uploads)
 
 
-def keep_texts(
-    service: ScopedService, collection: Scoped, documents: Sequence[DocumentForm], on_conflict: OnConflict = "replace"
-) -> list[Upload]:
-    """Keep documents given as texts, for a job that indexes them."""
-    uploads = []
-    for document in documents:
-        content = document.model_dump(include={"id", "text", "title", "metadata", "units"}, exclude_none=True)
-        body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        blob = keep_bytes(service.config.spool, collection.writable().blobs, body)
-        id, title, metadata = document.id, document.title, document.metadata
-        upload = Upload(id, blob.sha256, id, blob.bytes, title, metadata, "text/plain", True, on_conflict)
-        uploads.append(upload)
-    return uploads
+def _texts(spool: FilePath, blobs: FilePath, form: DocumentsForm) -> list[Upload]:
+    return [text_upload(spool, blobs, one.model_dump(exclude_none=True), form.on_conflict) for one in form.documents]
 
 
-async def _files(service: ScopedService, collection: Scoped, request: Request) -> tuple[list[Upload], OnConflict]:
-    limits, blobs = service.config.limits, collection.writable().blobs
+def text_upload(
+    spool: FilePath, blobs: FilePath, document: Mapping[str, Any], on_conflict: OnConflict = "replace"
+) -> Upload:
+    """Store a document of {id, text, title, metadata, units}. Return its upload."""
+    body = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    blob, id, metadata = keep_bytes(spool, blobs, body), document["id"], document.get("metadata", {})
+    return Upload(id, blob.sha256, id, blob.bytes, document.get("title"), metadata, "text/plain", True, on_conflict)
+
+
+async def _files(config: ServerConfig, blobs: FilePath, request: Request) -> tuple[list[Upload], OnConflict]:
+    limits = config.limits
     async with request.form(max_files=limits.files, max_fields=10, max_part_size=limits.part_bytes) as form:
         if unknown_parts := sorted({*form} - {"files", "options"}):
             raise invalid(f"/{unknown_parts[0]}", "unknown part", "send the parts `files` and `options`")
@@ -256,11 +241,9 @@ async def _files(service: ScopedService, collection: Scoped, request: Request) -
                 raise invalid(f"/options/{field}", counts, "give one per file, in their order")
         uploads = []
         for file, name, doc_id, own in zip(files, names, ids, metadata, strict=True):
-            blob = await receive(service.config.spool, blobs, chunks_of(file))
-            kind = _media_type(file.content_type)
-            uploads.append(
-                Upload(doc_id or name, blob.sha256, name, blob.bytes, None, own, kind, False, options.on_conflict)
-            )
+            blob = await receive(config.spool, blobs, chunks_of(file))
+            kept = (doc_id or name, blob.sha256, name, blob.bytes, None, own)
+            uploads.append(Upload(*kept, _media_type(file.content_type), False, options.on_conflict))
         return uploads, options.on_conflict
 
 
@@ -295,15 +278,7 @@ def _accepted(job: Job, uploads: Iterable[Upload]) -> dict[str, Any]:
     return {"job": job.as_dict(), "documents": documents}
 
 
-@router.put(
-    "/documents/{key}",
-    status_code=202,
-    response_model=ACCEPTED,
-    openapi_extra={
-        **WRITE,
-        "requestBody": {"required": True, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
-    },
-)
+@router.put("/documents/{key}", status_code=202, response_model=ACCEPTED, openapi_extra=_takes({"*/*": _BYTES}))
 async def put_document(
     key: Key,
     request: Request,

@@ -13,7 +13,6 @@ from fastapi.responses import HTMLResponse
 import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.jsonable import report_json
-from mergewise.server.collections import Collection
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.questions import event_bytes, failure_event
 from mergewise.server.native.requests import JobForm, Name
@@ -21,7 +20,7 @@ from mergewise.server.native.responses import ESTIMATE, EVALUATION, JOB, STARTED
 from mergewise.server.problems import invalid, unknown
 from mergewise.server.records import Job, JobState
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
-from mergewise.server.scoped import ScopedService
+from mergewise.server.scoped import Scoped, ScopedService
 from mergewise.server.streams import EventStream
 
 # the page has its own policy with the hashes of its scripts
@@ -41,39 +40,32 @@ _POLL_SECONDS = 0.25
 @router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | ESTIMATE, openapi_extra=WRITE)
 async def start_job(form: JobForm, service: InService, collection: InCollection) -> dict[str, Any]:
     """Start a job on the whole collection. `dry_run` only estimates its work."""
-    _check_request(collection.writable(), form)
+    _check_request(collection, form)
     if form.dry_run:
-        return {"estimate": await in_thread(lambda: _estimate(service, collection.writable(), form))}
+        return {"estimate": await in_thread(lambda: _estimate(service, collection, form))}
     job = await in_thread(lambda: collection.enqueue(form.kind, form.request))
     return {"job": job.as_dict()}
 
 
-def _check_request(collection: Collection, form: JobForm) -> None:
-    """Check that the request fits the kind of job. Raises HTTPProblem 422."""
-    if form.kind == "add_view" and form.request.get("view") not in mw.VIEWS:
+def _check_request(collection: Scoped, form: JobForm) -> None:
+    """Check that the request fits the kind of job. Raises HTTPProblem 422 and UsageError."""
+    if form.kind == "add_view" and form.request.get("view") not in [*mw.VIEWS]:
         raise invalid("/request/view", "unknown view", f"one of: {', '.join(mw.VIEWS)}")
     if form.kind == "evaluate" and not form.request.get("questions"):
         raise invalid("/request/questions", "missing questions", "send a list of {question, answers}")
-    if form.kind == "sync" and not _folders(collection, form):
-        raise invalid("/kind", "no configured folder to sync in this collection", "add the folder to serve.toml")
+    if form.kind == "sync":
+        collection.own.folders_of(form.request)
 
 
-def _folders(collection: Collection, form: JobForm) -> list[str]:
-    """Return the folders to sync: all configured ones, or the ones in the request."""
-    folders = [str(folder) for folder in collection.own.folders]
-    wanted = form.request.get("folders")
-    return folders if wanted is None else [folder for folder in folders if folder in wanted]
-
-
-def _estimate(service: ScopedService, collection: Collection, form: JobForm) -> dict[str, Any]:
+def _estimate(service: ScopedService, collection: Scoped, form: JobForm) -> dict[str, Any]:
     own = collection.own
     if form.kind == "sync":
-        folders = _folders(collection, form)
-        return report_json(collection.index.sync(*folders, follow_links=own.follow_links, dry_run=True))
+        folders, index = own.folders_of(form.request), collection.writable().index
+        return report_json(index.sync(*folders, follow_links=own.follow_links, dry_run=True))
     if form.kind == "add_view":
         chat = service.config.chats[own.chat].chat() if own.chat else "extractive"
         return asdict(mw.estimate(collection.record.path, views=["leaf", form.request["view"]], chat=chat))
-    return {"documents": len(collection.index) if collection.is_made else 0}
+    return {"documents": collection.info()["documents"]}
 
 
 @router.get("/jobs", response_model=page_of(JOB), openapi_extra=READ)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, create_model
@@ -47,13 +48,13 @@ class TurnForm(Form):
     content: Annotated[str, Field(max_length=100_000)]
 
 
-def query_form(record: type[Query], base: type[Form]) -> type[Form]:
-    """Add the options of a question to the body `base`. None means the collection's default, else the record's."""
+def with_options_of(record: type[Query]) -> Callable[[type[FormT]], type[FormT]]:
+    """Add the options of a question to a body. None means the collection's default, else the record's."""
     fields: dict[str, Any] = {
         option.name: (body_type(option) | None, Field(None, description=option.description))
         for option in options_of(record)
     }
-    return create_model(base.__name__, __base__=base, **fields)
+    return lambda base: create_model(base.__name__, __base__=base, **fields)
 
 
 def body_type(option: Option) -> Any:
@@ -75,16 +76,14 @@ _BODY_TYPES: dict[str, Any] = {
     "where": Condition | Annotated[list[Condition], Field(max_length=50)],
     "parameters": Parameters,
 }
-if TYPE_CHECKING:
 
-    class ContextFields(Form): ...
 
-    class AnswerFields(Form): ...
-else:
+@with_options_of(Query)
+class ContextFields(Form): ...
 
-    class ContextFields(query_form(Query, Form)): ...
 
-    class AnswerFields(query_form(AnswerQuery, Form)): ...
+@with_options_of(AnswerQuery)
+class AnswerFields(Form): ...
 
 
 class ContextForm(ContextFields):
@@ -96,15 +95,12 @@ class ContextForm(ContextFields):
     include: Includes = Field(default_factory=set)
 
 
+@with_options_of(AnswerQuery)
 class AskForm(ContextForm):
     """`conversation` keeps the answer in the conversation of this id, or in a new one for "new" or an unknown id."""
 
     stream: StrictBool = False
     conversation: Annotated[str, Field(min_length=1, max_length=100)] | None = None
-
-
-if not TYPE_CHECKING:
-    AskForm = query_form(AnswerQuery, AskForm)
 
 
 class ConversationForm(Form):
@@ -138,7 +134,7 @@ class CollectionForm(Form):
     title: Annotated[str, Field(max_length=200)] = ""
     embedder: str | None = None
     views: Annotated[list[str], Field(max_length=20)] | None = None
-    settings: dict[str, Any] = {}
+    settings: dict[str, dict[str, Any]] = {}
 
 
 class CollectionChangeForm(Form):

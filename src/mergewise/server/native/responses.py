@@ -18,10 +18,10 @@ from mergewise.server.records import CollectionRecord, DocumentState, Job, Scope
 from mergewise.types import Answer, Citation, Context, Heading, Location, Page, Passage, Span, Usage
 
 
-def body(name: str, /, **parts: Any) -> Any:
-    """Return the model of an object with these parts. The type of an optional part is (type, default)."""
-    make: Any = create_model
-    return make(name, **{name: kind if isinstance(kind, tuple) else (kind, ...) for name, kind in parts.items()})
+def body(name: str, base: Any = None, /, **parts: Any) -> Any:
+    """Return the model of an object with the parts of `base` and these. The type of an optional part is (type, default)."""
+    kinds: Any = {name: kind if isinstance(kind, tuple) else (kind, ...) for name, kind in parts.items()}
+    return create_model(name, __base__=base, **kinds)
 
 
 def body_of(record: type, without: Names[str] = (), model: str = "", **more: Any) -> Any:
@@ -85,7 +85,7 @@ COMPARISON = body("Comparison", question=str, runs=list_of(RUN), html=HTML)
 JOB = body_of(Job, ["request", "kills", "token", "number"])
 STARTED = body("Started", job=JOB)
 TOKEN = body_of(Token, scopes=list[Scope], collections=list[str] | None)
-NEW_TOKEN = body_of(Token, model="NewToken", scopes=list[Scope], collections=list[str] | None, secret=str)
+NEW_TOKEN = body("NewToken", TOKEN, secret=str)
 SESSION = body("Session", secret=str)
 COLLECTION = body_of(
     CollectionRecord,
@@ -101,24 +101,18 @@ COLLECTION = body_of(
     read_only=bool,
 )
 DOCUMENT_NAME = body("DocumentName", key=str, id=str, title=str)
-_DOCUMENT: dict[str, Any] = {
-    "key": str,
-    "title": str,
-    "metadata": dict[str, str | int | float | bool],
-    "characters": int | None,
-    "leaves": int | None,
-    "has_original": bool,
-}
-DOCUMENT = body_of(DocumentState, _HIDDEN_OF_DOCUMENTS, "DocumentBody", **_DOCUMENT)
-OUTLINED_DOCUMENT = body_of(
+DOCUMENT = body_of(
     DocumentState,
     _HIDDEN_OF_DOCUMENTS,
-    "OutlinedDocument",
-    **_DOCUMENT,
-    outline=list[Heading],
-    pages=list[Page],
-    language=str,
+    "DocumentBody",
+    key=str,
+    title=str,
+    metadata=dict[str, str | int | float | bool],
+    characters=int | None,
+    leaves=int | None,
+    has_original=bool,
 )
+OUTLINED_DOCUMENT = body("OutlinedDocument", DOCUMENT, outline=list[Heading], pages=list[Page], language=str)
 DOCUMENT_PART = body("DocumentPart", start=int, end=int, key=str, characters=int, text=str)
 ACCEPTED = body("Accepted", job=JOB, documents=list_of(DOCUMENT_NAME))
 # with `dry_run` the job is null; the documents are the first 200 of the `count` to remove
@@ -137,6 +131,6 @@ TURN = body(
     context=_OPEN,
     withheld=bool,
 )
-TURNS = body_of(ConversationRecord, model="ConversationTurns", items=list_of(TURN))
+TURNS = body("ConversationTurns", CONVERSATION, items=list_of(TURN))
 SUGGESTIONS = body("Suggestions", items=list_of(body_of(SuggestedQuestion)))
 HEALTH = body("Health", status=str)
