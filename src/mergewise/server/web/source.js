@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
-import { DocumentProse, Empty, ErrorNote, href, keyOf, placeHref, Waiting } from "./parts.js";
+import { DocumentProse, Download, Empty, ErrorNote, href, keyOf, placeHref, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
 import { counted, number, Offsets, sentence, shorten, size } from "./text.js";
 
@@ -101,7 +101,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
         <p class="where"><a class="quiet" href=${href(collection, "ask")}>${lastTurn(collection) ? "Back to the answer" : "Ask"}</a> / <a class="quiet" href=${href(collection, "documents")}>Documents</a></p>
         <h1 tabindex="-1" dir="auto">${shorten(document.title || document.id, 300)}</h1>
         <p class="facts"><span dir="auto">${shorten(document.id, 120)}</span> · ${facts.join(" · ")}</p>
-        <p class="actions"><a href=${`api/v1/${address}/original`} download>Original file</a></p>
+        ${document.has_original ? html`<div class="actions"><${Download} path=${`${address}/original`}>Original file</${Download}></div>` : null}
       </header>
       ${outline.length > 1 ? html`<${Outline} collection=${collection} itemKey=${itemKey} outline=${outline} isClosed=${isPrinted} at=${span?.start ?? -1} />` : null}
       <div class="paper">
