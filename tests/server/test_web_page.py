@@ -447,7 +447,7 @@ def test_a_link_to_the_api_downloads_with_the_secret(browser: Browser, tmp_path:
         assert sent["X-Mergewise"] == SECRET
         stub.cut = True
         click(browser, ".actions a[href$='/original']")
-        assert text(browser, ".actions [role=alert]").strip() == "Error: Connection lost. Download the file again."
+        assert text(browser, ".actions [role=alert]").endswith("Connection lost.Download the file again.")
         # the secret survives a reload, and ends with the session
         assert SECRET in browser.js("localStorage.getItem('mergewise-session')")
 

@@ -400,7 +400,7 @@ class Scoped:
             return None
 
     def has_original(self, entry: DocumentEntry) -> bool:
-        """Return True for an uploaded file, and for a file that was read from a folder of the configuration."""
+        """Return True for an uploaded file, and in a collection of folders for a file that may still be at its place."""
         return entry.blob is not None or bool(self.own.folders and entry.info and entry.info.origin)
 
     def original(self, entry: DocumentEntry) -> Path | bytes:

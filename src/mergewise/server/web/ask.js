@@ -124,7 +124,7 @@ function AnswerPart({ turn, active, point, follow, isIndexing, again, collection
     if (value < 1 || value > marks) return null;
     const path = headingPath(context.passages[value - 1].title, context.passages[value - 1].headings);
     return html`<button type="button" class=${`cite${active === value ? " active" : ""}`} aria-label=${`Source ${value}: ${path}`} title=${path}
-      onMouseEnter=${() => point(value)} onMouseLeave=${() => point(0)} onFocus=${() => point(value)} onClick=${() => follow(value)}>${value}</button>`;
+      onMouseEnter=${() => point(value)} onMouseLeave=${() => point(0)} onFocus=${() => point(value)} onClick=${() => follow(value)}>${value}</button>\u2060`;
   };
   const isPending = state === "asking" || state === "reading" || (state === "writing" && !text);
   return html`
