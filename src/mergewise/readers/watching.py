@@ -80,10 +80,10 @@ def _differences(folders: Sequence[Path], own: Sequence[str], stop: Event, secon
 def _file_states(folder: Path, own: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Yield path, time and size of each file. A folder that is gone or unreadable has none: indexing reports it."""
     for place, inner, names in os.walk(folder):
-        real = os.path.realpath(place)
-        inner[:] = [name for name in inner if not name.startswith(".") and os.path.join(real, name) not in own]
-        for path in (os.path.join(place, name) for name in names if not name.startswith(".")):
+        real = Path(os.path.realpath(place))
+        inner[:] = [name for name in inner if not name.startswith(".") and str(real / name) not in own]
+        for path in (Path(place, name) for name in names if not name.startswith(".")):
             # the file may be gone by now
             with suppress(OSError):
-                status = os.stat(path)
-                yield path, status.st_mtime_ns, status.st_size
+                status = path.stat()
+                yield str(path), status.st_mtime_ns, status.st_size
