@@ -11,8 +11,8 @@ import pytest
 import mergewise as mw
 from mergewise.defaults import DEFAULT_BUDGET
 from mergewise.readers import read_file
-from mergewise.server.configuration import CollectionConfig
 from mergewise.server.collections import key_of
+from mergewise.server.configuration import CollectionConfig
 from tests.page import chromium
 from tests.readers import conftest as readers
 from tests.server.conftest import LiveServer, record_of
@@ -144,9 +144,7 @@ def test_collections_tell_their_default_budget(library: LiveServer) -> None:
 
 
 @pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")
-def test_code_without_a_fence_is_code_after_a_reload(
-    start_server: Callable[..., LiveServer],
-) -> None:
+def test_code_without_a_fence_is_code_after_a_reload(start_server: Callable[..., LiveServer]) -> None:
     live = start_server(with_chat=False)
     record = record_of(live.config, "library")
     live.state.add_collection(record)

@@ -281,7 +281,8 @@ def document_row(doc_id: str, status: str, size: int, **known: JSON) -> JSON:
     """Return a document as in the list of documents, with null for unknown fields."""
     unknown = dict.fromkeys(("error", "job", "characters", "leaves", "indexed_at"))
     row = {"key": key_of(doc_id), "id": doc_id, "title": "", "metadata": {}, "status": status, "bytes": size}
-    return {**row, "media_type": "text/markdown", "has_original": status == "indexed", **unknown, **known}
+    has_original = status == "indexed" and not doc_id.endswith(".pdf")
+    return {**row, "media_type": "text/markdown", "has_original": has_original, **unknown, **known}
 
 
 def job_record(job: str, kind: str, collection: str, state: str, progress: JSON) -> JSON:
