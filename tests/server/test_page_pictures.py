@@ -95,29 +95,25 @@ def test_a_file_of_a_folder_is_shown_while_it_has_the_indexed_bytes(
         index.add(other / "other 1.pdf")
     client = live.client()
     guide, foreign = folder / "manual 1.pdf", (other / "other 1.pdf").as_posix()
-    assert client.get(address(guide.name)).json()["has_original"]
 
     def status(doc_id: str, rest: str) -> int:
         return client.get(address(doc_id, rest)).status_code
 
-    original = client.get(address(guide.name, "/original"))
-    assert original.content == guide.read_bytes()
-    assert original.headers["Content-Disposition"] == "attachment; filename*=utf-8''manual%201.pdf"
     assert [status(guide.name, rest) for rest in ("/pages/2", "/pages/3")] == [200, 404]
-    assert {status(foreign, rest) for rest in ("/original", "/pages/1")} == {404}
+    assert status(foreign, "/pages/1") == 404
     content = guide.read_bytes()
     guide.write_bytes(content + b" ")
-    assert {status(guide.name, rest) for rest in ("/original", "/pages/1")} == {404}
+    assert status(guide.name, "/pages/1") == 404
     # a link out of the folder, to the same bytes
     guide.unlink()
     guide.symlink_to(other / "other 1.pdf")
-    assert {status(guide.name, rest) for rest in ("/original", "/pages/1")} == {404}
+    assert status(guide.name, "/pages/1") == 404
     guide.unlink()
-    assert {status(guide.name, rest) for rest in ("/original", "/pages/1")} == {404}
+    assert status(guide.name, "/pages/1") == 404
     guide.write_bytes(content)
     assert status(guide.name, "/pages/1") == 200
     _, secret = live.state.add_token(["read"], filter={"type": "eq", "key": "id", "value": foreign})
-    assert live.client(secret).get(address(guide.name, "/original")).status_code == 404
+    assert live.client(secret).get(address(guide.name, "/pages/1")).status_code == 404
 
 
 def test_a_context_tells_which_parts_are_code(library: LiveServer) -> None:

@@ -512,6 +512,8 @@ def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
             "(r => r.top > 0 && r.bottom < innerHeight)(document.querySelector('#place').getBoundingClientRect())"
         )
         assert text(browser, ".path").startswith("Page ")
+        # the server has no file of this document
+        until(browser, "!document.querySelector('.printed, .with-page')")
         before = browser.js("document.querySelector('#place').getBoundingClientRect().top")
         shown = browser.js("document.querySelector('.paper .text').textContent.length")
         assert shown < 60_000

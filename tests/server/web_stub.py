@@ -281,8 +281,7 @@ def document_row(doc_id: str, status: str, size: int, **known: JSON) -> JSON:
     """Return a document as in the list of documents, with null for unknown fields."""
     unknown = dict.fromkeys(("error", "job", "characters", "leaves", "indexed_at"))
     row = {"key": key_of(doc_id), "id": doc_id, "title": "", "metadata": {}, "status": status, "bytes": size}
-    has_original = status == "indexed" and not doc_id.endswith(".pdf")
-    return {**row, "media_type": "text/markdown", "has_original": has_original, **unknown, **known}
+    return {**row, "media_type": "text/markdown", "has_original": status == "indexed", **unknown, **known}
 
 
 def job_record(job: str, kind: str, collection: str, state: str, progress: JSON) -> JSON:
@@ -497,6 +496,8 @@ class Handler(BaseHTTPRequestHandler):
             start, end = int(query.get("start", ["0"])[0]), int(query.get("end", [str(len(text))])[0])
             end = min(len(text), end, start + 200_000)
             return self._json({"start": start, "end": end, "characters": len(text), "text": text[start:end]})
+        if rest[:1] == ["pages"]:
+            return self._problem(404, "not_found", "original not found")
         if rest == ["original"]:
             held = {"Content-Disposition": "attachment", "Content-Security-Policy": "sandbox"}
             if stub.cut:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from threading import BoundedSemaphore
 from typing import Any, TypeAlias
@@ -28,21 +28,22 @@ PixelBox: TypeAlias = tuple[int, int, int, int]
 """Left, top, right and bottom of a box, in pixels."""
 
 
-def page_picture(content: bytes, number: int, words: str) -> bytes:
+def page_picture(content: Callable[[], bytes], number: int, words: str) -> bytes:
     """Return a page of a PDF as PNG, with the words marked if the page has them.
 
     Args:
-        content: The file's bytes.
+        content: Function that reads the file. Few files are read at once.
         number: The page, from 1.
         words: Text of the page, as `read_pdf` returns it.
 
     Raises:
-        ReadError: if PDFium cannot draw this page within the limits.
+        ReadError: if PDFium cannot draw this page within the limits. Errors of `content` pass through.
     """
     with _AT_ONCE:
+        data = content()
         process = start_sandbox(__name__, stderr=subprocess.DEVNULL, environment=passed_environment())
         try:
-            picture, _ = process.communicate(json.dumps([number, words]).encode() + b"\n" + content, SECONDS)
+            picture, _ = process.communicate(json.dumps([number, words]).encode() + b"\n" + data, SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

@@ -93,11 +93,6 @@ class DocumentEntry:
     info: DocumentInfo | None
     state: DocumentState | None
 
-    @property
-    def blob(self) -> str | None:
-        """The sha256 of an uploaded file, or None for other documents."""
-        return None if self.state is None or self.state.is_document else self.state.blob
-
 
 def check_scope(token: Token, scope: Scope) -> None:
     """Check the token. Raises HTTPProblem 403 if the scope is missing, or if the token has a filter and `scope` is not "read"."""
@@ -399,22 +394,13 @@ class Scoped:
         except UsageError:
             return None
 
-    def has_original(self, entry: DocumentEntry) -> bool:
-        """Return True for an uploaded file, and in a collection of folders for a file that may still be at its place."""
-        return entry.blob is not None or bool(self.own.folders and entry.info and entry.info.origin)
+    def original(self, state: DocumentState) -> Path:
+        """Return the path of the bytes of an uploaded document."""
+        return blob_path(self._collection.blobs, state.blob or "")
 
-    def original(self, entry: DocumentEntry) -> Path | bytes:
-        """Return the path of an uploaded file, or the bytes of a file in a folder of the configuration.
-
-        Raises:
-            HTTPProblem: 404 without the bytes that were indexed.
-        """
-        if entry.blob is not None:
-            if (path := blob_path(self._collection.blobs, entry.blob)).is_file():
-                return path
-        elif (content := self._collection.folder_file(entry.id)) is not None:
-            return content
-        raise unknown("original", "the server has no file with the bytes of this document")
+    def folder_file(self, entry: DocumentEntry) -> bytes | None:
+        """Return the bytes of a file in a folder of the configuration, or None if they are not those that were indexed."""
+        return self._collection.folder_file(entry.id)
 
     def without_hidden_steps(self, traced: Traced) -> Traced:
         """Return a context or an answer without the trace steps on documents that the token does not see."""

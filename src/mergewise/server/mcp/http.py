@@ -89,9 +89,8 @@ class TokenLibrary:
         return self.service.events(query)
 
     async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
-        own = self.service.collection(collection)
-        found = partial(own.documents, statuses=["indexed"], after=after, limit=limit)
-        return [document_row(own, entry) for entry in await in_thread(found)]
+        found = partial(self.service.collection(collection).documents, statuses=["indexed"], after=after, limit=limit)
+        return [document_row(entry) for entry in await in_thread(found)]
 
     async def document(self, collection: str, doc_id: str) -> Document:
         find = self.service.collection(collection).document

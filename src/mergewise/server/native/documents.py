@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict
 from email.message import Message
 from functools import partial
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.datastructures import UploadFile
@@ -95,10 +95,10 @@ def list_documents(
     """List the documents by id, including waiting, indexing and failed ones."""
     after = cursor_position(cursor)
     found = collection.documents(prefix, statuses=status, after=after, limit=limit + 1)
-    return page(found, limit, lambda entry: entry.id, partial(document_row, collection))
+    return page(found, limit, lambda entry: entry.id, document_row)
 
 
-def document_row(collection: Scoped, entry: DocumentEntry) -> dict[str, Any]:
+def document_row(entry: DocumentEntry) -> dict[str, Any]:
     """Return a document as clients see it. The state of one that nobody uploaded is empty."""
     info, state = entry.info, entry.state or DocumentState("", entry.id, "indexed")
     title = (info.title if info else None) or state.title or state.name or entry.id
@@ -108,7 +108,7 @@ def document_row(collection: Scoped, entry: DocumentEntry) -> dict[str, Any]:
         "metadata": dict(info.metadata if info else state.metadata),
         "characters": info.characters if info else None,
         "leaves": info.leaves if info else None,
-        "has_original": collection.has_original(entry),
+        "has_original": bool(state.blob and not state.is_document),
     }
 
 
@@ -118,7 +118,7 @@ def get_document(key: Key, collection: InCollection) -> dict[str, Any]:
     entry = collection.entry(id_of(key))
     document = None if entry.info is None else collection.document(entry.id)
     return {
-        **document_row(collection, entry),
+        **document_row(entry),
         "outline": list(outline_of(document)),
         "pages": list((document.pages if document else None) or ()),
         "language": entry.info.language if entry.info else "",
@@ -151,16 +151,23 @@ def get_text(
 
 
 @router.get("/documents/{key}/original", openapi_extra=READ, response_class=FileResponse)
-def get_original(key: Key, collection: InCollection) -> Response:
+def get_original(key: Key, collection: InCollection) -> FileResponse:
     """Download the original bytes. A browser saves them and does not show them."""
     entry = collection.entry(id_of(key))
-    original = collection.original(entry)
+    path = _path_of_original(collection, entry)
     headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
     name = ((entry.state and entry.state.name) or entry.id).rpartition("/")[2] or "document"
-    if isinstance(original, bytes):
-        headers["Content-Disposition"] = f"attachment; filename*=utf-8''{quote(name)}"
-        return Response(original, headers=headers, media_type="application/octet-stream")
-    return FileResponse(original, headers=headers, media_type="application/octet-stream", filename=name)
+    return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
+
+
+def _path_of_original(collection: Scoped, entry: DocumentEntry) -> FilePath:
+    state = entry.state
+    if state is None or state.blob is None or state.is_document:
+        raise unknown("original", "originals exist only for uploaded files")
+    path = collection.original(state)
+    if not path.is_file():
+        raise unknown("original", "its bytes were deleted")
+    return path
 
 
 @router.get(
@@ -178,17 +185,22 @@ def get_page(
 ) -> Response:
     """Draw a page of a PDF as PNG, with the text from `start` to `end` marked, in code points of the document."""
     entry = collection.entry(id_of(key))
-    original = collection.original(entry)
     document = None if entry.info is None else collection.document(entry.id)
     page = next((one for one in (document and document.pages) or () if one.number == number), None)
     if document is None or page is None:
         raise unknown("page")
     try:
-        content = original if isinstance(original, bytes) else original.read_bytes()
-        picture = page_picture(content, number, document.text[max(start, page.start) : min(end, page.end)])
+        words = document.text[max(start, page.start) : min(end, page.end)]
+        picture = page_picture(partial(_content, collection, entry), number, words)
     except ReadError as error:
         raise unknown("picture of the page", error.hint) from error
     return Response(picture, media_type="image/png")
+
+
+def _content(collection: Scoped, entry: DocumentEntry) -> bytes:
+    """Return the bytes of an uploaded file, or of a file in a folder that is as it was indexed. Raises HTTPProblem 404."""
+    content = collection.folder_file(entry)
+    return _path_of_original(collection, entry).read_bytes() if content is None else content
 
 
 @router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra={**WRITE, **_UPLOAD_BODY})

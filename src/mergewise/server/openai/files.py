@@ -198,7 +198,7 @@ def _row(service: ScopedService, collection: Scoped, id: str) -> Row | None:
     """Look up a document that the token may see, by the id of an attached file or by the document's key."""
     attachment = collection.attachment(id, service.file_store)
     entry = collection.find(id_of(id) if attachment is None else attachment.document)
-    return None if entry is None else document_row(collection, entry)
+    return None if entry is None else document_row(entry)
 
 
 def _file_form(c: str, row: Row | None, job: Job | None = None) -> dict[str, Any]:
