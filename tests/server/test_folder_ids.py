@@ -13,11 +13,11 @@ import pytest
 
 import mergewise as mw
 from mergewise.server import writer as writing
-from mergewise.server.configuration import CollectionConfig, ServerConfig
+from mergewise.server.configuration import CollectionConfig, ServerConfig, folder_roots
 from mergewise.server.records import Job, JobKind
 from mergewise.server.state import State
 from mergewise.server.supervisor import prepare
-from mergewise.server.writer import Writer, folder_roots, queue_first_sync, run_writer
+from mergewise.server.writer import Writer, queue_first_sync, run_writer
 from tests.server.conftest import LiveServer, record_of
 
 

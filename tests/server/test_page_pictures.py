@@ -1,4 +1,4 @@
-"""Pages of uploaded PDFs as pictures, code in contexts, and the default budget: parts of the API that the page shows."""
+"""Pages of PDFs as pictures, code in contexts, and the default budget: parts of the API that the page shows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import mergewise as mw
 from mergewise.defaults import DEFAULT_BUDGET
 from mergewise.readers import read_file
 from mergewise.server.collections import key_of
+from mergewise.server.configuration import CollectionConfig
 from tests.page import chromium
 from tests.readers import conftest as readers
 from tests.server.conftest import LiveServer, record_of
-from tests.server.test_web_page import go, until, visit_address
+from tests.server.test_web_page import ask, go, until, visit_address
 
 make_pdf = readers.make_pdf
 
 LINES = ["Terns fly far each year, to the south.", "Owls hunt at night, and hear a mouse under snow."]
 PDF, NOTES = "birds/guide.pdf", "notes.md"
+INDENTED_ID = "nests.txt"
+INDENTED = "Nests\n\nCount the nests with a script::\n\n    nests = count(birds)\n\nThen write their number down.\n"
 CODED = "# Nests\n\nCount the nests with a script:\n\n```python\nnests = count(birds)\n```\n\nThen write their number down.\n"
 
 
@@ -75,6 +78,44 @@ def test_a_picture_that_cannot_be_drawn_is_a_problem(library: LiveServer) -> Non
     assert answer.status_code == 404 and answer.json()["hint"] == "download the original"
 
 
+def test_a_file_of_a_folder_is_shown_while_it_has_the_indexed_bytes(
+    start_server: Callable[..., LiveServer], make_pdf: Callable[..., bytes], tmp_path: Path
+) -> None:
+    folder, other = tmp_path / "manual", tmp_path / "other"
+    for place in (folder, other):
+        place.mkdir()
+        (place / f"{place.name} 1.pdf").write_bytes(make_pdf([[("/F1", 12, 60, 700, line)] for line in LINES]))
+    collections = {"library": CollectionConfig(folders=(folder,))}
+    live = start_server(with_chat=False, collections=collections)
+    record = record_of(live.config, "library")
+    live.state.add_collection(record)
+    with mw.open(record.path, root={"": folder}) as index:
+        index.sync(folder)
+        # no folder of the configuration has this file
+        index.add(other / "other 1.pdf")
+    client = live.client()
+    guide, foreign = folder / "manual 1.pdf", (other / "other 1.pdf").as_posix()
+
+    def status(doc_id: str, rest: str) -> int:
+        return client.get(address(doc_id, rest)).status_code
+
+    assert [status(guide.name, rest) for rest in ("/pages/2", "/pages/3")] == [200, 404]
+    assert status(foreign, "/pages/1") == 404
+    content = guide.read_bytes()
+    guide.write_bytes(content + b" ")
+    assert status(guide.name, "/pages/1") == 404
+    # a link out of the folder, to the same bytes
+    guide.unlink()
+    guide.symlink_to(other / "other 1.pdf")
+    assert status(guide.name, "/pages/1") == 404
+    guide.unlink()
+    assert status(guide.name, "/pages/1") == 404
+    guide.write_bytes(content)
+    assert status(guide.name, "/pages/1") == 200
+    _, secret = live.state.add_token(["read"], filter={"type": "eq", "key": "id", "value": foreign})
+    assert live.client(secret).get(address(guide.name, "/pages/1")).status_code == 404
+
+
 def test_a_context_tells_which_parts_are_code(library: LiveServer) -> None:
     question = {"question": "How are the nests counted?", "strategy": "topk"}
     client = library.client()
@@ -84,6 +125,10 @@ def test_a_context_tells_which_parts_are_code(library: LiveServer) -> None:
     (code,) = context["code"]
     assert CODED[code["start"] : code["end"]] == "```python\nnests = count(birds)\n```" and code["doc"] == NOTES
     assert "code" not in client.post("/api/v1/collections/library/context", json=question).json()["context"]
+    asked = {**question, "include": ["code"], "conversation": "new"}
+    talk = client.post("/api/v1/collections/library/ask", json=asked).json()["conversation"]
+    (turn,) = client.get(f"/api/v1/collections/library/conversations/{talk}").json()["items"]
+    assert turn["context"]["code"] == [code]
 
 
 def test_collections_tell_their_default_budget(library: LiveServer) -> None:
@@ -92,6 +137,25 @@ def test_collections_tell_their_default_budget(library: LiveServer) -> None:
     assert defaults == {"strategy": "weave", "budget": DEFAULT_BUDGET}
     client.patch("/api/v1/collections/library", json={"defaults": {"budget": 900}})
     assert client.get("/api/v1/collections/library").json()["defaults"] == {**defaults, "budget": 900}
+
+
+@pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")
+def test_code_without_a_fence_is_code_after_a_reload(start_server: Callable[..., LiveServer]) -> None:
+    live = start_server(with_chat=False)
+    record = record_of(live.config, "library")
+    live.state.add_collection(record)
+    with mw.open(record.path) as index:
+        index.add(mw.Document(INDENTED_ID, INDENTED, "Nests"))
+    shown = "[...document.querySelectorAll('.sources pre')].map(one => one.textContent.trim()).join()"
+    with chromium.browser() as browser:
+        visit_address(browser, live.base, live.tokens["read"])
+        go(browser, "#/c/library/ask", "textarea")
+        ask(browser, "How are the nests counted?")
+        until(browser, "!!document.querySelector('.foot')")
+        assert browser.js(shown) == "nests = count(birds)"
+        browser.call("Page.reload")
+        until(browser, "!!document.querySelector('.foot')")
+        assert browser.js(shown) == "nests = count(birds)"
 
 
 @pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")

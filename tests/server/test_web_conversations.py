@@ -181,6 +181,8 @@ def test_hostile_names_stay_text(browser: Browser, live: LiveServer, token: str)
     assert browser.js(f"document.querySelectorAll({json.dumps(FOREIGN)}).length") == 0
     assert "stolen" not in browser.js("document.title")
     assert "\u202e" not in browser.js("document.body.innerText")
+    # a closed keyboard hides the buttons below the field, but not the drawer
+    assert browser.js("document.querySelector('.drawer').getBoundingClientRect().width") == 320
     assert browser.js("document.querySelector('.drawer').scrollWidth") <= 320 and axe(browser) == []
     assert browser.complaints() == []
 

@@ -145,6 +145,9 @@ class Stub:
     jobs: list[JSON] = field(default_factory=list)
     tokens: list[JSON] = field(default_factory=list)
     evaluations: bool = True
+    read_only: bool = False
+    cut: bool = False
+    """Originals end before their last byte."""
     requests: list[tuple[str, str, Mapping[str, str], bytes]] = field(default_factory=list)
     hangups: int = 0
     """Number of questions that the browser cancelled."""
@@ -236,6 +239,7 @@ class Stub:
             "views": ["leaf", "slice"],
             "strategies": strategies,
             "configured": True,
+            "read_only": self.read_only,
             "defaults": {"strategy": "weave", "budget": 1200},
             "snapshot": "7c1f",
         }
@@ -277,7 +281,7 @@ def document_row(doc_id: str, status: str, size: int, **known: JSON) -> JSON:
     """Return a document as in the list of documents, with null for unknown fields."""
     unknown = dict.fromkeys(("error", "job", "characters", "leaves", "indexed_at"))
     row = {"key": key_of(doc_id), "id": doc_id, "title": "", "metadata": {}, "status": status, "bytes": size}
-    return {**row, "media_type": "text/markdown", **unknown, **known}
+    return {**row, "media_type": "text/markdown", "has_original": status == "indexed", **unknown, **known}
 
 
 def job_record(job: str, kind: str, collection: str, state: str, progress: JSON) -> JSON:
@@ -492,8 +496,12 @@ class Handler(BaseHTTPRequestHandler):
             start, end = int(query.get("start", ["0"])[0]), int(query.get("end", [str(len(text))])[0])
             end = min(len(text), end, start + 200_000)
             return self._json({"start": start, "end": end, "characters": len(text), "text": text[start:end]})
+        if rest[:1] == ["pages"]:
+            return self._problem(404, "not_found", "original not found")
         if rest == ["original"]:
             held = {"Content-Disposition": "attachment", "Content-Security-Policy": "sandbox"}
+            if stub.cut:
+                held, self.close_connection = {**held, "Transfer-Encoding": "chunked"}, True
             return self._send(200, text.encode("utf-8", "replace"), {**held, "Content-Type": "text/plain"})
         row = next(row for row in stub.rows() if row["id"] == doc_id)
         step = 20_000
@@ -558,7 +566,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        if status != 204:
+        if status != 204 and "Transfer-Encoding" not in headers:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

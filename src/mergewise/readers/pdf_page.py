@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any, TypeAlias
 
@@ -21,30 +21,29 @@ _MEMORY_MB = 2_000
 _SHORTEST_LINE = 12  # letters from which a line is searched alone
 _AT_ONCE = BoundedSemaphore(2)
 _PNG = b"\x89PNG\r\n\x1a\n"
-# red and green of a marked pixel; blue stays
-_RED, _GREEN = (bytes(round(value * share) for value in range(256)) for share in (0.74, 0.87))
-
+_MARKED = (0.74, 0.87, 1.0)
+"""Shares of red, green and blue that a marked pixel keeps."""
 
 PixelBox: TypeAlias = tuple[int, int, int, int]
 """Left, top, right and bottom of a box, in pixels."""
 
 
-def page_picture(path: Path, number: int, words: str) -> bytes:
+def page_picture(content: Callable[[], bytes], number: int, words: str) -> bytes:
     """Return a page of a PDF as PNG, with the words marked if the page has them.
 
     Args:
-        path: The file.
+        content: Function that reads the file. Few files are read at once.
         number: The page, from 1.
         words: Text of the page, as `read_pdf` returns it.
 
     Raises:
-        ReadError: if PDFium cannot draw this page within the limits.
+        ReadError: if PDFium cannot draw this page within the limits. Errors of `content` pass through.
     """
     with _AT_ONCE:
-        arguments = str(path), str(number)
-        process = start_sandbox(__name__, *arguments, stderr=subprocess.DEVNULL, environment=passed_environment())
+        data = content()
+        process = start_sandbox(__name__, stderr=subprocess.DEVNULL, environment=passed_environment())
         try:
-            picture, _ = process.communicate(words.encode("utf-8", "surrogatepass"), SECONDS)
+            picture, _ = process.communicate(json.dumps([number, words]).encode() + b"\n" + data, SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -58,26 +57,25 @@ def page_picture(path: Path, number: int, words: str) -> bytes:
 
 
 def main() -> None:
-    """Write the picture of a page to standard output. The words to mark come from standard input."""
+    """Write the picture of a page to standard output. Standard input has its number and the words, then the file."""
     limit_process(_MEMORY_MB, SECONDS)
-    words = sys.stdin.buffer.read().decode("utf-8", "replace")
-    sys.stdout.buffer.write(_draw(Path(sys.argv[1]).read_bytes(), int(sys.argv[2]), words))
+    number, words = json.loads(sys.stdin.buffer.readline())
+    sys.stdout.buffer.write(_draw(sys.stdin.buffer.read(), number, words))
 
 
 def _draw(data: bytes, number: int, words: str) -> bytes:
+    import numpy as np
     import pypdfium2
 
     with closing(pypdfium2.PdfDocument(data)) as document, closing(document[number - 1]) as page:
         scale = min(WIDTH / page.get_width(), HEIGHT / page.get_height())
-        bitmap = page.render(scale=scale, rev_byteorder=True)
-        pixels, row = bytearray(bitmap.buffer), bitmap.stride
-        for left, top, right, bottom in _boxes(page, words, bitmap.width, bitmap.height):
-            for y in range(top, bottom):
-                start, end = y * row + 3 * left, y * row + 3 * right
-                pixels[start:end:3] = pixels[start:end:3].translate(_RED)
-                pixels[start + 1 : end : 3] = pixels[start + 1 : end : 3].translate(_GREEN)
-        lines = b"".join(b"\0" + pixels[y * row : y * row + 3 * bitmap.width] for y in range(bitmap.height))
-        size = bitmap.width.to_bytes(4, "big") + bitmap.height.to_bytes(4, "big")
+        pixels = page.render(scale=scale, rev_byteorder=True).to_numpy()
+        height, width, _ = pixels.shape
+        for left, top, right, bottom in _boxes(page, words, width, height):
+            pixels[top:bottom, left:right] = pixels[top:bottom, left:right] * _MARKED
+        # each line begins with the number of its filter: 0
+        lines = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0))).tobytes()
+        size = width.to_bytes(4, "big") + height.to_bytes(4, "big")
         # 8 bits a channel, RGB
         return _PNG + _chunk(b"IHDR", size + b"\x08\2\0\0\0") + _chunk(b"IDAT", zlib.compress(lines)) + _chunk(b"IEND")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
@@ -69,27 +70,20 @@ def bursts(
 def _differences(folders: Sequence[Path], own: Sequence[str], stop: Event, seconds: float) -> Iterator[None]:
     seen: object = None
     while not stop.is_set():
-        found = {
-            (entry.path, entry.stat().st_mtime_ns, entry.stat().st_size)
-            for folder in folders
-            for entry in _files_below(os.fspath(folder), own)
-        }
+        found = {state for folder in folders for state in _file_states(folder, own)}
         if found != seen:
             seen = found
             yield
         stop.wait(seconds)
 
 
-def _files_below(folder: str, own: Sequence[str]) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.startswith(".") or os.path.realpath(entry.path) in own:
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _files_below(entry.path, own)
-                elif entry.is_file():
-                    yield entry
-    except OSError:
-        # the folder is gone or unreadable: indexing reports it
-        return
+def _file_states(folder: Path, own: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield path, time and size of each file. A folder that is gone or unreadable has none: indexing reports it."""
+    for place, inner, names in os.walk(folder):
+        real = Path(os.path.realpath(place))
+        inner[:] = [name for name in inner if not name.startswith(".") and str(real / name) not in own]
+        for path in (Path(place, name) for name in names if not name.startswith(".")):
+            # the file may be gone by now
+            with suppress(OSError):
+                status = path.stat()
+                yield str(path), status.st_mtime_ns, status.st_size

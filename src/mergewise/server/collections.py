@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import json
 import logging
+import os
 import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 import mergewise as mw
 from mergewise.defaults import DEFAULT_BUDGET, STRATEGY
 from mergewise.designs import search_settings
-from mergewise.errors import MergewiseError
+from mergewise.errors import MergewiseError, ReadError
+from mergewise.inputs import split_digest
 from mergewise.models import load_chat, release
 from mergewise.ranges import AT_ONCE
+from mergewise.readers import digest_of, file_bytes
 from mergewise.server.admission import SlotReleasingChat
-from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
+from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig, folder_roots
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, JobProgress
 from mergewise.server.state import State
@@ -140,6 +143,7 @@ class Collection:
             weights=self.own.weights,
             embedder=embedder,
             cache=self._config.cache if self.is_in_bucket else None,
+            root=folder_roots(self.record.path, self.own.folders),
         )
 
     def _keep_opening(self) -> None:
@@ -193,6 +197,19 @@ class Collection:
     @property
     def blobs(self) -> Path:
         return Path(self.record.blobs)
+
+    def folder_file(self, doc_id: str) -> bytes | None:
+        """Return the file of a document in a folder of the configuration, or None without the bytes that were indexed."""
+        if not self.own.folders or not self.is_made:
+            return None
+        known = self.index.store.reader().known_documents([doc_id])
+        path = self.index.files([doc_id]).get(doc_id, Path())
+        for folder in map(os.path.realpath, self.own.folders):
+            if path.is_relative_to(folder):
+                with suppress(ReadError):
+                    content = file_bytes(path, None if self.own.follow_links else Path(folder))
+                    return content if digest_of(content) == split_digest(known[0].digest)[0] else None
+        return None
 
     def url(self, doc_id: str, start: int | None = None, end: int | None = None) -> str:
         """Return the URL of the document, or of a span of the document, on the server's page."""

@@ -23,9 +23,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from ipaddress import ip_address, ip_network
+from itertools import count
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -496,6 +497,22 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
             raise UsageError(f"invalid {what}: {short_repr(given)}", "expected a table")
         return dict(given)
     return value_of(what, given, hint)
+
+
+def folder_roots(index: str | os.PathLike[str], folders: Sequence[Path]) -> Mapping[str, Path] | None:
+    """Return the folders that ids of their files are relative to, by the beginning of the ids.
+
+    One folder needs no beginning. Several folders have their names, with as many folders above as make the names differ. None
+    means the folder that contains the index, as for `mergewise index`, if it also contains the documents.
+    """
+    real = list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in folders))
+    home = Path(os.path.realpath(index)).parent
+    if not real or (not is_url(index) and all(folder.is_relative_to(home) for folder in real)):
+        return None
+    if len(real) == 1:
+        return {"": real[0]}
+    depth = next(n for n in count(1) if len({folder.parts[-n:] for folder in real}) == len(real))
+    return {"/".join(folder.relative_to(folder.anchor).parts[-depth:]): folder for folder in real}
 
 
 def check_directory(what: str, path: str | os.PathLike[str]) -> None:

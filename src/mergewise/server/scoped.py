@@ -397,6 +397,10 @@ class Scoped:
         """Return the path of the bytes of an uploaded document."""
         return blob_path(self._collection.blobs, state.blob or "")
 
+    def folder_file(self, entry: DocumentEntry) -> bytes | None:
+        """Return the bytes of a file in a folder of the configuration, or None if they are not those that were indexed."""
+        return self._collection.folder_file(entry.id)
+
     def without_hidden_steps(self, traced: Traced) -> Traced:
         """Return a context or an answer without the trace steps on documents that the token does not see."""
         if self.token.filter is None:

@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from itertools import count
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -39,7 +38,7 @@ from mergewise.errors import Cancelled, IndexBusy, MergewiseError, UsageError
 from mergewise.jsonable import problem_json, report_json
 from mergewise.models import release
 from mergewise.readers import bursts
-from mergewise.server.configuration import CollectionConfig, ServerConfig
+from mergewise.server.configuration import CollectionConfig, ServerConfig, folder_roots
 from mergewise.server.evaluations import evaluate
 from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind, JobProgress, JobState, Upload
 from mergewise.server.spool import blob_path, is_disk_full, sweep_blobs, sweep_spool
@@ -575,22 +574,6 @@ def _find_ids_to_remove(index: Index, request: Mapping[str, Any]) -> list[str]:
     if "prefix" in request:
         return [info.id for info in index.documents(request["prefix"])]
     return list(request["ids"])
-
-
-def folder_roots(index: Path, folders: Sequence[Path]) -> Mapping[str, Path] | None:
-    """Return the folders that ids of their files are relative to, by the beginning of the ids.
-
-    One folder needs no beginning. Several folders have their names, with as many folders above as make the names differ. None
-    means the folder that contains the index, as for `mergewise index`, if it also contains the documents.
-    """
-    real = list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in folders))
-    home = Path(os.path.realpath(index)).parent
-    if not is_url(index) and all(folder.is_relative_to(home) for folder in real):
-        return None
-    if len(real) == 1:
-        return {"": real[0]}
-    depth = next(n for n in count(1) if len({folder.parts[-n:] for folder in real}) == len(real))
-    return {"/".join(folder.relative_to(folder.anchor).parts[-depth:]): folder for folder in real}
 
 
 def _outward(link: OutwardLink, folders: Sequence[Path]) -> dict[str, Any]:

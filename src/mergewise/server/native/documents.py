@@ -174,18 +174,24 @@ def get_page(
     start: Annotated[int, Query(ge=0, le=10**12)] = 0,
     end: Annotated[int, Query(ge=0, le=10**12)] = 0,
 ) -> Response:
-    """Draw a page of an uploaded PDF as PNG, with the text from `start` to `end` marked, in code points of the document."""
+    """Draw a page of a PDF as PNG, with the text from `start` to `end` marked, in code points of the document."""
     entry = collection.entry(id_of(key))
-    path = _path_of_original(collection, entry)
     document = None if entry.info is None else collection.document(entry.id)
     page = next((one for one in (document and document.pages) or () if one.number == number), None)
     if document is None or page is None:
         raise unknown("page")
     try:
-        picture = page_picture(path, number, document.text[max(start, page.start) : min(end, page.end)])
+        words = document.text[max(start, page.start) : min(end, page.end)]
+        picture = page_picture(partial(_content, collection, entry), number, words)
     except ReadError as error:
         raise unknown("picture of the page", error.hint) from error
     return Response(picture, media_type="image/png")
+
+
+def _content(collection: Scoped, entry: DocumentEntry) -> bytes:
+    """Return the bytes of an uploaded file, or of a file in a folder that is as it was indexed. Raises HTTPProblem 404."""
+    content = collection.folder_file(entry)
+    return _path_of_original(collection, entry).read_bytes() if content is None else content
 
 
 @router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra=_UPLOAD)

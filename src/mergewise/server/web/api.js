@@ -246,22 +246,22 @@ export async function signOut() {
   keepSecret("");
 }
 
-/** Download a file of the API under the name that the server gives. @param {string} path */
+/** Download a file of the API under the name that the server gives: a link cannot send the secret. @param {string} path */
 export async function save(path) {
   const response = await ask(path, {});
   const [, encoded, plain] = /filename\*=utf-8''([^;]+)|filename="([^"]+)"/i.exec(response.headers.get("Content-Disposition") ?? "") ?? [];
-  const url = URL.createObjectURL(await response.blob());
-  Object.assign(document.createElement("a"), { href: url, download: encoded ? decodeURIComponent(encoded) : (plain ?? "") }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  const blob = await response.blob().catch(() => {
+    throw new Problem({ code: "connection_lost", detail: "Connection lost.", hint: "Download the file again." });
+  });
+  saveBlob(blob, encoded ? decodeURIComponent(encoded) : (plain ?? ""));
 }
 
-// a link to the API cannot send the secret: download its file instead
-globalThis.document?.addEventListener("click", (event) => {
-  const link = event.target instanceof Element && event.target.closest(`a[href^="${ROOT}/"]`);
-  if (!link) return;
-  event.preventDefault();
-  save(String(link.getAttribute("href")).slice(ROOT.length + 1)).catch((error) => alert(error.message));
-});
+/** @param {Blob} blob @param {string} name */
+export function saveBlob(blob, name) {
+  const url = URL.createObjectURL(blob);
+  Object.assign(document.createElement("a"), { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
 
 /** Return the API path of a collection. @param {string} collection @param {string} rest */
 export function within(collection, rest = "") {

@@ -111,8 +111,10 @@ function Rooms({ route }) {
     if (!names.length) return html`<${Empty} title="No collection yet"><p>A collection holds the documents for your questions. Create one in the <a href="#/settings">settings</a>.</p></${Empty}>`;
     if (!summary) return html`<${Empty} title="Collection not found"><p>It does not exist, or this token has no access. <a href="#/">Go to the other collections</a></p></${Empty}>`;
     const View = known.view;
+    // a reader of a document needs no notice, and the documents show the progress themselves
+    const isNoticed = indexing && (view === "ask" || view in LAB || (view === "documents" && indexing.percent == null));
     return html`
-      ${indexing && (view !== "documents" || indexing.percent == null) ? html`<${IndexingNote} collection=${name} indexing=${indexing} start=${!info.read_only} changed=${detail.reload} />` : null}
+      ${isNoticed ? html`<${IndexingNote} collection=${name} indexing=${indexing} start=${!info.read_only} changed=${detail.reload} />` : null}
       <${View} key=${view === "source" ? route.key : name} collection=${name} info=${info} itemKey=${route.key} query=${route.query} changed=${detail.reload} />`;
   };
   return html`<${Frame} view=${view} name=${name} collections=${collections ?? []}><${Boundary} key=${`${view} ${name} ${route.key}`}>${inner()}</${Boundary}></${Frame}>`;
@@ -196,7 +198,9 @@ function Chooser({ name, view, collections }) {
   const go = (/** @type {any} */ event) => { location.hash = href(event.target.value, view === "source" ? "documents" : view || "ask"); };
   return html`
     <label class="chooser"><span class="sr">Collection</span>
-      <select value=${name} onChange=${go}>${collections.map((one) => html`<option value=${one.name}>${shorten(one.title || one.name, 48)}</option>`)}</select>
+      <select value=${name} onChange=${go}>
+        ${collections.some((one) => one.name === name) ? null : html`<option value=${name}>Choose …</option>`}
+        ${collections.map((one) => html`<option value=${one.name}>${shorten(one.title || one.name, 48)}</option>`)}</select>
     </label>`;
 }
 

@@ -8,7 +8,7 @@ import { finishedSentences } from "./markdown.js";
 import { focusOn } from "./fragment.js";
 import { DEFAULT_WAYS, DocumentProse, ErrorNote, href, Icon, keyOf, placeHref, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
 import { browserSettings, useLoaded, useStore } from "./store.js";
-import { counted, duration, headingPath, number, Offsets, pieces, printable, sentence, shorten } from "./text.js";
+import { counted, duration, headingPath, number, Offsets, pieces, printable, shorten } from "./text.js";
 import { answerText } from "./transcript.js";
 
 const GAP = " …\n".length; // between two parts of a passage
@@ -72,7 +72,7 @@ export function AskView({ collection, info }) {
   return html`
     <h1 class="sr" tabindex="-1">Questions to ${shorten(info?.title || collection, 60)}</h1>
     <div class="conversation">
-      ${turns.map((turn, i) => html`<${TurnPart} key=${turn.id} collection=${collection} turn=${turn} isLast=${i === turns.length - 1} again=${() => ask(collection, turn.question, ways)} />`)}
+      ${turns.map((turn, i) => html`<${TurnPart} key=${turn.id} collection=${collection} turn=${turn} isLast=${i === turns.length - 1} isIndexing=${Boolean(info?.indexing)} again=${() => ask(collection, turn.question, ways)} />`)}
     </div>
     ${field}
     <${Listener} turn=${current} />
@@ -82,14 +82,15 @@ export function AskView({ collection, info }) {
 /** The size of the collection, or a hint to add documents. @param {{collection: string, info: any}} props */
 function Holdings({ collection, info }) {
   if (!info || (!info.documents && info.indexing)) return null;
+  if (!info.documents && info.read_only) return html`<p class="holdings">No documents yet.</p>`;
   if (!info.documents) {
     return html`<p class="holdings">No documents yet. <a href=${href(collection, "documents")}>Add documents</a> first.</p>`;
   }
   return html`<p class="holdings"><a class="quiet" href=${href(collection, "documents")}>${counted(info.documents, "document")}</a>${info.characters ? `, ${number(info.characters)} characters` : ""}</p>`;
 }
 
-/** @param {{collection: string, turn: Turn, isLast: boolean, again?: () => void}} props */
-export function TurnPart({ collection, turn, isLast, again }) {
+/** @param {{collection: string, turn: Turn, isLast: boolean, isIndexing?: boolean, again?: () => void}} props */
+export function TurnPart({ collection, turn, isLast, isIndexing = false, again }) {
   const [active, setActive] = useState(0);
   const [sought, setSought] = useState({ mark: 0 });
   const top = useRef(/** @type {HTMLElement | null} */ (null));
@@ -106,7 +107,7 @@ export function TurnPart({ collection, turn, isLast, again }) {
       <h2 class="asked" id=${`${id}q`} dir="auto">${printable(turn.question)}</h2>
       <div class="sides">
         <div class="main">
-          <${AnswerPart} turn=${turn} active=${active} point=${setActive} follow=${follow} again=${again} collection=${collection} />
+          <${AnswerPart} turn=${turn} active=${active} point=${setActive} follow=${follow} isIndexing=${isIndexing} again=${again} collection=${collection} />
         </div>
         ${turn.context || !["failed", "stopped", "withheld"].includes(turn.state) ? html`<${Sources} id=${id} collection=${collection} turn=${turn} active=${active} sought=${sought} />` : null}
       </div>
@@ -114,8 +115,8 @@ export function TurnPart({ collection, turn, isLast, again }) {
   `;
 }
 
-/** @param {{turn: Turn, active: number, point: (mark: number) => void, follow: (mark: number) => void, again?: () => void, collection: string}} props */
-function AnswerPart({ turn, active, point, follow, again, collection }) {
+/** @param {{turn: Turn, active: number, point: (mark: number) => void, follow: (mark: number) => void, isIndexing: boolean, again?: () => void, collection: string}} props */
+function AnswerPart({ turn, active, point, follow, isIndexing, again, collection }) {
   const { answer, context, text, state } = turn;
   const marks = context?.passages.length ?? 0;
   const ranges = useMemo(() => unverifiedRanges(text, answer?.unverified), [text, answer]);
@@ -123,7 +124,7 @@ function AnswerPart({ turn, active, point, follow, again, collection }) {
     if (value < 1 || value > marks) return null;
     const path = headingPath(context.passages[value - 1].title, context.passages[value - 1].headings);
     return html`<button type="button" class=${`cite${active === value ? " active" : ""}`} aria-label=${`Source ${value}: ${path}`} title=${path}
-      onMouseEnter=${() => point(value)} onMouseLeave=${() => point(0)} onFocus=${() => point(value)} onClick=${() => follow(value)}>${value}</button>`;
+      onMouseEnter=${() => point(value)} onMouseLeave=${() => point(0)} onFocus=${() => point(value)} onClick=${() => follow(value)}>${value}</button>\u2060`;
   };
   const isPending = state === "asking" || state === "reading" || (state === "writing" && !text);
   return html`
@@ -134,7 +135,7 @@ function AnswerPart({ turn, active, point, follow, again, collection }) {
       ${state === "stopped" ? html`<p class="note">Stopped.</p>` : null}
       ${state === "withheld" ? html`<p class="note">The documents of this answer were removed, or you may not see them.${again ? html` <button type="button" class="plain" onClick=${again}>Ask again</button>` : null}</p>` : null}
       ${state === "failed" ? html`<${ErrorNote} error=${turn.error} retry=${again} />` : null}
-      ${answer ? html`<${Doubts} answer=${answer} />` : null}
+      ${answer ? html`<${Doubts} answer=${answer} isIndexing=${isIndexing} />` : null}
       ${answer ? html`<${AnswerFoot} collection=${collection} turn=${turn} />` : null}
       ${answer ? html`<${Feedback} collection=${collection} turn=${turn} />` : null}
     </div>
@@ -150,12 +151,12 @@ function unverifiedRanges(text, sentences) {
   });
 }
 
-/** Notes on the reliability of the answer. @param {{answer: any}} props */
-function Doubts({ answer }) {
+/** Notes on the reliability of the answer. While documents are indexed, the page says so above. @param {{answer: any, isIndexing: boolean}} props */
+function Doubts({ answer, isIndexing }) {
   const notes = [];
-  if (answer.indexing) notes.push(sentence(answer.indexing.notice));
+  if (answer.indexing && !isIndexing) notes.push("Not all documents were indexed when you asked: ask again.");
   // the answer itself says that it is probably not in the documents, or unsure
-  if (answer.found === false && answer.indexing) notes.push("The answer may be in a document that is not indexed yet: ask again later.");
+  else if (answer.found === false && answer.indexing) notes.push("The answer may be in a document that is not indexed yet: ask again later.");
   const unverified = answer.unverified?.length ?? 0;
   if (unverified) notes.push(`${counted(unverified, "sentence")} (underlined) ${unverified === 1 ? "is" : "are"} not supported by the cited sources.`);
   else if (answer.unsupported > 0) notes.push(`${Math.round(100 * answer.unsupported)} % of the sentences are not supported by the sources.`);

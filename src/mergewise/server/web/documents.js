@@ -78,7 +78,7 @@ function retry(one) {
 }
 
 /** @param {{collection: string, info: any, changed: () => void}} props */
-export function DocumentsView({ collection, changed }) {
+export function DocumentsView({ collection, info, changed }) {
   const [prefix, setPrefix] = useState("");
   const [search, setSearch] = useState("");
   const [status, setStatus] = useState("");
@@ -111,11 +111,21 @@ export function DocumentsView({ collection, changed }) {
     const timer = setInterval(() => document.hidden || look(), POLL);
     return () => clearInterval(timer);
   }, [isMoving]);
+  useEffect(() => {
+    // a file dropped elsewhere must not make the browser leave the page
+    const hold = (/** @type {DragEvent} */ event) => event.preventDefault();
+    addEventListener("dragover", hold);
+    addEventListener("drop", hold);
+    return () => { removeEventListener("dragover", hold); removeEventListener("drop", hold); };
+  }, []);
+  const isFixed = Boolean(info?.read_only);
   const more = () => { shown.current += PAGE; look(); };
   const isFirst = !search && !status && list && !list.items.length && !own.length && !isMoving;
   return html`
     <h1 tabindex="-1">Documents</h1>
-    <${DropPlace} collection=${collection} isLarge=${Boolean(isFirst)} />
+    ${isFixed
+      ? html`<p class="fixed">${isFirst ? "This collection is empty. " : ""}Read-only here: documents are added and removed where the index is written.</p>`
+      : html`<${DropPlace} collection=${collection} isLarge=${Boolean(isFirst)} />`}
     ${own.length ? html`<${SendingList} list=${own} />` : null}
     ${error ? html`<${ErrorNote} error=${error} retry=${look} />` : null}
     ${list && !isFirst ? html`
@@ -127,7 +137,7 @@ export function DocumentsView({ collection, changed }) {
       </div>
       <${Summary} list=${list} jobs=${jobs} collection=${collection} look=${look} />
       ${list.items.length
-        ? html`<ul class="rows">${list.items.map((one) => html`<${Row} key=${one.key} collection=${collection} one=${one} job=${jobs[idOf(one.job)]} look=${look} />`)}</ul>`
+        ? html`<ul class="rows">${list.items.map((one) => html`<${Row} key=${one.key} collection=${collection} one=${one} job=${jobs[idOf(one.job)]} isFixed=${isFixed} look=${look} />`)}</ul>`
         : html`<p class="where none">${search || status ? "No matching documents." : "No documents yet."}</p>`}
       ${list.next ? html`<p class="more"><button type="button" onClick=${more}>More documents</button></p>` : null}
     ` : null}
@@ -166,13 +176,6 @@ function DropPlace({ collection, isLarge }) {
   const [isOver, setOver] = useState(false);
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const take = (/** @type {FileList | null | undefined} */ files) => files?.length && sendFiles(collection, [...files]);
-  useEffect(() => {
-    // a file dropped elsewhere must not make the browser leave the page
-    const hold = (/** @type {DragEvent} */ event) => event.preventDefault();
-    addEventListener("dragover", hold);
-    addEventListener("drop", hold);
-    return () => { removeEventListener("dragover", hold); removeEventListener("drop", hold); };
-  }, []);
   return html`
     <div class=${`drop${isOver ? " over" : ""}${isLarge ? " large" : ""}`}
       onDragOver=${(/** @type {DragEvent} */ event) => { event.preventDefault(); setOver(true); }}
@@ -248,8 +251,8 @@ function Summary({ list, jobs, look }) {
 const WORDS = /** @type {Record<string, string>} */ ({ add: "Indexing", replace: "Indexing", remove: "Removing", metadata: "Metadata", sync: "Indexing folders", add_view: "New view", embed: "Embedding", evaluate: "Evaluation", check: "Check", repair: "Repair", optimize: "Optimization", drop: "Removing all" });
 const STATES = /** @type {Record<string, string>} */ ({ queued: "queued", waiting_lock: "waiting for another writer", running: "running", cancelling: "being cancelled" });
 
-/** @param {{collection: string, one: any, job: any, look: () => void}} props */
-function Row({ collection, one, job, look }) {
+/** @param {{collection: string, one: any, job: any, isFixed: boolean, look: () => void}} props */
+function Row({ collection, one, job, isFixed, look }) {
   const [state, setState] = useState({ isAsking: false, isBusy: false, error: /** @type {any} */ (null) });
   const keep = useRef(/** @type {HTMLButtonElement | null} */ (null));
   useEffect(() => { if (state.isAsking) keep.current?.focus(); }, [state.isAsking]);
@@ -273,7 +276,7 @@ function Row({ collection, one, job, look }) {
         ${state.error ? html`<${ErrorNote} error=${state.error} />` : null}
       </div>
       <span class=${`state ${one.status}`}>${printable(one.status)}</span>
-      <div class="acts">
+      ${isFixed ? null : html`<div class="acts">
         ${one.status === "failed" && one.job ? html`<button type="button" disabled=${state.isBusy} aria-label=${`Retry ${name}`} onClick=${again}>Retry</button>` : null}
         ${state.isAsking
           ? html`<span class="confirm">Remove it?
@@ -281,7 +284,7 @@ function Row({ collection, one, job, look }) {
               <button type="button" ref=${keep} class="plain" onClick=${() => asks(false)}>Keep</button></span>`
           : html`<button type="button" class="round small" disabled=${state.isBusy} aria-label=${`Remove ${name}`} title="Remove" onClick=${() => asks(true)}>
               <${Icon} name="close" /></button>`}
-      </div>
+      </div>`}
     </li>
   `;
 }

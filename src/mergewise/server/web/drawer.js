@@ -1,7 +1,7 @@
 // Drawer: the kept conversations of a collection, to open, search, rename, share, export and delete.
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
-import { all, connection, request, within } from "./api.js";
+import { all, connection, request, saveBlob, within } from "./api.js";
 import { beginConversation, keyOfConversation, openConversation, turnOf } from "./conversation.js";
 import { ErrorNote, href, Icon, Waiting } from "./parts.js";
 import { useLoaded, useStore } from "./store.js";
@@ -72,8 +72,8 @@ function Entry({ collection, one, isShown, open, changed, removed }) {
   const rename = (/** @type {Event} */ event) => { event.preventDefault(); change({ title: title.trim() || one.title }); };
   const remove = () => act(request(address, { method: "DELETE" }), removed);
   const save = (/** @type {boolean} */ isMarkdown) => act(request(address), (kept) => {
-    if (isMarkdown) download(`${name}.md`, markdownOf(kept.title, kept.items.map(turnOf), document.baseURI), "text/markdown");
-    else download(`${name}.json`, `${JSON.stringify(kept, null, 2)}\n`, "application/json");
+    const text = isMarkdown ? markdownOf(kept.title, kept.items.map(turnOf), document.baseURI) : `${JSON.stringify(kept, null, 2)}\n`;
+    saveBlob(new Blob([text], { type: isMarkdown ? "text/markdown" : "application/json" }), `${name.replace(/[\\/:*?"<>|]/g, " ")}.${isMarkdown ? "md" : "json"}`);
   });
   const link = one.share ? location.origin + location.pathname + href(collection, "shared", { id: one.share }) : "";
   const button = (/** @type {string} */ label, /** @type {() => void} */ onClick, /** @type {string} */ kind = "plain") => html`<button type="button" class=${kind} onClick=${onClick}>${label}</button>`;
@@ -92,11 +92,4 @@ function Entry({ collection, one, isShown, open, changed, removed }) {
       ${part === "delete" ? html`<p class="confirm">Delete it with its ratings? ${button("Delete", remove, "danger")}${button("Keep", () => setPart(""))}</p>` : null}
       ${error ? html`<${ErrorNote} error=${error} />` : null}
     </li>`;
-}
-
-/** @param {string} name @param {string} text @param {string} type */
-function download(name, text, type) {
-  const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(new Blob([text], { type })), download: name.replace(/[\\/:*?"<>|]/g, " ") });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

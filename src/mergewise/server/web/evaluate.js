@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { all, Problem, request, within } from "./api.js";
-import { Empty, ErrorNote, Meter, namesOf, StrategyPicker, Waiting } from "./parts.js";
+import { Download, Empty, ErrorNote, Meter, namesOf, StrategyPicker, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, sentence, shorten } from "./text.js";
 
@@ -147,7 +147,7 @@ function Report({ collection, id }) {
       <h2 class="set" dir="auto">${shorten(report.title, 200)}</h2>
       <p class="facts">${shorten(report.facts, 400)}</p>
       <ul class="remarks">${lines.map((line) => html`<li>${shorten(line.replaceAll("**", ""), 600)}</li>`)}</ul>
-      <p class="facts"><a href=${`api/v1/${path}/page`} target="_blank" rel="noopener">Full report</a> with curves, pairs of strategies and all questions.</p>
+      <div class="facts"><${Download} path=${`${path}/page`}>Full report</${Download}> with curves, pairs of strategies and all questions.</div>
       ${parts.flatMap((part) => part.tables).map((table) => html`<${Figures} table=${table} />`)}
     </section>
   `;

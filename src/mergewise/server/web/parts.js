@@ -1,7 +1,7 @@
 // Components that several views share. All texts become text nodes; no HTML is made from strings.
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
-import { Problem, waiting } from "./api.js";
+import { Problem, save, waiting } from "./api.js";
 import { blocks, formOf } from "./blocks.js";
 import { useStore } from "./store.js";
 import { counted, number, pieces, printable, sentence, shorten } from "./text.js";
@@ -117,6 +117,13 @@ export function ErrorNote({ error, retry }) {
       ${retry ? html`<p><button type="button" onClick=${retry}>Try again</button></p>` : null}
     </div>
   `;
+}
+
+/** A link that downloads a file of the API. @param {{path: string, children?: any}} props */
+export function Download({ path, children }) {
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const get = (/** @type {Event} */ event) => { event.preventDefault(); setError(null); save(path).catch(setError); };
+  return html`<a href=${`api/v1/${path}`} download onClick=${get}>${children}</a>${error ? html`<${ErrorNote} error=${error} />` : null}`;
 }
 
 /** @param {{title: string, children?: any}} props */

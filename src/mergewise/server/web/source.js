@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
-import { DocumentProse, Empty, ErrorNote, href, keyOf, placeHref, Waiting } from "./parts.js";
+import { DocumentProse, Download, Empty, ErrorNote, href, keyOf, placeHref, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
 import { counted, number, Offsets, sentence, shorten, size } from "./text.js";
 
@@ -42,6 +42,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
   const [windows, setWindows] = useState(/** @type {TextWindow | null} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [goal, setGoal] = useState(span);
+  const [isGone, setGone] = useState(false);
   const held = useRef({ height: 0, isAbove: false });
   const isSought = useRef(true);
   const load = async (/** @type {number} */ start, /** @type {number} */ end, /** @type {AbortSignal} */ signal) => {
@@ -93,7 +94,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
     shorten(document.media_type, 40),
     document.pages?.length ? counted(document.pages.length, "page") : "",
   ].filter(Boolean);
-  const isPrinted = document.has_original && (document.media_type === "application/pdf" || /\.pdf$/i.test(document.id)) && document.pages?.length > 0;
+  const isPrinted = !isGone && (document.media_type === "application/pdf" || /\.pdf$/i.test(document.id)) && document.pages?.length > 0;
   const above = [page ? `Page ${number(page.number)}` : "", path.map((title) => shorten(title, 80)).join(" › ")].filter(Boolean).join(" · ");
   return html`
     <div class=${`document${isPrinted ? " with-page" : ""}`}>
@@ -101,13 +102,13 @@ function DocumentText({ collection, address, document, span, itemKey }) {
         <p class="where"><a class="quiet" href=${href(collection, "ask")}>${lastTurn(collection) ? "Back to the answer" : "Ask"}</a> / <a class="quiet" href=${href(collection, "documents")}>Documents</a></p>
         <h1 tabindex="-1" dir="auto">${shorten(document.title || document.id, 300)}</h1>
         <p class="facts"><span dir="auto">${shorten(document.id, 120)}</span> · ${facts.join(" · ")}</p>
-        <p class="actions"><a href=${`api/v1/${address}/original`} download>Original file</a></p>
+        ${document.has_original ? html`<div class="actions"><${Download} path=${`${address}/original`}>Original file</${Download}></div>` : null}
       </header>
       ${outline.length > 1 ? html`<${Outline} collection=${collection} itemKey=${itemKey} outline=${outline} isClosed=${isPrinted} at=${span?.start ?? -1} />` : null}
       <div class="paper">
         ${span ? html`<${CitedPlaces} collection=${collection} itemKey=${itemKey} at=${span.start} />` : null}
         ${span ? html`<p class="path where" dir="auto">${above || "The cited place"}</p>` : null}
-        ${isPrinted ? html`<${PrintedPage} address=${address} pages=${document.pages} at=${Math.max(0, document.pages.indexOf(page))} span=${span} />` : null}
+        ${isPrinted ? html`<${PrintedPage} address=${address} pages=${document.pages} at=${Math.max(0, document.pages.indexOf(page))} span=${span} gone=${() => setGone(true)} />` : null}
         ${error ? html`<${ErrorNote} error=${error} retry=${() => { setWindows(null); setGoal(goal ? { ...goal } : null); }} />` : null}
         ${!windows && !error ? html`<${Waiting} />` : null}
         ${windows && windows.start > 0 ? html`<p class="more">
@@ -217,15 +218,16 @@ function TextOf({ part, span, others, name, language, outline, pages }) {
 
 /**
  * A page of a PDF as it is printed, with the cited place marked. It is drawn on a canvas, so that no image address is needed.
- * @param {{address: string, pages: any[], at: number, span: {start: number, end: number} | null}} props
+ * @param {{address: string, pages: any[], at: number, span: {start: number, end: number} | null, gone: () => void}} props `gone`: the server has no file
  */
-function PrintedPage({ address, pages, at, span }) {
+function PrintedPage({ address, pages, at, span, gone }) {
   const [index, setIndex] = useState(at);
   const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const page = pages[index];
   useEffect(() => setIndex(at), [at]);
   const place = span ? `?start=${span.start}&end=${span.end}` : "";
   const { value: picture, error, isLoading } = useLoaded((signal) => request(`${address}/pages/${page.number}${place}`, { signal, headers: { Accept: "image/png" } }), [address, page.number, place]);
+  useEffect(() => { if (error?.status === 404) gone(); }, [error]);
   useLayoutEffect(() => {
     if (!picture || !canvas.current) return;
     Object.assign(canvas.current, { width: picture.width, height: picture.height });
@@ -236,6 +238,6 @@ function PrintedPage({ address, pages, at, span }) {
   return html`
     <figure class="printed" aria-busy=${isLoading}>
       <figcaption>${turn(-1, "Previous page", "‹")}<span>Page ${number(page.number)} of ${number(pages.length)}</span>${turn(1, "Next page", "›")}</figcaption>
-      ${error ? html`<p class="where">${error.status === 404 ? "The original of this page is not on the server." : sentence(error.message)}</p>` : html`<canvas ref=${canvas} role="img" aria-label=${`Page ${page.number} as printed`}></canvas>`}
+      ${error ? html`<p class="where">${sentence(error.message)}</p>` : html`<canvas ref=${canvas} role="img" aria-label=${`Page ${page.number} as printed`}></canvas>`}
     </figure>`;
 }
