@@ -25,7 +25,7 @@ from mergewise.types import Message
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["questions"], route_class=ScopedRoute)
 
 _EVENTS: dict[str, Any] = {"text/event-stream": {}}
-_STREAMED: dict[int | str, dict[str, Any]] = {
+STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"description": "The complete result, or its events", "content": _EVENTS}
 }
 
@@ -36,7 +36,7 @@ async def context(c: Name, form: ContextForm, request: Request, service: InServi
     return await until_disconnect(request, service.context(question_of(c, form)))
 
 
-@router.post("/ask", openapi_extra=READ, response_model=ANSWER, response_model_exclude_unset=True, responses=_STREAMED)
+@router.post("/ask", openapi_extra=READ, response_model=ANSWER, response_model_exclude_unset=True, responses=STREAMED)
 async def ask(c: Name, form: AskForm, request: Request, service: InService, collection: InCollection) -> Any:
     """Answer a question: at once, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
     question = question_of(c, form)
@@ -56,7 +56,7 @@ async def ask(c: Name, form: AskForm, request: Request, service: InService, coll
 
 
 @router.post(
-    "/compare", openapi_extra=READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=_STREAMED
+    "/compare", openapi_extra=READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=STREAMED
 )
 async def compare(c: Name, form: CompareForm, request: Request, service: InService) -> Any:
     """Compare the contexts of two to four strategies, each with its unshared spans: at once, or as events `run` and `done`."""

@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse
 from mergewise.concurrency import in_thread, run
 from mergewise.errors import InputRefused
 from mergewise.server.configuration import ProfileConfig
-from mergewise.server.native.questions import event_bytes, given_options
+from mergewise.server.native.questions import STREAMED, event_bytes, given_options
 from mergewise.server.openai.completions import (
     Completion,
     CompletionStyle,
@@ -133,7 +133,7 @@ def get_model(model: str, service: InService) -> dict[str, Any]:
     return next(named, None) or profile_named(service, model).as_dict()
 
 
-@router.post("/chat/completions", openapi_extra=READ)
+@router.post("/chat/completions", openapi_extra=READ, responses=STREAMED)
 async def complete_chat(form: ChatForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the sources as annotations."""
     if form.tool_choice not in (None, "auto", "none"):
@@ -142,7 +142,7 @@ async def complete_chat(form: ChatForm, request: Request, service: InService) ->
     return await _completion_response(ask, ask.frame(Completion, "chatcmpl-", ["tools"] if form.tools else []), request)
 
 
-@router.post("/completions", openapi_extra=READ)
+@router.post("/completions", openapi_extra=READ, responses=STREAMED)
 async def complete_text(form: TextForm, request: Request, service: InService) -> Response:
     """Answer from the documents in the older form of the API."""
     ask = await Ask.of(service, form, prompt_messages(form.prompt if isinstance(form.prompt, str) else form.prompt[0]))

@@ -159,7 +159,7 @@ class EmbeddingsForm(OpenForm):
 
 class RankingOptions(OpenForm):
     ranker: str | None = None
-    score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    score_threshold: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None
 
 
 class StoreSearchForm(OpenForm):

@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse
 
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import key_of
-from mergewise.server.native.questions import event_bytes
+from mergewise.server.native.questions import STREAMED, event_bytes
 from mergewise.server.openai.chat import Ask, response_format
 from mergewise.server.openai.completions import Completion, Json, MarkedSource, TextCompletion, file_of
 from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY
@@ -40,7 +40,7 @@ _TOKEN_DETAILS = {
 }
 
 
-@router.post("/responses", openapi_extra=READ)
+@router.post("/responses", openapi_extra=READ, responses=STREAMED)
 async def create_response(form: ResponseForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the search as an item and the sources as annotations."""
     before = await in_thread(partial(_messages_before, service, form.previous_response_id))
