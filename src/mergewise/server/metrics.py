@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -24,19 +25,17 @@ class Metrics(Collector):
 
     def __init__(self, state: State, changed_at: Callable[[], Mapping[str, float]]) -> None:
         self._state, self._changed_at = state, changed_at
-        self.registry = registry = CollectorRegistry()
-        name = "mergewise_"
-        self.requests = Counter(name + "requests_total", "Requests", ["route", "status"], registry=registry)
-        self.queue = Histogram(name + "queue_seconds", "Time waiting for a slot", buckets=_SECONDS, registry=registry)
+        self.registry = CollectorRegistry()
+        own: dict[str, Any] = {"namespace": "mergewise", "registry": self.registry}
+        self.requests = Counter("requests_total", "Requests", ["route", "status"], **own)
+        self.queue = Histogram("queue_seconds", "Time waiting for a slot", buckets=_SECONDS, **own)
         self.assembly = Histogram(
-            name + "assemble_seconds", "Time assembling a context", ["strategy"], buckets=_SECONDS, registry=registry
+            "assemble_seconds", "Time assembling a context", ["strategy"], buckets=_SECONDS, **own
         )
-        self.first_token = Histogram(
-            name + "first_token_seconds", "Time to a model's first token", buckets=_SECONDS, registry=registry
-        )
-        self.rejected = Counter(name + "rejected_total", "Refused requests", ["reason"], registry=registry)
-        self.tokens = Counter(name + "model_tokens_total", "Tokens of chat models", ["direction"], registry=registry)
-        self.cache_hits = Counter(name + "cache_hits_total", "Contexts served from the cache", registry=registry)
+        self.first_token = Histogram("first_token_seconds", "Time to a model's first token", buckets=_SECONDS, **own)
+        self.rejected = Counter("rejected_total", "Refused requests", ["reason"], **own)
+        self.tokens = Counter("model_tokens_total", "Tokens of chat models", ["direction"], **own)
+        self.cache_hits = Counter("cache_hits_total", "Contexts served from the cache", **own)
 
     def text(self) -> bytes:
         """Return the metrics of all workers in Prometheus text format."""
