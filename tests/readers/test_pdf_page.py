@@ -33,23 +33,23 @@ def marked_share(picture: bytes) -> tuple[float, float]:
 
 
 @pytest.fixture
-def content(make_pdf: Callable[..., bytes]) -> bytes:
-    return make_pdf([LINES, [("/F1", 12, 60, 400, "The second page.")]])
+def read(make_pdf: Callable[..., bytes]) -> Callable[[], bytes]:
+    return lambda: make_pdf([LINES, [("/F1", 12, 60, 400, "The second page.")]])
 
 
-def test_the_words_are_marked_where_the_page_has_them(content: bytes) -> None:
-    width, height, _ = pixels_of(page_picture(lambda: content, 1, ""))
+def test_the_words_are_marked_where_the_page_has_them(read: Callable[[], bytes]) -> None:
+    width, height, _ = pixels_of(page_picture(read, 1, ""))
     assert width == WIDTH and abs(height - WIDTH * 800 / 600) <= 1 and height <= HEIGHT
-    assert marked_share(page_picture(lambda: content, 1, "")) == (0.0, 0.0)
+    assert marked_share(page_picture(read, 1, "")) == (0.0, 0.0)
     # line 2 stands at 660 of 800 points from the foot
-    top, bottom = marked_share(page_picture(lambda: content, 1, "LINE 2 of  the page\nabout terns"))
+    top, bottom = marked_share(page_picture(read, 1, "LINE 2 of  the page\nabout terns"))
     assert 0.15 < top < 1 - 660 / 800 < bottom < 0.19
-    assert marked_share(page_picture(lambda: content, 1, "Line 4 of the page about terns. Line 1 of the page")) == (0.0, 0.0)
+    assert marked_share(page_picture(read, 1, "Line 4 of the page about terns. Line 1 of the page")) == (0.0, 0.0)
     top, bottom = marked_share(
-        page_picture(lambda: content, 1, "Line 4 of the page about terns.\nLine 1 of the page about terns.")
+        page_picture(read, 1, "Line 4 of the page about terns.\nLine 1 of the page about terns.")
     )
     assert top < 0.16 and bottom > 0.22
-    assert marked_share(page_picture(lambda: content, 2, "second page"))[0] == pytest.approx(0.5, abs=0.03)
+    assert marked_share(page_picture(read, 2, "second page"))[0] == pytest.approx(0.5, abs=0.03)
 
 
 @pytest.mark.parametrize("content", [b"", b"%PDF-1.4 broken", b"plain text"])
@@ -58,12 +58,12 @@ def test_files_that_cannot_be_drawn_are_refused(content: bytes) -> None:
         page_picture(lambda: content, 1, "")
 
 
-def test_a_page_that_does_not_exist_is_refused(content: bytes) -> None:
+def test_a_page_that_does_not_exist_is_refused(read: Callable[[], bytes]) -> None:
     with pytest.raises(ReadError, match="page cannot be drawn"):
-        page_picture(lambda: content, 3, "")
+        page_picture(read, 3, "")
 
 
-def test_drawing_is_limited_in_time(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drawing_is_limited_in_time(read: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf_page, "SECONDS", 0.001)
     with pytest.raises(ReadError, match="page cannot be drawn"):
-        page_picture(lambda: content, 1, "")
+        page_picture(read, 1, "")

@@ -161,6 +161,12 @@ def _path_of_original(collection: Scoped, entry: DocumentEntry) -> FilePath:
     return path
 
 
+def _content(collection: Scoped, entry: DocumentEntry) -> bytes:
+    """Return the bytes of an uploaded file, or of a file in a folder that is as it was indexed. Raises HTTPProblem 404."""
+    content = collection.folder_file(entry)
+    return _path_of_original(collection, entry).read_bytes() if content is None else content
+
+
 @router.get(
     "/documents/{key}/pages/{number}",
     openapi_extra=READ,
@@ -186,12 +192,6 @@ def get_page(
     except ReadError as error:
         raise unknown("picture of the page", error.hint) from error
     return Response(picture, media_type="image/png")
-
-
-def _content(collection: Scoped, entry: DocumentEntry) -> bytes:
-    """Return the bytes of an uploaded file, or of a file in a folder that is as it was indexed. Raises HTTPProblem 404."""
-    content = collection.folder_file(entry)
-    return _path_of_original(collection, entry).read_bytes() if content is None else content
 
 
 @router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra=_UPLOAD)
