@@ -95,15 +95,10 @@ class MemoryStore:
         *,
         force: bool = False,
         remove: Sequence[str] = (),
-        origins: Mapping[str, Origin] | None = None,
         optimize: bool = False,
     ) -> AddReport:
         added = replaced = 0
         removed = self.remove(remove)
-        for doc_id, origin in (origins or {}).items():
-            if doc_id in self._documents:
-                number, first_id, standing_rows = self._documents[doc_id]
-                self._documents[doc_id] = number, first_id, replace(standing_rows, origin=origin)
         good, failed = with_checked_metadata(rows, self._kinds)
         for row in good:
             standing = self._documents.get(row.document.id)

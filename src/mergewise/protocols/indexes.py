@@ -309,7 +309,6 @@ class Store(Protocol):
         *,
         force: bool = False,
         remove: Sequence[str] = (),
-        origins: Mapping[str, Origin] | None = None,
         optimize: bool = False,
     ) -> AddReport:
         """Add documents, or replace those with the same ids, and remove others, in one change.
@@ -322,7 +321,6 @@ class Store(Protocol):
             rows: Rows of the documents. A document with an unchanged digest is skipped.
             force: Replace documents with an unchanged digest.
             remove: Ids of documents to remove.
-            origins: Files that existing documents were read from, by id.
             optimize: Call `optimize` within the same change.
         """
         ...

@@ -146,7 +146,6 @@ class LanceStore:
         *,
         force: bool = False,
         remove: Sequence[str] = (),
-        origins: Mapping[str, Origin] | None = None,
         optimize: bool = False,
     ) -> AddReport:
         with self._writing() as change:
@@ -157,10 +156,9 @@ class LanceStore:
             good, failed = change.storable(fresh)
             replaced = [r.document.id for r in good if r.document.id in digests]
             change.remove([*replaced, *removed])
-            change.set_origins(origins or {})
             change.append(good)
             # an update needs disk space, and rows are found without it
-            optimized = optimize and self._attempt < LAST_ATTEMPT and bool(good or removed or origins)
+            optimized = optimize and self._attempt < LAST_ATTEMPT and bool(good or removed)
             if optimized:
                 change.bring_up_to_date()
         if optimized:

@@ -208,10 +208,6 @@ class Change:
             if table.name in self.manifest.tables:
                 opened.delete(f"{NUMBER} in ({sql_numbers(numbers)})")
 
-    def set_origins(self, origins: Mapping[str, Origin]) -> None:
-        """Record the files from which existing documents were read."""
-        self._set_columns({doc_id: d.origin_columns(origin) for doc_id, origin in origins.items()})
-
     def describe(self, metadata: Mapping[str, Metadata]) -> None:
         """Add metadata to existing documents. Raise StoreError if it is invalid."""
         documents = self.table(d.DOCUMENTS)

@@ -108,18 +108,16 @@ class ShardedStore:
         *,
         force: bool = False,
         remove: Sequence[str] = (),
-        origins: Mapping[str, Origin] | None = None,
         optimize: bool = False,
     ) -> AddReport:
         with self._change() as shards:
             added = self._by_shard(rows, lambda row: row.document.id)
             removed = self._by_shard(remove, str)
-            found = self._by_shard((origins or {}).items(), lambda item: item[0])
-            written = sorted({*added, *removed, *found})
+            written = sorted({*added, *removed})
             report = AddReport()
             for at in written:
-                own, gone, origin = added.get(at, ()), removed.get(at, ()), dict(found.get(at, ()))
-                report += shards[at].write(own, force=force, remove=gone, origins=origin, optimize=optimize)
+                own, gone = added.get(at, ()), removed.get(at, ())
+                report += shards[at].write(own, force=force, remove=gone, optimize=optimize)
                 _declare_metadata(shards, at)
             if optimize:
                 for at in set(range(len(shards))).difference(written):
