@@ -35,7 +35,7 @@ from mergewise.store.tables import (
 )
 from mergewise.store.views import Registry
 from mergewise.text.languages import document_language
-from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Metadata, Origin, Problem
+from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Metadata, Problem
 from tests.slow_conditions import meets
 
 Row = TypeVar("Row")
@@ -90,12 +90,7 @@ class MemoryStore:
         return self
 
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        remove: Sequence[str] = (),
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         added = replaced = 0
         removed = self.remove(remove)

@@ -26,7 +26,7 @@ from mergewise.readers import read_file
 from mergewise.readers.sandbox import Limits, SandboxedReader
 from mergewise.types import DocumentChange, Duplicate, Origin
 from tests.kills import kill_while_working
-from tests.support import SMALL, HashEmbedder, add_inputs, new_store, rows_of
+from tests.support import SMALL, HashEmbedder, add_inputs, new_store
 
 EMBEDDER = HashEmbedder()
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "3"))

@@ -39,9 +39,10 @@ _FILE_FIELDS = ("source", "file_path", "file_name")
 class Input:
     """A file by its path, a file under another name, or a document of the caller.
 
-    `name` is the source of a file by its path, or the id of the document. `metadata` replace the document's own values. `ocr_pages` is the number of pages without text that may be
-    recognised. If it is higher than before, a file with unrecognised pages counts as changed. With `reread`, a file counts as
-    changed if an older version of the readers read it. Links of the file must not lead out of the folder `within`, a real path.
+    `name` is the source of a file by its path, or the id of the document. `metadata` replace the document's own values.
+    `ocr_pages` is the number of pages without text that may be recognised. If it is higher than before, a file with
+    unrecognised pages counts as changed. With `reread`, a file counts as changed if an older version of the readers read it.
+    Links of the file must not lead out of the folder `within`, a real path.
     """
 
     name: str

@@ -38,7 +38,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, Embedder, Store
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
 from mergewise.text.languages.detection import document_language
-from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin, TextlessPages
+from mergewise.types import AddReport, Document, DocumentRows, Failure, TextlessPages
 
 log = logging.getLogger("mergewise")
 

@@ -44,8 +44,8 @@ class Move:
 class IndexingPlan:
     """The changes that bring an index up to date.
 
-    `updates` maps unchanged documents to their new metadata. `gone` documents leave the index. `lost` documents stay, although their files are missing.
-    `kept` is the size of the inputs that need not be read.
+    `updates` maps unchanged documents to their new metadata. `gone` documents leave the index. `lost` documents stay,
+    although their files are missing. `kept` is the size of the inputs that need not be read.
     """
 
     tasks: tuple[IndexingTask, ...] = ()

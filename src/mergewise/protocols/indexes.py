@@ -23,7 +23,6 @@ from mergewise.types import (
     Leaf,
     LeafSentences,
     Metadata,
-    Origin,
     Problem,
     Section,
     Span,
@@ -304,12 +303,7 @@ class Store(Protocol):
         ...
 
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        remove: Sequence[str] = (),
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         """Add documents, or replace those with the same ids, and remove others, in one change.
 

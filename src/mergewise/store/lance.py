@@ -32,7 +32,7 @@ from mergewise.store.places import place_of
 from mergewise.store.places.cache import TOUCHED
 from mergewise.store.places.place import ManifestState, Place, WritingRight
 from mergewise.store.views import Registry
-from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
+from mergewise.types import AddReport, DocumentRows, Metadata, Problem
 
 log = logging.getLogger("mergewise")
 
@@ -141,12 +141,7 @@ class LanceStore:
 
     @_making_room
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        remove: Sequence[str] = (),
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         with self._writing() as change:
             records = change.reader.stored_records([*remove, *(r.document.id for r in rows)])

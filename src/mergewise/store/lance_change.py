@@ -26,7 +26,7 @@ from mergewise.store.places.steps import SteppedTable
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used, with_record
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
-from mergewise.types import DocumentRows, Failure, Metadata, Origin
+from mergewise.types import DocumentRows, Failure, Metadata
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable

@@ -18,7 +18,7 @@ from mergewise.store.manifest import Manifest
 from mergewise.store.shards.place import ChangingShardPlace, Manifests, ShardedFolder, ShardPlace, shard_of
 from mergewise.store.shards.reader import BITS, LOW, ShardedReader, group_by
 from mergewise.store.views import Registry
-from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
+from mergewise.types import AddReport, DocumentRows, Metadata, Problem
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -103,12 +103,7 @@ class ShardedStore:
             return [change(shards[at], own) for at, own in parts.items()]
 
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        remove: Sequence[str] = (),
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         with self._change() as shards:
             added = self._by_shard(rows, lambda row: row.document.id)
