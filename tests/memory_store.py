@@ -35,7 +35,7 @@ from mergewise.store.tables import (
 )
 from mergewise.store.views import Registry
 from mergewise.text.languages import document_language
-from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Metadata, Origin, Problem
+from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Metadata, Problem
 from tests.slow_conditions import meets
 
 Row = TypeVar("Row")
@@ -90,20 +90,10 @@ class MemoryStore:
         return self
 
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        remove: Sequence[str] = (),
-        origins: Mapping[str, Origin] | None = None,
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         added = replaced = 0
         removed = self.remove(remove)
-        for doc_id, origin in (origins or {}).items():
-            if doc_id in self._documents:
-                number, first_id, standing_rows = self._documents[doc_id]
-                self._documents[doc_id] = number, first_id, replace(standing_rows, origin=origin)
         good, failed = with_checked_metadata(rows, self._kinds)
         for row in good:
             standing = self._documents.get(row.document.id)

@@ -1,4 +1,4 @@
-"""Synchronising folders with an index: names, removals, moves, duplicates, and indexes of older versions."""
+"""Synchronising folders with an index: names, removals, moves, duplicates, and ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mergewise.readers import read_file
 from mergewise.readers.sandbox import Limits, SandboxedReader
 from mergewise.types import DocumentChange, Duplicate, Origin
 from tests.kills import kill_while_working
-from tests.support import SMALL, HashEmbedder, add_inputs, new_store, rows_of
+from tests.support import SMALL, HashEmbedder, add_inputs, new_store
 
 EMBEDDER = HashEmbedder()
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "3"))
@@ -107,59 +107,16 @@ def test_document_has_an_origin(index: mw.Index, docs: Path) -> None:
         index.context("cats", where="source = 'docs/cats.md'")
 
 
-# -- indexes of older versions
+# -- ids
 
 
-@pytest.fixture
-def older(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> mw.Index:
-    """Index of a version that named files as given and stored no origins: two relative names, one absolute."""
-    monkeypatch.chdir(tmp_path)
-    store = new_store("lance", tmp_path / "index", settings={"leaf": SMALL})
-    for given, name in [
-        (docs / "cats.md", "docs/cats.md"),
-        (docs / "birds.txt", "birds.txt"),  # indexed from within the folder
-        (docs / "sub/dogs.md", (docs / "sub/dogs.md").as_posix()),
-    ]:
-        document, digest, _ = Input(name, given).read()
-        store.write(rows_of([document], digest=digest))
-    store.write(rows_of([mw.Document(id="docs/own.md", text="A document of the caller's own.")]))
-    return mw.open(tmp_path / "index")
-
-
-def test_documents_of_an_older_index_are_recognised(
-    older: mw.Index, docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = ids(older)
-    assert older.context("cats eat fish", budget=50).passages and older.duplicates() == []
-    monkeypatch.chdir(docs)
-    assert older.sync(".") == mw.AddReport(unchanged=3)
-    assert ids(older) == before and older.check() == []
-    origins = {info.id: info.origin and info.origin.source for info in older.documents()}
-    by_path = {(docs / "sub/dogs.md").as_posix(): "docs/sub/dogs.md"}
-    assert origins == {"docs/cats.md": "docs/cats.md", "birds.txt": "docs/birds.txt", "docs/own.md": None, **by_path}
-    monkeypatch.chdir("/")
-    (docs / "birds.txt").write_text("Birds sing.\n")
-    (docs / "sub/dogs.md").unlink()
-    report = older.sync(docs)
-    assert (report.replaced, report.removed, report.unchanged) == (1, 1, 1)
-    assert older.document("birds.txt").text == "Birds sing.\n"
-    assert ids(older) == {"docs/cats.md", "birds.txt", "docs/own.md"} and older.check() == []
-
-
-def test_texts_of_an_older_index_are_compared(older: mw.Index, docs: Path) -> None:
-    (docs / "copy.md").write_text(CATS)
-    assert older.add(docs / "copy.md").duplicates == (Duplicate("docs/copy.md", "docs/cats.md"),)
-
-
-def test_id_of_another_file_is_not_reused(older: mw.Index, docs: Path, tmp_path: Path) -> None:
-    (tmp_path / "birds.txt").write_text("Another file, which would be called as one that stands.\n")
-    os.chdir(docs)
-    older.add("birds.txt")
-    os.chdir(tmp_path)
-    assert older.add("birds.txt").added == 1
-    assert older.document("birds.txt").text == BIRDS
-    assert older.add("birds.txt").unchanged == 1
-    assert "file:birds.txt" in ids(older)
+def test_id_of_a_document_without_a_file_is_not_reused(docs: Path, tmp_path: Path) -> None:
+    with mw.open(tmp_path / "index", embedder=EMBEDDER) as index:
+        index.add(mw.Document("docs/birds.txt", "A document of the caller's own."))
+        assert index.add(docs / "birds.txt").added == 1
+        assert index.document("docs/birds.txt").text == "A document of the caller's own."
+        assert index.document("file:docs/birds.txt").text == BIRDS
+        assert index.add(docs / "birds.txt").unchanged == 1
 
 
 # -- roots

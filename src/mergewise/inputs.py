@@ -39,15 +39,14 @@ _FILE_FIELDS = ("source", "file_path", "file_name")
 class Input:
     """A file by its path, a file under another name, or a document of the caller.
 
-    `name` is the source of a file by its path, or the id of the document. `given` are names that an older mergewise may have used
-    for the file. `metadata` replace the document's own values. `ocr_pages` is the number of pages without text that may be
-    recognised. If it is higher than before, a file with unrecognised pages counts as changed. With `reread`, a file counts as
-    changed if an older version of the readers read it. Links of the file must not lead out of the folder `within`, a real path.
+    `name` is the source of a file by its path, or the id of the document. `metadata` replace the document's own values.
+    `ocr_pages` is the number of pages without text that may be recognised. If it is higher than before, a file with
+    unrecognised pages counts as changed. With `reread`, a file counts as changed if an older version of the readers read it.
+    Links of the file must not lead out of the folder `within`, a real path.
     """
 
     name: str
     source: Path | Document | File
-    given: tuple[str, ...] = ()
     reader: FileReader = field(default=read_file, compare=False, repr=False)
     metadata: Metadata = field(default_factory=dict, compare=False, repr=False)
     ocr_pages: int = 0
@@ -254,17 +253,7 @@ def file_input(file: Path, found_in: Path, root: Roots | None = None) -> Input:
     """Return a file that was passed itself or found in the folder `found_in`. Links below that folder stay in its name."""
     within = file.relative_to(found_in)
     real = real_path(found_in) / within
-    # names that an older mergewise used: as given, absolute, and relative to the working directory. It had no several roots
-    older = () if isinstance(root, Mapping) else (file, real, *_relative_to_working_directory(real))
-    return Input(source_name(real, root), file, tuple(dict.fromkeys(path.as_posix() for path in older)))
-
-
-def _relative_to_working_directory(path: Path) -> Iterator[Path]:
-    """Yield the path relative to the working directory, unless that directory was deleted."""
-    try:
-        yield Path(os.path.relpath(path))
-    except OSError:
-        return
+    return Input(source_name(real, root), file)
 
 
 def real_path(path: Path) -> Path:

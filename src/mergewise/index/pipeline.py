@@ -38,7 +38,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, Embedder, Store
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
 from mergewise.text.languages.detection import document_language
-from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin, TextlessPages
+from mergewise.types import AddReport, Document, DocumentRows, Failure, TextlessPages
 
 log = logging.getLogger("mergewise")
 
@@ -147,7 +147,7 @@ def carry_out(
         for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
             store.describe(dict(some))
         # update the search indexes in the same change if no work remains
-        writer.flush(remove=planned.gone, origins=planned.found, optimize=not texts_first)
+        writer.flush(remove=planned.gone, optimize=not texts_first)
         if texts_first and writer.written:
             store.optimize()
         if embed == "now":
@@ -277,18 +277,16 @@ class _BatchWriter:
         described = replace(rows, document=given.with_metadata(rows.document))
         return rename_document(described, move.task.id, origin, self.registry, self.store.settings)
 
-    def flush(
-        self, *, remove: Sequence[str] = (), origins: Mapping[str, Origin] | None = None, optimize: bool = False
-    ) -> None:
+    def flush(self, *, remove: Sequence[str] = (), optimize: bool = False) -> None:
         """Write the batch, and remove documents in the same change."""
-        if not (self._batch or self._moved or remove or origins):
+        if not (self._batch or self._moved or remove):
             return
         characters = _characters(self._batch)
         rows = [*self._rows(), *(rows for rows, _ in self._moved)]
         ids = [row.document.id for row in self._batch]
         old_ids = {doc_id: self._old_ids[doc_id] for doc_id in ids if doc_id in self._old_ids}
         old_ids |= {rows.document.id: before for rows, before in self._moved}
-        done = self.store.write(rows, remove=[*old_ids.values(), *remove], origins=origins, optimize=optimize)
+        done = self.store.write(rows, remove=[*old_ids.values(), *remove], optimize=optimize)
         failed = {failure.source for failure in done.failed}
         self.written |= {row.document.id for row in rows} - failed
         moved = len(old_ids.keys() - failed)

@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from mergewise.errors import ReadError, UsageError
-from mergewise.inputs import NAMED, Input, Roots, real_path, source_name, source_path, split_digest
+from mergewise.errors import UsageError
+from mergewise.inputs import Input, Roots, real_path, source_name, source_path, split_digest
 from mergewise.protocols import StoreReader
 from mergewise.readers import FolderSearch
 from mergewise.readers.patterns import ALL_FILES, FileChoice
 from mergewise.store.documents import storable_metadata
-from mergewise.types import AddReport, DocumentChange, Failure, Known, Metadata, Origin
+from mergewise.types import AddReport, DocumentChange, Failure, Known, Metadata
 
 T = TypeVar("T")
 
@@ -44,15 +44,13 @@ class Move:
 class IndexingPlan:
     """The changes that bring an index up to date.
 
-    `found` maps existing documents without a recorded file, from an older mergewise, to their files. `updates` maps unchanged
-    documents to their new metadata. `gone` documents leave the index. `lost` documents stay, although their files are missing.
-    `kept` is the size of the inputs that need not be read.
+    `updates` maps unchanged documents to their new metadata. `gone` documents leave the index. `lost` documents stay,
+    although their files are missing. `kept` is the size of the inputs that need not be read.
     """
 
     tasks: tuple[IndexingTask, ...] = ()
     unchanged: int = 0
     failed: tuple[Failure, ...] = ()
-    found: Mapping[str, Origin] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
     gone: tuple[str, ...] = ()
     updates: Mapping[str, Metadata] = field(default_factory=dict)
@@ -92,7 +90,6 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
     """Plan the new and changed inputs. `tell` is called with the name of each input."""
     tasks: list[IndexingTask] = []
     failed: list[Failure] = []
-    found: dict[str, Origin] = {}
     updates: dict[str, Metadata] = {}
     described = any(given.metadata for given in inputs)
     stored = {info.id: info.metadata for info in reader.documents()} if described else {}
@@ -118,43 +115,27 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                 unchanged += 1
             else:
                 updates[known.id] = given.metadata
-            if given.is_file and known.origin is None:
-                try:
-                    origin = given.origin()
-                except ReadError as error:
-                    failed.append(Failure(given.name, error.message))
-                else:
-                    found |= {} if origin is None else {known.id: origin}
-    return IndexingPlan(tuple(tasks), unchanged, tuple(failed), found, updates=updates, kept=kept)
+    return IndexingPlan(tuple(tasks), unchanged, tuple(failed), updates=updates, kept=kept)
 
 
 class _IndexedInputs:
     """The documents that an index has for some inputs."""
 
     def __init__(self, inputs: Sequence[Input], reader: StoreReader) -> None:
-        ids = [name for given in inputs for name in (given.name, *given.given)]
-        known = reader.known_documents(list(dict.fromkeys(ids)), [given.name for given in inputs if given.is_file])
+        ids = list(dict.fromkeys(given.name for given in inputs))
+        known = reader.known_documents(ids, [given.name for given in inputs if given.is_file])
         self._by_id = {k.id: k for k in known}
         self._by_source = {k.origin.source: k for k in known if k.origin is not None}
 
     def document_of(self, given: Input) -> Known | None:
-        """Return the document of an input. A file is found by its path, or by its name if the document's file is unknown."""
-        if not given.is_file:
-            return self._by_id.get(given.name)
-        if given.name in self._by_source:
-            return self._by_source[given.name]
-        named = (self._by_id.get(name) for name in (given.name, *given.given) if given.given)
-        return next((known for known in named if known is not None and _may_be_of_file(known)), None)
+        """Return the document of an input. The document of a file is the one that was read from its path."""
+        return (self._by_source if given.is_file else self._by_id).get(given.name)
 
     def id_for(self, given: Input, known: Known | None) -> str:
         """Return a document's id. A new document gets its name, after "file:" if another document has the name."""
         if known is not None:
             return known.id
         return f"file:{given.name}" if given.is_file and given.name in self._by_id else given.name
-
-
-def _may_be_of_file(known: Known) -> bool:
-    return known.origin is None and not known.digest.startswith(NAMED)
 
 
 def plan_sync(
@@ -186,7 +167,7 @@ def plan_sync(
                 # the file was indexed by its own name, or is inaccessible: read it in the same way as the others
                 limit = None if search.follow_links else real_path(folder)
                 name = source_name(path, root)
-                kept[path] = replace(inputs[0], name=name, source=path, given=(), within=limit)
+                kept[path] = replace(inputs[0], name=name, source=path, within=limit)
     planned = plan([*inputs, *kept.values()], reader, tell)
     # a file that cannot be read stays as it was indexed
     found -= {source_path(task.given.name, root) for task in planned.tasks if not task.digest}

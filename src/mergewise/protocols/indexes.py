@@ -23,7 +23,6 @@ from mergewise.types import (
     Leaf,
     LeafSentences,
     Metadata,
-    Origin,
     Problem,
     Section,
     Span,
@@ -304,13 +303,7 @@ class Store(Protocol):
         ...
 
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        remove: Sequence[str] = (),
-        origins: Mapping[str, Origin] | None = None,
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         """Add documents, or replace those with the same ids, and remove others, in one change.
 
@@ -322,7 +315,6 @@ class Store(Protocol):
             rows: Rows of the documents. A document with an unchanged digest is skipped.
             force: Replace documents with an unchanged digest.
             remove: Ids of documents to remove.
-            origins: Files that existing documents were read from, by id.
             optimize: Call `optimize` within the same change.
         """
         ...

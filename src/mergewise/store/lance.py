@@ -32,7 +32,7 @@ from mergewise.store.places import place_of
 from mergewise.store.places.cache import TOUCHED
 from mergewise.store.places.place import ManifestState, Place, WritingRight
 from mergewise.store.views import Registry
-from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
+from mergewise.types import AddReport, DocumentRows, Metadata, Problem
 
 log = logging.getLogger("mergewise")
 
@@ -141,13 +141,7 @@ class LanceStore:
 
     @_making_room
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        remove: Sequence[str] = (),
-        origins: Mapping[str, Origin] | None = None,
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         with self._writing() as change:
             records = change.reader.stored_records([*remove, *(r.document.id for r in rows)])
@@ -157,10 +151,9 @@ class LanceStore:
             good, failed = change.storable(fresh)
             replaced = [r.document.id for r in good if r.document.id in digests]
             change.remove([*replaced, *removed])
-            change.set_origins(origins or {})
             change.append(good)
             # an update needs disk space, and rows are found without it
-            optimized = optimize and self._attempt < LAST_ATTEMPT and bool(good or removed or origins)
+            optimized = optimize and self._attempt < LAST_ATTEMPT and bool(good or removed)
             if optimized:
                 change.bring_up_to_date()
         if optimized:

@@ -26,7 +26,7 @@ from mergewise.store.places.steps import SteppedTable
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used, with_record
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
-from mergewise.types import DocumentRows, Failure, Metadata, Origin
+from mergewise.types import DocumentRows, Failure, Metadata
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
@@ -207,10 +207,6 @@ class Change:
             opened = self.table(table.name)
             if table.name in self.manifest.tables:
                 opened.delete(f"{NUMBER} in ({sql_numbers(numbers)})")
-
-    def set_origins(self, origins: Mapping[str, Origin]) -> None:
-        """Record the files from which existing documents were read."""
-        self._set_columns({doc_id: d.origin_columns(origin) for doc_id, origin in origins.items()})
 
     def describe(self, metadata: Mapping[str, Metadata]) -> None:
         """Add metadata to existing documents. Raise StoreError if it is invalid."""

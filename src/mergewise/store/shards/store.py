@@ -18,7 +18,7 @@ from mergewise.store.manifest import Manifest
 from mergewise.store.shards.place import ChangingShardPlace, Manifests, ShardedFolder, ShardPlace, shard_of
 from mergewise.store.shards.reader import BITS, LOW, ShardedReader, group_by
 from mergewise.store.views import Registry
-from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
+from mergewise.types import AddReport, DocumentRows, Metadata, Problem
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -103,23 +103,16 @@ class ShardedStore:
             return [change(shards[at], own) for at, own in parts.items()]
 
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        remove: Sequence[str] = (),
-        origins: Mapping[str, Origin] | None = None,
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         with self._change() as shards:
             added = self._by_shard(rows, lambda row: row.document.id)
             removed = self._by_shard(remove, str)
-            found = self._by_shard((origins or {}).items(), lambda item: item[0])
-            written = sorted({*added, *removed, *found})
+            written = sorted({*added, *removed})
             report = AddReport()
             for at in written:
-                own, gone, origin = added.get(at, ()), removed.get(at, ()), dict(found.get(at, ()))
-                report += shards[at].write(own, force=force, remove=gone, origins=origin, optimize=optimize)
+                own, gone = added.get(at, ()), removed.get(at, ())
+                report += shards[at].write(own, force=force, remove=gone, optimize=optimize)
                 _declare_metadata(shards, at)
             if optimize:
                 for at in set(range(len(shards))).difference(written):
