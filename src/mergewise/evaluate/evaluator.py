@@ -43,16 +43,10 @@ from mergewise.types import Answer, Context
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Options of answering.
-
-    `reranker` and `utility` are the judges of methods (`methods.Judge`). If one is None, the index's own reranker or its fallback
-    judges instead. A `temperature` of None keeps the model's default.
-    """
+    """Options of answering. A `temperature` of None keeps the model's default."""
 
     max_tokens: int
     together: int = 1
-    reranker: Reranker | None = None
-    utility: Reranker | None = None
     temperature: float | None = None
 
 
@@ -97,7 +91,7 @@ def _scores(row: RunRow, question: Question) -> Mapping[str, float | None]:
 class Evaluator:
     """An evaluation of methods on one index and its questions. Without `asking` only contexts are judged.
 
-    `backgrounds` caches the passages that the causal model writes from memory, so that all methods share them. The seconds of
+    The index's reranker and the `utility` predictor are the judges of methods (`methods.Judge`). `backgrounds` caches the passages that the causal model writes from memory, so that all methods share them. The seconds of
     later methods then exclude the writing.
     """
 
@@ -108,8 +102,10 @@ class Evaluator:
         asking: Asking | None = None,
         store: RowStore | None = None,
         backgrounds: MutableMapping[str, Decoded] | None = None,
+        utility: Reranker | None = None,
     ) -> None:
         self.index = index
+        self.utility = utility
         self.task = task
         self.asking = asking
         self.store = store or RowStore()
@@ -125,9 +121,15 @@ class Evaluator:
             # raises the error for an unknown mode
             modes.mode_for(method.mode, models)
         try:
-            return unmet_needs(method, self.index.manifest.views, models, self.asking is not None)
+            views = {name: state.settings for name, state in self.index.manifest.views.items()}
+            return unmet_needs(method, views, models, self.asking is not None)
         except MissingExtra as error:
             return f"needs {error}"
+
+    def judge_of(self, method: Method) -> str:
+        """Return the spec of the reranker or predictor that judges for the method, or an empty text without one."""
+        reranker = self._models(method, self.index.models).reranker
+        return "" if reranker is None else reranker.spec
 
     def method_rows(self, method: Method, budget: int, repeat: int = 0) -> MethodRows:
         """Return the known rows of a method. Raises UsageError if the method is invalid, or lacks a model or a view."""
@@ -255,6 +257,7 @@ class Evaluator:
             search_seconds=round(seconds[0], 6),
             assembly_seconds=round(seconds[1], 6),
             scores=judged.scores,
+            judge=self.judge_of(one.method),
         )
 
     def _request(self, one: MethodRows, question: Question, state: SharedState) -> Request | Exception:
@@ -280,17 +283,12 @@ class Evaluator:
         return replace(state, models=self._models(one.method, state.models, one.repeat), settings=settings)
 
     def _models(self, method: Method, models: Models, repeat: int = 0) -> Models:
-        """Return the method's models, with its judge as the reranker. So the scores are those a user of --reranker gets."""
+        """Return the method's models, with its judge as the reranker."""
         asking = self.asking
-        models = replace(models, weights=method.weights or models.weights)
+        models = replace(method.judged(models, self.utility), weights=method.weights or models.weights)
         if asking is not None and (repeat or asking.temperature is not None):
             models = replace(models, chat=_sampled(models.chat, asking.temperature, repeat))
-        if method.judge == "given":
-            return models
-        given = (None, None) if asking is None else (asking.reranker, asking.utility)
-        judge = {"none": None, "reranker": given[0], "utility": given[1]}[method.judge]
-        own = models.reranker if method.judge != "none" else None
-        return replace(models, reranker=judge or own)
+        return models
 
     def settings(self, method: Method, mode: str | None) -> Mapping[str, Any]:
         """Return everything that a row depends on except its question, budget and repeat."""

@@ -6,7 +6,6 @@ column, 0.05). The next best is underlined. Published numbers appear next to mea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -281,20 +280,9 @@ def _filling_runs(measured: Measured, row: PresetRow) -> list[int | None]:
         if any(
             one.run == number and (one.method == stem or one.method.startswith(f"{stem} ")) for one in measured.methods
         )
-        and all(_holds(run.models, name, value) for name, value in row.only.items())
+        and row.can_fill(run.models)
     ]
     return list(found) or [None]
-
-
-def _holds(models: Mapping[str, str], name: str, value: str) -> bool:
-    known = models.get(name, "")
-    if "." in name:
-        return (known or "none") == value if value else known not in ("", "none")
-    return _plain(value) in _plain(known)
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[\W_]+", "", text).lower()
 
 
 def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | None) -> str:
@@ -309,7 +297,7 @@ def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | Non
         return row.needs
     if row.method.mode and not measured.answered:
         return "needs a chat model (--chat)"
-    if row.only and any(one.method in names for one in measured.methods):
+    if not any(row.can_fill(run.models) for run in measured.runs):
         name, value = next(iter(row.only.items()))
         return f"needs a run with {name} {value or 'of its own'}"
     return "not run"
