@@ -26,10 +26,11 @@ from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import prediction_of, score_answer
 from mergewise.evaluate.citing import score_citations
 from mergewise.evaluate.judged import ContextJudge
-from mergewise.evaluate.methods import Method, mode_of, unmet_needs
+from mergewise.evaluate.methods import Method, mode_of, stored_settings, unmet_needs
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents
 from mergewise.evaluate.runs.keys import digest, question_digest
+from mergewise.evaluate.runs.plan import PlannedRows
 from mergewise.evaluate.runs.record import RankedDocument, RowKey, RunRow, passages_of
 from mergewise.evaluate.runs.store import RowStore
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
@@ -91,8 +92,9 @@ def _scores(row: RunRow, question: Question) -> Mapping[str, float | None]:
 class Evaluator:
     """An evaluation of methods on one index and its questions. Without `asking` only contexts are judged.
 
-    The index's reranker and the `utility` predictor are the judges of methods (`methods.Judge`). `backgrounds` caches the passages that the causal model writes from memory, so that all methods share them. The seconds of
-    later methods then exclude the writing.
+    The index's reranker and the `utility` predictor are the judges of methods (`methods.Judge`). `backgrounds` caches the
+    passages that the causal model writes from memory, so that all methods share them. The seconds of later methods then exclude
+    the writing.
     """
 
     def __init__(
@@ -125,6 +127,11 @@ class Evaluator:
             return unmet_needs(method, views, models, self.asking is not None)
         except MissingExtra as error:
             return f"needs {error}"
+
+    def planned(self, one: MethodRows) -> PlannedRows:
+        """Return the plan entry of a method that can run."""
+        views = "; ".join(one.method.assigned)
+        return PlannedRows(self.task.name, one.method.name, one.spec, judge=self.judge_of(one.method), views=views)
 
     def judge_of(self, method: Method) -> str:
         """Return the spec of the reranker or predictor that judges for the method, or an empty text without one."""
@@ -299,6 +306,9 @@ class Evaluator:
         # a parameter named after a view, such as `triplets`, switches that view on
         views = [*strategy.views, *method.views]
         views += [view for view in manifest.views if getattr(parameters, f"{view}s", False)]
+        # an estimate reads other rows than the method
+        asked = stored_settings(replace(method, is_written=True).view_settings())
+        own = {view: {k: v for k, v in one.items() if k != "prompt"} for view, one in asked.items()}
         return {
             "set": self.task.name,
             "strategy": method.strategy,
@@ -312,9 +322,13 @@ class Evaluator:
             "judge": models.utilities.spec,
             "search": asdict(search_settings(method.search, standing=self.index.search_settings)),
             **({"weights": dict(models.weights)} if models.weights else {}),
-            **({"prompts": own} if (own := models.prompts.digests()) else {}),
+            **({"prompts": prompts} if (prompts := models.prompts.digests()) else {}),
             "embedder": manifest.embedder,
-            "views": {name: dict(state.settings) for name, state in manifest.views.items() if name in ("leaf", *views)},
+            "views": {
+                name: {**state.settings, **own.get(name, {})}
+                for name, state in manifest.views.items()
+                if name in ("leaf", *views)
+            },
             "documents": self.documents(),
         }
 

@@ -6,7 +6,7 @@ column, 0.05). The next best is underlined. Published numbers appear next to mea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 

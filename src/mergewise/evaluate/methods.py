@@ -103,17 +103,26 @@ class Method:
         """The views that the index needs for this method."""
         return tuple(dict.fromkeys(("leaf", *resolve(self.strategy)[0].views, *self.views)))
 
+    @property
+    def assigned(self) -> list[str]:
+        """The assignments of the views that the method reads, in increasing order of precedence."""
+        return [*self._read(self.given), *self._read(self.settings)]
+
+    def _read(self, assigned: Sequence[str]) -> list[str]:
+        views = self.all_views
+        return [one for one in assigned if one.partition(".")[0].strip() in views]
+
     def view_settings(self) -> dict[str, Any]:
         """Return the settings of the views that the method reads, by name, for views with assignments."""
-        read, known = self.all_views, dict[str, Any]()
-        for assigned in (self.given, self.settings):
-            own = [one for one in assigned if one.partition(".")[0].strip() in read]
-            known = view_settings(read, own, NO_CHAT, known)
+        given = view_settings((), self._read(self.given), NO_CHAT)
+        known = view_settings((), self._read(self.settings), NO_CHAT, given)
         return {name: own for name, own in known.items() if self.is_written or not is_written(name, own)}
 
     def other_settings(self, name: str, stored: Mapping[str, Any]) -> str:
         """Describe the method's settings of a view that differ from the stored ones of an index."""
-        asked = {key: own for key, own in stored_settings(self.view_settings()).get(name, {}).items() if key != "prompt"}
+        asked = {
+            key: own for key, own in stored_settings(self.view_settings()).get(name, {}).items() if key != "prompt"
+        }
         whole = VIEWS[name].dump(VIEWS[name].load(stored))
         return ", ".join(f"{name}.{key}={own}"[:60] for key, own in asked.items() if whole[key] != own)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from mergewise.designs import VIEWS
-
 from mergewise.engine import Index
 from mergewise.errors import UsageError, one_of
 from mergewise.evaluate.evaluator import Evaluator

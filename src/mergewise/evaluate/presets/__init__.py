@@ -248,7 +248,9 @@ def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
         for numbers in (row.published, row.spread):
             if numbers and [len(group) for group in numbers] != [len(columns)] * len(groups):
                 raise ValueError(f"{name}: the numbers of {row.label!r} do not match its columns")
-    values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in table.items() if key not in ("set", "judge")}
+    values: dict[str, Any] = {
+        key: tuple(one) if isinstance(one, list) else one for key, one in table.items() if key not in ("set", "judge")
+    }
     values |= {"groups": groups, "columns": columns, "rows": rows}
     return Preset(name=name, **values)
 
@@ -275,10 +277,14 @@ def _method(one: Mapping[str, Any], judge: Judge) -> tuple[Method | None, str]:
     needs = f"needs the {kind} {name}, missing in this version" if absent else ""
     if "mode" in one:
         method = replace(method, mode=one["mode"]) if "name" in one else _in_mode(method, one["mode"])
-    given = {"views": tuple(one.get("views", method.views)), "requires": tuple(one.get("requires", ()))}
     # a method that has a name also has a judge
-    judge = one.get("judge", judge if kind == "strategy" else method.judge)
-    return replace(method, settings=tuple(one["set"]), judge=judge, **given), needs
+    return replace(
+        method,
+        judge=one.get("judge", judge if kind == "strategy" else method.judge),
+        views=tuple(one.get("views", method.views)),
+        settings=tuple(one["set"]),
+        requires=tuple(one.get("requires", ())),
+    ), needs
 
 
 def _numbers(groups: Sequence[Sequence[float]]) -> Published:

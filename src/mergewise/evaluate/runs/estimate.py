@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mergewise.engine import Index
-from mergewise.evaluate.evaluator import Asking, Evaluator
+from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.methods import Method
-from mergewise.evaluate.question_sets import Question, QuestionSet
+from mergewise.evaluate.question_sets import Question
 from mergewise.models import CachedChat
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.types import Message, Reply, Usage
@@ -59,9 +58,7 @@ class MethodEstimate:
 
 
 def estimated_costs(
-    index: Index,
-    task: QuestionSet,
-    asking: Asking | None,
+    evaluator: Evaluator,
     asked: Sequence[tuple[Method, int]],
     questions: Sequence[Question],
     missing: Mapping[tuple[str, int], int],
@@ -70,10 +67,11 @@ def estimated_costs(
 
     `missing` holds the number of rows to compute. A causal model runs on this machine and costs only time, so it is really asked.
     """
+    index = evaluator.index
     models = index.models
     chat = None if models.chat is None else CountingChat(models.chat, models.count_tokens)
     counted = replace(index, _models=replace(models, chat=chat), _loaded=())
-    evaluator = Evaluator(counted, task, asking)
+    evaluator = Evaluator(counted, evaluator.task, evaluator.asking, utility=evaluator.utility)
     found = []
     for method, budget in asked:
         needs = evaluator.unmet_needs(method)
