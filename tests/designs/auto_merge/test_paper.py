@@ -9,15 +9,13 @@ import numpy as np
 
 import mergewise
 from mergewise.designs.specs import view_settings
+from mergewise.index.tree import build_trees
+from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.types import Document
 
 # sections of two and of four leaves; each sentence has its cosine with the question
-SENTENCES = {
-    "Rivers": (0.9, 0.8),
-    "Lakes": (0.95, 0.85, 0.1, 0.05),
-    "Seas": (0.7, 0.02, 0.01, 0.6, 0.0),
-}
+SENTENCES = {"Rivers": (0.9, 0.8), "Lakes": (0.95, 0.85, 0.1, 0.05), "Seas": (0.7, 0.02, 0.01, 0.6, 0.0)}
 
 
 class Cosines:
@@ -26,7 +24,9 @@ class Cosines:
     spec, dimension = "cosines", 2
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
-        named = [float(text.rsplit("cosine ", 1)[1].split()[0].rstrip(".")) if "cosine " in text else 0.0 for text in texts]
+        named = [
+            float(text.rsplit("cosine ", 1)[1].split()[0].rstrip(".")) if "cosine " in text else 0.0 for text in texts
+        ]
         return np.array([[cosine, np.sqrt(1 - cosine**2)] for cosine in named], np.float32)
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
@@ -40,7 +40,8 @@ def sentence(title: str, cosine: float) -> str:
 
 def index(folder: Path) -> mergewise.Index:
     text = "\n\n".join(
-        f"# {title}\n\n" + " ".join(sentence(title, cosine) for cosine in cosines) for title, cosines in SENTENCES.items()
+        f"# {title}\n\n" + " ".join(sentence(title, cosine) for cosine in cosines)
+        for title, cosines in SENTENCES.items()
     )
     settings = view_settings((), ["leaf.preset=paper"], "extractive")
     opened = mergewise.open(folder, embedder=Cosines(), settings=settings)  # type: ignore[arg-type]
@@ -48,14 +49,16 @@ def index(folder: Path) -> mergewise.Index:
     return opened
 
 
-def test_sections_and_leaves_have_the_sizes_of_the_text(tmp_path: Path) -> None:
-    settings = view_settings((), ["leaf.preset=paper"], "extractive")
-    opened = mergewise.open(tmp_path / "short", embedder="none", settings=settings)
-    few = "".join(f"# Part {n}\n\n{'A sentence of forty characters in a leaf. ' * 6}\n\n" for n in range(4))
-    opened.add([Document("a.md", few)])
-    reader = opened.store.reader()
-    leaves = reader.document_rows(["a.md"])[0].leaves if hasattr(reader, "document_rows") else ()
-    assert leaves and max(len(leaf.text.strip()) for leaf in leaves) <= 200 + len("# Part 0\n\n")
+def test_sections_and_leaves_have_the_sizes_of_the_text() -> None:
+    settings = view_settings((), ["leaf.preset=paper"], "extractive")["leaf"]
+    parts = [f"# Part {n}\n\n{'A sentence of forty characters in a leaf. ' * 6}\n\n" for n in range(4)]
+    (tree,) = build_trees([Document("a.md", "".join(parts))], count_tokens, settings)
+    # four sentences of 41 characters and three blanks are 167, five are 209
+    assert [len(leaf.text.replace(f"# Part {leaf.text[7:8]}", "").strip()) // 42 for leaf in tree.leaves] == [3, 1] * 4
+    # a part has 262 characters, so two have more than 500
+    assert [section.headings for section in tree.sections[1:]] == [(f"Part {n}",) for n in range(4)]
+    (joined,) = build_trees([Document("a.md", "".join(part[:120] + "\n\n" for part in parts))], count_tokens, settings)
+    assert len(joined.sections) == 1
 
 
 def test_the_three_best_results_have_labels(tmp_path: Path) -> None:
@@ -67,10 +70,20 @@ def test_the_three_best_results_have_labels(tmp_path: Path) -> None:
     assert [round(passage.score, 2) for passage in found.passages] == [0.85, 0.49, 0.44]
 
 
-def test_neighbours_are_joined_below_the_threshold_of_coverage(tmp_path: Path) -> None:
-    spec = "auto-merge(preset=paper, k=5)"
-    found = index(tmp_path).context("Which water is it?", strategy=spec, budget=4000)
-    # five leaves: both of Rivers, two of four of Lakes (0.5), one of Seas
-    assert [passage.headings[-1] for passage in found.passages] == [
-        "[merged, 2 chunks]", "[merged, 2 chunks]", "[leaf, 1 chunk]"
-    ] or [passage.headings[-1] for passage in found.passages]  # fmt: skip
+def test_other_modes_keep_three_results_too(tmp_path: Path) -> None:
+    opened = index(tmp_path)
+
+    def labels(spec: str) -> list[str]:
+        found = opened.context("Which water is it?", strategy=f"auto-merge(preset=paper, {spec})", budget=4000)
+        return [passage.headings[-1] for passage in found.passages]
+
+    # five hits: two of two leaves of Rivers, two of four of Lakes (a share of 0.5), one of five of Seas
+    assert labels("k=5") == ["[merged, 2 chunks]", "[merged, 2 chunks]", "[leaf, 1 chunk]"]
+    assert labels("k=5, merge_threshold=0.6") == [
+        "[merged neighbours, 2 chunks]",
+        "[merged, 2 chunks]",
+        "[leaf, 1 chunk]",
+    ]
+    assert labels("mode=never") == ["[leaf, 1 chunk]"] * 3
+    # cosines between the leaves: the six high ones are alike, and the three low ones
+    assert set(labels("mode=semantic")) == {"[merged by meaning, 6 chunks]", "[merged by meaning, 3 chunks]"}

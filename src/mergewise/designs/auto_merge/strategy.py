@@ -200,6 +200,7 @@ def join_neighbours(
 
     def joins(left: _LeafRange, right: _LeafRange) -> bool:
         near = left.ancestors == right.ancestors and right.first - left.last - 1 <= parameters.fill_gaps
+        near = near and (parameters.repeat or left.kind == right.kind == "leaf")
         return near and min(left.score, right.score) >= floor
 
     runs = split_runs(sorted(items, key=lambda item: item.first), joins)
