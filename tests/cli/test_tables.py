@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import mergewise
 import mergewise.models
 from mergewise.cli.main import app
 from mergewise.designs.raptor import clusters
@@ -47,6 +48,7 @@ KINDS = {
     "You decide whether": "judge",
     "Sum up": "summary",
 }
+OF_INDEXES = {"slice", "marker", "pic", "triplet", "cluster"}
 
 
 def town(name: str) -> Document:
@@ -102,14 +104,18 @@ class Run(NamedTuple):
     judges: dict[str, str]
 
 
-def run_table(name: str, questions: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    words = [str(questions), "--table", name, "-n", str(QUESTIONS), "--embedder", "st:hash", "--out", str(folder)]
+def run_table(name: str, questions: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int = QUESTIONS) -> Run:
+    words = [str(questions), "--table", name, "-n", str(count), "--embedder", "st:hash", "--out", str(folder)]
     words += ["--chat", "openai:scripted", "--scorer", "hf:scorer"]
     words += ["--reranker", "cross-encoder:marco"]
     with ChatServer(play) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "any")
-        environment = {"MERGEWISE_CAUSAL": "hf:reader", "MERGEWISE_UTILITY": "cross-encoder:utility", "MERGEWISE_REPEATS": "1"}
+        environment = {
+            "MERGEWISE_CAUSAL": "hf:reader",
+            "MERGEWISE_UTILITY": "cross-encoder:utility",
+            "MERGEWISE_REPEATS": "1",
+        }
         done = CliRunner().invoke(app, ["eval", *words], env=environment, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     rows = open_run(folder).rows().to_pylist()
@@ -117,16 +123,151 @@ def run_table(name: str, questions: Path, folder: Path, monkeypatch: pytest.Monk
     calls: dict[str, set[int]] = {}
     for row in rows:
         calls.setdefault(row["method"], set()).add(row["calls"])
-    return Run(Counter(map(kind, (one.messages for one in server.asked))), calls, {r["method"]: r["judge"] for r in rows})
+    return Run(
+        Counter(map(kind, (one.messages for one in server.asked))), calls, {r["method"]: r["judge"] for r in rows}
+    )
 
 
-@pytest.mark.parametrize("name", preset_names())
-def test_show(name: str, system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if preset(name).by != "questions":
-        return
-    import time
-    t = time.time()
-    done = run_table(name, system, tmp_path / "run", monkeypatch)
-    print("@@", name, round(time.time() - t, 1), dict(done.prompts))
+MODES = {"r&b": 1, "r&l": 1, "full-ext": 2, "fil": 2, "full-e&f": 3, "r&b-ext": 2, "r&b-e&f": 3}
+"""MacRAG, Table 4: an extract, a thought, an answer. The filter adds a call for each merged chunk."""
+AED = {
+    "aed-1": 2, "aed-2": 2, "aed-no-triplets": 2, "aed-no-memory": 1, "aed-no-ensemble": 1, "aed-passages": 1,
+    "gainrag-1": 2, "gainrag-5": 2, "recomp-abstractive": 2, "aed-2-reranker": 2,
+}  # fmt: skip
+"""AED-RAG, section 3: a passage from memory, and one decoding of all streams. RECOMP: a summary, and an answer."""
+MERGED = 12 + 6 + 1
+"""MergeRAG, Algorithm 1: 24 chunks become 12, then 6, which fit. Each pair is one call, and the answer is another."""
+
+PER_DOCUMENT: dict[str, dict[str, int]] = {
+    "macrag": {"slice": 1},  # A.5: a summary for each chunk; these documents have one
+    "aed": {"triplet": 1},  # section 3.1: the triplets of each passage; these documents have one
+    "mrag-2": {"pic": 1, "marker": 2},  # section 2.1: a call for each document, zero-shot and few-shot
+    "mrag-order": {"marker": 2},
+    "mrag-prompts": {"marker": 1},
+    "mrag-speed": {"pic": 1, "marker": 1},
+    "mergerag": {},
+}
+CLUSTERS = {"macrag-1": 3, "mergerag-1": 3, "mergerag-2": 3, "mergerag-curve": 3}
+"""RAPTOR: a summary for each cluster. 24 chunks form three clusters, the last layer."""
+SLOW = ("macrag-modes", "macrag-ablation", "macrag-lengths", "macrag-2", "mergerag-curve")
+
+
+def expected_calls(method: str) -> set[int]:
+    """Return the numbers of calls for a question, by the paper."""
+    if method.startswith(("macrag", "longrag")):
+        mode = method.rsplit(" ", 1)[1]
+        k2 = 12 if "k2=12" in method else 7
+        return {MODES[mode] + (k2 if mode in ("fil", "full-e&f", "r&b-e&f") else 0)}
+    if method.startswith("mergerag"):
+        # sequential merges end as soon as the rest fits
+        return {8, 9} if "sequential" in method else {MERGED}
+    if method == "self-rag":
+        # to retrieve or not; alone: an answer; otherwise an answer and three grades for each of five passages
+        return {1 + 1, 1 + 5 * 4}
+    return {2} if method.startswith("beta") else {AED.get(method, 1)}
+
+
+@pytest.mark.parametrize("name", [name for name in preset_names() if preset(name).by == "questions"])
+def test_a_table_makes_the_calls_of_its_paper(
+    name: str, system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = run_table(name, system, tmp_path / "run", monkeypatch, 1 if name in SLOW else QUESTIONS)
+    asked = 1 if name in SLOW else QUESTIONS
+    per_document = next(calls for start, calls in PER_DOCUMENT.items() if name.startswith(start))
+    written = {kind: calls * len(TOWNS) for kind, calls in per_document.items()}
+    written |= {"cluster": CLUSTERS[name]} if name in CLUSTERS else {}
+    assert {one: count for one, count in done.prompts.items() if one in OF_INDEXES} == written
     for method, calls in done.calls.items():
-        print("@@   ", method, calls, done.judges[method])
+        assert calls <= expected_calls(method), method
+    ours = [method for method in done.calls if method.startswith(("macrag", "longrag"))]
+    extracting = [method for method in ours if method.endswith(("ext", "e&f"))]
+    filtering = [method for method in ours if method.endswith(("fil", "e&f"))]
+    assert done.prompts["extract"] == asked * len(extracting) and done.prompts["think"] == asked * len(filtering)
+    assert done.prompts["judge"] == asked * sum(12 if "k2=12" in method else 7 for method in filtering)
+    budgets = len(preset(name).budgets)
+    merging = [calls for method, calls in done.calls.items() if method.startswith("mergerag")]
+    assert done.prompts["merge"] == asked * budgets * sum(calls - 1 for (calls,) in merging)
+
+
+def test_rows_of_other_systems_have_other_indexes_and_name_their_judges(
+    system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    run_table("mrag-2", system, run, monkeypatch)
+    # rows by a chat model stay, and markers with and without examples are in two indexes
+    assert sorted(path.name for path in (run / "indexes").iterdir()) == ["towns", "towns.2"]
+    first, second = (mergewise.open(run / "indexes" / name, embedder=Embedder()) for name in ("towns", "towns.2"))
+    assert first.manifest.views["marker"].settings["examples"] == "none"
+    assert first.manifest.views["pic"].settings["summary"] == "abstractive"
+    assert second.manifest.views["marker"].settings["examples"] != "none" and "pic" not in second.manifest.views
+    again = run_table("mrag-order", system, run, monkeypatch)
+    assert not again.prompts, "another table of the same systems asks nothing for its indexes, and no row twice"
+    judged = run_table("macrag-1", system, tmp_path / "other", monkeypatch)
+    assert judged.judges["raptor-reranked"] == judged.judges["macrag(preset=paper) r&b"] == "words"
+    plan = open_run(tmp_path / "other").plan
+    (row,) = (row for row in plan.rows if row.method == "macrag(preset=paper) full-e&f")
+    assert (row.judge, row.views) == ("words", "slice.preset=paper")
+    csv, text = tmp_path / "t.csv", tmp_path / "t.md"
+    CliRunner().invoke(app, ["report", str(tmp_path / "other"), "--csv", str(csv), "--md", str(text)])
+    assert "MacRAG (Llama-3.1-8B),words," in csv.read_text() and "(judge: words)" in text.read_text()
+
+
+def test_a_dry_run_prices_the_views_and_writes_nothing(
+    system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    words = [str(system), "--table", "macrag-1", "-n", "1", "--embedder", "st:hash", "--out", str(run), "--dry-run"]
+    words += ["--chat", "openai:scripted", "--reranker", "cross-encoder:marco"]
+    with ChatServer(play) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "any")
+        done = CliRunner().invoke(app, ["eval", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert not server.asked and not run.exists()
+    assert "the view slice:\n12 documents: 12 calls" in done.output
+    assert "view raptor 0: 0 rows, 0 s, 3 calls" in done.output
+    assert "macrag(preset=paper) full-e&f 32768: 1 rows" in done.output and "self-rag: needs" not in done.output
+
+
+def test_settings_of_a_view_are_options(system: Path, tmp_path: Path) -> None:
+    words = [
+        str(system),
+        "-s",
+        "macrag",
+        "-b",
+        "200",
+        "-n",
+        "1",
+        "--embedder",
+        "st:hash",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    words += ["--index", str(tmp_path / "indexes")]
+    for settings in (["slice.chunk=60", "slice.overlap=10"], [], ["slice.chunk=60", "slice.overlap=10"]):
+        sets = [word for one in settings for word in ("--set", one)]
+        done = CliRunner().invoke(app, ["eval", *words, *sets], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    sizes = [
+        mergewise.open(tmp_path / "indexes" / name, embedder=Embedder()).manifest.views["slice"].settings["chunk"]
+        for name in sorted(path.name for path in (tmp_path / "indexes").iterdir())
+    ]
+    assert sizes == [60]
+    done = CliRunner().invoke(app, ["eval", *words, "--set", "slice.chunk=90", "--set", "slice.overlap=10"], catch_exceptions=False)
+    assert done.exit_code == 0 and (tmp_path / "indexes" / "towns.2").exists()
+    # a file of questions has no documents: the index must have the settings
+    file = tmp_path / "towns.jsonl"
+    file.write_text('{"question": "Who built the tower of Arden?", "answer": "Mason Ardeny"}\n')
+    words = [
+        str(file),
+        "-s",
+        "macrag",
+        "-b",
+        "200",
+        "--index",
+        str(tmp_path / "indexes" / "towns"),
+        "--embedder",
+        "st:hash",
+    ]
+    done = CliRunner().invoke(app, ["eval", *words, "--set", "slice.chunk=90", "--set", "slice.overlap=10"])
+    assert "needs an index with slice.chunk=90" in str(done.exception or done.output)

@@ -47,6 +47,7 @@ from mergewise.evaluate.presets import Preset, presets_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.report import evaluation_report, set_facts
 from mergewise.evaluate.run import chosen_questions, existing_index, parse_shard, shared_indexes, task_index, tasks_at
+from mergewise.evaluate.runs.estimate import CountingChat, estimated_costs, tree_usage
 from mergewise.evaluate.runs.finish import RunTables, document_texts, earlier_plan, write_plan
 from mergewise.evaluate.runs.folder import LINES, Run, memory_run, open_run
 from mergewise.evaluate.runs.keys import digest, question_digest
@@ -74,8 +75,8 @@ from mergewise.models import (
     release,
 )
 from mergewise.opening import estimate
-from mergewise.protocols import Reranker
-from mergewise.store import Progress
+from mergewise.protocols import ChatModel, Reranker
+from mergewise.store import Estimate, Progress
 
 WARNED = 3
 """Failed questions, and invalid rows of a set, that warnings name."""
@@ -144,6 +145,9 @@ class Evaluation:
     def _index_folder(self, folder: Path | None) -> Iterator[Path]:
         """Yield the folder of the sets' indexes. A stopped run continues with its own indexes."""
         named = self.options.index_dir or (None if folder is None else folder / INDEXES)
+        if self.options.dry_run and any(method.assigned for method, _ in self.asked_methods):
+            # an estimate builds other rows than the methods read
+            named = None
         with nullcontext(named) if named is not None else TemporaryDirectory(prefix="mergewise-eval-") as place:
             yield Path(place)
 
@@ -195,6 +199,8 @@ class Evaluation:
         show = _no_progress if quiet else partial(progress, amount=characters)
         needs = self.needs(models)
         ready = [(method, budget) for method, budget in self.asked_methods if not needs[method.name]]
+        if not quiet and models.chat is not None:
+            self._say_index_costs(task, folder, models.chat, ready)
         for one in shared_indexes(folder, task.name, ready):
             # views that need vectors are not built without an embedder; methods that use them then report a missing view
             views = [
@@ -203,17 +209,30 @@ class Evaluation:
                 if options.embedder != "none" or not VIEWS[view].needs_embedder
             ]
             settings = {view: own for view, own in one.settings.items() if view in views}
-            if models.chat is not None and any(is_written(view, own) for view, own in settings.items()) and not quiet:
-                cost = estimate(
-                    one.place,
-                    *task.documents,
-                    views=views,
-                    settings=settings,
-                    chat=models.chat,
-                    prompts=options.prompts,
-                )
-                say_cost(cost, options.price_in, options.price_out, as_json=False)
-            yield task_index(task, one.place, open_index, show, views=views, settings=settings), one.methods
+            index = task_index(task, one.place, open_index, show, views=views, settings=settings)
+            if models.chat is not None and "raptor" in settings and not (quiet or options.dry_run):
+                with open_index(one.place, chat=CountingChat(models.chat, count_tokens), cache=None) as counted:
+                    self._say_cost("the view raptor", Estimate(len(task.documents), tree_usage(counted)))
+            yield index, one.methods
+
+    def _say_index_costs(
+        self, task: QuestionSet, folder: Path, chat: ChatModel, methods: Sequence[tuple[Method, int]]
+    ) -> None:
+        """Print the costs of the views that a chat model writes."""
+        if self.options.dry_run and self.options.run_folder is not None:
+            folder = self.options.index_dir or self.options.run_folder / INDEXES
+        whole = [(replace(method, is_written=True), budget) for method, budget in methods]
+        for one in shared_indexes(folder, task.name, whole):
+            written = {view: own for view, own in one.settings.items() if is_written(view, own)}
+            for view, own in written.items():
+                options: dict[str, Any] = {"views": ("leaf", view), "chat": chat, "prompts": self.options.prompts}
+                cost = estimate(one.place, *task.documents, settings={view: own}, **options)
+                self._say_cost(f"the view {view}", cost)
+
+    def _say_cost(self, what: str, cost: Estimate) -> None:
+        if cost.usage.calls:
+            say_aside(f"{what}:")
+            say_cost(cost, self.options.price_in, self.options.price_out, as_json=False)
 
     def needs(self, models: Models) -> dict[str, str]:
         """Return what each method needs and lacks, as far as it is known before there is an index."""
@@ -410,8 +429,6 @@ class Evaluation:
                     say_warning(wrong)
 
     def _say_costs(self, own: SetIndexes, evaluators: Sequence[Evaluator], questions: Sequence[Question]) -> None:
-        from mergewise.evaluate.runs.estimate import estimated_costs
-
         options = self.options
         for name, needs in own.needs.items():
             if needs and own.task.documents:

@@ -67,6 +67,8 @@ class PresetColumn:
     is_mean: bool = False
     decimals: int | None = None
 
+_WRITES_CONTEXTS = ("naive", "recomp", "self-rag")
+
 
 @dataclass(frozen=True, slots=True)
 class PresetRow:
@@ -163,9 +165,11 @@ class Preset:
         rows: dict[tuple[object, ...], PresetRow] = {}
         for row in self.rows:
             if row.method is not None:
-                method = replace(row.method, name=_context_name(row.method), mode=None)
+                # without its mode, a method whose model replaces the context would be another one
+                requires = ("chat",) if row.method.mode in _WRITES_CONTEXTS else row.method.requires
+                method = replace(row.method, name=_context_name(row.method), mode=None, requires=requires)
                 kept = replace(row, method=method, modes=(), published=(), spread=())
-                rows.setdefault((method.strategy, method.judge, method.settings), kept)
+                rows.setdefault((method.strategy, method.judge, method.settings, requires), kept)
         return replace(
             self,
             name=f"{self.name}-contexts",
