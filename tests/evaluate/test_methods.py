@@ -12,7 +12,7 @@ from mergewise.designs.aed.training.labels import LabelSettings
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
-from mergewise.evaluate.methods import GROUPS, METHODS, Method, methods_of, unmet_needs
+from mergewise.evaluate.methods import GROUPS, METHODS, Method, methods_of, stored_settings, unmet_needs
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 
@@ -63,9 +63,11 @@ def test_settings_of_a_row_override_those_of_the_user() -> None:
     settings = row.view_settings()
     assert (settings["slice"].summary, settings["slice"].chunk, settings.keys()) == ("abstractive", 300, {"slice"})
     assert row.assigned == ["slice.summary=extractive", "slice.chunk=300", "slice.preset=paper"]
-    stored = {"leaf": {}, "slice": {}}
-    needs = unmet_needs(row, stored, Models(count_tokens))
+    stored: dict[str, Any] = {"leaf": {}, "slice": {}}
+    needs = unmet_needs(row, stored, Models(count_tokens), is_built=False)
     assert needs.startswith("needs an index with slice.chunk=300, slice.summary=abstractive (--set) and a chat model")
+    stored = {"leaf": {}, **stored_settings(settings)}
+    assert unmet_needs(row, stored, Models(count_tokens)) == "", "the rows are written already"
     assert replace(row, is_written=False).view_settings() == {}
     with pytest.raises(UsageError, match="has no preset 'papers'") as error:
         Method("m", "macrag").with_settings(None, None, ["slice.preset=papers"])

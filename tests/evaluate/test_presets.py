@@ -40,7 +40,7 @@ def needs_without_models(table: Preset, answers: bool) -> dict[str, str]:
     for row in table.rows:
         for method in {method for column in table.columns for method in table.methods_of(row, column)}:
             views = {view: {} for view in method.all_views} | stored_settings(method.view_settings())
-            found[row.label] = row.needs or unmet_needs(method, views, method.judged(bare), answers)
+            found[row.label] = row.needs or unmet_needs(method, views, method.judged(bare), answers, is_built=False)
     return found
 
 

@@ -185,7 +185,7 @@ class Evaluation:
                         ):
                             opened.callback(index.close)
                             found.append((index, methods))
-                        yield SetIndexes(task, found, self.needs(models))
+                        yield SetIndexes(task, found, self.needs(models) if task.documents else {})
         finally:
             for model in (chat, causal, scorer):
                 release(model)
@@ -241,7 +241,8 @@ class Evaluation:
         models = replace(models, embedder=cast(Any, self.options.embedder or defaults.EMBEDDER))
         for method, _ in self.asked_methods:
             views: dict[str, Any] = {view: {} for view in method.all_views} | stored_settings(method.view_settings())
-            found[method.name] = unmet_needs(method, views, method.judged(models, utility), self.options.answers)
+            judged = method.judged(models, utility)
+            found[method.name] = unmet_needs(method, views, judged, self.options.answers, is_built=False)
         return found
 
     def questions(self, task: QuestionSet) -> Sequence[Question]:
@@ -272,7 +273,8 @@ class Evaluation:
         Raises UsageError if no method can run, or if any cannot and `strict` is set.
         """
         name = known.task.name
-        planned = {method: PlannedRows(name, method, "", needs) for method, needs in known.needs.items()}
+        names = dict.fromkeys(method.name for method, _ in self.asked_methods)
+        planned = {method: PlannedRows(name, method, "", known.needs.get(method, "")) for method in names}
         found = []
         for evaluator, (_, methods) in zip(evaluators, known.indexes, strict=True):
             ready, again = [], []
@@ -431,7 +433,7 @@ class Evaluation:
     def _say_costs(self, own: SetIndexes, evaluators: Sequence[Evaluator], questions: Sequence[Question]) -> None:
         options = self.options
         for name, needs in own.needs.items():
-            if needs and own.task.documents:
+            if needs:
                 say(f"{name}: {needs}")
         stored = self.evaluators(own, options.run_folder)
         costs = []

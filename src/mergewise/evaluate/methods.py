@@ -347,11 +347,13 @@ def mode_of(method: Method, models: Models) -> str | None:
     return method.mode if MODES[mode.otherwise].needs.of(models) is None else mode.otherwise
 
 
-def unmet_needs(method: Method, views: Mapping[str, Any], models: Models, answers: bool = True) -> str:
+def unmet_needs(
+    method: Method, views: Mapping[str, Any], models: Models, answers: bool = True, is_built: bool = True
+) -> str:
     """Describe what the method needs and lacks, for a row of a table without figures. Return an empty text if it can run.
 
     `models` includes the method's judge. `views` maps the views of the index to their stored settings. Needs of the mode count
-    only with `answers`.
+    only with `answers`, and a chat model that writes views only if they are not built yet.
     """
     strategy = resolve(method.strategy)[0]
     missing = [view for view in method.all_views[1:] if view not in views]
@@ -359,7 +361,8 @@ def unmet_needs(method: Method, views: Mapping[str, Any], models: Models, answer
     needs: list[Need[Any]] = [strategy.needs] if strategy.needs is not None else []
     needs += [JUDGES[method.judge]] if method.judge in JUDGES else []
     needs += [NEEDS[name] for name in method.requires]
-    needs += [CHAT for name, own in method.view_settings().items() if is_written(name, own)]
+    whole = {} if is_built else replace(method, is_written=True).view_settings()
+    needs += [CHAT for name, own in whole.items() if is_written(name, own)]
     if answers:
         # a method without a mode never lacks one: its strategy's preferred mode has a fallback
         mode = mode_of(method, models)
