@@ -12,6 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from tests.designs.aed import tripling
+from tests.designs.mrag import marking
+from tests.evaluate.towns import Reader, WordReranker, saved_task
+from tests.support import HashEmbedder
 from typer.testing import CliRunner
 
 import mergewise
@@ -26,10 +30,6 @@ from mergewise.generate.mode import Need
 from mergewise.models.scripted import ChatServer, Turn
 from mergewise.protocols import FloatArray
 from mergewise.types import Document, Message
-from tests.designs.aed import tripling
-from tests.designs.mrag import marking
-from tests.evaluate.towns import Reader, WordReranker, saved_task
-from tests.support import HashEmbedder
 
 TOWNS = ("Arden", "Brook", "Corin", "Delos", "Elmet", "Farne", "Gorse", "Hythe", "Islay", "Jarrow", "Kelso", "Lorne")
 QUESTIONS = 2
@@ -253,7 +253,9 @@ def test_settings_of_a_view_are_options(system: Path, tmp_path: Path) -> None:
         for name in sorted(path.name for path in (tmp_path / "indexes").iterdir())
     ]
     assert sizes == [60]
-    done = CliRunner().invoke(app, ["eval", *words, "--set", "slice.chunk=90", "--set", "slice.overlap=10"], catch_exceptions=False)
+    done = CliRunner().invoke(
+        app, ["eval", *words, "--set", "slice.chunk=90", "--set", "slice.overlap=10"], catch_exceptions=False
+    )
     assert done.exit_code == 0 and (tmp_path / "indexes" / "towns.2").exists()
     # a file of questions has no documents: the index must have the settings
     file = tmp_path / "towns.jsonl"

@@ -58,7 +58,9 @@ def test_no_row_is_filled_by_a_stand_in(name: str, monkeypatch: pytest.MonkeyPat
     needs = needs_without_models(table, answers=True)
     if table.by == "questions" and name != "mrag-speed":
         # a cell of answers needs a reader
-        assert needs and all("a chat model" in one or "a causal model" in one or "--prompts" in one for one in needs.values())
+        assert needs and all(
+            "a chat model" in one or "a causal model" in one or "--prompts" in one for one in needs.values()
+        )
     contexts = needs_without_models(table.without_answers(), answers=False)
     assert {label for label, one in contexts.items() if not one} <= NO_MODEL_NEEDED
     assert all(one.startswith("needs ") for one in contexts.values() if one)

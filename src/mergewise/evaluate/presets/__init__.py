@@ -67,6 +67,7 @@ class PresetColumn:
     is_mean: bool = False
     decimals: int | None = None
 
+
 _WRITES_CONTEXTS = ("naive", "recomp", "self-rag")
 
 
