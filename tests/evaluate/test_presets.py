@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib.resources import files
+from typing import Any
 
 import pytest
 from tests.support import HashEmbedder
@@ -39,7 +40,7 @@ def needs_without_models(table: Preset, answers: bool) -> dict[str, str]:
     found: dict[str, str] = {}
     for row in table.rows:
         for method in {method for column in table.columns for method in table.methods_of(row, column)}:
-            views = {view: {} for view in method.all_views} | stored_settings(method.view_settings())
+            views: dict[str, Any] = {view: {} for view in method.all_views} | stored_settings(method.view_settings())
             found[row.label] = row.needs or unmet_needs(method, views, method.judged(bare), answers, is_built=False)
     return found
 

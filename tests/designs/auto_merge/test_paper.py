@@ -44,7 +44,7 @@ def index(folder: Path) -> mergewise.Index:
         for title, cosines in SENTENCES.items()
     )
     settings = view_settings((), ["leaf.preset=paper"], "extractive")
-    opened = mergewise.open(folder, embedder=Cosines(), settings=settings)  # type: ignore[arg-type]
+    opened = mergewise.open(folder, embedder=Cosines(), settings=settings)
     opened.add([Document("waters.md", text, "Waters")])
     return opened
 
