@@ -133,10 +133,11 @@ class Method:
         return replace(models, reranker=utility if self.judge == "utility" else None)
 
     def with_settings(self, search: str | None, weights: Path | None, given: Sequence[str] = ()) -> Method:
-        """Return a copy with these defaults for its own settings. Raises UsageError for invalid settings or an invalid file."""
+        """Return a copy with these defaults for its own settings. Raises UsageError for an invalid spec, setting or file."""
         own = _assigned({**assignments(search or "", "--search"), **assignments(self.search, self.name)})
         search_settings(own)
         view_settings((), given, NO_CHAT)
+        resolve(self.strategy)
         return replace(self, search=own, weights=self.weights or weights_of(weights), given=tuple(given))
 
 
