@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cli.invoking import invoke
-from tests.evaluate.towns import QUESTIONS, Reader, saved_task
+from tests.evaluate.towns import QUESTIONS, Reader, WordReranker, saved_task
 
 import mergewise.models
 from mergewise.errors import UsageError
@@ -22,6 +22,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     """Model that `--chat hf:reader` loads."""
     model = Reader()
     monkeypatch.setitem(mergewise.models.CHATS, "hf:PATH", lambda name, window: CausalChat(model, window))
+    monkeypatch.setitem(mergewise.models.RERANKERS, "cross-encoder:PATH_OR_NAME", lambda name: WordReranker())
     return model
 
 
@@ -42,7 +43,8 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 def test_methods_are_answered_kept_and_shown(tmp_path: Path, reader: Reader) -> None:
     bench, rows = str(saved_task(tmp_path / "towns")), tmp_path / "rows.json"
     given = [bench, "--answers", "--chat", "hf:reader", "--embedder", "none", "--json", str(rows)]
-    out = run(*given, "--methods", "naive,rag-1,aed-2", batch_size="2", max_tokens="30")
+    settings = {"max_tokens": "30", "utility": "cross-encoder:words"}
+    out = run(*given, "--methods", "naive,rag-1,aed-2", batch_size="2", **settings)
     assert [line.split()[0] for line in lines_of(out)] == ["naive", "rag-1", "aed-2"]
     naive, rag, aed = rows_of(rows)
     assert {"em", "f1", "relaxed_em", "accuracy", "input_tokens", "output_tokens", "seconds"} <= naive.keys()
@@ -60,9 +62,10 @@ def test_methods_are_answered_kept_and_shown(tmp_path: Path, reader: Reader) -> 
     assert (naive["em"], rag["em"], aed["em"]) == (0.25, 1.0, 1.0)
     assert naive["evidence"] == 0.0 and rag["evidence"] == 1.0
     known = open_run(tmp_path / "rows.answers").rows()
+    assert set(known["judge"].to_pylist()[4:]) == {"", "words"}
     assert known["method"].to_pylist() == [name for name in ("naive", "rag-1", "aed-2") for _ in QUESTIONS]
     reader.started.clear()
-    again = run(*given, "--methods", "naive,rag-1,aed-2", max_tokens="30")
+    again = run(*given, "--methods", "naive,rag-1,aed-2", **settings)
     # the seconds are the same too
     assert reader.started == [] and lines_of(again) == lines_of(out)
 
@@ -84,13 +87,15 @@ def test_own_questions(tmp_path: Path, reader: Reader) -> None:
     bench = saved_task(tmp_path / "towns")
     index = tmp_path / "indexes"
     output = run(
-        str(bench), "--answers", "--methods", "aed-1", "--chat", "hf:reader", "-e", "none", "--index", str(index)
-    )
+        str(bench), "--answers", "--methods", "aed-1", "--chat", "hf:reader", "-e", "none", "--index", str(index),
+        utility="cross-encoder:words",
+    )  # fmt: skip
     assert "The answers will not be saved" in output
     table = tmp_path / "own.csv"
     table.write_text("question,answer\n" + "".join(f"{q.text},{q.answers[0]}\n" for q in QUESTIONS))
     rows = tmp_path / "rows.json"
-    run(str(table), "-i", str(index / "towns"), "-a", "--methods", "aed-1", "--chat", "hf:reader", "--json", str(rows))
+    words = (str(table), "-i", str(index / "towns"), "-a", "--methods", "aed-1", "--chat", "hf:reader")
+    run(*words, "--json", str(rows), utility="cross-encoder:words")
     (row,) = rows_of(rows)
     assert (row["dataset"], row["em"], row["evidence"]) == ("own", 1.0, None)
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.evaluate.towns import saved_task
+from tests.evaluate.towns import WordReranker, saved_task
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app
 from mergewise.evaluate.report import PLUMBING
 from mergewise.evaluate.runs.folder import open_run
+from mergewise.models import RERANKERS
 from mergewise.models.scripted import ChatServer
 from mergewise.types import Message
 
@@ -33,6 +34,8 @@ def test_an_endpoint_fills_rows_and_all_reports_say_that_it_is_scripted(
     with ChatServer(answer) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "any")
+        monkeypatch.setitem(RERANKERS, "cross-encoder:PATH_OR_NAME", lambda name: WordReranker())
+        monkeypatch.setenv("MERGEWISE_UTILITY", "cross-encoder:words")
         done = CliRunner().invoke(app, ["eval", *words], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     rows = open_run(run).rows()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, TOWNS, Reader
+from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, TOWNS, Reader, WordReranker
 from tests.support import HashEmbedder
 
 import mergewise
@@ -74,7 +74,7 @@ def test_a_row_holds_scores_and_costs_of_an_answer(index: Index) -> None:
 
 
 def test_every_method_answers(index: Index) -> None:
-    evaluator = Evaluator(index, TASK, Asking(24, together=4))
+    evaluator = Evaluator(index, TASK, Asking(24, together=4), utility=WordReranker())
     lacking = {name: needs for name, method in METHODS.items() if (needs := evaluator.unmet_needs(method))}
     assert lacking["dense"].startswith("needs vectors") and lacking["bge-reranker"].startswith("needs a reranker")
     methods = [method for name, method in METHODS.items() if name not in lacking]
@@ -229,7 +229,7 @@ def test_a_run_without_any_answer_raises_the_error(index: Index) -> None:
 
 def test_methods_of_one_call_share_background_passages(index: Index) -> None:
     betas = methods_of("beta-0,beta-0.5,beta-50")
-    evaluator = Evaluator(index, TASK, Asking(24, together=2), backgrounds={})
+    evaluator = Evaluator(index, TASK, Asking(24, together=2), backgrounds={}, utility=Contrary())
     asked = [evaluator.method_rows(method, 2000) for method in betas]
     done: list[tuple[int, int]] = []
     evaluator.complete(asked, QUESTIONS[:2], lambda now, total, _: done.append((now, total)))
@@ -266,7 +266,7 @@ def test_methods_use_their_judge(index: Index) -> None:
 
     ours, theirs = Fixed("trained"), Fixed("given")
     index._models = replace(index._models, reranker=theirs)  # type: ignore[arg-type]
-    evaluator = Evaluator(index, TASK, Asking(24, reranker=theirs, utility=ours))  # type: ignore[arg-type]
+    evaluator = Evaluator(index, TASK, Asking(24), utility=ours)  # type: ignore[arg-type]
     runs = {name: evaluator.settings(METHODS[name], "aed") for name in ("rag-5", "reranker-5", "aed-2")}
     assert {name: (run["reranker"], run["judge"]) for name, run in runs.items()} == {
         "rag-5": (None, "shares of the question's terms"),

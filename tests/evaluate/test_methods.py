@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from mergewise.designs.aed.training.labels import LabelSettings
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
-from mergewise.evaluate.methods import GROUPS, METHODS, Method, methods_of, unmet_needs
+from mergewise.evaluate.methods import GROUPS, METHODS, Method, methods_of, stored_settings, unmet_needs
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 
@@ -35,14 +35,43 @@ def test_every_method_resolves_and_has_a_description() -> None:
 
 def test_the_needs_of_a_method_are_listed() -> None:
     bare, scored = Models(count_tokens), Models(count_tokens, reranker=Marks())
-    assert unmet_needs(METHODS["bm25"], ["leaf"], bare, answers=False) == ""
-    assert unmet_needs(METHODS["bm25"], ["leaf"], bare).startswith("needs a chat model (add --chat")
-    assert unmet_needs(METHODS["bge-reranker"], [], bare, answers=False).startswith("needs a reranker (add --reranker")
-    assert unmet_needs(METHODS["bge-reranker"], [], scored, answers=False) == ""
-    assert (
-        unmet_needs(METHODS["aed-2"], ["leaf"], bare, answers=False) == "needs the view triplet (--views leaf,triplet)"
-    )
-    assert unmet_needs(Method("mine", "macrag"), ["leaf", "slice"], bare) == ""
+    leaf: dict[str, Any] = {"leaf": {}}
+    assert unmet_needs(METHODS["bm25"], leaf, bare, answers=False) == ""
+    assert unmet_needs(METHODS["bm25"], leaf, bare).startswith("needs a chat model (add --chat")
+    assert unmet_needs(METHODS["bge-reranker"], {}, bare, answers=False).startswith("needs a reranker (add --reranker")
+    assert unmet_needs(METHODS["bge-reranker"], {}, scored, answers=False) == ""
+    assert unmet_needs(METHODS["aed-2"], leaf, scored, answers=False) == "needs the view triplet (--views leaf,triplet)"
+    assert unmet_needs(Method("mine", "macrag"), leaf | {"slice": {}}, bare) == ""
+
+
+def test_a_judge_is_a_need_and_never_replaced() -> None:
+    bare, scored = Models(count_tokens), Models(count_tokens, reranker=Marks())
+    views: dict[str, Any] = {"leaf": {}, "triplet": {}}
+    for name in ("reranker-5", "reranker-sentences", "bge-reranker"):
+        assert "a reranker (add --reranker" in unmet_needs(METHODS[name], views, bare, answers=False)
+        assert unmet_needs(METHODS[name], views, METHODS[name].judged(scored), answers=False) == ""
+    for name in ("gainrag-5", "aed-2", "aed-no-ensemble", "beta-1"):
+        # a reranker is no utility predictor
+        lacking = unmet_needs(METHODS[name], views, METHODS[name].judged(scored), answers=False)
+        assert lacking.startswith("needs a utility predictor (train one")
+        assert unmet_needs(METHODS[name], views, METHODS[name].judged(bare, Marks()), answers=False) == ""
+
+
+def test_settings_of_a_row_override_those_of_the_user() -> None:
+    given = ("slice.summary=extractive", "slice.chunk=300", "marker.made=rules")
+    row = Method("m", "macrag", settings=("slice.preset=paper", "raptor.preset=paper")).with_settings(None, None, given)
+    settings = row.view_settings()
+    assert (settings["slice"].summary, settings["slice"].chunk, list(settings)) == ("abstractive", 300, ["slice"])
+    assert row.assigned == ["slice.summary=extractive", "slice.chunk=300", "slice.preset=paper"]
+    stored: dict[str, Any] = {"leaf": {}, "slice": {}}
+    needs = unmet_needs(row, stored, Models(count_tokens), is_built=False)
+    assert needs.startswith("needs an index with slice.chunk=300, slice.summary=abstractive (--set) and a chat model")
+    stored = {"leaf": {}, **stored_settings(settings)}
+    assert unmet_needs(row, stored, Models(count_tokens)) == "", "the rows are written already"
+    assert replace(row, is_written=False).view_settings() == {}
+    with pytest.raises(UsageError, match="has no preset 'papers'") as error:
+        Method("m", "macrag").with_settings(None, None, ["slice.preset=papers"])
+    assert error.value.hint == "it has: paper"
 
 
 def test_all_methods_use_the_same_passage_length() -> None:

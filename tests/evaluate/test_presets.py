@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import re
 import tomllib
 from importlib.resources import files
+from typing import Any
 
 import pytest
+from tests.support import HashEmbedder
 
 from mergewise.designs import MODES
 from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
-from mergewise.evaluate.presets import preset, preset_names, presets_of, read_preset
+from mergewise.evaluate import methods
+from mergewise.evaluate.methods import stored_settings, unmet_needs
+from mergewise.evaluate.presets import Preset, preset, preset_names, presets_of, read_preset
+from mergewise.models import Models
+from mergewise.models.tokens import count_tokens
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -25,6 +32,84 @@ def test_presets_name_existing_methods(name: str) -> None:
         assert table.methods()
         assert table.without_answers().methods()
         assert all(method.mode is None for method in table.without_answers().methods())
+
+
+def needs_without_models(table: Preset, answers: bool) -> dict[str, str]:
+    """Map the label of each row with a method to what it needs, on a machine with an embedder and no other model."""
+    bare = Models(count_tokens, HashEmbedder())
+    found: dict[str, str] = {}
+    for row in table.rows:
+        for method in {method for column in table.columns for method in table.methods_of(row, column)}:
+            views: dict[str, Any] = {view: {} for view in method.all_views} | stored_settings(method.view_settings())
+            found[row.label] = row.needs or unmet_needs(method, views, method.judged(bare), answers, is_built=False)
+    return found
+
+
+NO_MODEL_NEEDED = {
+    "BM25", "Tree-RAG", "GPT-4o", "Fixed-Size", "Semantic", "DOS", "RECOMP, extractive",
+    *(f"{start}, k = {k}" for start in ("Standard RAG", "standard RAG") for k in (1, 5, 10, 20)),
+}  # fmt: skip
+"""Rows whose contexts come from a search and from the index alone."""
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_no_row_is_filled_by_a_stand_in(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "find_spec", lambda package: None)
+    table = preset(name)
+    needs = needs_without_models(table, answers=True)
+    if table.by == "questions" and name != "mrag-speed":
+        # a cell of answers needs a reader
+        assert needs and all(
+            "a chat model" in one or "a causal model" in one or "--prompts" in one for one in needs.values()
+        )
+    contexts = needs_without_models(table.without_answers(), answers=False)
+    assert {label for label, one in contexts.items() if not one} <= NO_MODEL_NEEDED
+    assert all(one.startswith("needs ") for one in contexts.values() if one)
+
+
+def test_rows_say_what_their_system_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "find_spec", lambda package: None)
+
+    def needs(name: str, label: str) -> str:
+        text = needs_without_models(preset(name).without_answers(), answers=False)[label]
+        return re.sub(r" \([^)]*\)", "", text)
+
+    for name, label, wanted in (
+        ("mergerag-1", "BGE-reranker", "needs a reranker"),
+        ("mergerag-1", "RECOMP", "needs a chat model"),
+        ("mergerag-1", "RAPTOR", "needs a reranker and a chat model and umap-learn"),
+        ("mergerag-1", "MergeRAG-Sym", "needs a reranker and a chat model"),
+        ("mergerag-1", "MergeRAG-Asym", "needs a reranker and a chat model and a scorer"),
+        ("macrag-1", "RAPTOR (Llama-3.1-8B)", "needs a reranker and a chat model and umap-learn"),
+        ("macrag-1", "CRAG (GPT-3.5-Turbo)", "needs a reranker"),
+        ("macrag-1", "MacRAG (Llama-3.1-8B)", "needs a reranker and a chat model"),
+        ("mrag-2", "PIC", "needs a chat model"),
+        ("mrag-2", "M-RAG-P", "needs a chat model"),
+        ("aed-1", "BGE-reranker, n = 5", "needs a reranker"),
+        ("aed-1", "GainRAG, n = 5", "needs a utility predictor"),
+        ("aed-1", "AED-RAG, m = 2", "needs a utility predictor and a chat model"),
+        ("aed-2", "w/o AED (full)", "needs a utility predictor and a chat model"),
+        ("aed-alignment", "BGE-ensemble", "needs a reranker and a chat model"),
+    ):
+        assert needs(name, label) == wanted, (name, label)
+
+
+def test_a_name_means_one_system_in_all_tables() -> None:
+    known: dict[str, tuple[object, ...]] = {}
+    for table in map(preset, preset_names()):
+        for method in table.methods():
+            read = tuple(method.assigned)
+            assert known.setdefault(method.name, (method.strategy, method.mode, method.judge, read))[:3] == (
+                method.strategy, method.mode, method.judge
+            )  # fmt: skip
+            assert known[method.name][3] == read, method.name
+
+
+def test_rows_of_other_models_are_not_run() -> None:
+    names = {method.name for method in preset("macrag-modes").runs({"reranker": "http://host/bge-m3"}).values()}
+    assert len(names) == 28
+    assert not preset("macrag-modes").runs({"reranker": "http://host/other"})
+    assert all(row.only for row in preset("macrag-modes").rows)
 
 
 def published(name: str, label: str, section: str = "") -> list[list[float | None]]:

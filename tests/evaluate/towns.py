@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.models.scripted_causal import ScriptedCausal
+from mergewise.protocols import FloatArray
 from mergewise.types import Document
 
 TOWNS = ("Arden", "Brook", "Corin", "Delos")
@@ -21,6 +24,17 @@ QUESTIONS = tuple(
 )
 TASK = QuestionSet("towns", DOCUMENTS, QUESTIONS)
 ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
+
+
+class WordReranker:
+    """A reranker by the share of the question's words in a text."""
+
+    spec = "words"
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        asked = set(question.lower().split())
+        shares = [len(asked & set(text.lower().split())) / max(1, len(asked)) for text in texts]
+        return np.array(shares, np.float32)
 
 
 class Reader(ScriptedCausal):
@@ -39,13 +53,13 @@ class Reader(ScriptedCausal):
         return {whole[len(said)]: 1e6} if len(said) < len(whole) else {"\n": 1e6}
 
 
-def saved_task(folder: Path) -> Path:
-    """Write the set in the benchmark's format."""
+def saved_task(folder: Path, documents: Sequence[Document] = DOCUMENTS) -> Path:
+    """Write the set in the benchmark's format. The questions are about the first documents."""
     folder.mkdir(parents=True)
-    corpus = [{"id": one.id, "title": one.title, "text": one.text} for one in DOCUMENTS]
+    corpus = [{"id": one.id, "title": one.title, "text": one.text} for one in documents]
     asked = [
         {"id": one.id, "question": one.text, "answers": list(one.answers), "evidence": [_evidence(document)]}
-        for one, document in zip(QUESTIONS, DOCUMENTS, strict=True)
+        for one, document in zip(QUESTIONS, documents, strict=False)
     ]
     for name, rows in (("corpus", corpus), ("questions", asked)):
         with gzip.open(folder / f"{name}.jsonl.gz", "wt") as file:

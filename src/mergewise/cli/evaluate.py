@@ -34,7 +34,7 @@ ShardSetting = Annotated[str | None, Setting("With --out: shard I/N of the quest
 ReferenceSetting = Annotated[str | None, Setting("Reference method of the comparisons; the first by default")]
 RepeatsSetting = Annotated[int | None, Setting("Repeats per question of a sampling chat model", Range(1, 1000))]
 TemperatureSetting = Annotated[float | None, Setting("Temperature of the chat model; 0 by default", Range(0, 2))]
-UtilitySetting = Annotated[str, Setting("Utility predictor, as for --reranker; the reranker by default")]
+UtilitySetting = Annotated[str, Setting("Utility predictor (AED-RAG), as for --reranker")]
 BatchSizeSetting = Annotated[int, Setting("Batch size of questions; 1 measures the time of each", Range(1, 1024))]
 ReuseSetting = Annotated[str | None, Setting("With --out: run folders to copy rows from")]
 StrictSetting = Annotated[bool, Setting("Stop at an invalid row or unavailable method")]
@@ -70,6 +70,8 @@ class EvaluationOptions:
     chat: options.ChatOption = defaults.CHAT
     embedder: options.EmbedderOption = None
     reranker: options.RerankerOption = defaults.RERANKER
+    scorer: options.ScorerOption = defaults.SCORER
+    assignments: options.SetOption = None
     out: Annotated[Path | None, typer.Option(help="Run folder; rows that it already holds are not computed again.")] = (
         None
     )

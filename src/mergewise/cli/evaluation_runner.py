@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from socket import gethostname
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from filelock import FileLock, Timeout
 
@@ -21,6 +21,7 @@ from mergewise.cli import options as shared
 from mergewise.cli import settings
 from mergewise.cli.configuration import open_permitted
 from mergewise.cli.evaluate import BUDGETS, METHOD_BUDGET, EvaluationOptions
+from mergewise.cli.manage import say_cost
 from mergewise.cli.output import say, say_aside, say_warning
 from mergewise.cli.progress import characters, progress
 from mergewise.cli.reports import EvaluationFiles, say_missed, say_report, say_table
@@ -33,11 +34,20 @@ from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
 from mergewise.evaluate.layout import OVER_SETS
 from mergewise.evaluate.means import method_means, question_rows
 from mergewise.evaluate.measured import measured_runs
-from mergewise.evaluate.methods import Method, methods_of, needed_views, strategy_methods
+from mergewise.evaluate.methods import (
+    Method,
+    is_written,
+    methods_of,
+    needed_views,
+    stored_settings,
+    strategy_methods,
+    unmet_needs,
+)
 from mergewise.evaluate.presets import Preset, presets_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.report import evaluation_report, set_facts
-from mergewise.evaluate.run import chosen_questions, indexed_tasks, parse_shard
+from mergewise.evaluate.run import chosen_questions, existing_index, parse_shard, shared_indexes, task_index, tasks_at
+from mergewise.evaluate.runs.estimate import CountingChat, estimated_costs, tree_usage
 from mergewise.evaluate.runs.finish import RunTables, document_texts, earlier_plan, write_plan
 from mergewise.evaluate.runs.folder import LINES, Run, memory_run, open_run
 from mergewise.evaluate.runs.keys import digest, question_digest
@@ -53,9 +63,20 @@ from mergewise.evaluate.runs.plan import (
 from mergewise.evaluate.runs.record import RunRow
 from mergewise.evaluate.runs.store import RowStore, open_store
 from mergewise.index import executors_of
-from mergewise.models import load_chat, load_reranker, release
-from mergewise.protocols import Reranker
-from mergewise.store import Progress
+from mergewise.models import (
+    Decoded,
+    Models,
+    causal_of,
+    count_tokens,
+    load_causal,
+    load_chat,
+    load_reranker,
+    load_scorer,
+    release,
+)
+from mergewise.opening import estimate
+from mergewise.protocols import ChatModel, Reranker
+from mergewise.store import Estimate, Progress
 
 WARNED = 3
 """Failed questions, and invalid rows of a set, that warnings name."""
@@ -93,8 +114,11 @@ class Evaluation:
             has_model = options.chat != defaults.CHAT or options.causal != defaults.CAUSAL
             options = replace(options, answers=options.answers or has_model)
             filling = presets if options.answers else [preset.without_answers() for preset in presets]
-            chosen = _preset_methods(filling, options.budgets)
-        chosen = [(method.with_settings(options.search, options.weights), budget) for method, budget in chosen]
+            chosen = _preset_methods(filling, options.budgets, _model_specs(options))
+        given = (options.search, options.weights, options.assignments or ())
+        chosen = [(method.with_settings(*given), budget) for method, budget in chosen]
+        if options.dry_run:
+            chosen = [(replace(method, is_written=False), budget) for method, budget in chosen]
         chosen = _from_reference(chosen, options.reference)
         repeats = options.repeats or max((preset.repeats for preset in presets), default=1)
         return cls(sets, options, chosen, presets, repeats, parse_shard(options.shard or "1/1"))
@@ -121,43 +145,105 @@ class Evaluation:
     def _index_folder(self, folder: Path | None) -> Iterator[Path]:
         """Yield the folder of the sets' indexes. A stopped run continues with its own indexes."""
         named = self.options.index_dir or (None if folder is None else folder / INDEXES)
+        if self.options.dry_run and any(method.assigned for method, _ in self.asked_methods):
+            # an estimate builds other rows than the methods read
+            named = None
         with nullcontext(named) if named is not None else TemporaryDirectory(prefix="mergewise-eval-") as place:
             yield Path(place)
 
-    def indexed_sets(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, QuestionSet]]:
-        """Yield each set with its index, which is closed before the next one is opened."""
+    def indexed_sets(self, indexes: Path, quiet: bool = False) -> Iterator[SetIndexes]:
+        """Yield each set with its indexes, which are closed before those of the next set are opened.
+
+        Methods that lack a model have no index.
+        """
         options = self.options
-        chat = load_chat(options.chat, options.window)
+        chat, causal = load_chat(options.chat, options.window), load_causal(options.causal)
+        reranker, scorer = _reranker(options.reranker), load_scorer(options.scorer)
         open_index = partial(
             open_permitted,
             embedder=options.embedder,
-            reranker=_reranker(options.reranker) or defaults.RERANKER,
+            reranker=reranker or defaults.RERANKER,
+            scorer=scorer or defaults.SCORER,
             chat=chat or defaults.CHAT,
-            causal=options.causal,
+            causal=causal or defaults.CAUSAL,
             cache=options.cache,
             prompts=options.prompts,
         )
-        # views that need vectors are not built without an embedder; methods that use them then report a missing view
-        views = [
-            view
-            for view in needed_views([method for method, _ in self.asked_methods])
-            if options.embedder != "none" or not VIEWS[view].needs_embedder
-        ]
+        models = Models(count_tokens, None, chat, reranker, scorer, causal or causal_of(chat))
         existing = options.index_dir or shared.DEFAULT_INDEX
-        show: Callable[[str], AbstractContextManager[Progress]]
-        show = _no_progress if quiet else partial(progress, amount=characters)
         taken: set[str] = set()
         try:
             for path in self.sets:
-                for index, task in indexed_tasks(
-                    path, existing, indexes, views, open_index, show, options.form, options.strict, taken
-                ):
+                for task in tasks_at(path, options.form, options.strict, taken):
                     taken.add(task.name)
-                    yield index, task
-                    index.close()
+                    with ExitStack() as opened:
+                        found = []
+                        for index, methods in (
+                            self._set_indexes(task, indexes, models, open_index, quiet)
+                            if task.documents
+                            else [(existing_index(task, existing, open_index), self.asked_methods)]
+                        ):
+                            opened.callback(index.close)
+                            found.append((index, methods))
+                        yield SetIndexes(task, found, self.needs(models) if task.documents else {})
         finally:
-            if chat is not None:
-                release(chat)
+            for model in (chat, causal, scorer):
+                release(model)
+
+    def _set_indexes(
+        self, task: QuestionSet, folder: Path, models: Models, open_index: Callable[..., Index], quiet: bool
+    ) -> Iterator[tuple[Index, Sequence[tuple[Method, int]]]]:
+        """Build the indexes of a set, and yield each with its methods. Print the costs before the chat model is asked."""
+        options = self.options
+        show: Callable[[str], AbstractContextManager[Progress]]
+        show = _no_progress if quiet else partial(progress, amount=characters)
+        needs = self.needs(models)
+        ready = [(method, budget) for method, budget in self.asked_methods if not needs[method.name]]
+        if not quiet and models.chat is not None:
+            self._say_index_costs(task, folder, models.chat, ready)
+        for one in shared_indexes(folder, task.name, ready):
+            # views that need vectors are not built without an embedder; methods that use them then report a missing view
+            views = [
+                view
+                for view in needed_views([method for method, _ in one.methods])
+                if options.embedder != "none" or not VIEWS[view].needs_embedder
+            ]
+            settings = {view: own for view, own in one.settings.items() if view in views}
+            index = task_index(task, one.place, open_index, show, views=views, settings=settings)
+            if models.chat is not None and "raptor" in settings and not (quiet or options.dry_run):
+                with open_index(one.place, chat=CountingChat(models.chat, count_tokens), cache=None) as counted:
+                    self._say_cost("the view raptor", Estimate(len(task.documents), tree_usage(counted)))
+            yield index, one.methods
+
+    def _say_index_costs(
+        self, task: QuestionSet, folder: Path, chat: ChatModel, methods: Sequence[tuple[Method, int]]
+    ) -> None:
+        """Print the costs of the views that a chat model writes."""
+        if self.options.dry_run and self.options.run_folder is not None:
+            folder = self.options.index_dir or self.options.run_folder / INDEXES
+        whole = [(replace(method, is_written=True), budget) for method, budget in methods]
+        for one in shared_indexes(folder, task.name, whole):
+            written = {view: own for view, own in one.settings.items() if is_written(view, own)}
+            for view, own in written.items():
+                options: dict[str, Any] = {"views": ("leaf", view), "chat": chat, "prompts": self.options.prompts}
+                cost = estimate(one.place, *task.documents, settings={view: own}, **options)
+                self._say_cost(f"the view {view}", cost)
+
+    def _say_cost(self, what: str, cost: Estimate) -> None:
+        if cost.usage.calls:
+            say_aside(f"{what}:")
+            say_cost(cost, self.options.price_in, self.options.price_out, as_json=False)
+
+    def needs(self, models: Models) -> dict[str, str]:
+        """Return what each method needs and lacks, as far as it is known before there is an index."""
+        utility, found = _reranker(self.options.utility), dict[str, str]()
+        # the index decides about vectors
+        models = replace(models, embedder=cast(Any, self.options.embedder or defaults.EMBEDDER))
+        for method, _ in self.asked_methods:
+            views: dict[str, Any] = {view: {} for view in method.all_views} | stored_settings(method.view_settings())
+            judged = method.judged(models, utility)
+            found[method.name] = unmet_needs(method, views, judged, self.options.answers, is_built=False)
+        return found
 
     def questions(self, task: QuestionSet) -> Sequence[Question]:
         options = self.options
@@ -168,37 +254,46 @@ class Evaluation:
         number, count = self.shard
         return questions[number - 1 :: count]
 
-    def evaluator(self, index: Index, task: QuestionSet, folder: Path | None) -> Evaluator:
+    def evaluators(self, known: SetIndexes, folder: Path | None) -> list[Evaluator]:
+        """Return an evaluator for each index of a set. They share the rows."""
         options = self.options
-        asking = None
-        if options.answers:
-            judge, utility = _reranker(options.reranker), _reranker(options.utility)
-            asking = Asking(options.max_tokens, options.batch_size, judge, utility, options.temperature)
+        asking = Asking(options.max_tokens, options.batch_size, options.temperature) if options.answers else None
+        task, utility = known.task, _reranker(options.utility)
         name = "" if options.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
         store = RowStore() if folder is None else open_store(folder, task.name, name, options.reused_runs)
         # a batch has no time per question, so methods may share the causal model's background texts
-        return Evaluator(index, task, asking, store, {} if options.batch_size > 1 else None)
+        backgrounds: dict[str, Decoded] | None = {} if options.batch_size > 1 else None
+        return [Evaluator(index, task, asking, store, backgrounds, utility) for index, _ in known.indexes]
 
-    def rows(self, evaluator: Evaluator) -> tuple[list[MethodRows], list[MethodRows], list[PlannedRows]]:
-        """Return the rows of the methods that can run, the rows of their repeats, and a plan entry for every method.
+    def rows(
+        self, known: SetIndexes, evaluators: Sequence[Evaluator]
+    ) -> tuple[list[tuple[Evaluator, list[MethodRows], list[MethodRows]]], list[PlannedRows]]:
+        """Return for each evaluator the rows of methods that can run and of their repeats, and a plan entry for every method.
 
         Raises UsageError if no method can run, or if any cannot and `strict` is set.
         """
-        ready, again, planned = [], [], dict[str, PlannedRows]()
-        for method, budget in self.asked_methods:
-            if needs := evaluator.unmet_needs(method):
-                planned[method.name] = PlannedRows(evaluator.task.name, method.name, "", needs)
-                continue
-            one = evaluator.method_rows(method, budget)
-            planned[method.name] = PlannedRows(evaluator.task.name, method.name, one.spec)
-            ready.append(one)
-            if evaluator.repeats(one):
-                again += [evaluator.method_rows(method, budget, repeat) for repeat in range(1, self.repeats)]
+        name = known.task.name
+        names = dict.fromkeys(method.name for method, _ in self.asked_methods)
+        planned = {method: PlannedRows(name, method, "", known.needs.get(method, "")) for method in names}
+        found = []
+        for evaluator, (_, methods) in zip(evaluators, known.indexes, strict=True):
+            ready, again = [], []
+            for method, budget in methods:
+                if needs := planned[method.name].needs or evaluator.unmet_needs(method):
+                    planned[method.name] = PlannedRows(name, method.name, "", needs)
+                    continue
+                one = evaluator.method_rows(method, budget)
+                planned[method.name] = evaluator.planned(one)
+                ready.append(one)
+                if evaluator.repeats(one):
+                    again += [evaluator.method_rows(method, budget, repeat) for repeat in range(1, self.repeats)]
+            found.append((evaluator, ready, again))
         unmet = [one for one in planned.values() if one.needs]
-        if unmet and (self.options.strict or not ready):
+        if unmet and (self.options.strict or not any(ready for _, ready, _ in found)):
+            others = dict.fromkeys(f"{one.method} {one.needs}" for one in unmet[1:])
             hint = "leave the method out, or provide its requirements"
-            raise UsageError(f"{unmet[0].method} {unmet[0].needs}", hint)
-        return ready, again, list(planned.values())
+            raise UsageError(f"{unmet[0].method} {unmet[0].needs}", "; ".join([hint, *list(others)[:WARNED]]))
+        return found, list(planned.values())
 
     def _evaluate(self, folder: Path | None, indexes: Path, files: EvaluationFiles) -> None:
         options = self.options
@@ -208,7 +303,9 @@ class Evaluation:
             plan = plan.joined_to(earlier_plan(folder))
             _warn_of_versions(earlier_plan(folder), plan)
         known = _MeasuredSets()
-        for index, task in self.indexed_sets(indexes):
+        written = False
+        for own in self.indexed_sets(indexes):
+            task = own.task
             if task.name in known.questions:
                 raise UsageError(f"duplicate name of a question set: {task.name}", "rename one of the sets")
             questions = self.questions(task)
@@ -218,23 +315,32 @@ class Evaluation:
             say(("\n" if known.questions else "") + f"{task.name}: {set_facts(asked)}", style="bold")
             _warn_of_skipped(task)
             known.questions[task.name] = asked
-            evaluator = self.evaluator(index, task, folder)
+            evaluators = self.evaluators(own, folder)
             if options.dry_run:
-                self._say_costs(evaluator, asked)
+                self._say_costs(own, evaluators, asked)
                 continue
-            ready, again, planned = self.rows(evaluator)
-            plan = plan.with_records([_planned_set(evaluator, questions)], planned, _view_choices(index))
+            found, planned = self.rows(own, evaluators)
+            index, store = evaluators[0].index, evaluators[0].store
+            for evaluator in evaluators:
+                chosen = _view_choices(evaluator.index)
+                written = written or any(
+                    VIEWS[v].asks_chat(s.settings) for v, s in evaluator.index.manifest.views.items()
+                )
+                plan = plan.with_records([_planned_set(evaluator, questions)], planned, chosen)
             if folder is not None:
                 write_plan(folder, plan)
             with progress("Evaluating") as advance:
-                evaluator.complete([*ready, *again], asked, advance)
-            ready, planned = _without_failed(ready, planned, len(asked))
+                for evaluator, ready, again in found:
+                    evaluator.complete([*ready, *again], asked, advance)
+            every = [one for _, ready, _ in found for one in ready]
+            repeats = [one for _, _, again in found for one in again]
+            every, planned = _without_failed(every, planned, len(asked))
             plan = plan.with_records(rows=planned)
-            names = {one.method.name for one in ready}
-            rows = [row for one in (*ready, *again) if one.method.name in names for row in one.rows(asked)]
+            names = {one.method.name for one in every}
+            rows = [row for one in (*every, *repeats) if one.method.name in names for row in one.rows(asked)]
             _warn_of_failed(rows)
             if tables is not None:
-                documents = {one.doc for row in evaluator.store.known.values() for one in row.ranking}
+                documents = {one.doc for row in store.known.values() for one in row.ranking}
                 tables.add_set(index, task.name, task.questions, documents)
             else:
                 known.rows += rows
@@ -249,7 +355,9 @@ class Evaluation:
             return
         with _other_shards_done(folder):
             tables.write(plan)
-        shutil.rmtree(folder / INDEXES, ignore_errors=True)
+        if not written:
+            # rows by a chat model are kept: another table may need them
+            shutil.rmtree(folder / INDEXES, ignore_errors=True)
         say_aside(f"run folder: {folder}")
         self._say_all(open_run(folder), known, files)
 
@@ -276,7 +384,6 @@ class Evaluation:
     def _plan(self) -> RunPlan:
         """Return the part of the plan that does not depend on the sets."""
         options = self.options
-        specs = {name: getattr(options, name) for name in ("chat", "causal", "reranker", "utility")}
         methods = {method.name: method for method, _ in self.asked_methods}
         return RunPlan(
             methods=tuple(
@@ -298,7 +405,7 @@ class Evaluation:
             reference=options.reference or "",
             tables=tuple(preset.name for preset in self.presets),
             command=shlex.join(["mergewise", *sys.argv[1:]]),
-            models=specs,
+            models=_model_specs(options),
             versions=installed_versions(),
             machine=this_machine(),
         )
@@ -306,10 +413,10 @@ class Evaluation:
     def _work(self, indexes: Path, folder: Path) -> None:
         """Let each worker compute a shard of the missing rows. This process computes the rows that they leave."""
         options, missing = self.options, 0
-        for index, task in self.indexed_sets(indexes):
-            ready, again, _ = self.rows(self.evaluator(index, task, folder))
-            asked = self.questions(task)
-            missing += sum(len(one.missing(asked)) for one in (*ready, *again))
+        for own in self.indexed_sets(indexes):
+            found, _ = self.rows(own, self.evaluators(own, folder))
+            asked = self.questions(own.task)
+            missing += sum(len(one.missing(asked)) for _, ready, again in found for one in (*ready, *again))
         if not missing:
             return
         plain = replace(options, index_dir=options.index_dir or indexes)
@@ -323,21 +430,22 @@ class Evaluation:
                 if wrong:
                     say_warning(wrong)
 
-    def _say_costs(self, evaluator: Evaluator, questions: Sequence[Question]) -> None:
-        from mergewise.evaluate.runs.estimate import estimated_costs
-
+    def _say_costs(self, own: SetIndexes, evaluators: Sequence[Evaluator], questions: Sequence[Question]) -> None:
         options = self.options
-        known = self.evaluator(evaluator.index, evaluator.task, options.run_folder)
-        missing = {}
-        for method, budget in self.asked_methods:
-            if not known.unmet_needs(method):
-                one = known.method_rows(method, budget)
-                times = self.repeats if known.repeats(one) else 1
-                rows = [one, *(known.method_rows(method, budget, repeat) for repeat in range(1, times))]
-                missing[method.name, budget] = sum(len(each.missing(questions)) for each in rows)
-        costs = estimated_costs(
-            evaluator.index, evaluator.task, evaluator.asking, self.asked_methods, questions, missing
-        )
+        for name, needs in own.needs.items():
+            if needs:
+                say(f"{name}: {needs}")
+        stored = self.evaluators(own, options.run_folder)
+        costs = []
+        for evaluator, known, (_, methods) in zip(evaluators, stored, own.indexes, strict=True):
+            missing = {}
+            for method, budget in methods:
+                if not known.unmet_needs(method):
+                    one = known.method_rows(method, budget)
+                    times = self.repeats if known.repeats(one) else 1
+                    rows = [one, *(known.method_rows(method, budget, repeat) for repeat in range(1, times))]
+                    missing[method.name, budget] = sum(len(each.missing(questions)) for each in rows)
+            costs += estimated_costs(evaluator, methods, questions, missing)
         for cost in costs:
             if cost.needs:
                 say(f"{cost.method} {cost.budget}: {cost.needs}")
@@ -347,6 +455,15 @@ class Evaluation:
             priced = bool(options.price_in or options.price_out)
             money = f", cost {usage.cost(options.price_in, options.price_out):.2f}" if priced else ""
             say(f"{cost.method} {cost.budget}: {cost.rows:,} rows, {cost.seconds:.0f} s, {calls}{money}")
+
+
+@dataclass(frozen=True, slots=True)
+class SetIndexes:
+    """A set, its indexes with their methods, and what each method needs and lacks."""
+
+    task: QuestionSet
+    indexes: Sequence[tuple[Index, Sequence[tuple[Method, int]]]]
+    needs: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -377,11 +494,10 @@ def compute_shard(sets: Sequence[str], options: EvaluationOptions, count: int, n
         alone = replace(options, shard=f"{number}/{count}", workers=1, ray=None)
         evaluation = Evaluation.of_options(list(map(Path, sets)), alone)
         with _lock(folder, f"{LOCK}-{number}-of-{count}"):
-            for index, task in evaluation.indexed_sets(options.index_dir, quiet=True):
-                asked = evaluation.part(evaluation.questions(task))
-                evaluator = evaluation.evaluator(index, task, folder)
-                ready, again, _ = evaluation.rows(evaluator)
-                evaluator.complete([*ready, *again], asked, lambda done, total, item: None)
+            for own in evaluation.indexed_sets(options.index_dir, quiet=True):
+                asked = evaluation.part(evaluation.questions(own.task))
+                for evaluator, ready, again in evaluation.rows(own, evaluation.evaluators(own, folder))[0]:
+                    evaluator.complete([*ready, *again], asked, lambda done, total, item: None)
     except MergewiseError as error:
         return str(error)
     return ""
@@ -411,12 +527,22 @@ def _parse_budgets(text: str) -> list[int]:
         raise UsageError(f"invalid budgets: {text[:80]!r}", "write numbers, such as 128,384,640") from None
 
 
-def _preset_methods(presets: Sequence[Preset], budgets: str | None) -> list[tuple[Method, int]]:
-    """Return the methods that fill the tables, each once per budget."""
-    wanted = {key: method for preset in presets for key, method in preset.runs().items()}
+def _model_specs(options: EvaluationOptions) -> dict[str, str]:
+    """Return the specs of models by role."""
+    return {name: getattr(options, name) for name in ("chat", "causal", "reranker", "scorer", "utility")}
+
+
+def _preset_methods(
+    presets: Sequence[Preset], budgets: str | None, models: Mapping[str, str]
+) -> list[tuple[Method, int]]:
+    """Return the methods that fill the tables with these models, each once per budget."""
+    wanted = {key: method for preset in presets for key, method in preset.runs(models).items()}
     if not wanted:
+        needs = {row.needs for preset in presets for row in preset.rows if row.needs}
+        only = {f"{role} {name}" for preset in presets for row in preset.rows for role, name in row.only.items()}
         raise UsageError(
-            "this version has no methods for these tables", "run `mergewise eval --help` for the list of tables"
+            f"no method of this version fills these tables: {'; '.join(sorted(needs)) or 'other models are needed'}",
+            f"name one of these models: {', '.join(sorted(only))}" if only else "choose another table",
         )
     if budgets is None:
         return [(method, budget) for (_, budget), method in wanted.items()]

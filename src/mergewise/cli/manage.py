@@ -42,12 +42,7 @@ def index(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     embedder: options.EmbedderOption = None,
     views: options.ViewsOption = "leaf",
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="VIEW.NAME=VALUE", help="Setting of a view, such as slice.chunk=300 or slice.preset=paper."
-        ),
-    ] = None,
+    assignments: options.SetOption = None,
     chat: options.WritingChatOption = defaults.CHAT,
     prompts: options.PromptsOption = None,
     sync: Annotated[

@@ -301,6 +301,12 @@ WritingChatOption = Annotated[
 CausalOption = Annotated[
     str, model_option("causal", "Causal model of the modes {causal_modes}: hf:PATH, or none (the hf: chat model).")
 ]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="VIEW.NAME=VALUE", help="Setting of a view, such as slice.chunk=300 or slice.preset=paper."
+    ),
+]
 ScorerOption = Annotated[str, model_option("scorer", "Scorer of chunk pairs (MergeRAG): lm, hf:PATH or openai:MODEL.")]
 SearchOption = Annotated[
     str | None,

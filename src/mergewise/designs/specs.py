@@ -79,10 +79,12 @@ def _unfolded(given: Mapping[str, object], name: str, presets: Presets) -> dict[
     return {**presets[preset], **own}
 
 
-def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -> dict[str, Any]:
+def view_settings(
+    views: Sequence[str], assignments: Sequence[str], chat: str, standing: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return settings of views by name, from assignments `VIEW.NAME=VALUE`. With a chat model a view may have other defaults.
 
-    A view without an assignment has no entry: it keeps its settings, or gets the defaults.
+    A view without an assignment has no entry: it keeps its `standing` settings, its settings in an index, or the defaults.
     """
     values: dict[str, dict[str, object]] = {}
     for assignment in assignments:
@@ -91,9 +93,10 @@ def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -
         if not (dot and equals):
             raise UsageError(f"invalid setting: {assignment!r}", "write --set VIEW.NAME=VALUE, such as slice.chunk=300")
         values.setdefault(view.strip(), {})[name.strip()] = value.strip()
-    settings = {}
+    settings = dict(standing or {})
     for known in views_of(VIEWS, [*views, *values]):
         chosen = {**(known.with_chat if chat != CHAT else {}), **values.get(known.name, {})}
         if chosen:
-            settings[known.name] = with_parameters(known.settings(), chosen, f"the view {known.name}", known.presets)
+            before = settings.get(known.name) or known.settings()
+            settings[known.name] = with_parameters(before, chosen, f"the view {known.name}", known.presets)
     return settings

@@ -26,10 +26,11 @@ from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import prediction_of, score_answer
 from mergewise.evaluate.citing import score_citations
 from mergewise.evaluate.judged import ContextJudge
-from mergewise.evaluate.methods import Method, mode_of, unmet_needs
+from mergewise.evaluate.methods import Method, mode_of, stored_settings, unmet_needs
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents
 from mergewise.evaluate.runs.keys import digest, question_digest
+from mergewise.evaluate.runs.plan import PlannedRows
 from mergewise.evaluate.runs.record import RankedDocument, RowKey, RunRow, passages_of
 from mergewise.evaluate.runs.store import RowStore
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
@@ -43,16 +44,10 @@ from mergewise.types import Answer, Context
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Options of answering.
-
-    `reranker` and `utility` are the judges of methods (`methods.Judge`). If one is None, the index's own reranker or its fallback
-    judges instead. A `temperature` of None keeps the model's default.
-    """
+    """Options of answering. A `temperature` of None keeps the model's default."""
 
     max_tokens: int
     together: int = 1
-    reranker: Reranker | None = None
-    utility: Reranker | None = None
     temperature: float | None = None
 
 
@@ -97,8 +92,9 @@ def _scores(row: RunRow, question: Question) -> Mapping[str, float | None]:
 class Evaluator:
     """An evaluation of methods on one index and its questions. Without `asking` only contexts are judged.
 
-    `backgrounds` caches the passages that the causal model writes from memory, so that all methods share them. The seconds of
-    later methods then exclude the writing.
+    The index's reranker and the `utility` predictor are the judges of methods (`methods.Judge`). `backgrounds` caches the
+    passages that the causal model writes from memory, so that all methods share them. The seconds of later methods then exclude
+    the writing.
     """
 
     def __init__(
@@ -108,8 +104,10 @@ class Evaluator:
         asking: Asking | None = None,
         store: RowStore | None = None,
         backgrounds: MutableMapping[str, Decoded] | None = None,
+        utility: Reranker | None = None,
     ) -> None:
         self.index = index
+        self.utility = utility
         self.task = task
         self.asking = asking
         self.store = store or RowStore()
@@ -125,9 +123,20 @@ class Evaluator:
             # raises the error for an unknown mode
             modes.mode_for(method.mode, models)
         try:
-            return unmet_needs(method, self.index.manifest.views, models, self.asking is not None)
+            views = {name: state.settings for name, state in self.index.manifest.views.items()}
+            return unmet_needs(method, views, models, self.asking is not None)
         except MissingExtra as error:
             return f"needs {error}"
+
+    def planned(self, one: MethodRows) -> PlannedRows:
+        """Return the plan entry of a method that can run."""
+        views = "; ".join(one.method.assigned)
+        return PlannedRows(self.task.name, one.method.name, one.spec, judge=self.judge_of(one.method), views=views)
+
+    def judge_of(self, method: Method) -> str:
+        """Return the spec of the reranker or predictor that judges for the method, or an empty text without one."""
+        reranker = self._models(method, self.index.models).reranker
+        return "" if reranker is None else reranker.spec
 
     def method_rows(self, method: Method, budget: int, repeat: int = 0) -> MethodRows:
         """Return the known rows of a method. Raises UsageError if the method is invalid, or lacks a model or a view."""
@@ -255,6 +264,7 @@ class Evaluator:
             search_seconds=round(seconds[0], 6),
             assembly_seconds=round(seconds[1], 6),
             scores=judged.scores,
+            judge=self.judge_of(one.method),
         )
 
     def _request(self, one: MethodRows, question: Question, state: SharedState) -> Request | Exception:
@@ -280,17 +290,12 @@ class Evaluator:
         return replace(state, models=self._models(one.method, state.models, one.repeat), settings=settings)
 
     def _models(self, method: Method, models: Models, repeat: int = 0) -> Models:
-        """Return the method's models, with its judge as the reranker. So the scores are those a user of --reranker gets."""
+        """Return the method's models, with its judge as the reranker."""
         asking = self.asking
-        models = replace(models, weights=method.weights or models.weights)
+        models = replace(method.judged(models, self.utility), weights=method.weights or models.weights)
         if asking is not None and (repeat or asking.temperature is not None):
             models = replace(models, chat=_sampled(models.chat, asking.temperature, repeat))
-        if method.judge == "given":
-            return models
-        given = (None, None) if asking is None else (asking.reranker, asking.utility)
-        judge = {"none": None, "reranker": given[0], "utility": given[1]}[method.judge]
-        own = models.reranker if method.judge != "none" else None
-        return replace(models, reranker=judge or own)
+        return models
 
     def settings(self, method: Method, mode: str | None) -> Mapping[str, Any]:
         """Return everything that a row depends on except its question, budget and repeat."""
@@ -301,6 +306,9 @@ class Evaluator:
         # a parameter named after a view, such as `triplets`, switches that view on
         views = [*strategy.views, *method.views]
         views += [view for view in manifest.views if getattr(parameters, f"{view}s", False)]
+        # an estimate reads other rows than the method
+        asked = stored_settings(replace(method, is_written=True).view_settings())
+        own = {view: {k: v for k, v in one.items() if k != "prompt"} for view, one in asked.items()}
         return {
             "set": self.task.name,
             "strategy": method.strategy,
@@ -314,9 +322,13 @@ class Evaluator:
             "judge": models.utilities.spec,
             "search": asdict(search_settings(method.search, standing=self.index.search_settings)),
             **({"weights": dict(models.weights)} if models.weights else {}),
-            **({"prompts": own} if (own := models.prompts.digests()) else {}),
+            **({"prompts": prompts} if (prompts := models.prompts.digests()) else {}),
             "embedder": manifest.embedder,
-            "views": {name: dict(state.settings) for name, state in manifest.views.items() if name in ("leaf", *views)},
+            "views": {
+                name: {**state.settings, **own.get(name, {})}
+                for name, state in manifest.views.items()
+                if name in ("leaf", *views)
+            },
             "documents": self.documents(),
         }
 

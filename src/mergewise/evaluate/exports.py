@@ -88,10 +88,11 @@ def in_markdown(text: str) -> str:
 
 
 def _sections(table: ReportTable) -> list[tuple[str, list[tuple[str, Sequence[ReportCell]]]]]:
-    """Group the rows by section. The note of a row is appended to its name."""
+    """Group the rows by section. The note and the judge of a row are appended to its name."""
     found: dict[str, list[tuple[str, Sequence[ReportCell]]]] = {}
     for row in table.rows:
-        name = f"{row.name} ({row.note})" if row.note else row.name
+        remarks = [row.note] * bool(row.note) + [f"judge: {row.judge}"] * bool(row.judge)
+        name = f"{row.name} ({'; '.join(remarks)})" if remarks else row.name
         found.setdefault(row.section, []).append((name, row.cells))
     return list(found.items())
 
@@ -101,13 +102,13 @@ def csv_table(report: EvaluationReport) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     measures = ("value", "low", "high", "mark", "spread", "published", "published_spread", "note")
-    writer.writerow(["table", "section", "method", "group", "column", *measures])
+    writer.writerow(["table", "section", "method", "judge", "group", "column", *measures])
     for part in report.parts:
         for table in part.tables:
             for row in table.rows:
                 for column, cell in zip(table.columns, row.cells, strict=True):
                     low, high = cell.interval or (None, None)
-                    texts = [table.title, row.section, row.name, column.group, column.label]
+                    texts = [table.title, row.section, row.name, row.judge, column.group, column.label]
                     numbers = [cell.value, low, high, cell.mark, cell.spread, cell.published, cell.published_spread]
                     writer.writerow([*map(escape_formula, texts), *numbers, escape_formula(row.note or cell.note)])
     return out.getvalue()

@@ -6,8 +6,7 @@ column, 0.05). The next best is underlined. Published numbers appear next to mea
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -113,7 +112,7 @@ def _sections(
         methods = [method for method in measured.methods if any(one.scored for one in filled[method.name])]
         rows = _cells(measured, columns, [filled[method.name] for method in methods])
         for method, cells in zip(methods, rows, strict=True):
-            yield ReportRow(method.name, method.about, f"{budget:,} tokens", tuple(cells))
+            yield ReportRow(method.name, method.about, f"{budget:,} tokens", tuple(cells), judge=method.judge)
     for name, needs in {m: one for (s, m), one in measured.needs.items() if set_name in (None, s)}.items():
         yield ReportRow(name, "", "could not run", tuple(ReportCell(None) for _ in columns), needs)
 
@@ -158,19 +157,19 @@ def _preset_table(
     rows = []
     for place, (row, run, note) in enumerate(variants):
         label = row.label if run is None or len(measured.runs) == 1 else f"{row.label} ({measured.runs[run].label})"
-        rows.append((label, row, note, [block[place] for block in blocks]))
+        rows.append((label, row, note, _row_judge(measured, preset, row, run), [block[place] for block in blocks]))
     columns = [[_preset_column(preset, column, group.label) for column in over] for group in groups]
     lines = []
     if preset.shape == "stacked":
         flat = tuple(replace(column, group="") for column in columns[0])
         for number, group in enumerate(groups):
-            for label, row, note, cells in rows:
+            for label, row, note, judge, cells in rows:
                 section = f"{group.label}: {row.section}" if row.section else group.label
-                lines.append(ReportRow(label, "", section, tuple(cells[number]), note))
+                lines.append(ReportRow(label, "", section, tuple(cells[number]), note, judge))
     else:
         flat = tuple(chain.from_iterable(columns))
-        for label, row, note, cells in rows:
-            lines.append(ReportRow(label, "", row.section, tuple(chain.from_iterable(cells)), note))
+        for label, row, note, judge, cells in rows:
+            lines.append(ReportRow(label, "", row.section, tuple(chain.from_iterable(cells)), note, judge))
     return ReportTable(key, title, preset.about, flat, tuple(lines), preset.notes, preset.source)
 
 
@@ -281,27 +280,27 @@ def _filling_runs(measured: Measured, row: PresetRow) -> list[int | None]:
         if any(
             one.run == number and (one.method == stem or one.method.startswith(f"{stem} ")) for one in measured.methods
         )
-        and all(_holds(run.models, name, value) for name, value in row.only.items())
+        and row.can_fill(run.models)
     ]
     return list(found) or [None]
 
 
-def _holds(models: Mapping[str, str], name: str, value: str) -> bool:
-    known = models.get(name, "")
-    if "." in name:
-        return (known or "none") == value if value else known not in ("", "none")
-    return _plain(value) in _plain(known)
+def _method_names(preset: Preset, row: PresetRow) -> set[str]:
+    return {method.name for column in preset.columns for method in preset.methods_of(row, column)} | (
+        set() if row.method is None else {row.method.name}
+    )
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"[\W_]+", "", text).lower()
+def _row_judge(measured: Measured, preset: Preset, row: PresetRow, run: int | None) -> str:
+    names = _method_names(preset, row)
+    return next((one.judge for one in measured.methods if one.run == run and one.method in names), "")
 
 
 def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | None) -> str:
     """Explain why a row is empty."""
     if row.method is None:
         return row.needs
-    names = {method.name for column in preset.columns for method in preset.methods_of(row, column)} | {row.method.name}
+    names = _method_names(preset, row)
     needs = [one for (_, name), one in measured.needs.items() if name in names]
     if needs:
         return needs[0]
@@ -309,7 +308,7 @@ def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | Non
         return row.needs
     if row.method.mode and not measured.answered:
         return "needs a chat model (--chat)"
-    if row.only and any(one.method in names for one in measured.methods):
+    if not any(row.can_fill(run.models) for run in measured.runs):
         name, value = next(iter(row.only.items()))
         return f"needs a run with {name} {value or 'of its own'}"
     return "not run"

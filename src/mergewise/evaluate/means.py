@@ -27,6 +27,7 @@ class MethodMeans:
 
     `scores` omits scores without a value. `intervals` are 95 % confidence intervals. `unanswerable` counts the
     questions without an answer in the documents, and `failed` those that raised an error. `mode` is None without answers.
+    `judge` is the spec of the reranker or utility predictor that scored the passages.
     """
 
     dataset: str
@@ -38,6 +39,7 @@ class MethodMeans:
     unanswerable: int = 0
     mode: str | None = None
     failed: int = 0
+    judge: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the means as a flat dictionary. Keys of intervals are `NAME_interval`."""
@@ -50,6 +52,7 @@ class MethodMeans:
         if self.mode is not None:
             values |= {"mode": self.mode, "failed": self.failed}
             values |= {name: scores.get(name) for name in (*ANSWER_FIGURES, *ANSWER_COSTS)}
+        values |= {"judge": self.judge} if self.judge else {}
         return values | {f"{name}_interval": bounds for name, bounds in self.intervals.items()}
 
 
@@ -73,6 +76,7 @@ def method_means(run: Run, measured: Measured) -> Iterator[MethodMeans]:
             unanswerable=unanswerable[key.set],
             mode=next((row.mode for row in own if row.mode is not None and not row.error), None),
             failed=sum(bool(row.error) for row in own),
+            judge=next((row.judge for row in own if row.judge), ""),
         )
 
 
@@ -105,6 +109,7 @@ def _question_row(row: RunRow, question: Question, cluster: int) -> dict[str, An
         values |= {name: getattr(row, name) for name in ("mode", "prediction", *REFUSALS)}
         values |= {name: row.scores.get(name) for name in (*ANSWER_SCORES, *CITATION_SCORES)}
         values |= {name: getattr(row, name) for name in ANSWER_COSTS}
+    values |= {"judge": row.judge} if row.judge else {}
     return values | {"error": row.error}
 
 

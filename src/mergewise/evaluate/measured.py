@@ -45,12 +45,13 @@ class CellKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMethod:
-    """A method with its displayed name, which is unique. `method` is its name in run number `run`."""
+    """A method with its displayed name, which is unique. `method` is its name in run number `run`, `judge` its judge's spec."""
 
     name: str
     method: str
     about: str = ""
     run: int = 0
+    judge: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,11 +317,14 @@ def _averaged(
 def _methods(runs: Sequence[Run], names: Mapping[tuple[int, str], str]) -> tuple[MeasuredMethod, ...]:
     found: dict[str, MeasuredMethod] = {}
     for number, run in enumerate(runs):
+        judges = {one.method: one.judge for one in run.plan.rows if one.judge}
         for planned in run.plan.methods:
             shown = names.get((number, planned.name))
             if shown is not None:
                 about = planned.about or _about(planned.name)
-                found.setdefault(shown, MeasuredMethod(shown, planned.name, about, number))
+                found.setdefault(
+                    shown, MeasuredMethod(shown, planned.name, about, number, judges.get(planned.name, ""))
+                )
     return tuple(found.values())
 
 

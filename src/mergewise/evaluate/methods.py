@@ -1,4 +1,7 @@
-"""The methods that the papers compare. Each is a strategy, a mode and a judge.
+"""The methods that the papers compare. Each is a strategy, a mode, a judge and the settings of its views.
+
+A method with the judge "reranker" or "utility" needs this model. Without it the method does not run: cosines would be another
+method.
 
 The methods of AED-RAG are grouped by its tables (1, 2, 4, 8 and Figure 3). All use the same prompt (Table 6) and the same model.
 The variants of `aed` start from its preset `paper`. Differences from the paper:
@@ -11,19 +14,55 @@ The group `baselines` holds the baselines of the other papers. Their contexts co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from mergewise.defaults import CHAT as NO_CHAT
 from mergewise.defaults import PASSAGE_TOKENS
-from mergewise.designs import MODES, STRATEGIES, assignments, resolve, search_settings, split_spec, split_specs
+from mergewise.designs import (
+    MODES,
+    STRATEGIES,
+    VIEWS,
+    assignments,
+    resolve,
+    search_settings,
+    split_spec,
+    split_specs,
+    view_settings,
+)
 from mergewise.designs.weave import weights_of
 from mergewise.errors import UsageError, one_of
+from mergewise.generate import CHAT, RERANKER, Need
 from mergewise.models import Models
+from mergewise.protocols import Reranker
 
 Judge = Literal["given", "none", "reranker", "utility"]
-"""The reranker of a method: the index's own ("given"), none, the reranker of the tables, or the trained utility predictor."""
+"""The reranker of a method: the index's own if it has one ("given"), none, a required reranker, or a required predictor."""
+
+JUDGES: Mapping[str, Need[Reranker]] = {
+    "reranker": RERANKER,
+    "utility": Need(
+        "utility",
+        lambda models: models.reranker,
+        "a utility predictor",
+        "train one with `mergewise train utility`, and set MERGEWISE_UTILITY=cross-encoder:PATH",
+    ),
+}
+"""The needs of judges. The judge of a method is the reranker of its models."""
+NEEDS: Mapping[str, Need[Any]] = {
+    "chat": CHAT,
+    "scorer": Need("scorer", lambda models: models.scorer, "a scorer", "add --scorer hf:PATH"),
+    "umap": Need(
+        "umap",
+        lambda models: all(map(find_spec, ("umap", "sklearn"))) or None,
+        "umap-learn",
+        'run `pip install "mergewise[raptor]"`',
+    ),
+}
+"""Models and packages that a row of a table can require, by the name in its `requires`."""
 
 ALL = "all"
 """The spec that stands for all strategies."""
@@ -36,11 +75,13 @@ BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method: a strategy spec, a mode and a judge.
+    """A method: a strategy spec, a mode, a judge and settings of views.
 
     `mode` is a name in `MODES`, or None for the strategy's preferred mode. `views` lists the views it needs besides those of its
     strategy. A method that `reads_one_prompt` needs no next-token probabilities, even if its mode does. `search` holds settings
-    in the form of `--search`, and `weights` the weights of weave's features. Both default to the index's own.
+    in the form of `--search`, and `weights` the weights of weave's features. Both default to the index's own. `settings` are
+    assignments `VIEW.NAME=VALUE`, which override the user's `given` ones. Those of views that the method does not read are
+    ignored. Without `is_written`, views have default settings instead of rows by a chat model. `requires` are names in `NEEDS`.
     """
 
     name: str
@@ -52,13 +93,58 @@ class Method:
     reads_one_prompt: bool = False
     search: str = ""
     weights: Mapping[str, float] | None = None
+    settings: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    is_written: bool = True
+    requires: tuple[str, ...] = ()
 
-    def with_settings(self, search: str | None, weights: Path | None) -> Method:
-        """Return a copy with these defaults for its own settings. Raises UsageError for invalid settings or an invalid file."""
-        given = {**assignments(search or "", "--search"), **assignments(self.search, self.name)}
-        own = _assigned(given)
+    @property
+    def all_views(self) -> tuple[str, ...]:
+        """The views that the index needs for this method."""
+        return tuple(dict.fromkeys(("leaf", *resolve(self.strategy)[0].views, *self.views)))
+
+    @property
+    def assigned(self) -> list[str]:
+        """The assignments of the views that the method reads, in increasing order of precedence."""
+        return [*self._read(self.given), *self._read(self.settings)]
+
+    def _read(self, assigned: Sequence[str]) -> list[str]:
+        views = self.all_views
+        return [one for one in assigned if one.partition(".")[0].strip() in views]
+
+    def view_settings(self) -> dict[str, Any]:
+        """Return the settings of the views that the method reads, by name, for views with assignments."""
+        given = view_settings((), self._read(self.given), NO_CHAT)
+        known = view_settings((), self._read(self.settings), NO_CHAT, given)
+        return {name: own for name, own in known.items() if self.is_written or not is_written(name, own)}
+
+    def other_settings(self, name: str, stored: Mapping[str, Any]) -> str:
+        """Describe the method's settings of a view that differ from the stored ones of an index."""
+        asked = {
+            key: own for key, own in stored_settings(self.view_settings()).get(name, {}).items() if key != "prompt"
+        }
+        whole = VIEWS[name].dump(VIEWS[name].load(stored))
+        return ", ".join(f"{name}.{key}={own}"[:60] for key, own in asked.items() if whole[key] != own)
+
+    def judged(self, models: Models, utility: Reranker | None = None) -> Models:
+        """Return the models with the method's judge as the reranker. Scores are those that a user of --reranker gets."""
+        if self.judge in ("given", "reranker"):
+            return models
+        return replace(models, reranker=utility if self.judge == "utility" else None)
+
+    def with_settings(self, search: str | None, weights: Path | None, given: Sequence[str] = ()) -> Method:
+        """Return a copy with these defaults for its own settings. Raises UsageError for an invalid spec, setting or file."""
+        own = _assigned({**assignments(search or "", "--search"), **assignments(self.search, self.name)})
         search_settings(own)
-        return replace(self, search=own, weights=self.weights or weights_of(weights))
+        view_settings((), given, NO_CHAT)
+        resolve(self.strategy)
+        return replace(self, search=own, weights=self.weights or weights_of(weights), given=tuple(given))
+
+
+def stored_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return settings of views as a manifest stores them, with the content of the files that they name."""
+    read = {name: with_files(own) if (with_files := VIEWS[name].with_files) else own for name, own in settings.items()}
+    return {name: VIEWS[name].dump(own) for name, own in read.items()}
 
 
 def _aed_method(name: str, about: str, judge: Judge = "utility", **choices: object) -> Method:
@@ -187,7 +273,7 @@ _BASELINES = (
     _baseline(
         "crag",
         "CRAG: strips of judged passages (Yan et al. 2024; the second search is a keyword search of the index, not of the web)",
-        judge="utility",
+        judge="given",
     ),
     _baseline(
         "self-rag",
@@ -262,14 +348,22 @@ def mode_of(method: Method, models: Models) -> str | None:
     return method.mode if MODES[mode.otherwise].needs.of(models) is None else mode.otherwise
 
 
-def unmet_needs(method: Method, views: Collection[str], models: Models, answers: bool = True) -> str:
+def unmet_needs(
+    method: Method, views: Mapping[str, Any], models: Models, answers: bool = True, is_built: bool = True
+) -> str:
     """Describe what the method needs and lacks, for a row of a table without figures. Return an empty text if it can run.
 
-    `models` includes the method's judge, and `views` are those of the index. Needs of the mode count only with `answers`.
+    `models` includes the method's judge. `views` maps the views of the index to their stored settings. Needs of the mode count
+    only with `answers`, and a chat model that writes views only if they are not built yet.
     """
     strategy = resolve(method.strategy)[0]
-    missing = [view for view in (*strategy.views, *method.views) if view not in views]
-    needs = [strategy.needs] if strategy.needs is not None else []
+    missing = [view for view in method.all_views[1:] if view not in views]
+    other = [method.other_settings(view, views[view]) for view in method.all_views if view in views]
+    needs: list[Need[Any]] = [strategy.needs] if strategy.needs is not None else []
+    needs += [JUDGES[method.judge]] if method.judge in JUDGES else []
+    needs += [NEEDS[name] for name in method.requires]
+    whole = {} if is_built else replace(method, is_written=True).view_settings()
+    needs += [CHAT for name, own in whole.items() if is_written(name, own)]
     if answers:
         # a method without a mode never lacks one: its strategy's preferred mode has a fallback
         mode = mode_of(method, models)
@@ -277,12 +371,18 @@ def unmet_needs(method: Method, views: Collection[str], models: Models, answers:
     absent = {need.what: need.hint for need in needs if need.of(models) is None}
     wants = [
         *(f"the view {view} (--views leaf,{view})" for view in missing),
+        *(f"an index with {settings} (--set)" for settings in other if settings),
         *(f"{n} ({h})" for n, h in absent.items()),
     ]
     return f"needs {' and '.join(wants)}" if wants else ""
 
 
+def is_written(view: str, settings: Any) -> bool:
+    """Return whether a chat model writes the rows of a view with these settings."""
+    writing = VIEWS[view].writing
+    return writing is not None and writing.asks(settings)
+
+
 def needed_views(methods: Sequence[Method]) -> list[str]:
     """Return the views that an index needs for these methods."""
-    views = [view for method in methods for view in (*resolve(method.strategy)[0].views, *method.views)]
-    return list(dict.fromkeys(("leaf", *views)))
+    return list(dict.fromkeys(view for method in methods for view in method.all_views))

@@ -65,13 +65,17 @@ class ReportCell:
 
 @dataclass(frozen=True, slots=True)
 class ReportRow:
-    """A row of a table. `note` is the reason why a row has no values. Rows of a `section` are grouped."""
+    """A row of a table. `note` is the reason why a row has no values. Rows of a `section` are grouped.
+
+    `judge` is the spec of the reranker or utility predictor that scored the passages.
+    """
 
     name: str
     about: str
     section: str
     cells: tuple[ReportCell, ...]
     note: str = ""
+    judge: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +287,8 @@ def _bodies(table: ReportTable) -> list[Markup]:
 
 def _row(table: ReportTable, row: ReportRow) -> Markup:
     note = tag("span", row.note, class_="needs") if row.note else None
-    name = tag("th", row.name, note, scope="row", dir="auto", title=row.about or None)
+    judge = tag("span", f"judge: {row.judge}", class_="needs") if row.judge else None
+    name = tag("th", row.name, note, judge, scope="row", dir="auto", title=row.about or None)
     cells = [_cell(column, cell) for column, cell in zip(table.columns, row.cells, strict=True)]
     return tag("tr", name, *cells, class_="empty" if row.note else None)
 

@@ -17,7 +17,10 @@ def _strategies() -> dict[str, Strategy]:
     bare = topk.BASELINES
     return {
         "auto-merge": Strategy(
-            strategy.assemble, strategy.AutoMerge(), "leaves that cover enough of a section are replaced by the section"
+            strategy.assemble,
+            strategy.AutoMerge(),
+            "leaves that cover enough of a section are replaced by the section",
+            presets=strategy.PRESETS,
         ),
         "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
         "dos": Strategy(topk.assemble, topk.TopK(order="document"), "the best leaves in the order of their documents"),

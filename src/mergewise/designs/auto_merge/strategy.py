@@ -13,13 +13,17 @@ Where we differ from the design of record, and why:
 - Neighbours are joined only if both reach `min_score`, since a weak one would get a strong one's score. With `join=all`
   all touching items are joined, as in the design of record.
 - Neighbours and gaps are determined by position and never by rank.
+
+The preset `paper` has the text's own rules: a search by vectors, absolute thresholds for cosines (0.3 for the mean of a section's
+children, 0.7 between leaves), sections that merge once, the three best results of nine leaves, and a label for each result. The
+view's preset `leaf.preset=paper` has the text's sizes. The text gives leaves 256 or 200 characters; its whole system uses 200.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 from typing import Annotated, Literal, TypeAlias
@@ -33,8 +37,9 @@ from mergewise.assemble.passages import search_leaves
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
-from mergewise.protocols import IndexReader
-from mergewise.ranges import ROWS, SHARE, CheckedFields, Range
+from mergewise.protocols import IndexReader, SearchKind
+from mergewise.ranges import MOST_ROWS, ROWS, SHARE, CheckedFields, Range
+from mergewise.store.views import Presets
 from mergewise.types import Cause, Context, Hit, Section, Span, Step
 
 Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
@@ -59,23 +64,58 @@ class AutoMerge(CheckedFields):
     ] = 0.7
     merged_score: Annotated[Literal["mean", "max"], "score of a merged section from the scores of its parts"] = "max"
 
+    search: Annotated[SearchKind, "search by full text and vectors, by `text` alone, or by `vectors` alone"] = "hybrid"
+    thresholds: Annotated[
+        Literal["shares", "absolute"], "`min_score` and `similarity`: shares as described, or `absolute` cosines"
+    ] = "shares"
+    repeat: Annotated[bool, "merged sections may merge again, up to the document"] = True
+    most: Annotated[int, Range(0, MOST_ROWS), "results to keep, best first; 0: all"] = 0
+    labels: Annotated[bool, "name the kind of each result, and the number of its leaves, in its heading"] = False
     order: Order = "document"
+
+
+PRESETS: Presets = {
+    "paper": {
+        "k": 9,
+        "merge_threshold": 0.5,
+        "min_score": 0.3,
+        "join": "all",
+        "merged_score": "mean",
+        "search": "vectors",
+        "thresholds": "absolute",
+        "repeat": False,
+        "most": 3,
+        "labels": True,
+        "order": "score",
+    }
+}
 
 
 @dataclass(frozen=True, slots=True)
 class _LeafRange:
-    """A leaf, a run of neighbouring leaves or a merged section: leaf ids `first .. last`, and a score."""
+    """A leaf, a run of neighbouring leaves or a merged section: leaf ids `first .. last`, and a score.
+
+    `kind` is its label, and `hits` the number of found leaves in it.
+    """
 
     first: int
     last: int
     score: float
     ancestors: tuple[int, ...]
     span: Span
+    kind: str = "leaf"
+    hits: int = 1
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: AutoMerge) -> Context:
     trace: list[Step] = []
-    hits = search_leaves(question, reader, parameters.k, trace)
+    is_absolute = parameters.thresholds == "absolute"
+    hits = search_leaves(
+        question, reader.searching_by(parameters.search), parameters.k, trace, "search" if is_absolute else "both"
+    )
+    if is_absolute:
+        # a leaf that only the full text found has no cosine
+        hits = sorted((replace(hit, score=hit.cosine or 0.0) for hit in hits), key=lambda hit: -hit.score)
     if parameters.mode == "semantic":
         candidates = _clusters(hits, reader, models, parameters, trace)
     else:
@@ -87,7 +127,9 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
             items = join_neighbours(items, floor, parameters, trace)
         elif parameters.mode == "always":
             items = parents(items, sections, budget, trace)
-        candidates = _candidates(items, hits, reader)
+        candidates = _candidates(items, hits, reader, parameters)
+    if parameters.most:
+        candidates = sorted(candidates, key=lambda one: -one.score)[: parameters.most]
     return pack(question, candidates, budget, models, parameters.order, trace)
 
 
@@ -100,7 +142,7 @@ def merge(
     for depth in range(max((len(item.ancestors) for item in items), default=0), 0, -1):
         families = defaultdict(list)
         for item in current:
-            if len(item.ancestors) == depth:
+            if len(item.ancestors) == depth and (parameters.repeat or item.kind == "leaf"):
                 families[item.ancestors[-1]].append(item)
         for parent_id, family in families.items():
             parent = sections.get(parent_id)
@@ -108,7 +150,7 @@ def merge(
                 continue
             inside = [item for item in current if _lies_in(item, parent)]
             score = _merged_score([item.score for item in inside], parameters)
-            merged = _section_range(parent, score, family[0].ancestors[:-1])
+            merged = _section_range(parent, score, family[0].ancestors[:-1], sum(item.hits for item in inside))
             if parent.children > 1:
                 reason = f"{len(family)} of {parent.children} children found"
                 trace.append(Step("merge", reason, tuple(item.span for item in inside), merged.span, merged.score))
@@ -117,7 +159,9 @@ def merge(
 
 
 def _floor(items: Sequence[_LeafRange], parameters: AutoMerge) -> float:
-    """Return `min_score` as a share of the best hit's score."""
+    """Return `min_score`, as a share of the best hit's score or absolute."""
+    if parameters.thresholds == "absolute":
+        return parameters.min_score
     return parameters.min_score * max((item.score for item in items), default=0.0)
 
 
@@ -125,7 +169,7 @@ def _should_merge(
     parent: Section, family: Sequence[_LeafRange], parameters: AutoMerge, floor: float, budget: int
 ) -> bool:
     """Return true if the share of the children reaches `merge_threshold` and their mean score `min_score`."""
-    alone = len(family) == 1 and parent.children > 1
+    alone = len(family) == 1 and (parent.children > 1 or parameters.thresholds == "absolute")
     share = len(family) / parent.children
     mean = sum(item.score for item in family) / len(family)
     return not alone and share >= parameters.merge_threshold and mean >= floor and parent.tokens <= budget
@@ -136,9 +180,9 @@ def _lies_in(item: _LeafRange, parent: Section) -> bool:
     return parent.first_leaf <= item.first and item.last < parent.first_leaf + parent.leaf_count
 
 
-def _section_range(section: Section, score: float, ancestors: tuple[int, ...]) -> _LeafRange:
+def _section_range(section: Section, score: float, ancestors: tuple[int, ...], hits: int) -> _LeafRange:
     last = section.first_leaf + section.leaf_count - 1
-    return _LeafRange(section.first_leaf, last, score, ancestors, section.span)
+    return _LeafRange(section.first_leaf, last, score, ancestors, section.span, "merged", hits)
 
 
 def _merged_score(scores: Sequence[float], parameters: AutoMerge) -> float:
@@ -156,6 +200,7 @@ def join_neighbours(
 
     def joins(left: _LeafRange, right: _LeafRange) -> bool:
         near = left.ancestors == right.ancestors and right.first - left.last - 1 <= parameters.fill_gaps
+        near = near and (parameters.repeat or left.kind == right.kind == "leaf")
         return near and min(left.score, right.score) >= floor
 
     runs = split_runs(sorted(items, key=lambda item: item.first), joins)
@@ -166,7 +211,8 @@ def _join_run(run: Sequence[_LeafRange], parameters: AutoMerge, trace: list[Step
     first, last = run[0], run[-1]
     span = Span(first.span.doc_id, first.span.start, last.span.end)
     score = _merged_score([item.score for item in run], parameters)
-    joined = _LeafRange(first.first, last.last, score, first.ancestors, span)
+    hits = sum(item.hits for item in run)
+    joined = _LeafRange(first.first, last.last, score, first.ancestors, span, "merged neighbours", hits)
     filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
     reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
     spans = tuple(item.span for item in run)
@@ -191,7 +237,7 @@ def parents(
             kept.append(item)
     for parent_id, family in families.items():
         score = max(item.score for item in family)
-        merged = _section_range(sections[parent_id], score, family[0].ancestors[:-1])
+        merged = _section_range(sections[parent_id], score, family[0].ancestors[:-1], len(family))
         trace.append(Step("merge", "parents only", tuple(i.span for i in family), merged.span, merged.score))
         if not families.keys() & set(merged.ancestors):
             kept.append(merged)
@@ -209,7 +255,9 @@ def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> d
     return sections
 
 
-def _candidates(items: Sequence[_LeafRange], hits: Sequence[Hit], reader: IndexReader) -> list[Candidate]:
+def _candidates(
+    items: Sequence[_LeafRange], hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge
+) -> list[Candidate]:
     """Return the items with their text, best first. The hits in an item replace it if the whole does not fit.
 
     Leaves that were not hits are read in one call.
@@ -224,8 +272,17 @@ def _candidates(items: Sequence[_LeafRange], hits: Sequence[Hit], reader: IndexR
         ids = range(item.first, item.last + 1)
         inside = [by_id[i] for i in ids if i in by_id] if len(ids) > 1 else []
         own = [leaves[i] for i in ids if i in leaves]
-        candidates.append(leads.candidate(own, item.score, _singles(inside, leads)))
+        candidate = leads.candidate(own, item.score, _singles(inside, leads))
+        candidates.append(_labelled(candidate, item.kind, item.hits) if parameters.labels else candidate)
     return candidates
+
+
+def _labelled(candidate: Candidate, kind: str, hits: int) -> Candidate:
+    """Return the candidate with its kind and its number of leaves as the last heading."""
+    label = f"[{kind}, {hits} chunk{'' if hits == 1 else 's'}]"
+    fragments = (replace(one, headings=(*one.headings, label)) for one in candidate.fragments)
+    instead = tuple(_labelled(one, "leaf", 1) for one in candidate.instead)
+    return replace(candidate, fragments=tuple(fragments), instead=instead)
 
 
 def _singles(hits: Sequence[Hit], leads: Antecedents) -> tuple[Candidate, ...]:
@@ -252,7 +309,9 @@ def _clusters(
     matrix = np.stack([vectors[hit.row.id] for hit in hits])
     cosines = matrix @ matrix.T
     pairs = cosines[np.triu_indices(len(hits), 1)]
-    alike = cosines >= pairs.min() + parameters.similarity * (pairs.max() - pairs.min())
+    is_absolute = parameters.thresholds == "absolute"
+    low, high = (0.0, 1.0) if is_absolute else (pairs.min(), pairs.max())
+    alike = cosines >= low + parameters.similarity * (high - low)
     free = set(range(len(hits)))
     clusters: list[Candidate] = []
     for i in range(len(hits)):
@@ -261,9 +320,12 @@ def _clusters(
         members = [j for j in sorted(free) if j == i or alike[i, j]]
         free.difference_update(members)
         rows = sorted((hits[j].row for j in members), key=lambda row: row.id)
-        score = _merged_score([hits[j].score for j in members], parameters)
+        scores = [hits[j].score for j in members]
+        score = max(scores) if is_absolute else _merged_score(scores, parameters)
         if len(rows) > 1:
             trace.append(Step("cluster", "cosine above the threshold", tuple(r.span for r in rows), score=score))
         singles = _singles([hits[j] for j in members] if len(rows) > 1 else [], leads)
-        clusters.append(leads.candidate(rows, score, singles))
+        candidate = leads.candidate(rows, score, singles)
+        kind = "merged by meaning" if len(rows) > 1 else "leaf"
+        clusters.append(_labelled(candidate, kind, len(rows)) if parameters.labels else candidate)
     return [*clusters, *alone]

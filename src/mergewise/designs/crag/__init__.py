@@ -7,9 +7,10 @@ from mergewise.types import PromptTemplate
 
 
 def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.crag.strategy import CRAG, assemble
+    from mergewise.designs.crag.strategy import CRAG, PRESETS, assemble
 
-    return {"crag": Strategy(assemble, CRAG(), "the best strips of passages, chosen by an evaluator (CRAG)")}
+    summary = "the best strips of passages, chosen by an evaluator (CRAG)"
+    return {"crag": Strategy(assemble, CRAG(), summary, presets=PRESETS)}
 
 
 def _prompts() -> dict[str, PromptTemplate]:

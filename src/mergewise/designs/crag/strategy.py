@@ -32,6 +32,7 @@ from mergewise.designs.crag.keywords import keywords
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
+from mergewise.store.views import Presets
 from mergewise.text.keys import search_key
 from mergewise.types import Context, LeafSentences, Step, Usage
 
@@ -52,6 +53,10 @@ class CRAG(CheckedFields):
     )
     n: Annotated[int, Range(1, MOST_ROWS), "Strips kept from the first search"] = 6
     order: Order = "score"
+
+
+PRESETS: Presets = {"paper": {"upper": 0.592, "lower": -0.995}}
+"""`paper`: section 5.1, thresholds on PopQA. They belong to the paper's evaluator, so another one decides differently."""
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: CRAG) -> Context:

@@ -9,7 +9,7 @@ from typing import Literal
 from mergewise.designs.macrag.slices import SliceParts, SliceReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.types import Step
+from mergewise.types import Context, Reading, Span, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,17 @@ class ScoredChunk:
     id: int
     doc_id: str
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkReading:
+    """The `Reading` of a context of chunks. The filter judges each of them as a whole. `chunks` are their spans."""
+
+    chunks: tuple[tuple[Span, ...], ...]
+
+    def after_merge(self, merged: Context, parts: Sequence[Context]) -> Reading:
+        known = (part.reading.chunks for part in parts if isinstance(part.reading, ChunkReading))
+        return ChunkReading(tuple(chunk for chunks in known for chunk in chunks))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@
     r&b-ext       passages, extract of the passages             e + 1
     r&b-e&f       filtered passages, extract of the passages    e + 1 + n + 1
 
-n is the number of passages. e is the number of model windows that the text to extract from fills, mostly 1. The filter is
-LongRAG's: one call thinks about how to answer the question, then n concurrent calls judge the passages by these thoughts.
-Extraction and filter run at the same time.
+n is the number of chunks: C_final of `macrag`, the chunks of `longrag(unit=chunk)`, and the passages of any other context. e is
+the number of model windows that the text to extract from fills, mostly 1. The filter is LongRAG's: one call thinks about how to
+answer the question, then n concurrent calls judge the chunks by these thoughts. A chunk may have several passages, one below
+each heading, and overlapping chunks share a passage. A passage stays if any of its chunks helps. Extraction and filter run at
+the same time.
 
 Where we differ from LongRAG: a filter that would drop every passage keeps them all, and a passage with an unreadable judgement
 is kept. Extracts are aligned to their sources (see `notes`): the answer can cite the supported sentences, the others are shown
@@ -22,11 +24,13 @@ Passages that do not fit are left out, the worst first, and never cut.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal, TypeAlias
 
 from mergewise.concurrency import both, together
+from mergewise.designs.macrag.chunks import ChunkReading
 from mergewise.errors import UsageError
 from mergewise.generate import prompts
 from mergewise.generate.mode import CHAT, Mode, Request
@@ -35,7 +39,7 @@ from mergewise.generate.sources import Source, base_sources, batches, each_long_
 from mergewise.generate.writer import AnswerWriter
 from mergewise.prompting.replies import json_in
 from mergewise.protocols import ChatModel
-from mergewise.types import Answer, Step
+from mergewise.types import GAP, Answer, Reading, Span, Step
 
 Text: TypeAlias = Literal["base", "long"]
 """The passages, or the documents that they come from."""
@@ -79,22 +83,49 @@ async def _extract(writer: AnswerWriter, base: Sequence[Source], extracts: Text 
 
 
 async def _filter(writer: AnswerWriter, base: Sequence[Source], filters: bool) -> tuple[Sequence[Source], list[Step]]:
-    """Return I_d, the passages that help. One call thinks, and each passage is judged by these thoughts."""
+    """Return I_d, the passages that help. One call thinks, and each chunk is judged by these thoughts."""
     if not filters:
         return base, []
     room = writer.room(writer.about(prompts.THINK, []))
     thoughts = await writer.ask(writer.about(prompts.THINK, fit(base, room, writer.measure)))
-    verdicts = await together(*(_judge(writer, thoughts, source) for source in base))
+    units = _units(base, writer.context.reading)
+    verdicts = await together(*(_judge(writer, thoughts, unit) for unit, _ in units))
     unread = [
-        _step("filter", "kept, its judgement is unreadable", source)
-        for source, helps in zip(base, verdicts, strict=True)
+        _step("filter", "kept, its judgement is unreadable", unit)
+        for (unit, _), helps in zip(units, verdicts, strict=True)
         if helps is None
     ]
-    kept = [source for source, helps in zip(base, verdicts, strict=True) if helps is not False]
+    helpful = {n for (_, own), helps in zip(units, verdicts, strict=True) if helps is not False for n in own}
+    kept = [source for source in base if source.number in helpful]
     if not kept:
         return base, [Step("filter", "no passage helps, all are kept")]
     dropped = [_step("filter", "does not help", source) for source in base if source not in kept]
     return kept, [*unread, *dropped]
+
+
+def _units(base: Sequence[Source], reading: Reading | None) -> list[tuple[Source, set[int]]]:
+    """Return what the filter judges, with the numbers of its passages: each chunk, and each passage outside of the chunks."""
+    chunks = reading.chunks if isinstance(reading, ChunkReading) else ()
+    units: list[tuple[Source, set[int]]] = []
+    for chunk in chunks:
+        found = [(source, [one for part in source.parts for one in _shared(part, chunk)]) for source in base]
+        inside = [(source, parts) for source, parts in found if parts]
+        if inside:
+            first, parts = inside[0][0], tuple(part for _, own in inside for part in own)
+            headings = first.headings if len(inside) == 1 else ()
+            text = GAP.join(text for _, text in parts)
+            units.append((replace(first, headings=headings, text=text, parts=parts), {one.number for one, _ in inside}))
+    judged = {number for _, own in units for number in own}
+    return units + [(source, {source.number}) for source in base if source.number not in judged]
+
+
+def _shared(part: tuple[Span, str], chunk: Sequence[Span]) -> Iterator[tuple[Span, str]]:
+    """Yield the text that a part has in common with a chunk."""
+    span, text = part
+    for own in chunk:
+        if own.overlaps(span):
+            start, end = max(own.start, span.start), min(own.end, span.end)
+            yield Span(span.doc_id, start, end), text[start - span.start : end - span.start]
 
 
 async def _judge(writer: AnswerWriter, thoughts: str, source: Source) -> bool | None:

@@ -9,20 +9,20 @@ that a comparison of the two compares only how they assemble.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.assemble.render import Order
 from mergewise.assemble.sentences import fragments_within
-from mergewise.designs.macrag.chunks import ScoredChunk, SliceSearch
+from mergewise.designs.macrag.chunks import ChunkReading, ScoredChunk, SliceSearch
 from mergewise.designs.macrag.slices import Chunk
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
-from mergewise.types import Context, LeafSentences, Section, Step
+from mergewise.types import Context, LeafSentences, Section, Span, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,11 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     ranked = list(candidates.values())
     if parameters.unit == "document":
         ranked = _documents(search, top, chunks, candidates, budget)
-    return pack(question, ranked, budget, models, parameters.order, search.trace)
+    packed = pack(question, ranked, budget, models, parameters.order, search.trace)
+    if parameters.unit == "document":
+        return packed
+    spans = [chunks[chunk.id] for chunk in top]
+    return replace(packed, reading=ChunkReading(tuple((Span(one.doc_id, one.start, one.end),) for one in spans)))
 
 
 def _leaves(item: Chunk | Section) -> range:

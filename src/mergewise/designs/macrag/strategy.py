@@ -24,7 +24,7 @@ from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.render import Order
 from mergewise.assemble.sentences import fragments_within
-from mergewise.designs.macrag.chunks import ScoredChunk, SliceSearch
+from mergewise.designs.macrag.chunks import ChunkReading, ScoredChunk, SliceSearch
 from mergewise.designs.macrag.document_rank import by_chat
 from mergewise.designs.macrag.ranked_sentences import ranked_sentences, sentences_in
 from mergewise.designs.macrag.slices import ChunkBounds
@@ -89,7 +89,8 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     documents, usage = rank_documents(search, scaled, parameters)
     final = merge_neighbours(search, scaled, documents, parameters.h)
     candidates = within_reach(search, final, budget, parameters)
-    return replace(pack(question, candidates, budget, models, parameters.order, search.trace), usage=usage)
+    packed = pack(question, candidates, budget, models, parameters.order, search.trace)
+    return replace(packed, usage=usage, reading=ChunkReading(tuple(merged.spans for merged in final)))
 
 
 def _more_views(search: SliceSearch, scored: Mapping[int, ScoredChunk], k1: int) -> dict[int, ScoredChunk]:

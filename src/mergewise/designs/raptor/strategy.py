@@ -40,6 +40,7 @@ class Raptor(CheckedFields):
     )
     k: Annotated[int, Range(1, MOST_ROWS), "nodes to retrieve; of each layer if the tree is traversed"] = 40
     layers: Annotated[int, Range(0, 20), "layers of summaries to search; 0: chunks alone"] = 20
+    keep: Annotated[int, Range(0, MOST_ROWS), "nodes kept of these, after reranking; 0: all"] = 0
     order: Order = "document"
 
 
@@ -95,6 +96,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         scores = models.reranker.score(question, ["\n".join(one.texts) for one in ranked])
         rescored = [replace(one, score=float(score)) for one, score in zip(ranked, scores, strict=True)]
         ranked = sorted(rescored, key=lambda one: -one.score)
+    ranked = ranked[: parameters.keep or None]
     found = f"{len(chunks)} chunks, {len(nodes)} summaries"
     trace = [
         Step("tree", f"{len(tree.nodes)} nodes in {tree.layers} layers over {len(tree.numbers)} chunks, {tree.made}"),

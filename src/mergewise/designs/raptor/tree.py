@@ -147,6 +147,8 @@ class RaptorReader:
         kept = folder / f"{digest.hexdigest()}.json"
         dimension = 0 if models.embedder is None else models.embedder.dimension
         tree = _stored_tree(kept, numbers, dimension)
+        if tree is None and getattr(models.chat, "is_estimate", False):
+            return self._grown(numbers, settings, models, None)
         if tree is None:
             with _lock(folder):
                 # Another process may have grown it in the mean time.

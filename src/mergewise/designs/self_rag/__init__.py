@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.self_rag.strategy import SelfRAG, assemble
+    from mergewise.designs.self_rag.strategy import PRESETS, SelfRAG, assemble
 
     summary = "the best passages of the search, for one answer per passage (Self-RAG); without a model, a plain search"
-    return {"self-rag": Strategy(assemble, SelfRAG(), summary, mode="self-rag")}
+    return {"self-rag": Strategy(assemble, SelfRAG(), summary, mode="self-rag", presets=PRESETS)}
 
 
 def _modes() -> dict[str, Mode[Any]]:

@@ -15,6 +15,7 @@ from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, SHARE, CheckedFields, Range
+from mergewise.store.views import Presets
 from mergewise.types import Context, Reading, Step
 
 
@@ -28,6 +29,10 @@ class SelfRAG(CheckedFields):
     support: Annotated[float, Range(0, 100), "Weight of the grade for a supported answer"] = 1.0
     use: Annotated[float, Range(0, 100), "Weight of the grade for a useful answer"] = 0.5
     closed: Annotated[bool, "Sum of scores over equal answers"] = True
+
+
+PRESETS: Presets = {"paper": {}}
+"""`paper`: section 3.3. The defaults equal its weights, its threshold and its five passages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ VIEW = View(
 
 
 def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.tree_rag.strategy import TreeRAG, assemble
+    from mergewise.designs.tree_rag.strategy import PRESETS, TreeRAG, assemble
 
     summary = "whole sections that match the question, and the sections around matching leaves (Tree-RAG)"
-    return {"tree-rag": Strategy(assemble, TreeRAG(), summary, views=("outline",))}
+    return {"tree-rag": Strategy(assemble, TreeRAG(), summary, views=("outline",), presets=PRESETS)}
 
 
 DESIGN = Design({"outline": VIEW}, Lazy(_strategies))

@@ -24,6 +24,7 @@ from mergewise.designs.tree_rag.outline import OutlineNode, OutlineReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
+from mergewise.store.views import Presets
 from mergewise.types import Cause, Context, Hit, Leaf, Section, Step
 
 
@@ -34,6 +35,10 @@ class TreeRAG(CheckedFields):
         Literal["both", "down", "up"], "Directions: root to leaves (`down`), leaf to root (`up`), or both"
     ] = "both"
     order: Order = "document"
+
+
+PRESETS: Presets = {"paper": {}}
+"""`paper`: both directions, as in the abstract. The paper's number of nodes is not known."""
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TreeRAG) -> Context:

@@ -15,15 +15,20 @@ column the metric, the budget or the mode. The file lists published numbers cell
     contexts = ["all", "evidence"]      metrics of the layout in a run without answers
     groups = [...]                      label, and question sets in order of preference; no sets: the mean of the other groups
     columns = [...]                     label, metric, budget, mode, decimals; mean = true: the mean of the group's other columns
+    set = ["slice.preset=paper"]        settings of views of all rows
+    judge = "reranker"                  the judge of rows with a strategy and no judge of their own (`methods.Judge`)
     [[rows]]                            label, method or strategy with mode and judge, published = [[group], ...], only, needs;
-                                        modes = [...]: a cell is their mean; model_free: the strategy in a run without answers
+                                        modes = [...]: a cell is their mean; set: settings of views, after those of all rows;
+                                        requires = [...]: needed models and packages (`methods.NEEDS`)
 
 `only` restricts the runs that fill a row: to a part of a model's name, as in `{chat = "Qwen3-14B"}`, or to a setting of a view,
-as in `{"marker.examples" = "none"}`. An empty text means any setting except "none".
+as in `{"marker.prompt" = "none"}`. An empty text means any setting except "none". A row that the run's own models cannot fill is
+not computed.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -33,7 +38,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from mergewise.designs import STRATEGIES, split_spec
 from mergewise.errors import UsageError, one_of
-from mergewise.evaluate.methods import METHODS, Method
+from mergewise.evaluate.methods import METHODS, Judge, Method
 
 Shape: TypeAlias = Literal["wide", "stacked", "curve"]
 Published: TypeAlias = tuple[tuple[float | None, ...], ...]
@@ -63,6 +68,9 @@ class PresetColumn:
     decimals: int | None = None
 
 
+_WRITES_CONTEXTS = ("naive", "recomp", "self-rag")
+
+
 @dataclass(frozen=True, slots=True)
 class PresetRow:
     """A row of a table.
@@ -76,7 +84,6 @@ class PresetRow:
         spread: the published deviations.
         only: the conditions on runs that fill this row.
         needs: what this version lacks to run the method.
-        model_free: the strategy that replaces the method in a run without answers.
     """
 
     label: str
@@ -87,7 +94,10 @@ class PresetRow:
     spread: Published = ()
     only: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""
-    model_free: str = ""
+
+    def can_fill(self, models: Mapping[str, str]) -> bool:
+        """Return whether a run with these models, by role and view setting, fills this row."""
+        return all(_holds(models, name, value) for name, value in self.only.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +136,13 @@ class Preset:
         """Return the budgets of a column: its own, or else all."""
         return self.budgets if column.budget is None else (column.budget,)
 
-    def runs(self) -> dict[tuple[str, int], Method]:
-        """Return the methods to run, by name and budget. Rows that this version cannot run are left out."""
+    def runs(self, models: Mapping[str, str] | None = None) -> dict[tuple[str, int], Method]:
+        """Return the methods to run, by name and budget.
+
+        Rows that this version cannot run are left out, and those that the run's `models` cannot fill.
+        """
         ready = [row for row in self.rows if not row.needs] if self.by == "questions" else []
+        ready = [row for row in ready if models is None or row.can_fill(models)]
         return {
             (method.name, budget): method
             for row in ready
@@ -149,14 +163,14 @@ class Preset:
             for budget in budgets
             for name in (self.contexts[:1] if len(budgets) > 1 else self.contexts)
         )
-        rows: dict[tuple[str, str], PresetRow] = {}
+        rows: dict[tuple[object, ...], PresetRow] = {}
         for row in self.rows:
             if row.method is not None:
-                spec = row.model_free
-                own = Method(spec, spec, None, row.method.judge, row.method.about) if spec else row.method
-                method = replace(own, name=_context_name(own), mode=None)
+                # without its mode, a method whose model replaces the context would be another one
+                requires = ("chat",) if row.method.mode in _WRITES_CONTEXTS else row.method.requires
+                method = replace(row.method, name=_context_name(row.method), mode=None, requires=requires)
                 kept = replace(row, method=method, modes=(), published=(), spread=())
-                rows.setdefault((method.strategy, method.judge), kept)
+                rows.setdefault((method.strategy, method.judge, method.settings, requires), kept)
         return replace(
             self,
             name=f"{self.name}-contexts",
@@ -172,6 +186,17 @@ class Preset:
                 *self.notes,
             ),
         )
+
+
+def _holds(models: Mapping[str, str], name: str, value: str) -> bool:
+    known = models.get(name, "")
+    if "." in name:
+        return (known or "none") == value if value else known not in ("", "none")
+    return _plain(value) in _plain(known)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text).lower()
 
 
 def _budget_label(preset: Preset, budget: int, name: str, count: int) -> str:
@@ -214,19 +239,23 @@ def presets_of(names: str) -> list[Preset]:
 
 def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
     """Read a preset from its TOML. Raises ValueError for an unknown key, or numbers that do not match the columns."""
-    known = {one.name for one in fields(Preset)} - {"name"}
+    known = {one.name for one in fields(Preset)} - {"name"} | {"set", "judge"}
     if unknown := table.keys() - known:
         raise ValueError(f"{name}: unknown keys {', '.join(sorted(unknown))}")
     if table.get("shape", "wide") not in get_args(Shape):
         raise ValueError(f"{name}: unknown shape {table['shape']!r}")
     groups = tuple(PresetGroup(one["label"], tuple(one["sets"])) for one in table["groups"])
     columns = tuple(_column(one) for one in table["columns"])
-    rows = tuple(_row(one) for one in table["rows"])
+    common = tuple(table.get("set", ()))
+    judge = table.get("judge", "given")
+    rows = tuple(_row({**one, "set": (*common, *one.get("set", ()))}, judge) for one in table["rows"])
     for row in rows:
         for numbers in (row.published, row.spread):
             if numbers and [len(group) for group in numbers] != [len(columns)] * len(groups):
                 raise ValueError(f"{name}: the numbers of {row.label!r} do not match its columns")
-    values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in table.items()}
+    values: dict[str, Any] = {
+        key: tuple(one) if isinstance(one, list) else one for key, one in table.items() if key not in ("set", "judge")
+    }
     values |= {"groups": groups, "columns": columns, "rows": rows}
     return Preset(name=name, **values)
 
@@ -235,32 +264,32 @@ def _column(one: Mapping[str, Any]) -> PresetColumn:
     return PresetColumn(**{"is_mean" if key == "mean" else key: value for key, value in one.items()})
 
 
-def _row(one: Mapping[str, Any]) -> PresetRow:
-    method, needs = _method(one)
-    given = {name: one[name] for name in ("label", "section", "only", "needs", "model_free") if name in one}
+def _row(one: Mapping[str, Any], judge: Judge) -> PresetRow:
+    method, needs = _method(one, judge)
+    given = {name: one[name] for name in ("label", "section", "only", "needs") if name in one}
     given |= {name: _numbers(one.get(name, ())) for name in ("published", "spread")}
     return PresetRow(**{"needs": needs, **given}, method=method, modes=tuple(one.get("modes", ())))
 
 
-def _method(one: Mapping[str, Any]) -> tuple[Method | None, str]:
+def _method(one: Mapping[str, Any], judge: Judge) -> tuple[Method | None, str]:
     """Return the method of a row, and an explanation if this version lacks it."""
-    if "method" in one:
-        name, mode = one["method"], one.get("mode")
-        known = METHODS.get(name) or Method(name, name, None, "given", one["label"])
-        absent = name not in METHODS and name not in STRATEGIES
-        needs = f"needs the method {name}, missing in this version" if absent else ""
-        return (known if mode is None else _in_mode(known, mode)), needs
-    if "strategy" not in one:
+    if "method" not in one and "strategy" not in one:
         return None, ""
-    spec = one["strategy"]
-    method = Method(
-        one.get("name", spec), spec, None, one.get("judge", "given"), one["label"], tuple(one.get("views", ()))
-    )
-    name = split_spec(spec)[0]
-    needs = "" if name in STRATEGIES else f"needs the strategy {name}, missing in this version"
+    spec = one.get("method") or one["strategy"]
+    name, kind = split_spec(spec)[0], "method" if "method" in one else "strategy"
+    method = METHODS.get(one.get("method", "")) or Method(one.get("name", spec), spec, None, "given", one["label"])
+    absent = method.name not in METHODS and name not in STRATEGIES
+    needs = f"needs the {kind} {name}, missing in this version" if absent else ""
     if "mode" in one:
         method = replace(method, mode=one["mode"]) if "name" in one else _in_mode(method, one["mode"])
-    return method, needs
+    # a method that has a name also has a judge
+    return replace(
+        method,
+        judge=one.get("judge", judge if kind == "strategy" else method.judge),
+        views=tuple(one.get("views", method.views)),
+        settings=tuple(one["set"]),
+        requires=tuple(one.get("requires", ())),
+    ), needs
 
 
 def _numbers(groups: Sequence[Sequence[float]]) -> Published:

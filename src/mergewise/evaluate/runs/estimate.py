@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mergewise.engine import Index
-from mergewise.evaluate.evaluator import Asking, Evaluator
+from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.methods import Method
-from mergewise.evaluate.question_sets import Question, QuestionSet
+from mergewise.evaluate.question_sets import Question
 from mergewise.models import CachedChat
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.types import Message, Reply, Usage
@@ -30,6 +30,8 @@ class CountingChat:
         self.spec, self.identity, self.window = chat.spec, chat.identity, chat.window
         self._chat, self._count_tokens = chat, count_tokens
         self.usage = Usage()
+        # nothing that it wrote is kept
+        self.is_estimate = True
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
@@ -58,10 +60,18 @@ class MethodEstimate:
     needs: str = ""
 
 
+def tree_usage(index: Index) -> Usage:
+    """Return the costs of the summaries of the view `raptor`, which the first question writes. The index has a `CountingChat`."""
+    chat = index.models.chat
+    assert isinstance(chat, CountingChat)
+    if "raptor" in index.manifest.views:
+        index.context("?", strategy="raptor", budget=16)
+    usage, chat.usage = chat.usage, Usage()
+    return usage
+
+
 def estimated_costs(
-    index: Index,
-    task: QuestionSet,
-    asking: Asking | None,
+    evaluator: Evaluator,
     asked: Sequence[tuple[Method, int]],
     questions: Sequence[Question],
     missing: Mapping[tuple[str, int], int],
@@ -70,11 +80,14 @@ def estimated_costs(
 
     `missing` holds the number of rows to compute. A causal model runs on this machine and costs only time, so it is really asked.
     """
+    index = evaluator.index
     models = index.models
     chat = None if models.chat is None else CountingChat(models.chat, models.count_tokens)
     counted = replace(index, _models=replace(models, chat=chat), _loaded=())
-    evaluator = Evaluator(counted, task, asking)
+    evaluator = Evaluator(counted, evaluator.task, evaluator.asking, utility=evaluator.utility)
     found = []
+    if chat is not None and (tree := tree_usage(counted)).calls:
+        found.append(MethodEstimate("view raptor", 0, 0, tree, 0.0))
     for method, budget in asked:
         needs = evaluator.unmet_needs(method)
         if needs:

@@ -52,13 +52,15 @@ class PlannedRows:
     """The rows of a method on a set.
 
     `spec` is the digest of everything that they depend on except the question and the budget. `needs` explains why the method
-    could not run.
+    could not run. `judge` is the spec of its judge, and `views` its settings of views.
     """
 
     set: str
     method: str
     spec: str = ""
     needs: str = ""
+    judge: str = ""
+    views: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ ROWS = pa.schema(
         ("assembly_seconds", pa.float64()),
         ("answer_seconds", pa.float64()),
         ("error", pa.string()),
+        ("judge", pa.string()),
     ]
 )
 SECONDS = ("search_seconds", "assembly_seconds", "answer_seconds")

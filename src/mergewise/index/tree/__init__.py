@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, groupby, pairwise
 
-from mergewise.index.tree.build import Tree, TreeSettings, build_trees
+from mergewise.index.tree.build import PRESETS, Tree, TreeSettings, build_trees
 from mergewise.index.tree.check import problems
 from mergewise.index.tree.embedding import embed_leaves
 from mergewise.index.tree.reader import TreeReader
@@ -78,4 +78,12 @@ def _tables(settings: TreeSettings) -> tuple[Table, ...]:
     return LEAF, SECTION, NAME
 
 
-VIEW = View(name="leaf", settings=TreeSettings, tables=_tables, build=build, problems=problems, reader=TreeReader)
+VIEW = View(
+    name="leaf",
+    settings=TreeSettings,
+    tables=_tables,
+    build=build,
+    problems=problems,
+    reader=TreeReader,
+    presets=PRESETS,
+)

@@ -11,10 +11,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from mergewise.protocols import TokenCounter
 from mergewise.ranges import CheckedFields, Range
+from mergewise.store.views import Presets
 from mergewise.text.keys import short_name
 from mergewise.text.languages import ENGLISH, UNKNOWN, document_language, neutral_lengths
 from mergewise.text.markup import readable, says_something
@@ -28,7 +29,7 @@ _SIZE = Range(1, 1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class TreeSettings(CheckedFields):
-    """Sizes in tokens of the built-in counter. The defaults are measured in archive/evaluation.md.
+    """Sizes in tokens of the built-in counter, or in characters. The defaults are measured in archive/evaluation.md.
 
     Text in other languages counts as many tokens as English text of the same length (`text.languages.sizes`).
     Leaves have two sizes, because half a sentence is worth little.
@@ -38,6 +39,19 @@ class TreeSettings(CheckedFields):
     max_leaf_tokens: Annotated[int, _SIZE, "size above which a sentence is split"] = 160
     section_tokens: Annotated[int, _SIZE, "size above which text without headings is divided at blank lines"] = 384
     min_section_tokens: Annotated[int, Range(0, 1_000_000), "size up to which neighbouring sections are joined"] = 96
+    unit: Annotated[Literal["tokens", "characters"], "unit of these sizes"] = "tokens"
+
+
+PRESETS: Presets = {
+    "paper": {
+        "leaf_tokens": 200,
+        "max_leaf_tokens": 1_000_000,
+        "section_tokens": 1_000_000,
+        "min_section_tokens": 500,
+        "unit": "characters",
+    }
+}
+"""`paper`: the text on Auto-Merge retrieval. Leaves have 200 characters, and sections with fewer than 500 are joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +78,7 @@ def build_trees(
     for document, outline, units in zip(documents, outlines, cut, strict=True):
         counted = [unit._replace(tokens=next(counts)) for unit in units]
         measure = count_tokens if _is_english(document) else neutral_lengths
+        measure = _characters if settings.unit == "characters" else measure
         if measure is not count_tokens:
             lengths = measure([document.text[unit.start : unit.end] for unit in units])
             counted = [unit._replace(own_size=length) for unit, length in zip(counted, lengths, strict=True)]
@@ -74,6 +89,10 @@ def build_trees(
         _join_small(root, settings.min_section_tokens)
         trees.append(_Emitter(document, settings.leaf_tokens).tree(_collapse(root)))
     return trees
+
+
+def _characters(texts: Sequence[str]) -> list[int]:
+    return [len(text.strip()) for text in texts]
 
 
 def _is_english(document: Document) -> bool:
