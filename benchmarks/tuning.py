@@ -79,7 +79,11 @@ def main() -> None:
     options = parser.parse_args()
     gains = (0.0, 0.06, 0.08, 0.10) if options.only is None else (options.only,)
     rows = [
-        [name, f"{gain:g}", *(f"{found(procedure, gain, case, options.runs)}/{options.runs}" for procedure in (by_split, by_folds))]
+        [
+            name,
+            f"{gain:g}",
+            *(f"{found(procedure, gain, case, options.runs)}/{options.runs}" for procedure in (by_split, by_folds)),
+        ]
         for gain in gains
         for name, case in CASES.items()
     ]

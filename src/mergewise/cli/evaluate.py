@@ -66,6 +66,12 @@ class EvaluationOptions:
     table: Annotated[
         str | None, typer.Option(help="Tables of the papers to fill, instead of strategies: {tables}.")
     ] = None
+    metric: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...|all", help="Scores of the tables, such as nDCG@20,P@5,AP.", show_default="the main ones"
+        ),
+    ] = ""
     mode: options.ModeOption = None
     chat: options.ChatOption = defaults.CHAT
     embedder: options.EmbedderOption = None
@@ -175,7 +181,10 @@ def report(
         typer.Option(metavar="NAME,...", help="Tables of the papers to fill.", show_default="those of the run"),
     ] = None,
     metric: Annotated[
-        str, typer.Option(metavar="NAME,...|all", help="Scores of the tables.", show_default="the main ones")
+        str,
+        typer.Option(
+            metavar="NAME,...|all", help="Scores of the tables, such as nDCG@20,P@5,AP.", show_default="the main ones"
+        ),
     ] = "",
 ) -> None:
     """Report the results of one or more runs. Needs run folders that `eval --out` wrote.
@@ -184,6 +193,7 @@ def report(
     Bold marks the best method and every method that is not worse than it. Published numbers appear next to ours.
     """
     from mergewise.cli.reports import say_report, write_report_file
+    from mergewise.evaluate.columns import metric_names
     from mergewise.evaluate.exports import csv_table, markdown, svg_files
     from mergewise.evaluate.measured import measured_runs
     from mergewise.evaluate.presets import presets_of
@@ -191,7 +201,7 @@ def report(
     from mergewise.evaluate.runs.folder import open_run
     from mergewise.page import evaluation_page
 
-    measured = measured_runs([open_run(folder) for folder in runs], reference)
+    measured = measured_runs([open_run(folder) for folder in runs], reference, metric_names(metric))
     presets = presets_of(",".join(measured.tables) if table is None else table) if table or measured.tables else []
     found = evaluation_report(measured, presets, metric)
     for path, text in ((html, evaluation_page), (md, markdown), (csv, csv_table)):

@@ -68,7 +68,10 @@ def test_made_questions_are_refused_unless_trusted(index: Index, tmp_path: Path)
 def test_questions_about_a_document_are_in_the_same_fold() -> None:
     asked = [Question(str(i), f"{i}?", ("a",), ((Span(f"d{i // 3}", 0, 1), "a"),)) for i in range(90)]
     folded = folded_questions(asked)
-    sides = [{d for q, i in zip(folded.questions, folded.folds, strict=True) if i == fold for d in q.documents} for fold in range(5)]
+    sides = [
+        {d for q, i in zip(folded.questions, folded.folds, strict=True) if i == fold for d in q.documents}
+        for fold in range(5)
+    ]
     assert [folded.folds.count(fold) for fold in range(5)] == [18] * 5 and list(folded.folds[:6]) == [0, 1, 2, 3, 4, 0]
     assert sum(map(len, sides)) == len(set().union(*sides)) == 30
     assert folded_questions(asked) == folded != folded_questions(asked, seed=1)

@@ -325,7 +325,10 @@ def fit_weights(
     contexts.memory.forget()
     kept = chosen if report.is_better else FittedModels()
     own = recalibration(
-        contexts.with_models(None, kept.calibration), strategy, folded.questions, {**own_weights, **(kept.weights or {})}
+        contexts.with_models(None, kept.calibration),
+        strategy,
+        folded.questions,
+        {**own_weights, **(kept.weights or {})},
     )
     return WeightsReport(report, chosen.weights, spec, own, own_weights)
 
