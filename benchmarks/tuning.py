@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from tests.evaluate.tuning.simulated import POINTS, matrix, question_list
 
 from benchmarks.cells import markdown
 from mergewise.evaluate.tuning.keeping import HoldoutAccess
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.trials import Trials, winner_of
 from mergewise.evaluate.tuning.tune import cross_fitted, folded_questions, held_out_of
-from tests.evaluate.tuning.simulated import POINTS, matrix, question_list
 
 PLANTED = 5
 HELD_OUT = 0.4

@@ -37,7 +37,7 @@ from mergewise.designs.weave import (
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import place_of
-from mergewise.evaluate.question_sets import Evidence, Question, clusters
+from mergewise.evaluate.question_sets import Evidence, Question
 from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Point, Value
