@@ -4,8 +4,8 @@
 2. The default and up to 47 random points are measured on the questions (`trials`).
 3. The winner is the simplest point that is not distinguishable from the best.
 4. If a point other than the default wins, it is compared with the default, once. Each fold is judged by the winner of the other
-   folds (cross-fitting, Chernozhukov et al. 2018), so every question is held out once and no point is judged by the questions that
-   chose it. Questions that the time did not suffice for are judged by the winner.
+   folds (cross-fitting, Chernozhukov et al. 2018), so every question is held out once, and no point is judged by the questions
+   that chose it. Questions that the time did not suffice for are judged by the winner.
 5. The default should be changed only if the interval of the difference lies above zero and a sign-flip test is significant at
    the level of the ledger (`keeping`).
 """
