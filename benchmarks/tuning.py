@@ -2,9 +2,10 @@
 
 python -m benchmarks.tuning [--runs 120] [--only GAIN]
 
-Scores are simulated (`tests/evaluate/tuning/simulated.py`): 48 points, five of them better by the planted gain. Each row gives the
+Scores are simulated (`tests/evaluate/tuning/simulated.py`): 48 points, five of them better by the planted gain. A row gives the
 share of runs whose report says "better" and names one of the five points. Without a planted gain, each such report is a false
-alarm. Two procedures are compared on the same scores: a single split with 40 % held out, and five folds, as in `tune`.
+alarm. Two procedures are compared on the same scores: a single split with 40 % held out, at a
+level of 5 %, and five folds at 1 %, as in `tune`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ import numpy.typing as npt
 from tests.evaluate.tuning.simulated import POINTS, matrix, question_list
 
 from benchmarks.cells import markdown
-from mergewise.evaluate.tuning.keeping import HoldoutAccess
+from mergewise.evaluate.tuning.keeping import ALPHA, HoldoutAccess
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.trials import Trials, winner_of
 from mergewise.evaluate.tuning.tune import cross_fitted, folded_questions, held_out_of
 
 PLANTED = 5
 HELD_OUT = 0.4
-ACCESS = HoldoutAccess("", 0.05, 0)
 Scores = npt.NDArray[np.float64]
 CASES = {
     "250 questions": (250, 0.04, 1),
@@ -48,7 +48,7 @@ def by_split(scores: Scores, seed: int) -> tuple[int, bool]:
     held = round(HELD_OUT * count)
     winner = winner_of(trials_of(scores, order[held:]), range(count - held))
     rows = [(PointScore(scores[0, i], 100), PointScore(scores[winner, i], 100)) for i in order[:held]]
-    return winner, winner > 0 and held_out_of(rows, range(held), ACCESS).is_better
+    return winner, winner > 0 and held_out_of(rows, range(held), HoldoutAccess("", 0.05, 0)).is_better
 
 
 def by_folds(scores: Scores, seed: int) -> tuple[int, bool]:
@@ -58,7 +58,7 @@ def by_folds(scores: Scores, seed: int) -> tuple[int, bool]:
     trials = trials_of(scores, [int(question.id) for question in folded.questions])
     winner = winner_of(trials, numbers)
     rows = cross_fitted(trials, folded.folds, numbers)
-    return winner, winner > 0 and held_out_of(rows, numbers, ACCESS).is_better
+    return winner, winner > 0 and held_out_of(rows, numbers, HoldoutAccess("", ALPHA, 0)).is_better
 
 
 def found(procedure: object, gain: float, case: tuple[int, float, int], runs: int) -> int:

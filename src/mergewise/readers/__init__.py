@@ -131,9 +131,9 @@ def read_file(
 ) -> ReadFile:
     """Read one file, with the reader of its suffix, and hash the same bytes.
 
-    A file of unknown suffix is read as plain text. A file such as `corpus.jsonl.gz` is unpacked first. A file without a title gets
-    its name as title. Pages without text are recognised as far as `recognition` allows. If a page was left out, the digest ends with `UNTRIED` and the page limit, so that
-    a higher limit reads the file again.
+    A file of unknown suffix is read as plain text. A file such as `corpus.jsonl.gz` is unpacked first. A file without a title
+    gets its name as title. Pages without text are recognised as far as `recognition` allows. If a page was left out, the digest
+    ends with `UNTRIED` and the page limit, so that a higher limit reads the file again.
 
     Args:
         path: Path of the file. With forward slashes, it is the default id.
