@@ -28,10 +28,12 @@ def main() -> None:
     own = [f"{name}@{k}" for name in ("P", "R", "AP", "RR", "nDCG", "Success") for k in (1, 3, 7, 20, 100)]
     named = {**measures, **{name: ir_measures.parse_measure(name) for name in (*own, "AP", "RR", "nDCG", "Rprec")}}
     values: dict[str, dict[str, float]] = {query: {} for query in runs}
+    untied = {query: without_ties(run) for query, run in runs.items()}
     for name, measure in named.items():
-        for one in ir_measures.iter_calc([measure], gold, runs):
+        # some of them are computed by other tools, which break ties differently
+        for one in ir_measures.iter_calc([measure], gold, runs if name in measures else untied):
             values[one.query_id][name] = one.value
-    theirs = ranx.Run({query: without_ties(run) for query, run in runs.items()})
+    theirs = ranx.Run(untied)
     ranx.evaluate(ranx.Qrels(gold), theirs, list(measures), make_comparable=True)
     for query, expected in values.items():
         for name, value in ((name, expected[name]) for name in measures):
