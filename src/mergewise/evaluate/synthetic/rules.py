@@ -32,7 +32,7 @@ Part = TypeVar("Part")
 _ANCHOR = re.compile(r"\{[#/][^{}]*\}")
 _PROSE = re.compile(r"(?!.*::)[\"“«‘'¿¡]?\w[^{}|<>=\\`─-▟]*[.!?。！？][\"”»’')]?")
 _CODE = re.compile(r"[`{}|<>=\[\]\\_/]|\w\(|[a-z]\.[a-zA-Z]|\w::")
-_LIFE = re.compile(r"\b(?:born|died)\b|\(\D*\d{4}\s*[–-]\D*(?:\d+ \w+ )?\d{4}\)")
+_LIFE = re.compile(r"\b(?:born|died)\b|\([^()]*\d{4}\s*[–-][^()]*\d{4}\)[^.]* was ")
 _LEADING = re.compile(
     r"(?:The|A|An|In|On|At|By|For|From|After|Before|With|When|While|As|It|He|She|This|These|Its|His|Her)\s+"
 )
