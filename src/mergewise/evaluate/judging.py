@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from mergewise import concurrency
 from mergewise.evaluate.metrics import mean
@@ -28,7 +29,6 @@ from mergewise.types import Message, Usage
 FOLDER = "judge"
 """Folder of the cached replies, in the run folder."""
 AT_ONCE = 8
-CORRECT_TOKENS, FAITHFUL_TOKENS = 64, 512
 CORRECT = """\
 Somebody answered a question. Decide whether the answer is correct: it must say the same as one of the gold answers. Other words,
 more detail and another spelling do not matter. An answer is not correct if it contradicts the gold answer, leaves out a part that
@@ -40,26 +40,20 @@ Somebody answered a question from a text. List each claim of the answer, and dec
 text says it, or it follows from the text without any other knowledge. Whether a claim is true does not matter.
 
 Answer with JSON: {"claims": [{"claim": "...", "supported": true}]}"""
-CORRECT_SCHEMA = object_schema({"correct": {"type": "boolean"}})
-FAITHFUL_SCHEMA = object_schema(
-    {
-        "claims": {
-            "type": "array",
-            "items": object_schema({"claim": {"type": "string"}, "supported": {"type": "boolean"}}),
-        }
-    }
-)
+_CLAIM = object_schema({"claim": {"type": "string"}, "supported": {"type": "boolean"}})
+OPTIONS: Mapping[str, dict[str, Any]] = {
+    "correct": {"max_tokens": 64, "schema": object_schema({"correct": {"type": "boolean"}})},
+    "faithful": {"max_tokens": 512, "schema": object_schema({"claims": {"type": "array", "items": _CLAIM}})},
+}
+"""Options of the requests of each measure."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeRequest:
-    """A prompt about the answer of a row. `measure` is "correct" or "faithful"."""
+class JudgeRequest(NamedTuple):
+    """A prompt about the answer of a row. `measure` is a key of `OPTIONS`."""
 
     row: RunRow
     measure: str
     messages: Sequence[Message]
-    max_tokens: int
-    schema: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +98,18 @@ def _requests(run: Run, row: RunRow, question: Question) -> Iterator[JudgeReques
     if question.has_answers:
         gold = quotation("gold answers", "\n".join(question.answers), code)
         messages = turn(f"{CORRECT}\n\n{warning(code)}", [asked, gold, answer])
-        yield JudgeRequest(row, "correct", messages, CORRECT_TOKENS, CORRECT_SCHEMA)
+        yield JudgeRequest(row, "correct", messages)
     if texts:
         text = quotation("text", "\n\n".join(texts), code)
         messages = turn(f"{FAITHFUL}\n\n{warning(code)}", [text, asked, answer])
-        yield JudgeRequest(row, "faithful", messages, FAITHFUL_TOKENS, FAITHFUL_SCHEMA)
+        yield JudgeRequest(row, "faithful", messages)
 
 
 def judge_cost(requests: Sequence[JudgeRequest], chat: CachedChat) -> Usage:
     """Estimate the calls and tokens of the requests that have no cached reply. Output tokens are the maximum."""
-    new = [one for one in requests if not chat.has(one.messages, max_tokens=one.max_tokens, schema=one.schema)]
+    new = [one for one in requests if not chat.has(one.messages, **OPTIONS[one.measure])]
     tokens = count_tokens([message.text for one in new for message in one.messages])
-    return Usage(len(new), sum(tokens), sum(one.max_tokens for one in new))
+    return Usage(len(new), sum(tokens), sum(OPTIONS[one.measure]["max_tokens"] for one in new))
 
 
 def judged_methods(
@@ -124,10 +118,7 @@ def judged_methods(
     """Ask the chat model, and return the verdicts by method and budget. Raises ModelError if the model fails."""
     verdicts: list[float | None] = []
     for first in range(0, len(requests), AT_ONCE):
-        asked = (
-            chat.complete(one.messages, max_tokens=one.max_tokens, schema=one.schema)
-            for one in requests[first : first + AT_ONCE]
-        )
+        asked = (chat.complete(one.messages, **OPTIONS[one.measure]) for one in requests[first : first + AT_ONCE])
         for reply in concurrency.run(concurrency.together(*asked)):
             verdicts.append(verdict_of(requests[len(verdicts)].measure, reply.text))
         if progress is not None:
@@ -152,24 +143,20 @@ def verdict_of(measure: str, text: str) -> float | None:
 
 
 def _judged(method: str, budget: int, own: Sequence[tuple[JudgeRequest, float | None]]) -> JudgedMethod:
-    pairs = [
-        (verdict, em)
-        for request, verdict in own
-        if request.measure == "correct" and verdict is not None and (em := request.row.scores.get("em")) is not None
-    ]
-    faithful = [verdict for request, verdict in own if request.measure == "faithful" and verdict is not None]
-    correct, em = ([pair[side] for pair in pairs] for side in (0, 1))
-    agreement = mean([float(a == b) for a, b in pairs])
+    verdicts = [(request.measure, verdict, request.row.scores.get("em")) for request, verdict in own]
+    pairs = [(v, em) for measure, v, em in verdicts if measure == "correct" and v is not None and em is not None]
+    judged, exact = [verdict for verdict, _ in pairs], [em for _, em in pairs]
+    faithful = [verdict for measure, verdict, _ in verdicts if measure == "faithful" and verdict is not None]
     return JudgedMethod(
         method,
         budget,
-        len(pairs),
-        mean(correct) if pairs else None,
-        mean(em) if pairs else None,
-        agreement if pairs else None,
-        kappa(correct, em),
-        mean(faithful) if faithful else None,
-        sum(verdict is None for _, verdict in own),
+        answers=len(pairs),
+        correct=mean(judged) if pairs else None,
+        em=mean(exact) if pairs else None,
+        agreement=mean([float(a == b) for a, b in pairs]) if pairs else None,
+        kappa=kappa(judged, exact),
+        faithful=mean(faithful) if faithful else None,
+        unread=sum(verdict is None for _, verdict, _ in verdicts),
     )
 
 

@@ -24,7 +24,7 @@ Differences from the paper:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
 from math import exp, fsum
@@ -73,8 +73,8 @@ class GradedAnswer:
 
 Path: TypeAlias = tuple[GradedAnswer, ...]
 """The graded sentences of an answer."""
-Draft: TypeAlias = tuple[Path, Source, str, float, bool, bool]
-"""An ungraded continuation: the answer before it, its passage, its text, its likelihood, and whether it is complete and last."""
+Draft: TypeAlias = tuple[Path, GradedAnswer, bool]
+"""The answer before a continuation, the continuation, and whether the answer ends with it."""
 
 
 def graded_value(log_probs: FloatArray, tokens: Mapping[int, float]) -> float:
@@ -160,42 +160,37 @@ class _Causal:
 
     def _drafts(self, asked: Sequence[tuple[Path, Source]]) -> list[Draft]:
         """Continue each answer from its passage. A continuation without text is left out."""
-        messages = [prompts.answer(self._question, source, self._code) for _, source in asked]
         rows = [
-            [*self._causal.prompt(one), *self._causal.encode("".join(f"{part.text} " for part in path))]
-            for one, (path, _) in zip(messages, asked, strict=True)
+            [
+                *self._causal.prompt(prompts.answer(self._question, source, self._code)),
+                *self._causal.encode("".join(f"{part.text} " for part in path)),
+            ]
+            for path, source in asked
         ]
-        drafts = []
+        drafts: list[Draft] = []
         for (path, source), decoded in zip(asked, self._decode_rows(rows), strict=True):
-            text, tokens, is_last = decoded.text, len(decoded.tokens), decoded.complete
-            if self._weights.segments > 1 and (sentences := split_sentences(text)):
-                end = sentences[0][1]
-                is_last = is_last and len(sentences) == 1
-                lengths = accumulate(map(len, decoded.pieces))
-                tokens = next((number for number, length in enumerate(lengths, 1) if length >= end), tokens)
-                text = text[:end]
-            if text.strip():
-                drafts.append((path, source, text.strip(), _likely(decoded, tokens), decoded.complete, is_last))
+            sentences = split_sentences(decoded.text) if self._weights.segments > 1 else []
+            end = sentences[0][1] if sentences else len(decoded.text)
+            if text := decoded.text[:end].strip():
+                is_last = decoded.complete and len(sentences) < 2
+                draft = GradedAnswer(source, text, _likely(decoded, end), 0.0, 0.0, 0.0, decoded.complete)
+                drafts.append((path, draft, is_last))
         return drafts
 
-    def _graded(self, drafts: Sequence[Draft]) -> list[tuple[Path, GradedAnswer, bool]]:
-        """Grade each continuation, with whether the answer ends with it."""
-        asked = [
-            pair
-            for path, source, text, *_ in drafts
-            for pair in (
-                (prompts.relevant(self._question, source, self._code), prompts.RELEVANT),
-                (prompts.supported(self._question, source, text, self._code), prompts.SUPPORTED),
-                (
-                    prompts.useful(self._question, " ".join([*(one.text for one in path), text]), self._code),
-                    prompts.USEFUL,
-                ),
-            )
-        ]
+    def _graded(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """Grade each continuation."""
+        asked: list[tuple[list[Message], Mapping[str, float]]] = []
+        for path, one, _ in drafts:
+            whole = " ".join(part.text for part in (*path, one))
+            asked += [
+                (prompts.relevant(self._question, one.source, self._code), prompts.RELEVANT),
+                (prompts.supported(self._question, one.source, one.text, self._code), prompts.SUPPORTED),
+                (prompts.useful(self._question, whole, self._code), prompts.USEFUL),
+            ]
         grades = iter(self._grade(asked))
         return [
-            (path, GradedAnswer(source, text, likely, next(grades), next(grades), next(grades), complete), is_last)
-            for path, source, text, likely, complete, is_last in drafts
+            (path, replace(one, relevant=next(grades), supported=next(grades), useful=next(grades)), is_last)
+            for path, one, is_last in drafts
         ]
 
     def _fits(self, source: Source) -> bool:
@@ -228,9 +223,12 @@ class _Causal:
         return values
 
 
-def _likely(decoded: Decoded, tokens: int) -> float:
-    """Return exp(mean log-probability) of the first tokens."""
-    values = [row[0] for row in decoded.log_probs[:tokens] if row[0] is not None]
+def _likely(decoded: Decoded, end: int) -> float:
+    """Return exp(mean log-probability) of the tokens of the first `end` characters."""
+    starts = accumulate(map(len, decoded.pieces), initial=0)
+    values = [
+        row[0] for row, start in zip(decoded.log_probs, starts, strict=False) if row[0] is not None and start < end
+    ]
     return exp(fsum(values) / len(values)) if values else 0.0
 
 
