@@ -45,7 +45,7 @@ def test_answers_are_judged_and_no_verdict_is_paid_for_twice(folder: Path, monke
     with ChatServer(reply) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         cost = invoke("report", str(folder), "--judge", "openai:judge", "--dry-run", price_in="1", price_out="2")
-        assert "8 calls, " in cost and "output tokens, cost at most 0.0" in cost and not server.asked
+        assert "8 calls, " in cost and "output tokens, cost at most 0.01" in cost and not server.asked
         out = invoke("report", str(folder), "--judge", "openai:judge")
         assert len(server.asked) == 8
         assert out.index("8 calls, ") < out.index("agreement")

@@ -164,6 +164,7 @@ def evaluate(
     Evaluation.of_options(sets, options).run()
 
 
+@options.with_options
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders that `eval --out` wrote.")],
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
