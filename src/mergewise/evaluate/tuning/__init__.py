@@ -1,4 +1,4 @@
-"""Tuning of parameters and of weave's weights on a user's own questions. A held-out part of the questions is used once."""
+"""Tuning of parameters and of weave's weights on a user's own questions. The winner is compared with the default by cross-fitting, once."""
 
 from __future__ import annotations
 
