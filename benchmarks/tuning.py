@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -61,13 +61,15 @@ def by_folds(scores: Scores, seed: int) -> tuple[int, bool]:
     return winner, winner > 0 and held_out_of(rows, numbers, HoldoutAccess("", ALPHA, 0)).is_better
 
 
-def found(procedure: object, gain: float, case: tuple[int, float, int], runs: int) -> int:
+def found(
+    procedure: Callable[[Scores, int], tuple[int, bool]], gain: float, case: tuple[int, float, int], runs: int
+) -> int:
     """Count the runs with a reported gain. With a planted gain, the winner must be one of the planted points."""
     count, changed, pieces = case
     least = len(POINTS) - PLANTED if gain else 1
     total = 0
     for seed in range(runs):
-        winner, is_better = procedure(matrix(seed, count, gain, PLANTED, changed, pieces), seed)  # type: ignore[operator]
+        winner, is_better = procedure(matrix(seed, count, gain, PLANTED, changed, pieces), seed)
         total += is_better and winner >= least
     return total
 
