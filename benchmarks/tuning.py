@@ -5,7 +5,7 @@ python -m benchmarks.tuning [--runs 120] [--only GAIN]
 Scores are simulated (`tests/evaluate/tuning/simulated.py`): 48 points, five of them better by the planted gain. A row gives the
 share of runs whose report says "better" and names one of the five points. Without a planted gain, each such report is a false
 alarm. Two procedures are compared on the same scores: a single split with 40 % held out, at a
-level of 5 %, and five folds at 1 %, as in `tune`.
+level of 5 %, and five folds at 0.5 %, as in `tune`.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ def test_a_second_tuning_on_the_same_questions_has_half_the_level(tmp_path: Path
     again = simulated_report(matrix(0, 250, gain=0.08, pieces=2), tmp_path)
     other = simulated_report(matrix(3, 250, gain=0.08, pieces=2), tmp_path)
     assert first.held_out and again.held_out and other.held_out
-    assert (first.held_out.alpha, again.held_out.alpha) == (0.01, 0.01)
-    assert (other.held_out.alpha, other.held_out.before) == (0.005, 1)
+    assert (first.held_out.alpha, again.held_out.alpha) == (0.005, 0.005)
+    assert (other.held_out.alpha, other.held_out.before) == (0.0025, 1)
 
 
 def test_a_tuning_without_time_keeps_the_defaults(tmp_path: Path) -> None:
