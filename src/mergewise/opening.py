@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, RERANKER, SCORER
+from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, PASSAGE_TOKENS, RERANKER, SCORER
 from mergewise.designs import VIEWS
 from mergewise.engine import WRITTEN, Index
 from mergewise.errors import UsageError
@@ -17,7 +17,16 @@ from mergewise.models.cache import streaming, with_kept_answers
 from mergewise.models.embedders import check_embedder, given_embedder, remember_embedder
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
+from mergewise.protocols import (
+    CausalModel,
+    ChatModel,
+    Embedder,
+    NLLScorer,
+    Reranker,
+    SecondSource,
+    StoreReader,
+    TokenCounter,
+)
 from mergewise.ranges import Ceilings, Range, number, text
 from mergewise.redaction import masked
 from mergewise.retrieve.hybrid import SearchSettings
@@ -28,7 +37,7 @@ from mergewise.store.places.place import Place
 from mergewise.store.shards.place import ShardedFolder
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Estimate, Progress, views_of
-from mergewise.types import SHIPPED, Prompts
+from mergewise.types import SHIPPED, Document, Prompts
 
 if TYPE_CHECKING:
     from mergewise.inputs import Source
@@ -63,6 +72,7 @@ def open(
     cache_size: str | int = "10GB",
     refresh: str | float = "1s",
     shards: int | None = None,
+    second_source: Index | SecondSource | None = None,
 ) -> Index:
     """Open the index at `path`, or create it.
 
@@ -94,6 +104,8 @@ def open(
         cache_size: Size of the copies of a bucket's files.
         refresh: Time after which a change of another process in a bucket is seen.
         shards: Number of shards of a new index in a directory. It is fixed once the index exists.
+        second_source: Another index, or a function `search(keywords, k)` that returns up to k documents. The strategy `crag`
+            searches it if the index does not hold the answer. By default it searches the index again.
 
     Returns:
         The index, a context manager.
@@ -143,6 +155,7 @@ def open(
         stored_tokens=tokens is count_tokens,
         prompts=own_texts,
         weights=_own_weights(weights),
+        second_source=_search_of(second_source) if isinstance(second_source, Index) else second_source,
     )
     named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
     loaded = tuple(model for model, spec in named if isinstance(spec, str))
@@ -263,6 +276,18 @@ def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
             f"the view {lacking[0]!r} needs an embedder, and this index has none",
             "index into another directory with an embedder",
         )
+
+
+def _search_of(index: Index) -> SecondSource:
+    """Return a function that searches the passages of an index."""
+
+    def search(keywords: str, k: int) -> list[Document]:
+        strategy = f"topk(k={k}, order=score, longest={PASSAGE_TOKENS})"
+        found = index.context(keywords, strategy=strategy, budget=2 * k * PASSAGE_TOKENS).passages
+        places = [one.spans[0] for one in found]
+        return [Document(f"{at.doc_id}@{at.start}", one.text, one.title) for one, at in zip(found, places, strict=True)]
+
+    return search
 
 
 def _own_weights(given: str | os.PathLike[str] | Mapping[str, float] | None) -> Mapping[str, float] | None:

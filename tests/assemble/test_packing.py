@@ -100,7 +100,7 @@ class LiteralPacker:
         pairs = [(one, other) for one in fresh for other in fresh]
         pairs += [pair for one in fresh for other in self.edges for pair in ((one, other), (other, one))]
         joints = len({(one, two[1]) for (one, run), two in pairs if one == two[0] and run[2] == two[1][1]})
-        gap, separator = words_and_letters([GAP, SEPARATOR])
+        gap, separator = (0, 0) if self.last == "stop" else words_and_letters([GAP, SEPARATOR])
         gaps = gap * (len(texts) - len(headings) - joints)
         breaks = separator * (len(headings) + joints - (not self.taken))
         return sum(words_and_letters([*["[9] ›\n"] * len(headings), *levels, *texts])) + gaps + breaks
@@ -188,6 +188,18 @@ def test_a_whole_that_costs_more_than_its_parts_loses_the_last_portion() -> None
     assert [passage.title for passage in context.passages] == ["Title a"]
     assert [(step.cause, step.score) for step in context.trace] == [(Cause.DROP, 0.4)]
     assert len(pack("q", [one, other], 90, Models(dear_breaks)).passages) == 2
+
+
+def letters(texts: Sequence[str]) -> list[int]:
+    return list(map(len, texts))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_last_stop_takes_a_candidate_that_fits_exactly(count: int) -> None:
+    ranked = [Candidate((fragment(doc, 0, 16),), 1 / n).without_headings() for n, doc in enumerate("abcd", 1)]
+    whole = pack("q", ranked[:count], 1000, Models(letters), last="stop")
+    for budget, taken in ((whole.tokens, count), (whole.tokens - 1, count - 1)):
+        assert len(pack("q", ranked, budget, Models(letters), last="stop").passages) == taken
 
 
 def test_all_tokens_of_a_callers_own_passages_are_counted() -> None:

@@ -27,6 +27,18 @@ def longest_common(a: list[str], b: list[str]) -> int:
     return max(longest_common(a[1:], b), longest_common(a, b[1:]))
 
 
+def rouge_l(said: str, gold: str) -> float:
+    """Follow the steps of rouge-score: blanks for all but ASCII letters and digits, and words at the blanks."""
+    ours, theirs = (
+        "".join(c if c.isascii() and c.isalnum() else " " for c in text.lower()).split() for text in (said, gold)
+    )
+    common = longest_common(ours, theirs)
+    if not common:
+        return 0.0
+    precision, recall = common / len(ours), common / len(theirs)
+    return 2 * precision * recall / (precision + recall)
+
+
 def literal(said: str, gold: str) -> dict[str, float]:
     ours, theirs = squad(said), squad(gold)
     left, shared = list(theirs), 0
@@ -35,14 +47,13 @@ def literal(said: str, gold: str) -> dict[str, float]:
             left.remove(word)
             shared += 1
     if not ours or not theirs:
-        return dict.fromkeys(ANSWER_SCORES, float(ours == theirs))
+        return {**dict.fromkeys(ANSWER_SCORES, float(ours == theirs)), "rouge_l": rouge_l(said, gold)}
     precision, recall = shared / len(ours), shared / len(theirs)
     f1 = 2 * precision * recall / (precision + recall) if shared else 0.0
     runs = [ours[i : i + len(theirs)] for i in range(len(ours))]
     verdicts = (["yes"], ["no"], ["noanswer"])
     is_clear = ours == theirs or not (ours in verdicts or theirs in verdicts)
     held = float(" ".join(theirs) in " ".join(ours))
-    common = longest_common(ours, theirs)
     return {
         "em": float(ours == theirs),
         "f1": f1,
@@ -51,7 +62,7 @@ def literal(said: str, gold: str) -> dict[str, float]:
         "relaxed_em": held,
         "contains_words": float(theirs in runs),
         "accuracy": held,
-        "rouge_l": 2 * common / (len(ours) + len(theirs)),
+        "rouge_l": rouge_l(said, gold),
         "hotpot_f1": f1 if is_clear else 0.0,
     }
 
@@ -71,7 +82,7 @@ def test_every_metric_matches_its_definition_for_the_best_gold_answer(said: str,
         assert abs(getattr(found, name) - max(one[name] for one in expected)) < 1e-12, name
     assert found.average == (found.relaxed_em + found.f1) / 2
     assert found.em <= found.contains_words <= found.relaxed_em
-    assert found.hotpot_f1 <= found.f1 and found.rouge_l <= found.f1 + 1e-12
+    assert found.hotpot_f1 <= found.f1
 
 
 def test_a_gold_answer_of_articles_and_no_gold_answer() -> None:

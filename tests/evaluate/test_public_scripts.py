@@ -67,10 +67,17 @@ ROWS: dict[tuple[str, str], list[Row]] = {
         ("The Parisians did.", ["Paris"], 0),
         ("in Paris, France", ["Paris"], 1),
     ],
-    # the F-measure of the longest common subsequence, with equal weights
+    # rouge-score 0.1.2, rougeL, without a stemmer
     ("ROUGE-L", "rouge_l"): [
         ("police killed gunman", ["police kill gunman"], 2 / 3),
         ("gunman kill police", ["police kill gunman"], 1 / 3),
+        ("the cat's hat", ["a cat s hat"], 0.75),
+        ("The cat", ["cat"], 2 / 3),  # articles count
+        ("Zoë Berg", ["Zoe Berg"], 0.5),  # a letter beyond ASCII separates words
+        ("foo_bar", ["foo bar"], 1),
+        ("", ["x"], 0),
+        ("", [""], 0),
+        ("东京", ["东京"], 0),
     ],
     # AED-RAG: the mean of its EM, a substring, and F1
     ("AED-RAG", "average"): [("Anna Berg of Brook", ["Anna Berg"], (1 + 2 / 3) / 2)],

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from math import log
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking_score
+from mergewise.errors import UsageError
+from mergewise.evaluate.ranking import MEASURES, RANKING_SCORES, is_measure, ranked_documents, ranking_score
 from mergewise.types import Context, Passage, Span
 
 ROWS = json.loads(Path(__file__).with_name("rankings.json").read_text())
@@ -51,5 +56,51 @@ def test_metrics_worked_out_by_hand() -> None:
     assert all(ranking_score(name, [], {"a": 1}) == 0 for name in RANKING_SCORES)
     # without gold there are no scores
     assert all(ranking_score(name, ranked, gold) is None for name in RANKING_SCORES for gold in ({}, {"a": 0}))
-    with pytest.raises(ValueError, match="unknown metric"):
-        ranking_score("map", ranked, {"a": 1})
+
+
+@pytest.mark.parametrize("name", ["map", "P", "R", "all", "Success", "Rprec@3", "P@0", "nDCG@x", "ndcg@", "@5", ""])
+def test_unknown_names_and_cut_offs_are_rejected(name: str) -> None:
+    with pytest.raises(UsageError, match="unknown metric"):
+        ranking_score(name, ["a"], {"a": 1})
+    assert not is_measure(name)
+
+
+def literal(name: str, cut: int, ranked: Sequence[str], gains: Mapping[str, int]) -> float:
+    """Carry out the definitions one rank at a time."""
+    gold = {name for name, gain in gains.items() if gain > 0}
+    depth = cut or 1000
+    at = {rank: ranked[rank - 1] for rank in range(1, min(depth, len(ranked)) + 1)}
+
+    def precision_at(rank: int) -> float:
+        return sum(1 for r in range(1, rank + 1) if at.get(r) in gold) / rank
+
+    def dcg(documents: Mapping[int, str]) -> float:
+        return sum(max(0, gains.get(name, 0)) * log(2) / log(rank + 1) for rank, name in documents.items())
+
+    ideal = sorted(gold, key=lambda name: -gains[name])[:depth]
+    hits = [rank for rank in at if at[rank] in gold]
+    return {
+        "P": lambda: precision_at(cut),
+        "R": lambda: len(hits) / len(gold),
+        "AP": lambda: sum(precision_at(rank) for rank in hits) / len(gold),
+        "RR": lambda: 1 / min(hits) if hits else 0.0,
+        "nDCG": lambda: dcg(at) / dcg(dict(enumerate(ideal, 1))),
+        "Success": lambda: float(len(hits) > 0),
+        "Rprec": lambda: precision_at(len(gold)),
+        "all": lambda: float(len(hits) == len(gold)),
+    }[name]()
+
+
+@given(
+    st.lists(st.sampled_from("abcdefgh"), unique=True),
+    st.dictionaries(st.sampled_from("abcdefghij"), st.integers(-1, 3), min_size=1),
+    st.integers(1, 12),
+)
+def test_each_measure_follows_its_definition(ranked: list[str], gains: dict[str, int], cut: int) -> None:
+    for kind, measure in MEASURES.items():
+        for depth in {True: (cut,), False: (0,), None: (0, cut)}[measure.cut]:
+            found = ranking_score(f"{kind}@{depth}" if depth else kind, ranked, gains)
+            if max(gains.values()) <= 0:
+                assert found is None
+            else:
+                assert found == pytest.approx(literal(kind, depth, ranked, gains)), (kind, depth)

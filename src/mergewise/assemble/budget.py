@@ -20,8 +20,9 @@ _PATIENCE = 8
 
 Last: TypeAlias = Literal["cut", "skip", "stop", "end"]
 """How to treat a candidate that does not fit. `skip` goes on to the next candidate. `cut` also goes on, and at the end fills
-the rest of the budget with the first sentences of the skipped candidates. `stop` ends the selection. `end` ends it and adds the
-first sentences of that candidate.
+the rest of the budget with the first sentences of the skipped candidates. `stop` ends the selection: the candidates are the
+longest beginning of the ranking that fits, so one that fits exactly is taken. `end` ends it and adds the first sentences of that
+candidate.
 """
 Repeats: TypeAlias = Literal["leave", "tell", "take"]
 """How to treat text that is already in the context. `leave` leaves it out. `tell` leaves it out and notes in the trace each
@@ -195,6 +196,9 @@ class Packer(Generic[P]):
         starts, stops = _edges(candidate)
         joints = len(starts & stops) + len(starts & self._stops) + len(stops & self._starts)
         texts = candidate.texts
+        if self._last == "stop":
+            # the text between candidates is counted once rendered
+            return self._tokens([*parts.values(), *texts]), parts.keys()
         cost = self._tokens([*parts.values(), *texts]) + self._gap * (len(texts) - lines - joints)
         return cost + self._separator * (lines + joints - (not self.taken)), parts.keys()
 

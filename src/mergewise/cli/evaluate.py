@@ -66,6 +66,12 @@ class EvaluationOptions:
     table: Annotated[
         str | None, typer.Option(help="Tables of the papers to fill, instead of strategies: {tables}.")
     ] = None
+    metric: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...|all", help="Scores of the tables, such as nDCG@20,P@5,AP.", show_default="the main ones"
+        ),
+    ] = ""
     mode: options.ModeOption = None
     chat: options.ChatOption = defaults.CHAT
     embedder: options.EmbedderOption = None
@@ -160,6 +166,7 @@ def evaluate(
     Evaluation.of_options(sets, options).run()
 
 
+@options.with_options
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders that `eval --out` wrote.")],
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
@@ -177,15 +184,27 @@ def report(
         typer.Option(metavar="NAME,...", help="Tables of the papers to fill.", show_default="those of the run"),
     ] = None,
     metric: Annotated[
-        str, typer.Option(metavar="NAME,...|all", help="Scores of the tables.", show_default="the main ones")
+        str,
+        typer.Option(
+            metavar="NAME,...|all", help="Scores of the tables, such as nDCG@20,P@5,AP.", show_default="the main ones"
+        ),
     ] = "",
+    judge: Annotated[
+        str | None,
+        typer.Option(metavar="SPEC", help="Chat model that judges whether answers are correct and faithful."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --judge: only show what it would cost.")] = False,
+    price_in: settings.PriceInSetting = 0.0,
+    price_out: settings.PriceOutSetting = 0.0,
 ) -> None:
     """Report the results of one or more runs. Needs run folders that `eval --out` wrote.
 
     The report has tables with significance tests, curves, costs and questions. Without an output file the tables are printed.
-    Bold marks the best method and every method that is not worse than it. Published numbers appear next to ours.
+    Bold marks the best method and every method that is not worse than it. Published numbers appear next to ours. --judge prints
+    the verdicts of a chat model instead, and their agreement with exact match.
     """
     from mergewise.cli.reports import say_report, write_report_file
+    from mergewise.evaluate.columns import metric_names
     from mergewise.evaluate.exports import csv_table, markdown, svg_files
     from mergewise.evaluate.measured import measured_runs
     from mergewise.evaluate.presets import presets_of
@@ -193,7 +212,12 @@ def report(
     from mergewise.evaluate.runs.folder import open_run
     from mergewise.page import evaluation_page
 
-    measured = measured_runs([open_run(folder) for folder in runs], reference)
+    if judge is not None:
+        from mergewise.cli.judging import judge_runs
+
+        judge_runs(runs, judge, price_in, price_out, dry_run=dry_run)
+        return
+    measured = measured_runs([open_run(folder) for folder in runs], reference, metric_names(metric))
     presets = presets_of(",".join(measured.tables) if table is None else table) if table or measured.tables else []
     found = evaluation_report(measured, presets, metric)
     for path, text in ((html, evaluation_page), (md, markdown), (csv, csv_table)):

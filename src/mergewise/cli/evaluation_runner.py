@@ -29,6 +29,7 @@ from mergewise.designs import VIEWS
 from mergewise.designs.weave import weights_line
 from mergewise.engine import Index
 from mergewise.errors import MergewiseError, UsageError, one_of
+from mergewise.evaluate.columns import check_metric_names, metric_names
 from mergewise.evaluate.drilldown import LIMIT
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
 from mergewise.evaluate.layout import OVER_SETS
@@ -363,11 +364,12 @@ class Evaluation:
 
     def _say_set(self, run: Run, known: _MeasuredSets, files: EvaluationFiles) -> None:
         """Print the report of one set and write the files, so that a killed run loses only the current set."""
-        measured = measured_runs([run])
+        measured = measured_runs([run], metrics=metric_names(self.options.metric))
         known.means += [one.as_dict() for one in method_means(run, measured)]
         known.asked += question_rows(run, measured)
         files.write(known.means, known.asked)
-        say_report(evaluation_report(measured, limit=0))
+        shown = ",".join(name for name in metric_names(self.options.metric) if name in ("all", *measured.metrics))
+        say_report(evaluation_report(measured, metrics=shown, limit=0))
         if self.options.show_missed:
             say_missed(measured)
 
@@ -375,7 +377,8 @@ class Evaluation:
         """Print the tables over all sets and the papers' tables, and write the report."""
         if not (self.presets or len(known.questions) > 1 or files.reports):
             return
-        report = evaluation_report(measured_runs([run]), self.presets, limit=LIMIT if files.reports else 0)
+        measured = measured_runs([run], metrics=metric_names(self.options.metric))
+        report = evaluation_report(measured, self.presets, self.options.metric, LIMIT if files.reports else 0)
         papers, own, *_ = report.parts
         for table in (*papers.tables, *(table for table in own.tables if table.key == OVER_SETS)):
             say_table(table)
@@ -504,6 +507,7 @@ def compute_shard(sets: Sequence[str], options: EvaluationOptions, count: int, n
 
 
 def _check(options: EvaluationOptions) -> None:
+    check_metric_names(options.metric)
     named = [name for name in ("methods", "table") if getattr(options, name) is not None]
     if len(named) > 1:
         raise UsageError("--table and --methods exclude each other", "leave out --methods")

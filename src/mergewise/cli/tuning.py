@@ -65,8 +65,8 @@ def tune(
 ) -> None:
     """Tune the parameters of a strategy and of the search. Needs an index and questions that people asked.
 
-    40 percent of the questions are held out, by document, and used once. If they show no significant gain, the defaults stay. A
-    stopped tuning continues where it was.
+    A winner is compared with the defaults once, by cross-fitting over five folds of documents: each fold is held out from the
+    choice of its winner. Without a significant gain, the defaults stay. A stopped tuning continues where it was.
     """
     from mergewise.evaluate.loaders import load_question_set
     from mergewise.evaluate.tuning import fit_weights

@@ -8,10 +8,12 @@
     contains_words   1 if the answer contains the gold answer as whole words
     accuracy         the same as `relaxed_em`, by its name in MergeRAG (section 4.1)
     average          the mean of `relaxed_em` and `f1`: the column Avg of AED-RAG
-    rouge_l          the F1 of the longest common subsequence of words (Lin 2004)
+    rouge_l          the F1 of the longest common subsequence of words (Lin 2004), as the package rouge-score computes it
     hotpot_f1        `f1`, but 0 if the texts differ and one of them is yes, no or noanswer (HotpotQA's script)
 
-Texts are normalised as in SQuAD: lower case, without punctuation and articles. Differences from the public scripts:
+Texts are normalised as in SQuAD: lower case, without punctuation and articles. For `rouge_l` they are split as in rouge-score,
+without its stemmer: words are runs of ASCII letters and digits in lower case, and an empty text scores 0. Differences from the
+public scripts:
 
 - Punctuation of any script is removed, not only ASCII. So a dash in a range (1939–1945) counts like a hyphen.
 - In scripts without blanks between words each character is a word.
@@ -24,6 +26,7 @@ Citation marks are removed from an answer. An answer that was not found is an em
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -32,6 +35,7 @@ from mergewise.evaluate.words import normalise_answer
 from mergewise.generate import without_unknown
 from mergewise.types import Answer
 
+_ROUGE_WORD = re.compile(r"[a-z0-9]+")
 _VERDICTS = {"yes", "no", "noanswer"}
 
 
@@ -82,7 +86,7 @@ def score_answer(said: str, golds: Sequence[str]) -> AnswerScore:
         contains_words=best(lambda gold: f" {gold} " in f" {normalised} " if gold else not normalised),
         accuracy=relaxed_em,
         average=(relaxed_em + f1) / 2,
-        rouge_l=best(lambda gold: _harmonic(_longest_common(normalised.split(), gold.split()), normalised, gold)[2]),
+        rouge_l=max((_rouge_l(said, gold) for gold in golds), default=0.0),
         hotpot_f1=best(lambda gold: _overlap(normalised, gold)[2] if _may_overlap(normalised, gold) else 0.0),
     )
 
@@ -102,6 +106,11 @@ def _harmonic(shared: int, said: str, gold: str) -> tuple[float, float, float]:
     if not words or not wanted:
         return (float(words == wanted),) * 3
     return shared / words, shared / wanted, 2 * shared / (words + wanted)
+
+
+def _rouge_l(said: str, gold: str) -> float:
+    words, wanted = _ROUGE_WORD.findall(said.lower()), _ROUGE_WORD.findall(gold.lower())
+    return 2 * _longest_common(words, wanted) / (len(words) + len(wanted)) if words and wanted else 0.0
 
 
 def _longest_common(words: Sequence[str], others: Sequence[str]) -> int:

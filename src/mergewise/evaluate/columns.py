@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.measured import Measured
-from mergewise.evaluate.ranking import GAINED, RECALLED
+from mergewise.evaluate.measured import OF_ANSWERS, Measured
+from mergewise.evaluate.metrics import CONTEXT_SCORES
+from mergewise.evaluate.ranking import GAINED, MEASURES, RANKING_SCORES, RECALLED, is_measure, measure_of
 from mergewise.page import ReportColumn
 
 COLUMNS = {
@@ -49,7 +50,8 @@ MAIN = ("f1", "evidence", "answer", "recall@5", "refused")
 
 def column_of(metric: str) -> ReportColumn:
     """Return the column of a metric. A metric that is not listed is labelled by its name."""
-    return COLUMNS.get(metric) or ReportColumn(metric.replace("_", " "), "")
+    known = COLUMNS.get(metric)
+    return known or ReportColumn(metric.replace("_", " "), measure_of(metric)[0].about if is_measure(metric) else "")
 
 
 def main_metric(measured: Measured) -> str:
@@ -58,21 +60,36 @@ def main_metric(measured: Measured) -> str:
     return next((name for name in candidates if name in measured.metrics), "")
 
 
+def metric_names(names: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in names.split(","))))
+
+
+def check_metric_names(names: str) -> None:
+    """Raise UsageError for a name that no run can have."""
+    known = {*COLUMNS, *CONTEXT_SCORES, *RANKING_SCORES, *OF_ANSWERS}
+    for name in metric_names("" if names == "all" else names):
+        if name not in known and not is_measure(name):
+            raise UsageError(f"unknown score: {name!r}", f"one of: {', '.join((*MEASURES, *sorted(known)))}")
+
+
 def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
     """Return the metrics of the tables of sets.
 
-    `names` lists metrics, separated by commas, or is "all", or empty for the default metrics.
+    `names` lists metrics, separated by commas, or is "all", or empty for the default metrics. Measures of rankings must have been
+    passed to `measured_runs`.
 
     Raises:
-        UsageError: if a name is unknown.
+        UsageError: if a name is unknown, or no question has this score.
     """
     shares = [name for name in measured.metrics if name not in COSTS]
     if names == "all":
         return tuple(shares)
     if names:
-        asked = tuple(filter(None, (part.strip() for part in names.split(","))))
+        asked = metric_names(names)
         for name in asked:
             if name not in measured.metrics:
+                if is_measure(name):
+                    raise UsageError(f"no question has the score {name!r}", "use a question set with gold documents")
                 raise UsageError(f"unknown score: {name!r}", f"one of: {', '.join(measured.metrics)}")
         return asked
     has_gold_documents = any(question.gold_docs for one in measured.sets for question in one.questions)

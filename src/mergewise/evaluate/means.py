@@ -11,7 +11,7 @@ from mergewise.evaluate.citing import CITATION_SCORES
 from mergewise.evaluate.measured import CellKey, Measured
 from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.ranking import RANKING_SCORES
+from mergewise.evaluate.ranking import RANKING_SCORES, is_measure
 from mergewise.evaluate.runs.folder import Run
 from mergewise.evaluate.runs.record import RunRow
 from mergewise.evaluate.statistics import Interval
@@ -48,7 +48,7 @@ class MethodMeans:
         values |= {name: scores.get(name) for name in CONTEXT_SCORES}
         values |= {name: scores.get(name, 0.0) for name in ("tokens", "query_ms")}
         values |= {"questions": self.questions, "unanswerable": self.unanswerable}
-        values |= {name: scores[name] for name in RANKING_SCORES if name in scores}
+        values |= {name: scores[name] for name in (*RANKING_SCORES, *scores) if name in scores and is_measure(name)}
         if self.mode is not None:
             values |= {"mode": self.mode, "failed": self.failed}
             values |= {name: scores.get(name) for name in (*ANSWER_FIGURES, *ANSWER_COSTS)}
@@ -67,7 +67,9 @@ def method_means(run: Run, measured: Measured) -> Iterator[MethodMeans]:
         columns = {metric: measured.scored(*key, metric) for metric in measured.values[key]}
         known = {metric: column for metric, column in columns.items() if column is not None}
         means = {name: column.median if name == "query_ms" else column.mean for name, column in known.items()}
-        bounds = {name: measured.tests.interval(known[name]) for name in WITH_INTERVAL if name in known}
+        bounds = {
+            name: measured.tests.interval(known[name]) for name in known if name in WITH_INTERVAL or is_measure(name)
+        }
         yield MethodMeans(
             *key,
             scores={name: mean for name, mean in means.items() if mean is not None},

@@ -26,6 +26,7 @@ from mergewise.evaluate.methods import METHODS
 from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.pairs import Numbers, PairedTests, ScoreVector, over_sets
 from mergewise.evaluate.question_sets import Question, clusters
+from mergewise.evaluate.ranking import is_measure, ranking_score
 from mergewise.evaluate.runs.folder import Run, rows_at, rows_of
 from mergewise.evaluate.runs.record import RunRow
 from mergewise.evaluate.runs.schema import scores_of
@@ -149,8 +150,11 @@ class Measured:
         return any(SCRIPTED in model.lower() for run in self.runs for model in run.models.values())
 
 
-def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured:
-    """Combine runs. A method that two runs have on the same set appears once for each run."""
+def measured_runs(runs: Sequence[Run], reference: str | None = None, metrics: Sequence[str] = ()) -> Measured:
+    """Combine runs. A method that two runs have on the same set appears once for each run.
+
+    `metrics` may name measures of rankings that the rows have no score for. They are computed from the stored rankings.
+    """
     labels = _labels([run.folder for run in runs])
     keys = [_row_keys(run) for run in runs]
     twice = _names_of_several(keys)
@@ -168,6 +172,7 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
     rows: dict[str, dict[int, dict[tuple[str, int], tuple[int, int]]]] = {}
     for number, (run, own) in enumerate(zip(runs, keys, strict=True)):
         columns = _score_columns(run)
+        columns |= _measure_columns(run, [name for name in metrics if is_measure(name) and name not in columns], sets)
         failed = _flags(pc.not_equal(run.rows()["error"], ""))
         for key, found in own.items():
             shown = CellKey(key.set, names[number, key.method], key.budget)
@@ -264,6 +269,18 @@ def _score_columns(run: Run) -> dict[str, Numbers]:
     found |= {name: np.where(answered, numbers(name), np.nan) for name in (*ANSWER_COUNTS, *REFUSALS)}
     query = numbers("search_seconds") + numbers("assembly_seconds")
     return {**found, WITHHELD: found["refused"], "query_ms": 1000 * query, "seconds": query + found["answer_seconds"]}
+
+
+def _measure_columns(run: Run, names: Sequence[str], sets: Sequence[MeasuredSet]) -> dict[str, Numbers]:
+    """Compute measures from the rankings of the rows."""
+    gains = {(one.name, question.id): question.gains for one in sets for question in one.questions} if names else {}
+    table = run.rows().select(["set", "question", "ranking", "error"]).to_pylist() if names else []
+    ranked = [[one["doc"] for one in row["ranking"] or ()] for row in table]
+    known = [{} if row["error"] else gains.get((row["set"], row["question"]), {}) for row in table]
+    return {
+        name: np.array([ranking_score(name, *pair) for pair in zip(ranked, known, strict=True)], np.float64)
+        for name in names
+    }
 
 
 def _flags(column: pa.ChunkedArray) -> Flags:

@@ -160,7 +160,7 @@ class OpenAIChat:
             what = f"an error: {quoted_message(str(message))}" if message else "no chat completion"
             raise self._endpoint.invalid_answer(f"{what} ({type(error).__name__})") from error
         answer.end()
-        return self._reply(answer, messages)
+        return replace(self._reply(answer, messages), first=_first_token(choice.get("logprobs")))
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """Answer messages piece by piece.
@@ -266,6 +266,14 @@ def _count(billed: object) -> int | None:
     """Return a token count, or None for an invalid one: negative, fractional, not a number, or too large."""
     is_number = isinstance(billed, int | float) and not isinstance(billed, bool)
     return int(billed) if is_number and 0 <= billed <= MOST_TOKENS and billed == int(billed) else None  # type: ignore[operator, call-overload]
+
+
+def _first_token(given: Any) -> dict[str, float]:
+    """Return the log-probabilities of candidates for the first token, or nothing if the endpoint gives none."""
+    try:
+        return {str(one["token"]): float(one["logprob"]) for one in given["content"][0]["top_logprobs"]}
+    except (LookupError, TypeError, ValueError):
+        return {}
 
 
 class _ChatAnswer:

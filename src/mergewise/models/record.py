@@ -16,6 +16,7 @@ from mergewise.protocols import (
     FloatArray,
     NLLScorer,
     Reranker,
+    SecondSource,
     TokenCounter,
     UtilityPredictor,
 )
@@ -37,6 +38,7 @@ class Models:
         stored_tokens: whether the counts in the index come from `count_tokens`.
         prompts: the prompts of chat models.
         weights: the user's weights of weave's features, or None for the default weights.
+        second_source: the search of other texts, or None to search the index again (CRAG).
     """
 
     count_tokens: TokenCounter
@@ -49,6 +51,7 @@ class Models:
     stored_tokens: bool = False
     prompts: Prompts = SHIPPED
     weights: Mapping[str, float] | None = None
+    second_source: SecondSource | None = None
 
     def for_question(self) -> Models:
         """Return a copy for one question, with a reranker that scores each text once, and with a predictor."""

@@ -40,6 +40,7 @@ class Turn:
         pause: seconds before the answer.
         pause_per_token: seconds for each token of the answer.
         together: number of concurrent calls that the answer waits for, up to five seconds.
+        first: log-probabilities of candidates for the first token, sent if the request has `logprobs`.
     """
 
     text: str = ""
@@ -49,6 +50,7 @@ class Turn:
     pause: float = 0.0
     pause_per_token: float = 0.0
     together: int = 1
+    first: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +260,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_error(turn.status, "failed as scripted", turn.headers)
 
     def _complete(self, turn: Turn, asked: ChatRequest, text: str, complete: bool) -> None:
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": _reason(complete)}
+        message = {"role": "assistant", "content": text}
+        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": _reason(complete)}
+        if turn.first and asked.options.get("logprobs"):
+            top = [{"token": token, "logprob": value} for token, value in turn.first.items()]
+            choice["logprobs"] = {"content": [{"token": text, "logprob": 0.0, "top_logprobs": top}]}
         answer = {**_envelope("chat.completion"), "choices": [choice], "usage": _bill(asked.messages, text)}
         self._send(200, json.dumps(answer).encode(), turn.headers, truncate=turn.fault == "truncate")
 

@@ -9,13 +9,16 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.types import Message, Reply
+from mergewise.types import Document, Message, Reply
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
 """Tokens of each text, without special tokens."""
+
+SecondSource: TypeAlias = Callable[[str, int], Sequence[Document]]
+"""A search of other texts: keywords and a maximum number to documents, best first."""
 
 
 class Embedder(Protocol):

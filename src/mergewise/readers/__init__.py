@@ -8,6 +8,7 @@ their first use.
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -129,9 +131,9 @@ def read_file(
 ) -> ReadFile:
     """Read one file, with the reader of its suffix, and hash the same bytes.
 
-    A file of unknown suffix is read as plain text. A file without a title gets its name as title. Pages without text are
-    recognised as far as `recognition` allows. If a page was left out, the digest ends with `UNTRIED` and the page limit, so that
-    a higher limit reads the file again.
+    A file of unknown suffix is read as plain text. A file such as `corpus.jsonl.gz` is unpacked first. A file without a title
+    gets its name as title. Pages without text are recognised as far as `recognition` allows. If a page was left out, the digest
+    ends with `UNTRIED` and the page limit, so that a higher limit reads the file again.
 
     Args:
         path: Path of the file. With forward slashes, it is the default id.
@@ -144,6 +146,8 @@ def read_file(
         ReadError: with a reason in one line, whatever the parser raised.
     """
     named = path if name is None else PurePosixPath(name)
+    is_packed = named.suffix.lower() == ".gz" and named.with_suffix("").suffix.lower() in SUFFIXES
+    named = named.with_suffix("") if is_packed else named
     reader = SUFFIXES.get(named.suffix.lower(), read_plain)
     if reader is read_pdf and recognition is not None:
         reader = partial(read_pdf, recognition=recognition)
@@ -151,7 +155,7 @@ def read_file(
         data = file_bytes(path, within)
         if not data.strip():
             raise ReadError("empty")
-        parsed = reader(data)
+        parsed = reader(_unpacked(data) if is_packed else data)
     except ReadError:
         raise
     except RecursionError as error:
@@ -275,6 +279,13 @@ def file_bytes(path: Path, within: Path | None = None) -> bytes:
         raise ReadError(_OS_REASONS.get(error.errno or 0) or error.strerror or _first_line(error)) from error
     except ValueError as error:
         raise ReadError(f"invalid file name: {_first_line(error)}") from error
+
+
+def _unpacked(data: bytes) -> bytes:
+    content = gzip.GzipFile(fileobj=BytesIO(data)).read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ReadError(f"larger than {MAX_BYTES // 1_000_000} MB, unpacked")
+    return content
 
 
 def digest_of(content: bytes) -> str:

@@ -64,8 +64,16 @@ class ReplyOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply of a chat model. `complete` is False if it reached its limit of tokens."""
+    """The reply of a chat model.
+
+    Attributes:
+        text: The text.
+        usage: The usage.
+        complete: False if the reply reached its limit of tokens.
+        first: Log-probabilities of candidates for the first token, if the request asks for them and the model gives them.
+    """
 
     text: str
     usage: Usage
     complete: bool = True
+    first: Mapping[str, float] = field(default_factory=dict)

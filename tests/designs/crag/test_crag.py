@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import exp
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mergewise
 from mergewise.designs.crag.evaluator import BIAS, BIAS_ALONE, COSINE, COVERAGE, COVERAGE_ALONE, evaluations
 from mergewise.designs.crag.keywords import by_rarity, keywords
 from mergewise.designs.crag.strategy import action_of, strips_of
@@ -147,6 +149,70 @@ def test_five_strips_of_the_second_search_and_whole_passages() -> None:
     assert [one.reason for one in steps(context, "strips")] == ["the best 5 of 8"], context.trace
     whole = assemble("crag(k=5, cut=whole, upper=-1)", "Who is Corin the mason?", reader_of(store), 900, models)
     assert steps(whole, "strips")[0].reason == "the best 1 of 1" and len(whole.passages[0].text) == len(long.text)
+
+
+def test_strips_below_the_least_score_are_left_out() -> None:
+    """Each strip is scored alone: those with wheels 0, 3 and 6 have 2 * 0.9 - 1, 2 * 0.2 - 1 and 2 * 0.7 - 1."""
+    shares = {"wheel 6": 0.7, "wheel 0": 0.9, "wheel 3": 0.2}
+    kept = crag(shares, "k=1, upper=-1, least=-0.5, cut=sentences, n=6, order=document")
+    assert steps(kept, "strips")[0].reason == "the best 2 of 2"
+    context = crag({"wheel 6": 0.1, "wheel 0": 0.9}, "k=1, upper=-1, least=-0.5, n=6")
+    assert steps(context, "strips")[0].reason == "the best 1 of 2"
+    assert [one.text for one in context.passages] == [" ".join(f"The mill of Arden has wheel {i}." for i in range(3))]
+
+
+def test_strips_are_put_together_in_their_order() -> None:
+    shares = {"wheel 6": 0.9, "wheel 0": 0.2}
+    by_score = crag(shares, "k=1, upper=-1, n=6")
+    in_order = crag(shares, "k=1, upper=-1, n=6, order=document")
+    assert by_score.text.index("wheel 6") < by_score.text.index("wheel 0")
+    assert in_order.text.index("wheel 0") < in_order.text.index("wheel 6")
+
+
+# -- the second source
+
+
+def test_a_search_function_is_asked_with_the_keywords() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def search(keywords: str, k: int) -> list[Document]:
+        asked.append((keywords, k))
+        return [Document("https://mills.org/arden", "Corin gave the mill four wheels. They turn. One is new.", "Mills")]
+
+    context = crag({"wheel 0": 0.0, "four wheels": 0.8}, "k=3", second_source=search)
+    assert asked == [("arden wheel mill", 3)]
+    (passage,) = context.passages
+    assert passage.text == "Corin gave the mill four wheels. They turn. One is new." and passage.title == "Mills"
+    assert [(one.doc_id, one.start, one.end) for one in passage.spans] == [("second:https://mills.org/arden", 0, 55)]
+    assert passage.score == pytest.approx(0.6) and [one.reason for one in steps(context, "second source")] == [
+        "1 texts"
+    ]
+
+
+def test_the_second_source_is_not_asked_for_a_correct_passage() -> None:
+    def search(keywords: str, k: int) -> list[Document]:
+        raise AssertionError
+
+    assert crag({"wheel": 0.9}, "k=1", second_source=search).passages
+
+
+def test_an_empty_second_source_leaves_the_first_passages() -> None:
+    context = crag({"wheel": 0.0}, "k=1", second_source=lambda keywords, k: [])
+    assert {one.spans[0].doc_id for one in context.passages} == {"mill"}
+
+
+def test_another_index_is_the_second_source(tmp_path: Path) -> None:
+    reranker = Judge({"wheel 0": 0.0, "four wheels": 0.8})
+    with mergewise.open(tmp_path / "other", embedder="none") as other:
+        other.add([Document("book", "# Mills\n\nThe mill of Arden got four wheels from Corin. All turn.", "Book")])
+        with mergewise.open(tmp_path / "mine", embedder="none", reranker=reranker, second_source=other) as index:
+            index.add(DOCUMENTS)
+            answer = index.ask(QUESTION, strategy="crag(k=1)", budget=300)
+    assert "four wheels" in answer.context.text
+    assert {one.doc_id.partition("@")[0] for passage in answer.context.passages for one in passage.spans} == {
+        "second:book"
+    }
+    assert all(one.text in answer.context.text for one in answer.citations)
 
 
 def test_search_without_results_is_incorrect() -> None:

@@ -73,6 +73,38 @@ def test_definition_and_heading_questions_use_the_language_of_the_document(reade
     assert english.evidence[0][1] == "The packages are fetched from the mirror of the project."
 
 
+CODE = """# Reference
+
+## Index.embed
+
+**Raises**: `UsageError` for invalid options.
+
+- [Errors](errors.md): exceptions and exit codes
+- Tables: `leaf`, `section`, `name`.
+
+Rows are independent of each other and may differ in length. File is read under another name, such as an upload.
+
+```python
+Index.embed(max_tokens: int = 1024, born in 1024)
+```
+"""
+
+
+def test_code_lists_and_fragments_give_no_slots_and_no_definitions(tmp_path: Path) -> None:
+    with mergewise.open(tmp_path / "index", embedder="none") as opened:
+        opened.add([Document("reference.md", CODE, "Reference")])
+        own = SourceReader(opened.store.reader())
+        made = [
+            one for part in own.sections("reference.md") for rule in (slots, definitions) for one in rule(part, own)
+        ]
+    assert made == []
+
+
+def test_a_person_is_asked_for_with_who(reader: SourceReader) -> None:
+    (person,) = definitions(section(reader, "anna.md"), reader)
+    assert person.text == "Who is Anna Lind?" and person.answers == ("Swedish director",)
+
+
 def test_made_questions_quote_their_documents_and_are_not_too_easy(index: Index, reader: SourceReader) -> None:
     made = make_questions(index, 30)
     assert make_questions(index, 30) == made

@@ -12,7 +12,7 @@ from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point
-from mergewise.evaluate.tuning.tune import TuningReport, compare_points, split_of
+from mergewise.evaluate.tuning.tune import TuningReport, compare_points, folded_questions
 
 POINTS = [Point("topk"), *(Point("topk", {"strategy": {"k": k}}) for k in range(1, 48))]
 SETUP = {"metric": "evidence", "budget": 384}
@@ -50,4 +50,4 @@ def simulated_report(scores: npt.NDArray[np.float64], folder: Path, seed: int = 
         return [PointScore(float(scores[places[point.key], int(question.id)]), 100) for point in points]
 
     setup = {**SETUP, "snapshot": digest(scores.tolist())}
-    return compare_points(POINTS, split_of(questions, seed), measure, setup, folder, {})
+    return compare_points(POINTS, folded_questions(questions, seed), measure, setup, folder, {})

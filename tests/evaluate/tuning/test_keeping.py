@@ -17,12 +17,12 @@ from mergewise.evaluate.tuning.space import Point
 def test_each_use_halves_the_level(tmp_path: Path) -> None:
     questions = question_list(30)
     alphas = [HoldoutLog(tmp_path).open({"winner": name}, questions).alpha for name in "abc"]
-    assert alphas == [0.05, 0.025, 0.0125]
+    assert alphas == [0.005, 0.0025, 0.00125]
     # repeating a comparison gives the same level
-    assert HoldoutLog(tmp_path).open({"winner": "b"}, questions).alpha == 0.025
+    assert HoldoutLog(tmp_path).open({"winner": "b"}, questions).alpha == 0.0025
     # a single shared question counts
     assert HoldoutLog(tmp_path).open({"winner": "d"}, [questions[0], Question("x", "new", ("yes",), None)]).before == 3
-    assert HoldoutLog(tmp_path).open({"winner": "d"}, [Question("y", "other", ("yes",), None)]).alpha == 0.05
+    assert HoldoutLog(tmp_path).open({"winner": "d"}, [Question("y", "other", ("yes",), None)]).alpha == 0.005
 
 
 def test_an_interrupted_use_counts(tmp_path: Path) -> None:
@@ -32,9 +32,9 @@ def test_an_interrupted_use_counts(tmp_path: Path) -> None:
         file.write('{"key": "cut o')
     ledger = HoldoutLog(tmp_path)
     opening = ledger.open({"winner": "b"}, question_list(30))
-    assert opening.alpha == 0.025
+    assert opening.alpha == 0.0025
     ledger.close(opening, {"difference": 0.1})
-    assert HoldoutLog(tmp_path).open({"winner": "b"}, question_list(30)).alpha == 0.025
+    assert HoldoutLog(tmp_path).open({"winner": "b"}, question_list(30)).alpha == 0.0025
 
 
 def test_measured_scores_are_not_measured_again(tmp_path: Path) -> None:
@@ -81,6 +81,6 @@ def test_damaged_values_are_measured_again(tmp_path: Path, value: str) -> None:
     HoldoutLog(tmp_path).open({"winner": "a"}, [question])
     rows, ledger = tmp_path / "rows.jsonl", tmp_path / "ledger.jsonl"
     rows.write_text(rows.read_text().replace('"answer": 0.5', f'"answer": {value}'))
-    ledger.write_text(ledger.read_text().replace('"alpha": 0.05', f'"alpha": {value}'))
+    ledger.write_text(ledger.read_text().replace('"alpha": 0.005', f'"alpha": {value}'))
     assert ask() == [PointScore(0.5, 7)]
-    assert HoldoutLog(tmp_path).open({"winner": "a"}, [question]).alpha == 0.05
+    assert HoldoutLog(tmp_path).open({"winner": "a"}, [question]).alpha == 0.005

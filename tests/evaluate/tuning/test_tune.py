@@ -16,7 +16,7 @@ from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.tuning import HeldOut, TuningReport, tune
 from mergewise.evaluate.tuning.measuring import ContextMeasure, PointScore
 from mergewise.evaluate.tuning.space import Point, dimensions_of, drawn_points
-from mergewise.evaluate.tuning.tune import split_of
+from mergewise.evaluate.tuning.tune import folded_questions
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.types import Document, Span
 
@@ -65,15 +65,19 @@ def test_made_questions_are_refused_unless_trusted(index: Index, tmp_path: Path)
         tune(index, questions("made slot"), folder=tmp_path)
 
 
-def test_questions_about_a_document_are_on_the_same_side() -> None:
+def test_questions_about_a_document_are_in_the_same_fold() -> None:
     asked = [Question(str(i), f"{i}?", ("a",), ((Span(f"d{i // 3}", 0, 1), "a"),)) for i in range(90)]
-    split = split_of(asked)
-    assert len(split.held_out) == 36 and len(split.tuned) == 54
-    assert not {q.documents for q in split.tuned} & {q.documents for q in split.held_out}
-    assert split_of(asked) == split != split_of(asked, seed=1)
+    folded = folded_questions(asked)
+    sides = [
+        {d for q, i in zip(folded.questions, folded.folds, strict=True) if i == fold for d in q.documents}
+        for fold in range(5)
+    ]
+    assert [folded.folds.count(fold) for fold in range(5)] == [18] * 5 and list(folded.folds[:6]) == [0, 1, 2, 3, 4, 0]
+    assert sum(map(len, sides)) == len(set().union(*sides)) == 30
+    assert folded_questions(asked) == folded != folded_questions(asked, seed=1)
     together = [Question(str(i), f"{i}?", ("a",), ((Span("d", 0, 1), "a"),)) for i in range(50)]
     with pytest.raises(UsageError, match="too few questions to hold out: 50 of 50 share documents"):
-        split_of(together)
+        folded_questions(together)
 
 
 def test_cached_searches_give_the_same_contexts(index: Index) -> None:

@@ -4,11 +4,14 @@
     ambiguous   the best score is at least `lower`: refine the passages and those of a second search
     incorrect   otherwise: refine the passages of the second search only
 
-Refining cuts passages into strips of three sentences, scores each strip, and keeps the best six (five from the second search).
+Refining cuts passages into strips of three sentences, scores each strip, drops those below `least`, and keeps the best six (five
+from the second search). With `order=document` the kept strips are put together in their order, as in the paper (section 4.4). By
+default the best come first, as in the paper's code.
 
 Differences from the paper:
 - The paper searches the web. Our second search queries the same index by keywords, so nothing leaves the machine and the rows of
-  a table are comparable. It skips passages of the first search, which are used only if the second search returns nothing.
+  a table are comparable. It skips passages of the first search, which are used only if the second search returns nothing. An
+  index opened with `second_source` searches there instead: in another index, or with a function of yours.
 - Our evaluator differs (`evaluator`), so the paper's thresholds (0.592 and -0.995 on PopQA) do not apply. Ours are tuned on the
   first halves of the question sets (archive/evaluation.md).
 - A last strip of a single sentence is joined to the strip before it. Strips are rendered under their headings, not joined with
@@ -34,11 +37,14 @@ from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
 from mergewise.text.keys import search_key
-from mergewise.types import Context, LeafSentences, Step, Usage
+from mergewise.text.sentences import split_sentences
+from mergewise.types import Context, Document, LeafSentences, Sentence, Step, Usage
 
 STRIP = 3  # sentences
 EXTERNAL = 5
 """Number of strips kept from the second search."""
+SECOND = "second:"
+"""Beginning of the document ids of a second source."""
 
 _SCORE = Range(-1, 1)
 
@@ -52,6 +58,7 @@ class CRAG(CheckedFields):
         "sentences"
     )
     n: Annotated[int, Range(1, MOST_ROWS), "Strips kept from the first search"] = 6
+    least: Annotated[float, _SCORE, "Minimum score of a strip; -1 keeps the best whatever they score"] = -1.0
     order: Order = "score"
 
 
@@ -64,7 +71,8 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     # search without the reranker: only the evaluator uses it
     found = search_passages(question, reader, parameters.k, PASSAGE_TOKENS, trace, by="search")
     leaves = _sentences(found, reader)
-    texts = [_text([leaves[leaf] for leaf in one.leaves if leaf in leaves]) for one in found]
+    first = _passages(found, leaves)
+    texts = [_text(one) for one in first]
     scores = evaluations(question, texts, models)
     best = max(scores, default=-1.0)
     action = action_of(scores, parameters.upper, parameters.lower)
@@ -73,16 +81,24 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     usage = Usage()
     ranked: list[Candidate] = []
     if action != "incorrect":
-        ranked += _best_strips(question, found, leaves, parameters.n, models, parameters, trace)
+        ranked += _best_strips(question, first, parameters.n, models, parameters, trace)
     if action != "correct":
         named, usage = keywords(question, texts, models)
         trace.append(Step("keywords", ", ".join(named)))
-        known = {leaf for one in found for leaf in one.leaves}
-        again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, by="search")
-        fresh = [one for one in again if known.isdisjoint(one.leaves)][: parameters.k]
-        ranked += _best_strips(question, fresh, _sentences(fresh, reader), EXTERNAL, models, parameters, trace)
+        if models.second_source is not None:
+            texts_found = list(models.second_source(" ".join(named), parameters.k))[: parameters.k]
+            trace.append(Step("second source", f"{len(texts_found)} texts"))
+            ranked += _best_strips(
+                question, [_external_leaf(one) for one in texts_found], EXTERNAL, models, parameters, trace
+            )
+        else:
+            known = {leaf for one in found for leaf in one.leaves}
+            again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, by="search")
+            fresh = [one for one in again if known.isdisjoint(one.leaves)][: parameters.k]
+            passages = _passages(fresh, _sentences(fresh, reader))
+            ranked += _best_strips(question, passages, EXTERNAL, models, parameters, trace)
     if not ranked:
-        ranked = _best_strips(question, found, leaves, parameters.n, models, parameters, trace)
+        ranked = _best_strips(question, first, parameters.n, models, parameters, trace)
     ranked.sort(key=lambda one: -one.score)
     context = pack(question, ranked, budget, models, parameters.order, trace)
     return replace(context, usage=context.usage + usage)
@@ -100,6 +116,18 @@ def _sentences(found: Sequence[LeafRun], reader: IndexReader) -> dict[int, LeafS
     return reader.sentences(sorted({leaf for one in found for leaf in one.leaves}))
 
 
+def _passages(found: Sequence[LeafRun], leaves: Mapping[int, LeafSentences]) -> list[list[LeafSentences]]:
+    """Return the leaves of each passage."""
+    return [[leaves[leaf] for leaf in one.leaves if leaf in leaves] for one in found]
+
+
+def _external_leaf(document: Document) -> list[LeafSentences]:
+    """Return a text of the second source as a passage. Its id begins with `SECOND`, so that no document of the index has it."""
+    sentences = tuple(Sentence(start, end, 0) for start, end in split_sentences(document.text))
+    doc_id = SECOND + document.id
+    return [LeafSentences(-1, -1, doc_id, document.title, (), 0, 0, document.text, sentences, None, None)]
+
+
 def _text(leaves: Sequence[LeafSentences]) -> str:
     """Return the text of a passage for the evaluator: title, headings and sentences."""
     return (
@@ -109,22 +137,18 @@ def _text(leaves: Sequence[LeafSentences]) -> str:
 
 def _best_strips(
     question: str,
-    found: Sequence[LeafRun],
-    leaves: Mapping[int, LeafSentences],
+    passages: Sequence[Sequence[LeafSentences]],
     most: int,
     models: Models,
     parameters: CRAG,
     trace: list[Step],
 ) -> list[Candidate]:
     """Return the best strips of the passages by the evaluator's score."""
-    strips = [
-        strip
-        for one in found
-        for strip in strips_of([leaves[leaf] for leaf in one.leaves if leaf in leaves], parameters.cut == "whole")
-    ]
+    strips = [strip for one in passages for strip in strips_of(one, parameters.cut == "whole")]
     texts = [" ".join(" ".join(one.text.split()) for one in strip) for strip in strips]
     scored = zip(strips, evaluations(question, texts, models), strict=True)
-    kept = sorted(scored, key=lambda pair: -pair[1])[: most if parameters.cut == "sentences" else (most + 1) // 2]
+    relevant = [pair for pair in scored if pair[1] >= parameters.least]
+    kept = sorted(relevant, key=lambda pair: -pair[1])[: most if parameters.cut == "sentences" else (most + 1) // 2]
     candidates = [Candidate(tuple(one.fragment for one in strip), score) for strip, score in kept]
     spans = tuple(span for one in candidates for span in one.spans)
     trace.append(Step("strips", f"the best {len(kept)} of {len(strips)}", spans))

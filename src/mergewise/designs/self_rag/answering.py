@@ -6,24 +6,30 @@ ISREL is the probability of Yes (against No). ISSUP is P(Full) + 0.5 P(Part) ove
 expected value of the grades 1 to 5, which are worth -1, -0.5, 0, 0.5 and 1. If the model does not want documents, it answers
 without them. With `closed`, the scores of equal answers are summed, and the best answer of the best group is returned.
 
+With `segments` above 1, a causal model writes an answer sentence by sentence. Each kept answer is continued once from every
+passage. Each continuation is graded with this score, and the best `beam` answers are kept. The answer with the highest mean over
+its sentences is returned. Each sentence cites its own passage.
+
 Differences from the paper:
 - The paper trains a model to write its grades as special tokens. We ask any causal model three questions about each passage, in
   one batch, and read the probabilities of the first tokens of the answer words.
 - w is 0.5, as in the paper's text and the default of its code. Its script for short answers uses 1.0.
-- To decide whether to retrieve, the paper's code divides log-probabilities. We divide probabilities.
+- To decide whether to retrieve, the paper's code divides log-probabilities. We divide probabilities. The decision is made once,
+  not before every sentence.
 - A chat model returns the answer and its grades as JSON, in one call per passage. Each grade is then a choice instead of a mean,
-  the score has no log-probability term, and documents are always read.
-- An answer is a single segment, because it is short.
+  the score has no log-probability term, and an answer is a single segment. Documents are always read, except with `decides`: if
+  the endpoint gives log-probabilities of the first token, they decide as those of a causal model do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import accumulate
 from math import exp, fsum
 from operator import add
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -34,15 +40,18 @@ from mergewise.errors import ModelError
 from mergewise.generate.citations import Claims, Locator
 from mergewise.generate.mode import Mode, Need, Request
 from mergewise.generate.sources import Source, base_sources
-from mergewise.models.decoding import ROWS, Decoded, decode_each
+from mergewise.models.decoding import ROWS, Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for
 from mergewise.prompting.replies import json_in
-from mergewise.protocols import CausalModel, ChatModel, FloatArray
+from mergewise.protocols import CausalModel, ChatModel, FloatArray, with_options
 from mergewise.text.alignment import sentences_at, words
+from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Message, Reply, Step, Usage
 
 _GRADES_TOKENS = 256  # for the JSON around the answer
+_WORD_TOKENS = 4
+_LOG_PROBS = {"logprobs": True, "top_logprobs": 10}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,12 @@ class GradedAnswer:
     def score(self, weights: SelfRAG) -> float:
         grades = weights.relevance * self.relevant + weights.support * self.supported + weights.use * self.useful
         return self.likely + grades
+
+
+Path: TypeAlias = tuple[GradedAnswer, ...]
+"""The graded sentences of an answer."""
+Draft: TypeAlias = tuple[Path, GradedAnswer, bool]
+"""The answer before a continuation, the continuation, and whether the answer ends with it."""
 
 
 def graded_value(log_probs: FloatArray, tokens: Mapping[int, float]) -> float:
@@ -108,36 +123,84 @@ class _Causal:
         step = Step("retrieve", f"the model wants documents with probability {wants:.2f}", score=wants)
         fitting = [one for one in sources if self._fits(one)]
         if wants < self._weights.threshold or not fitting:
-            (decoded,) = self._decode([prompts.alone(self._question)])
+            (decoded,) = self._decode_rows([self._causal.prompt(prompts.alone(self._question))])
             why = "answered alone" if fitting else "no passage fits into the window: answered alone"
-            return _cited_answer(
-                self._request, decoded.text, (), self._usage, decoded.complete, (step, Step("alone", why))
-            )
-        decoded_each = self._decode([prompts.answer(self._question, one, self._code) for one in fitting])
-        drafts = [(source, one) for source, one in zip(fitting, decoded_each, strict=True) if one.text.strip()]
-        asked = [
-            pair
-            for source, one in drafts
-            for pair in (
-                (prompts.relevant(self._question, source, self._code), prompts.RELEVANT),
-                (prompts.supported(self._question, source, one.text, self._code), prompts.SUPPORTED),
-                (prompts.useful(self._question, one.text, self._code), prompts.USEFUL),
-            )
-        ]
-        grades = iter(self._grade(asked))
-        graded = [
-            GradedAnswer(source, one.text.strip(), _likely(one), next(grades), next(grades), next(grades), one.complete)
-            for source, one in drafts
-        ]
+            steps = step, Step("alone", why)
+            return _cited_answer(self._request, [(decoded.text, ())], self._usage, decoded.complete, steps)
+        if self._weights.segments > 1:
+            return self._by_beam(fitting, step)
+        drafts = self._drafts([((), source) for source in fitting])
+        graded = [one for _, one, _ in self._graded(drafts)]
         return _answer_with_best(self._request, graded, self._weights, self._usage, self._causal.spec, [step])
+
+    def _by_beam(self, sources: Sequence[Source], step: Step) -> Answer:
+        """Write the answer sentence by sentence, and keep the best `beam` answers after each."""
+        kept: list[Path] = [()]
+        ended: list[Path] = []
+        for _ in range(self._weights.segments):
+            drafts = self._drafts([(path, source) for path in kept for source in sources])
+            continued = {path for path, *_ in drafts}
+            ended += [path for path in kept if path and path not in continued]
+            graded = self._graded(drafts)
+            ended += [(*path, one) for path, one, is_last in graded if is_last]
+            going = [(*path, one) for path, one, is_last in graded if not is_last]
+            kept = sorted(going, key=self._path_score, reverse=True)[: self._weights.beam]
+            if not kept:
+                break
+        if not (paths := [*ended, *kept]):
+            raise ModelError(f"empty answer from {self._causal.spec}", "raise --max-tokens, or try another model")
+        best = max(paths, key=self._path_score)
+        steps = [step, *(_grade_step(one, self._weights) for one in best)]
+        steps.append(Step("best", f"of {len(paths)} answers, by {self._causal.spec}", score=self._path_score(best)))
+        written = [(one.text, (one.source,)) for one in best]
+        return _cited_answer(self._request, written, self._usage, best[-1].complete, tuple(steps))
+
+    def _path_score(self, path: Path) -> float:
+        return fsum(one.score(self._weights) for one in path) / len(path)
+
+    def _drafts(self, asked: Sequence[tuple[Path, Source]]) -> list[Draft]:
+        """Continue each answer from its passage. A continuation without text is left out."""
+        rows = [
+            [
+                *self._causal.prompt(prompts.answer(self._question, source, self._code)),
+                *self._causal.encode("".join(f"{part.text} " for part in path)),
+            ]
+            for path, source in asked
+        ]
+        drafts: list[Draft] = []
+        for (path, source), decoded in zip(asked, self._decode_rows(rows), strict=True):
+            sentences = split_sentences(decoded.text) if self._weights.segments > 1 else []
+            end = sentences[0][1] if sentences else len(decoded.text)
+            if text := decoded.text[:end].strip():
+                is_last = decoded.complete and len(sentences) < 2
+                draft = GradedAnswer(source, text, _likely(decoded, end), 0.0, 0.0, 0.0, decoded.complete)
+                drafts.append((path, draft, is_last))
+        return drafts
+
+    def _graded(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """Grade each continuation."""
+        asked: list[tuple[list[Message], Mapping[str, float]]] = []
+        for path, one, _ in drafts:
+            whole = " ".join(part.text for part in (*path, one))
+            asked += [
+                (prompts.relevant(self._question, one.source, self._code), prompts.RELEVANT),
+                (prompts.supported(self._question, one.source, one.text, self._code), prompts.SUPPORTED),
+                (prompts.useful(self._question, whole, self._code), prompts.USEFUL),
+            ]
+        grades = iter(self._grade(asked))
+        return [
+            (path, replace(one, relevant=next(grades), supported=next(grades), useful=next(grades)), is_last)
+            for path, one, is_last in drafts
+        ]
 
     def _fits(self, source: Source) -> bool:
         """Check that the longest prompt about the source fits, with an answer."""
         longest = self._causal.prompt(prompts.supported(self._question, source, "", self._code))
-        return len(longest) + 2 * self._limit < self._causal.window
+        return len(longest) + (1 + self._weights.segments) * self._limit < self._causal.window
 
-    def _decode(self, asked: Sequence[list[Message]]) -> list[Decoded]:
-        made = decode_each(self._causal, asked, self._limit)
+    def _decode_rows(self, rows: Sequence[Sequence[int]]) -> list[Decoded]:
+        streams = [StreamPrompts((row,), (1.0,)) for row in rows]
+        made = decode(self._causal, streams, max_tokens=self._limit)
         self._usage += Usage(len(made), sum(one.input_tokens for one in made), sum(len(one.tokens) for one in made))
         return made
 
@@ -160,8 +223,12 @@ class _Causal:
         return values
 
 
-def _likely(decoded: Decoded) -> float:
-    values = [row[0] for row in decoded.log_probs if row[0] is not None]
+def _likely(decoded: Decoded, end: int) -> float:
+    """Return exp(mean log-probability) of the tokens of the first `end` characters."""
+    starts = accumulate(map(len, decoded.pieces), initial=0)
+    values = [
+        row[0] for row, start in zip(decoded.log_probs, starts, strict=False) if row[0] is not None and start < end
+    ]
     return exp(fsum(values) / len(values)) if values else 0.0
 
 
@@ -170,15 +237,36 @@ def _likely(decoded: Decoded) -> float:
 
 def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Sequence[Source], code: str) -> Answer:
     question, limit = request.context.question, max(1, min(request.max_tokens + _GRADES_TOKENS, chat.window // 4))
+    steps: list[Step] = []
+    usage = request.context.usage
+    if weights.decides and weights.threshold > 0:
+        decision = run(with_options(chat, _LOG_PROBS).complete(prompts.retrieve(question), max_tokens=_WORD_TOKENS))
+        wants, usage = _wants(decision.first), usage + decision.usage
+        why = "no log-probabilities" if wants is None else f"the model wants documents with probability {wants:.2f}"
+        steps.append(Step("retrieve", why, score=wants))
+        if wants is not None and wants < weights.threshold:
+            reply = run(chat.complete(prompts.alone(question), max_tokens=limit))
+            alone = Step("alone", "answered alone")
+            return _cited_answer(request, [(reply.text, ())], usage + reply.usage, reply.complete, (*steps, alone))
     asked = [prompts.graded(question, source, code) for source in sources]
     replies = run(together(*(chat.complete(one, max_tokens=limit, schema=prompts.SCHEMA) for one in asked)))
-    usage = reduce(add, (reply.usage for reply in replies), request.context.usage)
+    usage = reduce(add, (reply.usage for reply in replies), usage)
     read = [_graded_answer(source, reply) for source, reply in zip(sources, replies, strict=True)]
     graded = [one for one in read if one is not None]
     usage += Usage(unread=len(read) - len(graded))
     if not graded:
         raise ModelError(f"no readable answer from {chat.spec}", "raise --max-tokens, or try another model")
-    return _answer_with_best(request, graded, weights, usage, chat.spec, [])
+    return _answer_with_best(request, graded, weights, usage, chat.spec, steps)
+
+
+def _wants(first: Mapping[str, float]) -> float | None:
+    """Return the probability of Yes against No as the first token, or None if neither is a candidate."""
+    sums = dict.fromkeys(prompts.RETRIEVE, 0.0)
+    for token, log_prob in first.items():
+        if (word := token.strip().capitalize()) in sums:
+            sums[word] += exp(log_prob)
+    total = sum(sums.values())
+    return sums["Yes"] / total if total else None
 
 
 def _graded_answer(source: Source, reply: Reply) -> GradedAnswer | None:
@@ -202,38 +290,50 @@ def _answer_with_best(
     if not graded:
         raise ModelError(f"empty answer from {spec}", "raise --max-tokens, or try another model")
     best, score = best_answer(graded, weights)
-    grade_steps = [
-        Step(
-            "grade",
-            f"[{one.source.number}] “{' '.join(one.text.split())}”: likely {one.likely:.2f}, relevant {one.relevant:.2f}, "
-            f"supported {one.supported:.2f}, useful {one.useful:.2f}",
-            tuple(span for span, _ in one.source.parts),
-            score=one.score(weights),
-        )
-        for one in graded
-    ]
+    grade_steps = [_grade_step(one, weights) for one in graded]
     last = Step("best", f"[{best.source.number}], by {spec}", score=score)
-    return _cited_answer(request, best.text, (best.source,), usage, best.complete, (*steps, *grade_steps, last))
+    written = [(best.text, (best.source,))]
+    return _cited_answer(request, written, usage, best.complete, (*steps, *grade_steps, last))
+
+
+def _grade_step(one: GradedAnswer, weights: SelfRAG) -> Step:
+    return Step(
+        "grade",
+        f"[{one.source.number}] “{' '.join(one.text.split())}”: likely {one.likely:.2f}, relevant {one.relevant:.2f}, "
+        f"supported {one.supported:.2f}, useful {one.useful:.2f}",
+        tuple(span for span, _ in one.source.parts),
+        score=one.score(weights),
+    )
 
 
 def _cited_answer(
-    request: Request, text: str, sources: Sequence[Source], usage: Usage, complete: bool, steps: tuple[Step, ...]
+    request: Request,
+    written: Sequence[tuple[str, Sequence[Source]]],
+    usage: Usage,
+    complete: bool,
+    steps: tuple[Step, ...],
 ) -> Answer:
-    """Build the answer. It cites the sentence of its passage that shares most of its words."""
-    text = text.strip()
-    if not text:
+    """Build the answer of segments and their passages. A segment cites the sentence that shares most of its words."""
+    segments = [(text.strip(), sources) for text, sources in written if text.strip()]
+    if not segments:
         raise ModelError("empty answer from the model", "raise --max-tokens, or try another model")
-    citations = [_citation(text, source, request) for source in sources if source.parts]
-    supported = Claims(sources).is_supported(text, tuple(source.number for source in sources)) if sources else None
+    cited = [[_citation(text, one, request) for one in sources if one.parts] for text, sources in segments]
+    judged = [
+        (text, Claims(sources).is_supported(text, tuple(one.number for one in sources)))
+        for text, sources in segments
+        if sources
+    ]
+    known = [(text, is_supported) for text, is_supported in judged if is_supported is not None]
+    marked = (text + "".join(f" [{one.number}]" for one in own) for (text, _), own in zip(segments, cited, strict=True))
     return Answer(
         question=request.context.question,
-        text=text + "".join(f" [{one.number}]" for one in citations),
-        citations=tuple(citations),
+        text=" ".join(marked),
+        citations=tuple(citation for own in cited for citation in own),
         context=request.context,
         usage=usage,
         complete=complete,
-        unsupported=None if supported is None else float(not supported),
-        unverified=(text,) if supported is False else (),
+        unsupported=sum(not is_supported for _, is_supported in known) / len(known) if known else None,
+        unverified=tuple(text for text, is_supported in known if not is_supported),
         trace=steps,
     )
 

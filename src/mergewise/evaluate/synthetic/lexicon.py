@@ -78,6 +78,20 @@ def wording_of(relation: str, tail: str) -> str | None:
     return f"What is the {relation.lower()} of {{}}?" if named else None
 
 
+def is_paraphrase(relation: str) -> bool:
+    """Check that the wording paraphrases a verb, and is not the key of a row."""
+    return relation.strip() in _BY_RELATION or relation.strip() + DATED in _BY_RELATION
+
+
+def is_definition(relation: str, tail: str) -> bool:
+    """Check that a triplet says what its head is, in more than one word. In English, that takes an article."""
+    said = relation.lower().strip()
+    needs_article = said in ("is", "are", "are a")
+    return said in IS and len(tail.split()) > 1 and (not needs_article or _ARTICLE.match(tail) is not None)
+
+
+_ARTICLE = re.compile(r"(?:an?|the|one of)\s", re.IGNORECASE)
+PERSON = "Who is {}?"
 IS = frozenset(
     ("is a", "is an", "is", "are", "are a", "was a", "was an", "est", "ist", "es", "è", "é", "是", "は", "это")
 )

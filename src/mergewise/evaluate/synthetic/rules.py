@@ -3,6 +3,9 @@
 - A slot question asks for the tail of a triplet and paraphrases its relation. The rules' precision is about 0.85.
 - A definition question asks for the meaning of a name.
 - A heading question asks for the beginning of a section.
+
+Names and answers with marks of code, and sentences that are no prose, give no slots and no definitions: such questions cannot be
+read.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ Part = TypeVar("Part")
 
 _ANCHOR = re.compile(r"\{[#/][^{}]*\}")
 _PROSE = re.compile(r"(?!.*::)[\"“«‘'¿¡]?\w[^{}|<>=\\`─-▟]*[.!?。！？][\"”»’')]?")
+_CODE = re.compile(r"[`{}|<>=\[\]\\_/]|\w\(|[a-z]\.[a-zA-Z]|\w::")
+_LIFE = re.compile(r"\b(?:born|died)\b|\([^()]*\d{4}\s*[–-][^()]*\d{4}\)[^.]* was ")
 _LEADING = re.compile(
     r"(?:The|A|An|In|On|At|By|For|From|After|Before|With|When|While|As|It|He|She|This|These|Its|His|Her)\s+"
 )
@@ -36,22 +41,32 @@ _LEADING = re.compile(
 def slots(section: SourceSection, reader: SourceReader) -> Iterator[MadeQuestion]:
     for triplet in _shuffled(section.triplets, section):
         wording = lexicon.wording_of(triplet.relation, triplet.tail)
-        if wording is not None and _is_about(triplet, section) and not _contains(triplet.head, triplet.tail):
-            evidence = (section.sentence(triplet.start, triplet.end).evidence,)
-            yield MadeQuestion(wording.format(triplet.head), (triplet.tail,), evidence, "slot")
+        sentence = section.sentence(triplet.start, triplet.end)
+        readable = _is_prose(sentence) if lexicon.is_paraphrase(triplet.relation) else _is_field(sentence)
+        if (
+            wording is not None
+            and readable
+            and _is_plain(triplet)
+            and _is_about(triplet, section)
+            and not _contains(triplet.head, triplet.tail)
+        ):
+            yield MadeQuestion(wording.format(triplet.head), (triplet.tail,), (sentence.evidence,), "slot")
 
 
 def definitions(section: SourceSection, reader: SourceReader) -> Iterator[MadeQuestion]:
     for triplet in _shuffled(section.triplets, section):
-        known = triplet.relation.lower() in lexicon.IS and len(words(triplet.tail)) > 1
+        sentence = section.sentence(triplet.start, triplet.end)
         if (
-            known
+            lexicon.is_definition(triplet.relation, triplet.tail)
+            and _is_plain(triplet)
+            and _PROSE.fullmatch(sentence.plain)
             and _is_about(triplet, section)
             and (_contains(section.name, triplet.head) or any(reader.defined(triplet.head)))
         ):
-            text = lexicon.DEFINITIONS.get(section.language, lexicon.BARE_DEFINITION).format(triplet.head)
-            sentence = section.sentence(triplet.start, triplet.end)
-            yield MadeQuestion(text, (triplet.tail,), (sentence.evidence,), "definition")
+            wording = lexicon.DEFINITIONS.get(section.language, lexicon.BARE_DEFINITION)
+            if section.language == "en" and _LIFE.search(sentence.plain):
+                wording = lexicon.PERSON
+            yield MadeQuestion(wording.format(triplet.head), (triplet.tail,), (sentence.evidence,), "definition")
 
 
 def headings(section: SourceSection, reader: SourceReader) -> Iterator[MadeQuestion]:
@@ -72,6 +87,16 @@ def _is_about(triplet: Triplet, section: SourceSection) -> bool:
     sentence = section.sentence(triplet.start, triplet.end)
     near = len(section.sentences) <= PASSAGE or _contains(sentence.plain, triplet.head.split()[-1])
     return near and _is_name(triplet.head)
+
+
+def _is_plain(triplet: Triplet) -> bool:
+    """Check that neither the head nor the tail has marks of code, and that the tail is no fragment."""
+    return not (_CODE.search(triplet.head) or _CODE.search(triplet.tail)) and words(triplet.tail)[-1:] != ["such"]
+
+
+def _is_field(sentence: SectionSentence) -> bool:
+    """Check that a sentence is a row such as "Population: 50", and neither code nor a list entry."""
+    return _CODE.search(sentence.plain) is None and not sentence.text.lstrip().startswith(("-", "*", "#"))
 
 
 def _is_name(head: str) -> bool:

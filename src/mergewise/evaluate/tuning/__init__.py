@@ -1,4 +1,4 @@
-"""Tuning of parameters and of weave's weights on a user's own questions. A held-out part of the questions is used once."""
+"""Tuning of parameters and of weave's weights on a user's own questions. A cross-fitted comparison judges the winner."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""Tuning of parameters on a user's own questions, with one comparison on held-out questions.
+"""Tuning of parameters on a user's own questions, with one cross-fitted comparison.
 
-1. The questions are split by cluster: 60 % to tune on, 40 % held out.
-2. The default and up to 47 random points are measured on the questions to tune on (`trials`).
+1. The questions are split by cluster into five folds.
+2. The default and up to 47 random points are measured on the questions (`trials`).
 3. The winner is the simplest point that is not distinguishable from the best.
-4. The winner is compared with the default on the held-out questions, once. The default should be changed only if the interval of
-   the difference lies above zero and a sign-flip test is significant at the level of the ledger (`keeping`).
+4. If a point other than the default wins, it is compared with the default, once. Each fold is judged by the winner of the other
+   folds (cross-fitting, Chernozhukov et al. 2018), so every question is held out once, and no point is judged by the questions
+   that chose it. Questions that the time did not suffice for are judged by the winner.
+5. The default should be changed only if the interval of the difference lies above zero and a sign-flip test is significant at
+   the level of the ledger (`keeping`).
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
@@ -29,7 +33,7 @@ from mergewise.evaluate.synthetic.records import MADE
 from mergewise.evaluate.tuning.keeping import HoldoutAccess, HoldoutLog, KeptMeasure
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Measure, Metric, PointScore, judged_questions
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points
-from mergewise.evaluate.tuning.trials import run_trials, table, winner_of
+from mergewise.evaluate.tuning.trials import Trials, run_trials, table, winner_of
 from mergewise.ranges import BUDGET, Range, number, whole
 from mergewise.store import Progress
 
@@ -37,9 +41,9 @@ FOLDER = ".tuning"
 """Folder of rows and ledgers, in the index's directory."""
 FEWEST = 40
 """Minimum of questions for tuning."""
-HELD_OUT = 0.4
-"""Share of questions that are held out."""
-FEWEST_HELD_OUT = 12
+FOLDS = 5
+FEWEST_OTHERS = 12
+"""Minimum of questions outside the largest cluster."""
 POINTS = 48
 PROBED = 4
 """Number of questions that show whether a parameter has any effect."""
@@ -51,14 +55,14 @@ SEEN = 24
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """The comparison of the winner with the default on the held-out questions.
+    """The comparison of the winner with the default, on questions that did not choose it.
 
     Attributes:
-        questions: number of held-out questions.
+        questions: number of questions, each held out once.
         default: mean score of the default.
-        winner: mean score of the winner.
+        winner: mean score of the winners of the other folds.
         default_tokens: mean tokens per context of the default.
-        winner_tokens: mean tokens per context of the winner.
+        winner_tokens: mean tokens per context of these winners.
         difference: mean difference, winner less default.
         interval: 95 % interval of the difference.
         p: p-value of the sign-flip test.
@@ -91,9 +95,9 @@ class TuningReport:
         strategy: the spec of the default.
         metric: the metric that was tuned.
         budget: the token budget of the contexts.
-        winner: the winning point.
-        held_out: the comparison on the held-out questions, or None if the default won, so that they stay unused.
-        questions: number of questions to tune on.
+        winner: the winning point on all measured questions.
+        held_out: the cross-fitted comparison, or None if the default won.
+        questions: number of questions.
         seen: number of these that were measured in time.
         points: the measured points, best first.
         idle: for each parameter that was left out, the reason.
@@ -162,11 +166,12 @@ class TuningReport:
         }
 
 
-class HeldOutSplit(NamedTuple):
-    """Questions to tune on, and held-out questions, both in a random order."""
+@dataclass(frozen=True, slots=True)
+class FoldedQuestions:
+    """Questions in a random order that takes each fold in turn, with the fold of each question."""
 
-    tuned: list[Question]
-    held_out: list[Question]
+    questions: Sequence[Question]
+    folds: Sequence[int]
 
 
 def tune(
@@ -206,21 +211,21 @@ def tune(
     budget = whole("budget", budget, BUDGET)
     number("time limit", seconds, float, Range(1, 1_000_000))
     started = time.monotonic()
-    split = split_of(usable_questions(questions, metric, trust_made), seed)
+    folded = folded_questions(usable_questions(questions, metric, trust_made), seed)
     contexts = ContextMeasure(index, metric, budget)
     candidates = dimensions_of(strategy, index.search_settings)
-    dimensions, idle = probe_dimensions(candidates, strategy, contexts, split.tuned[:PROBED])
+    dimensions, idle = probe_dimensions(candidates, strategy, contexts, folded.questions[:PROBED])
     points = drawn_points(strategy, dimensions, POINTS - 1, seed)
     report = progress or (lambda done, total, item: None)
     return compare_points(
         points,
-        split,
+        folded,
         contexts,
         setup_of(index, metric, budget),
         folder or index.store.directory / FOLDER,
         idle,
         lambda: time.monotonic() - started < TRYING * seconds,
-        lambda seen: report(seen, len(split.tuned), f"{len(points)} points"),
+        lambda seen: report(seen, len(folded.questions), f"{len(points)} points"),
     )
 
 
@@ -235,7 +240,7 @@ def setup_of(index: Index, metric: Metric, budget: int) -> dict[str, Any]:
 
 def compare_points(
     points: Sequence[Point],
-    split: HeldOutSplit,
+    folded: FoldedQuestions,
     measure: Measure,
     setup: Mapping[str, Any],
     folder: Path,
@@ -243,22 +248,25 @@ def compare_points(
     has_time: Callable[[], bool] = lambda: True,
     on_question: Callable[[int], None] = lambda seen: None,
 ) -> TuningReport:
-    """Measure the points on the questions to tune on, and compare the winner with the default on the held-out questions.
+    """Measure the points on the questions, and compare the winner with the default by cross-fitting.
 
-    If the default wins, the held-out questions stay unused. Rows and the log of comparisons are stored in `folder`.
+    If the default wins, the comparison is not made. Rows and the log of comparisons are stored in `folder`.
     """
     measure = KeptMeasure(measure, folder / digest(setup), setup["metric"])
-    trials = run_trials(points, split.tuned, measure, has_time, on_question)
-    default, winner, held_out = points[0], points[winner_of(trials, clusters(split.tuned))], None
-    reason = "no point was better by more than chance on the questions to tune on"
+    questions, numbers = folded.questions, clusters(folded.questions)
+    trials = run_trials(points, questions, measure, has_time, on_question)
+    default, winner, held_out = points[0], points[winner_of(trials, numbers)], None
+    reason = "no point was better by more than chance"
     if len(points) == 1:
         reason = "no parameter changes a context here"
-    elif trials.seen < min(SEEN, len(split.tuned)):
+    elif trials.seen < min(SEEN, len(questions)):
         winner, reason = default, f"time for {trials.seen} questions only (increase --time)"
     if winner is not default:
         log = HoldoutLog(folder)
-        opening = log.open({**setup, "default": default.key, "winner": winner.key}, split.held_out)
-        held_out = _held_out([measure([default, winner], question) for question in split.held_out], split, opening)
+        opening = log.open({**setup, "default": default.key, "winner": winner.key}, questions)
+        rows = cross_fitted(trials, folded.folds, numbers)
+        rows += [measure([default, winner], question) for question in questions[trials.seen :]]
+        held_out = held_out_of(rows, numbers, opening)
         log.close(opening, asdict(held_out))
     return TuningReport(
         default.spec,
@@ -266,7 +274,7 @@ def compare_points(
         setup["budget"],
         winner,
         held_out,
-        len(split.tuned),
+        len(questions),
         trials.seen,
         table(trials),
         idle,
@@ -274,10 +282,20 @@ def compare_points(
     )
 
 
-def _held_out(rows: Sequence[Sequence[PointScore]], split: HeldOutSplit, opening: HoldoutAccess) -> HeldOut:
+def cross_fitted(trials: Trials, folds: Sequence[int], clusters: Sequence[int]) -> list[Sequence[PointScore]]:
+    """Return the scores of the default and of the winner of the other folds, for each measured question."""
+    winners = {}
+    for fold in set(folds[: trials.seen]):
+        others = [i for i in range(trials.seen) if folds[i] != fold]
+        seen = Trials(trials.points, [trials.rows[i] for i in others])
+        winners[fold] = winner_of(seen, [clusters[i] for i in others])
+    return [(row[0], row[winners[fold]]) for row, fold in zip(trials.rows, folds, strict=False)]
+
+
+def held_out_of(rows: Sequence[Sequence[PointScore]], numbers: Sequence[int], opening: HoldoutAccess) -> HeldOut:
+    """Compare the winner with the default. Each row holds the scores of the default and of the winner."""
     before, after = ([row[side].score for row in rows] for side in (0, 1))
     differences = [b - a for a, b in zip(before, after, strict=True)]
-    numbers = clusters(split.held_out)
     return HeldOut(
         questions=len(rows),
         default=mean(before),
@@ -313,27 +331,23 @@ def usable_questions(
     return judged
 
 
-def split_of(questions: Sequence[Question], seed: int = 0) -> HeldOutSplit:
-    """Split by cluster, in a random order, so that questions about one document are on the same side."""
-    draw = random.Random(seed)
-    numbers = clusters(questions)
-    sizes = Counter(numbers)
-    order = sorted(sizes)
-    draw.shuffle(order)
-    room, held = round(HELD_OUT * len(questions)), set[int]()
-    for cluster in order:
-        if sizes[cluster] <= room:
-            held.add(cluster)
-            room -= sizes[cluster]
-    places = list(range(len(questions)))
-    draw.shuffle(places)
-    split = HeldOutSplit(*([questions[i] for i in places if (numbers[i] in held) is side] for side in (False, True)))
-    if len(split.held_out) < FEWEST_HELD_OUT:
+def folded_questions(questions: Sequence[Question], seed: int = 0) -> FoldedQuestions:
+    """Split into folds of about equal size, so that questions about one document are in the same fold."""
+    draw, numbers = random.Random(seed), clusters(questions)
+    largest = max(Counter(numbers).values())
+    if len(questions) - largest < FEWEST_OTHERS:
         raise UsageError(
-            f"too few questions to hold out: {max(sizes.values())} of {len(questions)} share documents",
+            f"too few questions to hold out: {largest} of {len(questions)} share documents",
             "add questions about more documents",
         )
-    return split
+    members: dict[int, list[int]] = {}
+    for place in draw.sample(range(len(questions)), len(questions)):
+        members.setdefault(numbers[place], []).append(place)
+    folds: list[list[int]] = [[] for _ in range(FOLDS)]
+    for own in sorted(members.values(), key=len, reverse=True):
+        min(folds, key=len).extend(own)
+    order = [(place, i) for turn in zip_longest(*folds) for i, place in enumerate(turn) if place is not None]
+    return FoldedQuestions([questions[place] for place, _ in order], [fold for _, fold in order])
 
 
 def probe_dimensions(

@@ -3,8 +3,9 @@
 The default weights are a guess for another embedder or a reranker.
 
 1. A logistic regression starts from the default weights, and a ridge pulls towards them.
-2. The strength of the ridge (`PULLS`) is chosen by cross-validation on the questions to tune on (`FOLDS`).
-3. The weights fitted on all questions to tune on are compared with the defaults on the held-out questions, as in `tune`.
+2. The weights for a question are fitted on the other folds of questions, as in `tune`.
+3. The strength of the ridge (`PULLS`) that wins is compared with the default weights by cross-fitting, as in `tune`. A weight for
+   one fold is fitted on questions of the folds that choose the strength for another, so the comparison is slightly optimistic.
 4. `Context.complete` is recalibrated on contexts with the chosen weights, if that lowers the log-loss in cross-validation. For
    this step alone, `FEWEST_CONTEXTS` questions suffice.
 """
@@ -36,17 +37,18 @@ from mergewise.designs.weave import (
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import place_of
-from mergewise.evaluate.question_sets import Evidence, Question, clusters
+from mergewise.evaluate.question_sets import Evidence, Question
 from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Point, Value
 from mergewise.evaluate.tuning.tune import (
     FEWEST,
     FOLDER,
+    FOLDS,
     TuningReport,
     compare_points,
+    folded_questions,
     setup_of,
-    split_of,
     usable_questions,
 )
 from mergewise.models import Calibration, Models, ScoredTexts, calibrate
@@ -59,7 +61,6 @@ Array = npt.NDArray[np.float64]
 NAMES = ("bias", *FEATURES)
 PULLS = (1.0, 0.1, 0.01)
 """Strengths of the ridge. Half of it times the squared distance from the default weights is added to a question's log-loss."""
-FOLDS = 4
 FEWEST_CONTEXTS = 20
 """Minimum of questions for recalibrating `Context.complete`."""
 OWN_PULL = 4.0
@@ -292,26 +293,26 @@ def fit_weights(
         reason = f"{count} questions recalibrate completeness only (weights need {FEWEST})"
         report = TuningReport(strategy, metric, budget, Point(strategy), None, count, count, [], {}, reason)
         return WeightsReport(report, None, "", recalibration(contexts, strategy, usable, own_weights), own_weights)
-    split = split_of(usable, seed)
-    cases = _cases(split.tuned, contexts.state, parameters, advance)
+    folded = folded_questions(usable, seed)
+    folds = {question.id: fold for question, fold in zip(folded.questions, folded.folds, strict=True)}
+    cases = _cases(folded.questions, contexts.state, parameters, advance)
     present = cases[0].candidates.weights
-    folds = _folds(split.tuned)
     points = fitting_points(strategy, index.reranker)
     fits = {(p.key, -1): fitted_models(p, cases, present) for p in points}
-    for fold in set(folds.values()):
+    for fold in set(folded.folds):
         others = [case for case in cases if folds[case.question.id] != fold]
         fits |= {(p.key, fold): fitted_models(p, others, present) for p in points}
 
     def measure(points: Sequence[Point], question: Question) -> list[PointScore]:
         contexts.memory.forget()
-        fold = folds.get(question.id, -1)
+        fold = folds[question.id]
         return [contexts.with_models(*fits[p.key, fold]).score(Point(strategy), question) for p in points]
 
-    fitted_on = digest(sorted(question_digest(question, with_gold=True) for question in split.tuned))
-    count = len(split.tuned)
+    fitted_on = digest([(question_digest(q, with_gold=True), folds[q.id]) for q in folded.questions])
+    count = len(folded.questions)
     report = compare_points(
         points,
-        split,
+        folded,
         measure,
         {**setup_of(index, metric, budget), "fitted_on": fitted_on},
         folder or index.store.directory / FOLDER,
@@ -324,7 +325,10 @@ def fit_weights(
     contexts.memory.forget()
     kept = chosen if report.is_better else FittedModels()
     own = recalibration(
-        contexts.with_models(None, kept.calibration), strategy, split.tuned, {**own_weights, **(kept.weights or {})}
+        contexts.with_models(None, kept.calibration),
+        strategy,
+        folded.questions,
+        {**own_weights, **(kept.weights or {})},
     )
     return WeightsReport(report, chosen.weights, spec, own, own_weights)
 
@@ -356,14 +360,6 @@ def _shift(z: Array, held: Array, rows: int) -> tuple[float, float]:
 
 def _log_loss(z: Array, held: Array) -> Array:
     return np.asarray(np.logaddexp(0, z) - held * z)
-
-
-def _folds(questions: Sequence[Question]) -> dict[str, int]:
-    """Return the fold of each question by its id. Raises UsageError if all questions are in one cluster."""
-    numbers = clusters(questions)
-    if not any(numbers):
-        raise UsageError("all questions share documents", "add questions about more documents")
-    return {q.id: number % FOLDS for q, number in zip(questions, numbers, strict=True)}
 
 
 def _cases(questions: Sequence[Question], state: IndexState, parameters: Weave, advance: Progress) -> list[Case]:
