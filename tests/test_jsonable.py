@@ -77,7 +77,7 @@ def test_an_answer() -> None:
     answer = Answer("q", "text [1]", (citation,), CONTEXT, Usage(1, 10, 2), mode="fil", unsupported=0.5)
     answer = replace(answer, unverified=("text",), unsupported_extract=0.25)
     start = (
-        '{"question": "q", "answer": "text [1]", "found": true, "sure": true, "complete": true, "mode": "fil", '
+        '{"question": "q", "answer": "text [1]", "found": true, "sure": false, "complete": true, "mode": "fil", '
         '"instead_of": null, '
         '"citations": [{"mark": 1, '
         '"text": "text", "span": {"doc": "d", "start": 2, "end": 9}, "title": "Title", "headings": ["One"], "page": 4, '

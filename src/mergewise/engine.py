@@ -15,6 +15,7 @@ from mergewise.concurrency import deadline_in
 from mergewise.defaults import When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
+from mergewise.files import Roots, source_path
 from mergewise.indexing import EmbeddingOptions, IndexingOptions, takes_options
 from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
 from mergewise.models.cache import streaming, with_kept_answers
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from mergewise.asking import IndexState, PreparedAnswer
     from mergewise.generate.mode import Request
     from mergewise.index.plan import IndexingPlan
-    from mergewise.inputs import Input, Roots, Source
+    from mergewise.inputs import Input, Source
     from mergewise.readers import FolderSearch
 
 # Indexing and asking are imported at their first use: each takes longer to import than an index takes to open.
@@ -419,7 +420,7 @@ class Index:
         Raises:
             UsageError: for an invalid condition.
         """
-        from mergewise.inputs import matching, source_path
+        from mergewise.inputs import matching
 
         reader = self.store.reader()
         root = self._root
@@ -446,8 +447,6 @@ class Index:
         Raises:
             UsageError: for invalid ids.
         """
-        from mergewise.inputs import source_path
-
         ids = as_list("ids", doc_ids, "give a list of ids")
         known = self.store.reader().known_documents(ids) if ids else []
         return {one.id: source_path(one.origin.source, self._root) for one in known if one.origin is not None}

@@ -3,6 +3,8 @@
 A folder that mergewise writes, such as an index, must contain only folders and regular files. A link would redirect writes and
 deletions, and a pipe or a device would block forever. Call `find_untrusted_entry` before you open such a folder. Read single
 files with `regular_bytes` and write them with `write_whole`.
+
+`source_name` and `source_path` convert between paths and the names that an index gives to its files.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ import os
 import secrets
 import sys
 import tomllib
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
 from stat import S_ISLNK, S_ISREG
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import finalize
 
 from mergewise.errors import UsageError
+
+Roots: TypeAlias = Path | Mapping[str, Path]
+"""The folder that names of files are relative to, or several folders by the beginning of the names."""
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
@@ -163,3 +168,19 @@ def user_directory(named: str | None, below_home: str) -> Path:
 def state_directory() -> Path:
     """Return the directory for this user's state. Raises what `user_directory` raises."""
     return user_directory(os.environ.get("XDG_STATE_HOME"), ".local/state")
+
+
+def source_name(real: Path, root: Roots | None) -> str:
+    """Return the name of a file: its absolute path relative to the deepest root above it, after the beginning of that root."""
+    roots = {} if root is None else {"": root} if isinstance(root, Path) else root
+    above = [(len(folder.parts), start, folder) for start, folder in roots.items() if real.is_relative_to(folder)]
+    _, start, folder = max(above, default=(0, "", Path()))
+    return (start / real.relative_to(folder) if above else real).as_posix()
+
+
+def source_path(source: str, root: Roots) -> Path:
+    """Return the path of a file by its name. A name with no known beginning counts from the first root."""
+    roots = {"": root} if isinstance(root, Path) else root
+    name = PurePosixPath(source)
+    start = next((start for start in roots if start and name.is_relative_to(start)), None)
+    return next(iter(roots.values())) / source if start is None else roots[start] / name.relative_to(start)

@@ -12,20 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from mergewise import defaults
 from mergewise.errors import ReadError, UsageError
+from mergewise.files import Roots, source_name
 from mergewise.ranges import short_repr, text_or_none
 from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.builder import whole_number
 from mergewise.types import Document, File, FileMetadata, Metadata, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document | File
-Roots: TypeAlias = Path | Mapping[str, Path]
-"""The folder that names of files are relative to, or several folders by the beginning of the names."""
 
 NAMED = "named "
 """Prefix of the digest of a file that was read under another name. It never equals the digest of a file in a folder."""
@@ -259,22 +258,6 @@ def file_input(file: Path, found_in: Path, root: Roots | None = None) -> Input:
 def real_path(path: Path) -> Path:
     """Return the absolute path with resolved links of folders. A file that is a link keeps its name, as its target may change."""
     return Path(os.path.realpath(path)) if path.is_dir() else Path(os.path.realpath(path.parent), path.name)
-
-
-def source_name(real: Path, root: Roots | None) -> str:
-    """Return the name of a file: its absolute path relative to the deepest root above it, after the beginning of that root."""
-    roots = {} if root is None else {"": root} if isinstance(root, Path) else root
-    above = [(len(folder.parts), start, folder) for start, folder in roots.items() if real.is_relative_to(folder)]
-    _, start, folder = max(above, default=(0, "", Path()))
-    return (start / real.relative_to(folder) if above else real).as_posix()
-
-
-def source_path(source: str, root: Roots) -> Path:
-    """Return the path of a file by its name. A name with no known beginning counts from the first root."""
-    roots = {"": root} if isinstance(root, Path) else root
-    name = PurePosixPath(source)
-    start = next((start for start in roots if start and name.is_relative_to(start)), None)
-    return next(iter(roots.values())) / source if start is None else roots[start] / name.relative_to(start)
 
 
 def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:

@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from mergewise.errors import UsageError
-from mergewise.inputs import Input, Roots, real_path, source_name, source_path, split_digest
+from mergewise.files import Roots, source_name, source_path
+from mergewise.inputs import Input, real_path, split_digest
 from mergewise.protocols import StoreReader
 from mergewise.readers import FolderSearch
 from mergewise.readers.patterns import ALL_FILES, FileChoice
