@@ -246,14 +246,14 @@ def test_conversations_are_bounded(state: State) -> None:
     own = {name: state.conversations(token, name) for name in "ab"}
     for n in range(5):
         own["ab"[n % 2]].add_turn("new", f"q{n}", DATA, by_number)
-    assert [one.title for c in "ab" for one in own[c].listed()] == ["q4", "q2", "q3"]
+    assert [one.title for c in "ab" for one in own[c].find()] == ["q4", "q2", "q3"]
     by_bytes = ServeLimits(conversation_bytes=2000)
     id = own["a"].add_turn("new", "long 0", DATA, by_bytes)["conversation"]
     for n in range(1, 6):
         own["a"].add_turn(id, f"long {n}", DATA, by_bytes)
     assert [turn["question"] for turn in own["a"].turns(id)] == ["long 3", "long 4", "long 5"]
-    assert [one.title for c in "ab" for one in own[c].listed()] == ["long 0"]
-    assert [one.title for one in state.conversations(other, "a").listed()] == ["other"]
+    assert [one.title for c in "ab" for one in own[c].find()] == ["long 0"]
+    assert [one.title for one in state.conversations(other, "a").find()] == ["other"]
 
 
 def test_a_conversation_has_a_bounded_number_of_turns(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,10 +272,10 @@ def test_old_conversations_are_pruned(state: State, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(time, "time", lambda: later)
     own.add_turn("new", "new?", DATA, ServeLimits())
     state.prune_conversations(ServeLimits(conversation_days=10))
-    assert [one.title for one in own.listed()] == ["new?"]
+    assert [one.title for one in own.find()] == ["new?"]
     assert state._rows("SELECT count(*) FROM turns")[0][0] == 1
     state.prune_conversations(ServeLimits(conversations=0))
-    assert own.listed() == []
+    assert own.find() == []
 
 
 def test_removing_a_token_or_a_collection_removes_its_conversations(state: State) -> None:
@@ -286,11 +286,11 @@ def test_removing_a_token_or_a_collection_removes_its_conversations(state: State
     user = state.conversations(replace(tokens[0], id=f"{tokens[0].id}-user"), "b")
     user.add_turn("new", "q", DATA, ServeLimits())
     state.remove_token(tokens[0].id)
-    assert user.listed() == []
-    assert stores[0]["a"].listed() == [] and len(stores[1]["a"].rated_turns()) == 1
+    assert user.find() == []
+    assert stores[0]["a"].find() == [] and len(stores[1]["a"].rated_turns()) == 1
     state.forget_collection("a")
-    assert stores[1]["a"].listed() == [] == stores[1]["a"].rated_turns()
-    assert stores[1]["b"].listed() and len(stores[1]["b"].rated_turns()) == 1
+    assert stores[1]["a"].find() == [] == stores[1]["a"].rated_turns()
+    assert stores[1]["b"].find() and len(stores[1]["b"].rated_turns()) == 1
 
 
 # -- feedback

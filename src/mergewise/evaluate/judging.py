@@ -126,7 +126,7 @@ def judged_methods(
     groups: dict[tuple[str, int], list[tuple[JudgeRequest, float | None]]] = {}
     for request, verdict in zip(requests, verdicts, strict=True):
         groups.setdefault((request.row.method, request.row.budget), []).append((request, verdict))
-    return [_judged(*key, own) for key, own in groups.items()]
+    return [_judgement(*key, own) for key, own in groups.items()]
 
 
 def verdict_of(measure: str, text: str) -> float | None:
@@ -142,7 +142,7 @@ def verdict_of(measure: str, text: str) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _judged(method: str, budget: int, own: Sequence[tuple[JudgeRequest, float | None]]) -> JudgedMethod:
+def _judgement(method: str, budget: int, own: Sequence[tuple[JudgeRequest, float | None]]) -> JudgedMethod:
     verdicts = [(request.measure, verdict, request.row.scores.get("em")) for request, verdict in own]
     pairs = [(v, em) for measure, v, em in verdicts if measure == "correct" and v is not None and em is not None]
     judged, exact = [verdict for verdict, _ in pairs], [em for _, em in pairs]

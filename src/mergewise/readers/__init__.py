@@ -155,7 +155,7 @@ def read_file(
         data = file_bytes(path, within)
         if not data.strip():
             raise ReadError("empty")
-        parsed = reader(_unpacked(data) if is_packed else data)
+        parsed = reader(_unpack(data) if is_packed else data)
     except ReadError:
         raise
     except RecursionError as error:
@@ -281,7 +281,7 @@ def file_bytes(path: Path, within: Path | None = None) -> bytes:
         raise ReadError(f"invalid file name: {_first_line(error)}") from error
 
 
-def _unpacked(data: bytes) -> bytes:
+def _unpack(data: bytes) -> bytes:
     content = gzip.GzipFile(fileobj=BytesIO(data)).read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise ReadError(f"larger than {MAX_BYTES // 1_000_000} MB, unpacked")

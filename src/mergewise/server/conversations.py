@@ -70,7 +70,7 @@ class OwnConversations:
             _drop_excess(rows, self._key[0], limits)
         return {"conversation": id, "turn": number}
 
-    def listed(self, words: str = "") -> list[ConversationRecord]:
+    def find(self, words: str = "") -> list[ConversationRecord]:
         """Return the conversations, newest first. With `words`, only those that contain them in any case."""
         query = (
             f"{_LIST} WHERE owner = ? AND collection = ? AND (instr(casefold(title), ?) OR EXISTS (SELECT 1 FROM turns "

@@ -66,7 +66,7 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
         methods,
         budgets,
         task.questions,
-        _bounded(progress),
+        _with_deadline(progress),
         has_texts=True,
     )
     measured = measured_runs([run])
@@ -78,7 +78,7 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
     }
 
 
-def _bounded(progress: Progress) -> Progress:
+def _with_deadline(progress: Progress) -> Progress:
     """Return a progress callback that raises DeadlineExceeded if the whole work would take longer than `SECONDS`."""
     began = time.monotonic()
 

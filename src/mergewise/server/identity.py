@@ -30,19 +30,19 @@ def token_of_user(token: Token, config: IdentityConfig, headers: Headers, scope:
     from_peer = config.is_peer((scope.get("client") or [""])[0])
     from_front_end = token.id in config.tokens if config.tokens else from_peer
     if from_front_end and config.peers and not from_peer:
-        raise _refused("this token is not valid from this address", "send the request from the front end")
+        raise _refusal("this token is not valid from this address", "send the request from the front end")
     if not from_front_end:
         if named:
-            raise _refused(f"the header {config.header} is not trusted from here", "ask an admin to add the front end")
+            raise _refusal(f"the header {config.header} is not trusted from here", "ask an admin to add the front end")
         return token
     user = named[0].strip() if len(named) == 1 else ""
     if not user or len(user) > _LONGEST_USER or not user.isprintable():
-        raise _refused(f"missing or invalid header {config.header}", "let the front end send the user's name")
+        raise _refusal(f"missing or invalid header {config.header}", "let the front end send the user's name")
     own = config.filter_of(user)
     both = own if token.filter is None else {"type": "and", "filters": [token.filter, own]}
     id = f"{token.id}-{sha256(user.encode()).hexdigest()[:16]}"
     return replace(token, id=id, scopes=token.scopes & {"read"}, filter=both)
 
 
-def _refused(detail: str, hint: str) -> HTTPProblem:
+def _refusal(detail: str, hint: str) -> HTTPProblem:
     return HTTPProblem(403, "wrong-identity", detail, hint)

@@ -273,15 +273,15 @@ def _candidates(
         inside = [by_id[i] for i in ids if i in by_id] if len(ids) > 1 else []
         own = [leaves[i] for i in ids if i in leaves]
         candidate = leads.candidate(own, item.score, _singles(inside, leads))
-        candidates.append(_labelled(candidate, item.kind, item.hits) if parameters.labels else candidate)
+        candidates.append(_with_label(candidate, item.kind, item.hits) if parameters.labels else candidate)
     return candidates
 
 
-def _labelled(candidate: Candidate, kind: str, hits: int) -> Candidate:
+def _with_label(candidate: Candidate, kind: str, hits: int) -> Candidate:
     """Return the candidate with its kind and its number of leaves as the last heading."""
     label = f"[{kind}, {hits} chunk{'' if hits == 1 else 's'}]"
     fragments = (replace(one, headings=(*one.headings, label)) for one in candidate.fragments)
-    instead = tuple(_labelled(one, "leaf", 1) for one in candidate.instead)
+    instead = tuple(_with_label(one, "leaf", 1) for one in candidate.instead)
     return replace(candidate, fragments=tuple(fragments), instead=instead)
 
 
@@ -327,5 +327,5 @@ def _clusters(
         singles = _singles([hits[j] for j in members] if len(rows) > 1 else [], leads)
         candidate = leads.candidate(rows, score, singles)
         kind = "merged by meaning" if len(rows) > 1 else "leaf"
-        clusters.append(_labelled(candidate, kind, len(rows)) if parameters.labels else candidate)
+        clusters.append(_with_label(candidate, kind, len(rows)) if parameters.labels else candidate)
     return [*clusters, *alone]

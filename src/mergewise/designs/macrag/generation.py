@@ -108,7 +108,7 @@ def _units(base: Sequence[Source], reading: Reading | None) -> list[tuple[Source
     chunks = reading.chunks if isinstance(reading, ChunkReading) else ()
     units: list[tuple[Source, set[int]]] = []
     for chunk in chunks:
-        found = [(source, [one for part in source.parts for one in _shared(part, chunk)]) for source in base]
+        found = [(source, [one for part in source.parts for one in _overlap(part, chunk)]) for source in base]
         inside = [(source, parts) for source, parts in found if parts]
         if inside:
             first, parts = inside[0][0], tuple(part for _, own in inside for part in own)
@@ -119,7 +119,7 @@ def _units(base: Sequence[Source], reading: Reading | None) -> list[tuple[Source
     return units + [(source, {source.number}) for source in base if source.number not in judged]
 
 
-def _shared(part: tuple[Span, str], chunk: Sequence[Span]) -> Iterator[tuple[Span, str]]:
+def _overlap(part: tuple[Span, str], chunk: Sequence[Span]) -> Iterator[tuple[Span, str]]:
     """Yield the text that a part has in common with a chunk."""
     span, text = part
     for own in chunk:

@@ -130,7 +130,7 @@ class _Causal:
         if self._weights.segments > 1:
             return self._by_beam(fitting, step)
         drafts = self._drafts([((), source) for source in fitting])
-        graded = [one for _, one, _ in self._graded(drafts)]
+        graded = [one for _, one, _ in self._grade_drafts(drafts)]
         return _answer_with_best(self._request, graded, self._weights, self._usage, self._causal.spec, [step])
 
     def _by_beam(self, sources: Sequence[Source], step: Step) -> Answer:
@@ -141,7 +141,7 @@ class _Causal:
             drafts = self._drafts([(path, source) for path in kept for source in sources])
             continued = {path for path, *_ in drafts}
             ended += [path for path in kept if path and path not in continued]
-            graded = self._graded(drafts)
+            graded = self._grade_drafts(drafts)
             ended += [(*path, one) for path, one, is_last in graded if is_last]
             going = [(*path, one) for path, one, is_last in graded if not is_last]
             kept = sorted(going, key=self._path_score, reverse=True)[: self._weights.beam]
@@ -177,7 +177,7 @@ class _Causal:
                 drafts.append((path, draft, is_last))
         return drafts
 
-    def _graded(self, drafts: Sequence[Draft]) -> list[Draft]:
+    def _grade_drafts(self, drafts: Sequence[Draft]) -> list[Draft]:
         """Grade each continuation."""
         asked: list[tuple[list[Message], Mapping[str, float]]] = []
         for path, one, _ in drafts:

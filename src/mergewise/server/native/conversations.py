@@ -38,7 +38,7 @@ def list_conversations(
     """List the conversations of this token, newest first."""
     if not service.config.limits.conversations:
         raise HTTPProblem(409, "keeps-none", "this server keeps no conversations", "set limits.conversations")
-    found = collection.conversations.listed()
+    found = collection.conversations.find()
     # later conversations have smaller positions
     return page_behind(found, cursor, limit, lambda one: f"{1e11 - one.changed:019.6f} {one.id}", asdict)
 
@@ -47,7 +47,7 @@ def list_conversations(
 def search_conversations(form: WordsForm, collection: InCollection) -> dict[str, Any]:
     """Return the conversations of this token with these words in their title, questions or answers, newest first."""
     # a POST, because addresses end up in the logs of proxies
-    found = collection.conversations.listed(form.words)
+    found = collection.conversations.find(form.words)
     return {"items": [asdict(one) for one in found[: form.limit]], "next": None}
 
 
