@@ -42,6 +42,7 @@ TEMPLATE = (
     "{% for m in messages %}<|start|>{{ m['role'] }}\n{{ m['content'] }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
 )
+UTILITY = "cross-encoder:trained"
 MERGEWISE = ("-c", "import sys; from mergewise.cli.main import main; sys.argv[0] = 'mergewise'; main()")
 
 
@@ -115,7 +116,7 @@ def _train_reader(network: Any, words: Any, texts: Sequence[str], steps: int) ->
 
 def commands(question: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the name and the arguments of each step, to be run in the folder of the chain."""
-    models = ["--chat", "hf:reader", "--reranker", "cross-encoder:trained"]
+    models = ["--chat", "hf:reader", "--reranker", UTILITY]
     few = ["--max-tokens", "16"]
     yield "index, with triplets", ["index", "docs", "--views", "leaf,triplet", "--index", "my.index"]
     yield (
@@ -139,7 +140,7 @@ def commands(question: str) -> Iterator[tuple[str, list[str]]]:
 
 def mergewise(arguments: Sequence[str], folder: Path) -> str:
     """Run a command and return its output. Exit with that output if the command fails."""
-    environment = {**os.environ, "MERGEWISE_MAX_TOKENS": "16"}
+    environment = {**os.environ, "MERGEWISE_MAX_TOKENS": "16", "MERGEWISE_UTILITY": UTILITY}
     done = subprocess.run(
         [sys.executable, *MERGEWISE, *arguments], cwd=folder, env=environment, text=True, capture_output=True
     )

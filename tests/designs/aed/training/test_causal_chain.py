@@ -43,6 +43,7 @@ def test_chain_runs_every_command(
         return done.output
 
     monkeypatch.setattr(aed_chain, "mergewise", mergewise)
+    monkeypatch.setenv("MERGEWISE_UTILITY", aed_chain.UTILITY)
     aed_chain.chain(task, 6, 2, 2, tmp_path / "chain")
     assert called == ["index", "train", "train", "ask", "eval", "eval", "eval"]
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
