@@ -49,12 +49,12 @@ def test_a_judge_is_a_need_and_never_replaced() -> None:
     views: dict[str, Any] = {"leaf": {}, "triplet": {}}
     for name in ("reranker-5", "reranker-sentences", "bge-reranker"):
         assert "a reranker (add --reranker" in unmet_needs(METHODS[name], views, bare, answers=False)
-        assert unmet_needs(METHODS[name], views, METHODS[name].judged(scored), answers=False) == ""
+        assert unmet_needs(METHODS[name], views, METHODS[name].with_judge(scored), answers=False) == ""
     for name in ("gainrag-5", "aed-2", "aed-no-ensemble", "beta-1"):
         # a reranker is no utility predictor
-        lacking = unmet_needs(METHODS[name], views, METHODS[name].judged(scored), answers=False)
+        lacking = unmet_needs(METHODS[name], views, METHODS[name].with_judge(scored), answers=False)
         assert lacking.startswith("needs a utility predictor (train one")
-        assert unmet_needs(METHODS[name], views, METHODS[name].judged(bare, Marks()), answers=False) == ""
+        assert unmet_needs(METHODS[name], views, METHODS[name].with_judge(bare, Marks()), answers=False) == ""
 
 
 def test_settings_of_a_row_override_those_of_the_user() -> None:

@@ -41,7 +41,7 @@ def needs_without_models(table: Preset, answers: bool) -> dict[str, str]:
     for row in table.rows:
         for method in {method for column in table.columns for method in table.methods_of(row, column)}:
             views: dict[str, Any] = {view: {} for view in method.all_views} | stored_settings(method.view_settings())
-            found[row.label] = row.needs or unmet_needs(method, views, method.judged(bare), answers, is_built=False)
+            found[row.label] = row.needs or unmet_needs(method, views, method.with_judge(bare), answers, is_built=False)
     return found
 
 

@@ -242,7 +242,7 @@ class Evaluation:
         models = replace(models, embedder=cast(Any, self.options.embedder or defaults.EMBEDDER))
         for method, _ in self.asked_methods:
             views: dict[str, Any] = {view: {} for view in method.all_views} | stored_settings(method.view_settings())
-            judged = method.judged(models, utility)
+            judged = method.with_judge(models, utility)
             found[method.name] = unmet_needs(method, views, judged, self.options.answers, is_built=False)
         return found
 
@@ -284,7 +284,7 @@ class Evaluation:
                     planned[method.name] = PlannedRows(name, method.name, "", needs)
                     continue
                 one = evaluator.method_rows(method, budget)
-                planned[method.name] = evaluator.planned(one)
+                planned[method.name] = evaluator.plan_of(one)
                 ready.append(one)
                 if evaluator.repeats(one):
                     again += [evaluator.method_rows(method, budget, repeat) for repeat in range(1, self.repeats)]

@@ -128,7 +128,7 @@ class Evaluator:
         except MissingExtra as error:
             return f"needs {error}"
 
-    def planned(self, one: MethodRows) -> PlannedRows:
+    def plan_of(self, one: MethodRows) -> PlannedRows:
         """Return the plan entry of a method that can run."""
         views = "; ".join(one.method.assigned)
         return PlannedRows(self.task.name, one.method.name, one.spec, judge=self.judge_of(one.method), views=views)
@@ -292,7 +292,7 @@ class Evaluator:
     def _models(self, method: Method, models: Models, repeat: int = 0) -> Models:
         """Return the method's models, with its judge as the reranker."""
         asking = self.asking
-        models = replace(method.judged(models, self.utility), weights=method.weights or models.weights)
+        models = replace(method.with_judge(models, self.utility), weights=method.weights or models.weights)
         if asking is not None and (repeat or asking.temperature is not None):
             models = replace(models, chat=_sampled(models.chat, asking.temperature, repeat))
         return models

@@ -126,7 +126,7 @@ class Method:
         whole = VIEWS[name].dump(VIEWS[name].load(stored))
         return ", ".join(f"{name}.{key}={own}"[:60] for key, own in asked.items() if whole[key] != own)
 
-    def judged(self, models: Models, utility: Reranker | None = None) -> Models:
+    def with_judge(self, models: Models, utility: Reranker | None = None) -> Models:
         """Return the models with the method's judge as the reranker. Scores are those that a user of --reranker gets."""
         if self.judge in ("given", "reranker"):
             return models

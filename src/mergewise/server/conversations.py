@@ -82,7 +82,7 @@ class OwnConversations:
         rows = self._rows(f"{_LIST} {_OWN}", [*self._key, id])
         return ConversationRecord(*rows[0]) if rows else None
 
-    def shared(self, share: str) -> ConversationRecord | None:
+    def by_link(self, share: str) -> ConversationRecord | None:
         """Return anybody's conversation by its link, or None if nobody shares it any more."""
         rows = self._rows(f"{_LIST} WHERE collection = ? AND share = ?", [self._collection, share])
         return ConversationRecord(*rows[0]) if rows else None

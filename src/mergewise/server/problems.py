@@ -76,7 +76,7 @@ def invalid(pointer: str, detail: str, hint: str = "", *, status: int = 422, cod
     return HTTPProblem(status, code, detail, hint, fields=[{"pointer": pointer, "detail": detail}])
 
 
-def refused(detail: str, parameter: str, hint: str = "", code: str = "invalid-request") -> HTTPProblem:
+def refusal(detail: str, parameter: str, hint: str = "", code: str = "invalid-request") -> HTTPProblem:
     """Return a 400 problem of a parameter of OpenAI's API."""
     return invalid(f"/{parameter}", detail, hint, status=400, code=code)
 

@@ -40,7 +40,7 @@ from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.answers import AnswerForms, page_address
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
-from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of, refused
+from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of, refusal
 from mergewise.text.context_diff import other_spans
 from mergewise.types import Answer, Context, Location, Message, ReplyOptions, Span
 
@@ -452,7 +452,7 @@ def _ignored_options(asked: _OpenQuestion, mode: str | None) -> list[str]:
     ignored = [] if writes and chat is not None and takes_options(chat) else [*reply.sampling]
     if "response_format" in ignored:
         detail = "unsupported response_format: no chat model with a JSON mode answers here"
-        raise refused(detail, "response_format", "ask for text, or name another model")
+        raise refusal(detail, "response_format", "ask for text, or name another model")
     return ignored if writes or not reply.instructions else [*ignored, "instructions"]
 
 

@@ -83,13 +83,13 @@ class TokenLibrary:
         blobs = self.service.collection(collection).writable().blobs
         content = {"id": document.id, "text": document.text, "title": document.title}
         upload = await in_thread(partial(text_upload, self.service.config.spool, blobs, content))
-        job = await self._ended("add", collection, {"on_conflict": "replace"}, [upload])
+        job = await self._wait_until_ended("add", collection, {"on_conflict": "replace"}, [upload])
         return "The text is indexed." if job.has_ended else f"The text is received, and is indexed soon (job {job.id})."
 
     async def remove(self, collection: str, doc_id: str) -> str:
         self.service.collection(collection).writable()
         await self.document(collection, doc_id)
-        job = await self._ended("remove", collection, {"ids": [doc_id]})
+        job = await self._wait_until_ended("remove", collection, {"ids": [doc_id]})
         return "The document is removed." if job.has_ended else f"The document is removed soon (job {job.id})."
 
     def notice(self, collection: str) -> str:
@@ -100,7 +100,7 @@ class TokenLibrary:
         address = self.service.collection(collection).url(doc_id, start, end)
         return self.service.config.url + address if address.startswith("/") else address
 
-    async def _ended(
+    async def _wait_until_ended(
         self, kind: Any, collection: str, request: Mapping[str, Any], uploads: Sequence[Upload] = ()
     ) -> Job:
         """Enqueue a job and wait until it ends, up to `_WAIT_SECONDS`. Raises HTTPProblem if the job failed."""

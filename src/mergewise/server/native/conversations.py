@@ -67,7 +67,7 @@ def get_conversation(id: ConversationId, collection: InCollection) -> dict[str, 
 @router.get("/shared/{id}", response_model=TURNS, openapi_extra=READ)
 def get_shared(id: ConversationId, collection: InCollection) -> dict[str, Any]:
     """Return the conversation of a link. Answers from documents that this token may not see are withheld."""
-    found = collection.conversations.shared(id)
+    found = collection.conversations.by_link(id)
     if found is None:
         raise unknown("conversation", "its owner deleted it, or ended the link")
     turns = _visible(collection, collection.conversations.turns(found.id))

@@ -37,7 +37,7 @@ from mergewise.server.openai.conversations import (
 )
 from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm, TextForm
 from mergewise.server.openai.scoring import embedder_forms
-from mergewise.server.problems import HTTPProblem, openai_error, refused
+from mergewise.server.problems import HTTPProblem, openai_error, refusal
 from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import ScopedService
@@ -137,7 +137,7 @@ def get_model(model: str, service: InService) -> dict[str, Any]:
 async def complete_chat(form: ChatForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the sources as annotations."""
     if form.tool_choice not in (None, "auto", "none"):
-        raise refused("unsupported tool_choice (expected auto or none)", "tool_choice")
+        raise refusal("unsupported tool_choice (expected auto or none)", "tool_choice")
     ask = await Ask.of(service, form, form.messages)
     return await _completion_response(ask, ask.frame(Completion, "chatcmpl-", ["tools"] if form.tools else []), request)
 
@@ -170,7 +170,7 @@ def response_format(form: ModelForm) -> dict[str, Any] | None:
         return {"response_format": {"type": "json_object"}}
     given = format.json_schema or format.model_extra or {}
     if not isinstance(given.get("schema"), dict) or len(json.dumps(given)) > _LONGEST_SCHEMA:
-        raise refused(f"invalid schema (expected an object of up to {_LONGEST_SCHEMA:,} characters)", "response_format")
+        raise refusal(f"invalid schema (expected an object of up to {_LONGEST_SCHEMA:,} characters)", "response_format")
     known = {name: given[name] for name in ("name", "description", "schema", "strict") if given.get(name) is not None}
     return _without_surrogates({"response_format": {"type": "json_schema", "json_schema": {"name": "answer", **known}}})
 
@@ -196,7 +196,7 @@ class Ask:
         profile = await in_thread(partial(profile_named, service, form.model))
         for name, value in {**(form.model_extra or {}), **form.given_values("n")}.items():
             if name in _UNSUPPORTED and (value is True or value not in (None, False, "", 1)):
-                raise refused(f"unsupported {name}: {str(value)[:100]}", name)
+                raise refusal(f"unsupported {name}: {str(value)[:100]}", name)
         return cls(service, form, profile, chat_question(messages))
 
     def frame(self, kind: type[Completion], prefix: str, ignored: Sequence[str] = ()) -> Completion:
@@ -219,7 +219,7 @@ class Ask:
         except InputRefused as error:
             if response_format(self.form) is None:
                 raise
-            raise refused(f"the chat model refused the request with this format: {error}", "response_format") from error
+            raise refusal(f"the chat model refused the request with this format: {error}", "response_format") from error
 
     async def events(self, request: Request) -> AsyncGenerator[QuestionEvent, None]:
         """Return the events of the answer."""

@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Any
 
 from mergewise.server.openai.requests import ChatMessage
-from mergewise.server.problems import HTTPProblem, invalid, refused
+from mergewise.server.problems import HTTPProblem, invalid, refusal
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Message
 
@@ -86,13 +86,13 @@ def chat_question(messages: Sequence[Any]) -> ChatQuestion:
         elif (text := text_of(message.content, at)).strip():
             turns.append(Message(message.role, text))
     if not turns or turns[-1].role != "user":
-        raise refused("the last message must have the role user", "messages")
+        raise refusal("the last message must have the role user", "messages")
     whole, before = turns[-1].text, turns[:-1][-MOST_HISTORY:]
     instruction = "\n\n".join(filter(None, instructions))
     limited = ("question", whole, LONGEST_MESSAGE), ("system message", instruction, LONGEST_INSTRUCTIONS)
     for what, text, longest in limited:
         if len(text) > longest:
-            raise refused(f"{what} too long: {len(text):,} characters (at most {longest:,})", "messages")
+            raise refusal(f"{what} too long: {len(text):,} characters (at most {longest:,})", "messages")
     is_long = len(whole) > LONGEST_QUESTION and not is_task(whole)
     history = [turn if turn.role == "assistant" else Message("user", condense(turn.text)) for turn in before]
     kinds = tuple(dict.fromkeys(ignored))
@@ -142,7 +142,7 @@ def text_of(content: Any, at: int = 0) -> str:
     texts = []
     for part in content:
         if part.type not in _TEXTS or part.text is None:
-            raise refused(f"unsupported type of content in message {at}: {part.type!r} (expected text)", "messages")
+            raise refusal(f"unsupported type of content in message {at}: {part.type!r} (expected text)", "messages")
         texts.append(part.text)
     return "\n".join(texts)
 

@@ -22,7 +22,7 @@ from mergewise.server.native.documents import chunks_of, document_row, download,
 from mergewise.server.openai.file_store import Attachment, ReceivedFile
 from mergewise.server.openai.pages import Limit, Order, list_form, list_page
 from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchForm
-from mergewise.server.problems import HTTPProblem, refused, unknown
+from mergewise.server.problems import HTTPProblem, refusal, unknown
 from mergewise.server.records import Job
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped, ScopedService
@@ -112,7 +112,7 @@ def attach(service: ScopedService, collection: Scoped, forms: Sequence[AttachFor
     store = service.file_store
     files = [service.file(form.file_id) for form in forms]
     if len({file.name for file in files}) < len(files):
-        raise refused("duplicate file names: one file would replace the other", "file_ids")
+        raise refusal("duplicate file names: one file would replace the other", "file_ids")
     blobs = collection.writable().blobs
     uploads = [store.upload(file, blobs, form.attributes or {}) for file, form in zip(files, forms, strict=True)]
     # a job drops its finished uploads, but clients may ask about the batch later
@@ -222,7 +222,7 @@ def attach_files(form: BatchForm, service: InService, collection: InCollection) 
     """Attach several files, and start one job that indexes them."""
     forms = form.attached()
     if not forms:
-        raise refused("missing files", "file_ids")
+        raise refusal("missing files", "file_ids")
     return _batch_form(collection, attach(service, collection, forms))
 
 

@@ -24,7 +24,7 @@ from mergewise.server.openai.completions import Completion, Json, MarkedSource, 
 from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY
 from mergewise.server.openai.markup import ImageEscaper
 from mergewise.server.openai.requests import ChatMessage, ResponseForm
-from mergewise.server.problems import HTTPProblem, refused, unknown
+from mergewise.server.problems import HTTPProblem, refusal, unknown
 from mergewise.server.questions import QuestionEvent
 from mergewise.server.routing import READ, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
@@ -49,9 +49,9 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
     config, search = ask.profile.config, form.search
     choice = form.tool_choice if isinstance(form.tool_choice, str) else (form.tool_choice or {}).get("type", "auto")
     if choice not in ("auto", "none", "file_search") and (choice != "required" or search is None):
-        raise refused("unsupported tool_choice (expected auto, none or file_search)", "tool_choice")
+        raise refusal("unsupported tool_choice (expected auto, none or file_search)", "tool_choice")
     if search and config.collection not in (search.vector_store_ids or [config.collection]):
-        raise refused(f"unknown vector store (the model {form.model!r} searches {config.collection!r})", "tools")
+        raise refusal(f"unknown vector store (the model {form.model!r} searches {config.collection!r})", "tools")
     ignored += ["tools"] if any(tool.type != "file_search" for tool in form.tools or ()) else []
     stores = config.store and form.store is not False
     writer = ResponseWriter(ask.frame(TextCompletion, "resp_", ignored), form, stores)
@@ -108,7 +108,7 @@ def _messages_before(service: ScopedService, id: str | None) -> list[ChatMessage
     kept = {"messages": []} if id is None else service.response(id)
     if kept is None:
         detail, code = "previous response not found", "previous_response_not_found"
-        raise refused(detail, "previous_response_id", "send the whole input", code)
+        raise refusal(detail, "previous_response_id", "send the whole input", code)
     return [ChatMessage(role=role, content=text) for role, text in kept["messages"]]
 
 

@@ -23,7 +23,7 @@ from mergewise.server.admission import Slot
 from mergewise.server.configuration import ModelConfig
 from mergewise.server.openai.conversations import unknown_model
 from mergewise.server.openai.requests import EmbeddingsForm, RerankForm
-from mergewise.server.problems import refused
+from mergewise.server.problems import refusal
 from mergewise.server.routing import READ, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import until_disconnect
@@ -69,23 +69,23 @@ def _texts(given: str | Sequence[Any], config: ModelConfig) -> list[str]:
     """Return the input as a list of texts. Raises HTTPProblem 400 for unreadable tokens, and for too many or too long texts."""
     is_one = isinstance(given, str) or isinstance(next(iter(given), None), int)
     inputs: Sequence[Any] = [given] if is_one else given
-    texts = [one if isinstance(one, str) else _decoded(one, config) for one in inputs]
+    texts = [one if isinstance(one, str) else _decode(one, config) for one in inputs]
     if not 0 < len(texts) <= MOST_INPUTS:
-        raise refused(f"invalid number of texts: {len(texts)} (expected 1 to {MOST_INPUTS:,})", "input")
+        raise refusal(f"invalid number of texts: {len(texts)} (expected 1 to {MOST_INPUTS:,})", "input")
     if any(not text.strip() or len(text) > LONGEST_INPUT for text in texts):
-        raise refused(f"invalid text: empty, or longer than {LONGEST_INPUT:,} characters", "input")
+        raise refusal(f"invalid text: empty, or longer than {LONGEST_INPUT:,} characters", "input")
     return texts
 
 
-def _decoded(tokens: Sequence[int], config: ModelConfig) -> str:
+def _decode(tokens: Sequence[int], config: ModelConfig) -> str:
     """Decode the tokens of a text by the model's vocabulary."""
     if config.vocabulary is None:
         hint = "send texts (LangChain: check_embedding_ctx_length=False), or set the vocabulary cl100k_base of this embedder"
-        raise refused("unsupported input: tokens (expected texts)", "input", hint)
+        raise refusal("unsupported input: tokens (expected texts)", "input", hint)
     try:
         return b"".join(map(_vocabulary(config.vocabulary).__getitem__, tokens)).decode("utf-8", "replace")
     except KeyError as error:
-        raise refused(f"unknown token: {error} ({config.vocabulary.stem})", "input") from None
+        raise refusal(f"unknown token: {error} ({config.vocabulary.stem})", "input") from None
 
 
 @cache
@@ -115,7 +115,7 @@ async def _in_turns(
 def _vectors(config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]) -> FloatArray:
     embedder = _embedder(config)
     if form.dimensions not in (None, embedder.dimension):
-        raise refused(f"invalid dimensions: {form.dimensions} ({form.model} has {embedder.dimension})", "dimensions")
+        raise refusal(f"invalid dimensions: {form.dimensions} ({form.model} has {embedder.dimension})", "dimensions")
     return embedder.embed_queries(texts) if form.input_type == "query" else embedder.embed_documents(texts)
 
 

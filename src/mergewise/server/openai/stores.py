@@ -21,7 +21,7 @@ from mergewise.server.openai.completions import file_of
 from mergewise.server.openai.files import attach
 from mergewise.server.openai.pages import Limit, Order, list_page
 from mergewise.server.openai.requests import AttachForm, StoreChangeForm, StoreForm, StoreSearchForm
-from mergewise.server.problems import refused
+from mergewise.server.problems import refusal
 from mergewise.server.routing import ADMIN, READ, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped
 from mergewise.server.streams import until_disconnect
@@ -70,7 +70,7 @@ def change_store(form: StoreChangeForm, service: InService, collection: InCollec
 
 def _check_expiry(form: StoreChangeForm) -> None:
     if form.expires_after is not None:
-        raise refused("unsupported expires_after: a vector store never expires", "expires_after")
+        raise refusal("unsupported expires_after: a vector store never expires", "expires_after")
 
 
 @router.delete("/vector_stores/{c}", openapi_extra=ADMIN)
