@@ -99,8 +99,8 @@ def takes_options(chat: ChatModel) -> bool:
 
 def with_options(chat: ChatModel, options: Mapping[str, object]) -> ChatModel:
     """Return the model with further options, by their names in OpenAI's API, or unchanged if it takes none."""
-    changed: ChatModel = chat.with_options(options) if options and takes_options(chat) else chat  # type: ignore[attr-defined]
-    return changed
+    change: Callable[[Mapping[str, object]], ChatModel] | None = getattr(chat, "with_options", None)
+    return chat if change is None or not options else change(options)
 
 
 @runtime_checkable

@@ -448,7 +448,8 @@ def _ignored_options(asked: _OpenQuestion, mode: str | None) -> list[str]:
     Raises HTTPProblem 400 if the format of the answer is among them.
     """
     reply, chat = asked.question.reply, asked.index.chat
-    writes = chat is not None and (mode not in mw.MODES or mw.MODES[mode].takes_reply_options)  # type: ignore[index]
+    known = mw.MODES.get(mode or "")
+    writes = chat is not None and (known is None or known.takes_reply_options)
     ignored = [] if writes and chat is not None and takes_options(chat) else [*reply.sampling]
     if "response_format" in ignored:
         detail = "unsupported response_format: no chat model with a JSON mode answers here"
