@@ -44,7 +44,7 @@ LOOP = BackgroundLoop("mergewise-store")
 run = LOOP.run
 # While rows wait for vectors: number of searches of one state after which its rows are held in memory, which costs as much as a
 # dozen searches, and maximum of numbers in held vectors.
-SEARCHES, MOST_HELD = 4, 64_000_000
+SEARCHES, MOST_HELD = 12, 64_000_000
 ID = "id"
 
 

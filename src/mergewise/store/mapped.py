@@ -39,6 +39,8 @@ FOLDER = "mapped"
 BLOCK_BYTES = 256_000_000
 # a file is merged with the one before it, unless that one is more than this many times larger
 SIMILAR = 4
+# number of vectors to convert at once, so that they stay in the processor's cache
+CACHED_ROWS = 2048
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BlockRows = TypeVar("BlockRows")
@@ -188,7 +190,19 @@ class MappedRows:
                 if column in table.column_names
             ]
         for asked, at, vectors in _locate(ids, self._vectors[column]):
-            yield asked, vectors[at].astype(np.float32)
+            for first in range(0, len(at), CACHED_ROWS):
+                some = slice(first, first + CACHED_ROWS)
+                yield asked[some], _floats(vectors.take(at[some], 0))
+
+
+def _floats(halves: npt.NDArray[np.float16]) -> FloatArray:
+    """Convert numbers exactly, several times faster than `astype`: shift their bits, then correct the exponent's bias."""
+    bits = halves.view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= ~0x70001FFF
+    floats = bits.view(np.float32)
+    floats *= np.float32(2.0**112)
+    return floats
 
 
 def _locate(
