@@ -20,7 +20,9 @@ from mergewise.store.shards.store import ShardedStore
 from mergewise.types import DocumentRows, Leaf
 
 VECTOR_INDEX_ROWS = 256
-INDEXED = {"leaf": replace(LEAVES, tables=lambda _: [replace(table, vector_index_rows=VECTOR_INDEX_ROWS) for table in TABLES])}
+INDEXED = {
+    "leaf": replace(LEAVES, tables=lambda _: [replace(table, vector_index_rows=VECTOR_INDEX_ROWS) for table in TABLES])
+}
 CONDITIONS = [None, "place < 40", "place < 200", "place > 290", "place < 0"]
 
 
