@@ -39,6 +39,8 @@ FOLDER = "mapped"
 BLOCK_BYTES = 256_000_000
 # a file is merged with the one before it, unless that one is more than this many times larger
 SIMILAR = 4
+# number of rows up to which merged files keep the rows of deleted documents, which cost less than the numbers of all documents
+FEW_JOINED = 4096
 # number of vectors to convert at once, so that they stay in the processor's cache
 CACHED_ROWS = 2048
 
@@ -346,13 +348,16 @@ class MappingWriter:
     def with_rows(self, parts: Iterable[pa.Table], document_numbers: Callable[[], IntArray]) -> Mapped:
         """Write a file of new rows, sorted by id. All ids must be above those in the present files.
 
-        `document_numbers` returns the sorted numbers of all documents. Merged files drop the rows of other documents.
+        `document_numbers` returns the sorted numbers of all documents. Large merged files drop the rows of other documents.
         """
         fresh, end = self._write(parts)
 
         def join(tables: Sequence[pa.Table]) -> RowFile | None:
-            existing = document_numbers()
-            return self._write(rows_of_documents(block, existing) for table in tables for block in _blocks_of(table))[0]
+            blocks = (block for table in tables for block in _blocks_of(table))
+            if sum(map(len, tables)) >= FEW_JOINED:
+                existing = document_numbers()
+                blocks = (rows_of_documents(block, existing) for block in blocks)
+            return self._write(blocks)[0]
 
         segments = self._join_similar([*self._mapping.segments, *([fresh] if fresh else [])], join)
         return replace(self._mapping, segments=segments, end=max(end, self._mapping.end))
