@@ -108,7 +108,7 @@ class MappedRows:
         self.end, self.indexed = mapping.end, mapping.indexed
         opened: dict[str, pa.Table] = {} if before is None else before._opened.copy()
         # columns of vectors in stored form, with the ids of their rows
-        self._vectors: dict[str, list[tuple[IntArray, FloatArray]]] = {}
+        self._vectors: dict[str, list[tuple[IntArray, npt.NDArray[np.float16]]]] = {}
         self._opened: dict[str, pa.Table] = {name: opened[name] for name in mapping.files if name in opened}
 
     @cached_property
