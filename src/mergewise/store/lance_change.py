@@ -359,7 +359,7 @@ class Change:
         return [column for column in (table.text, table.words) if column is not None and column in present]
 
     def _keys(self, name: str) -> tuple[str, ...]:
-        return ("id",) if name == d.DOCUMENTS else self.specs[name].table.keys
+        return ("id", "_source", "_number") if name == d.DOCUMENTS else self.specs[name].table.keys
 
     def _vectors(self, name: str) -> list[str]:
         """Return the columns of a table that have, or need, a vector index."""

@@ -6,18 +6,19 @@ Searches return row addresses. Ids, documents and vectors come from mapped files
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from mergewise.concurrency import ThreadLoop
+from mergewise.concurrency import ThreadLoop, in_thread
 from mergewise.protocols import FloatArray, Ranking
-from mergewise.store.damage import raising_store_errors
+from mergewise.store.damage import DamagedCopies, raising_store_errors
 from mergewise.store.lance_documents import LanceDocuments
-from mergewise.store.lance_state import ID, LOOP, scan
+from mergewise.store.lance_state import ID, LOOP, MOST_HELD, scan
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
 from mergewise.store.tables import NUMBER, unit_vectors
@@ -32,14 +33,13 @@ NPROBES, REFINE = 20, 2
 # of partitions of one size finds less and less (archive/scale.md).
 PROBED_ROWS = 100_000
 # maximum number of rows that a filtered search compares exactly, and the maximum as a multiple of an index search's depth
-EXACT_ROWS, EXACT_DEPTH = 12_000, 4
+EXACT_ROWS, EXACT_DEPTH = 20_000, 50
 # extra rows that a text search reads for ties: in 425 questions of three sets up to 25 rows tied at rank 100
 TIED = 28
 # sort all rows up to this multiple of the wanted number
 SORTED = 8
-# maximum number of runs of rows without vectors that a search excludes by their ids
-MANY_RUNS = 100
 _ADDRESS = "_rowid"
+_SEARCHES_AGAIN: ContextVar[bool] = ContextVar("mergewise-searches-again", default=False)
 
 
 @raising_store_errors
@@ -74,7 +74,10 @@ class LanceSearch(LanceDocuments):
             return start(_nothing())
         if documents.is_cheaper_as_condition(k + TIED):
             query, documents = query.where(documents.condition), EVERYTHING
-        return start(self._text_ranking(table, query, k, documents))
+        return self._start(
+            self._text_ranking(table, query, k, documents),
+            lambda: self.text_search(question, k, where, table, words=words, every=every),
+        )
 
     async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
         """Search until the ranking is complete.
@@ -103,6 +106,10 @@ class LanceSearch(LanceDocuments):
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
+
+        def again() -> Future[Ranking]:
+            return self.vector_search(vector, k, where, table, column)
+
         if table in self.manifest.unembedded:
             self._hold_waiting_rows(table, opened)
         half = vector.astype(np.float16)
@@ -114,8 +121,8 @@ class LanceSearch(LanceDocuments):
             few = documents
             name = f"rows of {table} to {self.mapped_rows(table).end}"
             ids = self.once(name, lambda: self._rows_of_documents(table, column, few), where)
-            return start(self._exact_ranking(asked, ids))
-        unindexed = self._unindexed_rows(table, column) if refines else None
+            return self._start(self._exact_ranking(asked, ids), again)
+        unindexed = self._unindexed_rows(table, column)
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
         if others is not None and not self.mapped_rows(table).indexed:
             return start(_best_of(others, k))
@@ -126,32 +133,27 @@ class LanceSearch(LanceDocuments):
         # The nearest rows of a small filter lie further apart, so more partitions are searched: recall 0.997 of an exact search,
         # instead of 0.80 (archive/log.md).
         probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (1 / 3) / documents.share**0.5)
-        conditions = self._conditions_of_waiting(table, column)
+        is_scanned = table in self.manifest.unembedded and f"{table}.{column}" not in self.manifest.trained
+        conditions = [f"{column} is not null"] if is_scanned else []
         if documents.is_cheaper_as_condition(wanted):
             conditions, documents = [*conditions, f"({documents.condition})"], EVERYTHING
         query = query.where(" and ".join(conditions)) if conditions else query
-        return start(self._vector_ranking(asked, query, documents, wanted, probes, others))
+        return self._start(self._vector_ranking(asked, query, documents, wanted, probes, others), again)
 
     def _unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
         name = f"unindexed rows {table} {column} to {self.mapped_rows(table).end}"
         return self.once(name, lambda: self._read_unindexed_rows(table, column))
 
-    def _conditions_of_waiting(self, table: str, column: str) -> list[str]:
-        """Return conditions that exclude rows without vectors, for a table without a vector index. LanceDB reads each row."""
-        runs = self.manifest.unembedded.get(table, ())
-        if len(runs) > MANY_RUNS or f"{table}.{column}" in self.manifest.trained:
-            return []
-        return [f"not ({ID} between {first} and {end - 1})" for first, end in runs]
-
     def _read_unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         mapped = self.mapped_rows(table)
         is_held, waits = table in self._held, table in self.manifest.unembedded
+        if waits and not is_held:
+            return self._read_embedded_rows(table, column, mapped.indexed)
         # On a bucket this also replaces a vector index that does not exist yet, because a scan would download all vectors.
         # Rows in memory do the same.
         replaces = (is_held or self.place.refresh is not None) and f"{table}.{column}" not in self.manifest.trained
-        lacks_rows = (waits and not is_held) or mapped.end < self.manifest.next_id
-        if lacks_rows or not (mapped.indexed or replaces) or not mapped.is_whole:
+        if mapped.end < self.manifest.next_id or not (mapped.indexed or replaces) or not mapped.is_whole:
             return None
         ids = mapped.ids_from(mapped.indexed, column)
         # mapped files keep rows of deleted documents for a while
@@ -160,6 +162,16 @@ class LanceSearch(LanceDocuments):
         for at, some in mapped.vectors(ids, column):
             vectors[at] = some
         return UnindexedRows(ids, mapped.documents_of(ids), vectors)
+
+    def _read_embedded_rows(self, table: str, column: str, first: int) -> UnindexedRows | None:
+        """Read the rows with vectors from the table, while other rows wait for vectors."""
+        waiting = sum(max(0, end - max(first, begin)) for begin, end in self.manifest.unembedded[table])
+        numbers = (self.manifest.next_id - first - waiting) * self.manifest.dimension
+        if numbers > MOST_HELD or (not first and f"{table}.{column}" in self.manifest.trained):
+            return None
+        rows = self.whole(table, [ID, NUMBER, column], f"{ID} >= {first} and {column} is not null")
+        vectors = unit_vectors(rows, column)
+        return None if vectors is None else UnindexedRows(rows[ID].to_numpy(), rows[NUMBER].to_numpy(), vectors)
 
     def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
         """Return whether comparing all rows of the documents costs less than a filtered index search."""
@@ -253,6 +265,24 @@ class LanceSearch(LanceDocuments):
         opened = self._tables[table]
         assert opened is not None
         return await scan(opened, [ID, column], f"{ID} in ({sql_numbers(ids.tolist())})")
+
+    def _start(self, ranking: Coroutine[Any, Any, Ranking], again: Callable[[], Future[Ranking]]) -> Future[Ranking]:
+        """Start a search. If it meets damaged copies, replace them and search `again`, once."""
+
+        def renewed() -> Ranking:
+            self.renew()
+            return again().result()
+
+        async def search() -> Ranking:
+            try:
+                return await ranking
+            except DamagedCopies:
+                if _SEARCHES_AGAIN.get():
+                    raise
+                _SEARCHES_AGAIN.set(True)
+                return await asyncio.wrap_future(LOOP.start(in_thread(renewed)))
+
+        return start(search())
 
     # -- filters
 

@@ -102,8 +102,13 @@ class ShardedReader:
     def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
         return self._by_id(doc_ids, LanceReader.texts)
 
-    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
-        return [known for reader in self.readers for known in reader.known_documents(doc_ids, sources)]
+    def infos(self, doc_ids: Sequence[str]) -> dict[str, DocumentInfo]:
+        return self._by_id(doc_ids, LanceReader.infos)
+
+    def known_documents(
+        self, doc_ids: Sequence[str] = (), sources: Sequence[str] = (), below: Sequence[str] = ()
+    ) -> list[Known]:
+        return [known for reader in self.readers for known in reader.known_documents(doc_ids, sources, below)]
 
     def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
         found = self._by_id(doc_ids, lambda reader, own: {rows.document.id: rows for rows in reader.document_rows(own)})
