@@ -43,12 +43,13 @@ def select(
     best = by_score(relevance)[:CONSIDERED]
     needed = needed_by(candidates, list(dict.fromkeys([*best, *first])), parameters.previous)
     considered = list(needed)
-    prices = Prices([candidates.sentences[i] for i in considered], models)
     at = {i: position for position, i in enumerate(considered)}
-    bundles = [tuple(at[i] for i in bundle) for bundle in needed.values()]
+    bundles = [tuple([at[i] for i in bundle]) for bundle in needed.values()]
+    needing = frozenset(position for position, bundle in enumerate(bundles) if len(bundle) > 1)
+    prices = Prices([candidates.sentences[i] for i in considered], models, needing)
     objective = objective_of(candidates, considered, relevance[considered], prices.tokens, parameters)
     ahead = [at[i] for i in first if i in at]
-    selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, ahead, prices.whole_cost)
+    selection = maximise(objective, bundles, prices.cost, budget, prices.cheaper, ahead, prices.whole_cost)
     chosen = [considered[position] for position in selection.order]
     steps = len(selection.sizes)
     if parameters.price and steps:
