@@ -74,7 +74,7 @@ def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> di
             needed[candidate] = candidates.bundle(candidate, previous=previous)
             waiting.extend(needed[candidate] or ())
     known = {candidate: bundle for candidate, bundle in needed.items() if bundle is not None}
-    while lacking := [candidate for candidate, bundle in known.items() if not known.keys() >= set(bundle)]:
+    while lacking := [candidate for candidate, bundle in known.items() if not all(map(known.__contains__, bundle))]:
         for candidate in lacking:
             del known[candidate]
     return known
@@ -96,9 +96,9 @@ def objective_of(
     for term in sorted(candidates.asked.terms):
         rows.append(sure * np.array([term in terms for terms in held]))
         weights.append(candidates.share([term]))
-    sections = [candidates.sentences[i].section for i in considered]
+    sections = [candidates.sentences[i].section for i in considered] if candidates.asked.kind == "comparison" else []
     named = [section for section in candidates.named if section in sections]
-    for section in named if candidates.asked.kind == "comparison" else ():
+    for section in named:
         rows.append(relevance * new * np.array([section == other for other in sections]))
         weights.append(1 / len(named))
     most = float(np.sort(worth)[::-1][:10].sum())
