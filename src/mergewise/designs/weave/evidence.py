@@ -354,8 +354,8 @@ class Candidates:
         A part of a run that none of the leaves holds has no weight: it may span two words.
         """
         held: dict[int, set[str]] = defaultdict(set)
-        for sentence, terms in zip(self.sentences, self.covered_terms, strict=True):
-            held[sentence.leaf.id] |= terms
+        for (leaf, _), terms in zip(self.sentences, self.covered_terms, strict=True):
+            held[leaf.id] |= terms
         counts = Counter(term for terms in held.values() for term in terms)
         parts = self.asked.telling.parts - counts.keys()
         raw = {
@@ -436,13 +436,13 @@ class Candidates:
             (
                 self.scores.get(sentence.leaf.id, 0.0),
                 1 / self._ranks.get(sentence.leaf.id, np.inf),
-                shares[terms[at]],
-                shares[covered[at]],
-                self.opens(first + at),
+                shares[held],
+                shares[above],
+                sentence.number == 0 and self.opens(first + at),
                 min(self._tokens[first + at], 100) / 50,
                 wanted is not None and offers(sentence.text, wanted),
             )
-            for at, sentence in enumerate(self.sentences[first:])
+            for at, (sentence, held, above) in enumerate(zip(self.sentences[first:], terms, covered, strict=True))
         ]
 
     def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:

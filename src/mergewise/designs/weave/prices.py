@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence, Set
 import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
-from mergewise.assemble.sentences import SentenceInLeaf, next_start
+from mergewise.assemble.sentences import SentenceInLeaf, next_start, section_of
 from mergewise.models.record import Models
 from mergewise.text.blocks import SEPARATOR, heading_parts, opens_with, path_levels
 from mergewise.types import GAP
@@ -26,9 +26,11 @@ class Prices:
         """Count tokens. `needing` are the positions of sentences that need others in the context."""
         self._needing = needing
         mates: dict[SectionKey, list[int]] = {}
-        for at, sentence in enumerate(sentences):
-            mates.setdefault(sentence.section, []).append(at)
-        # For each sentence, its section and the levels above it, innermost last, and the one of its section that shows that level.
+        for at, (leaf, _) in enumerate(sentences):
+            mates.setdefault(section_of(leaf), []).append(at)
+        starts = [sentence.sentence.start for sentence in sentences]
+        own_texts = [sentence.text for sentence in sentences]
+        # For each sentence, its section and the levels above it, innermost last, and the sentence that shows the last one.
         self._above: list[tuple[int, ...]] = [()] * len(sentences)
         self._opener: list[int | None] = [None] * len(sentences)
         self._mates: dict[int, list[int]] = {}
@@ -39,18 +41,19 @@ class Prices:
             keys: list[Hashable] = [(doc_id, headings), *((doc_id, i, levels[: i + 1]) for i in range(len(levels)))]
             above = tuple([numbers.setdefault(key, len(numbers)) for key in keys])
             shown |= zip(above, heading_parts(levels), strict=True)
-            first = min(members, key=lambda at: sentences[at].sentence.start)
-            opener = first if levels and opens_with(sentences[first].text, levels[-1]) else None
+            first = min(members, key=starts.__getitem__)
+            opener = first if levels and opens_with(own_texts[first], levels[-1]) else None
             for at in members:
                 self._above[at], self._opener[at] = above, opener
             self._mates[above[0]] = members
         ends = [next_start(sentence.leaf, sentence.number) for sentence in sentences]
-        starts = [sentence.sentence.start for sentence in sentences]
         texts = [
             leaf.text[start - leaf.start : end - leaf.start].strip()
             for (leaf, _), start, end in zip(sentences, starts, ends, strict=True)
         ]
-        self.counts = {s.text: s.tokens for s in sentences} if models.stored_tokens else {}
+        self.counts = (
+            {text: s.tokens for text, s in zip(own_texts, sentences, strict=True)} if models.stored_tokens else {}
+        )
         fresh = [text for text in dict.fromkeys([GAP, SEPARATOR, *shown.values(), *texts]) if text not in self.counts]
         self.counts |= zip(fresh, models.count_tokens(fresh), strict=True)
         self._gap, self._separator = self.counts[GAP], self.counts[SEPARATOR]

@@ -103,9 +103,9 @@ def maximise(
     """Select by lazy greedy gain per token under the budget, or return the best single bundle if it is worth more.
 
     Bundle i holds candidate i and what must be selected with it. A gain can only fall as the selection grows, so a bundle is
-    evaluated again only when it leads. `cheaper(new, taken)` lists the bundles whose cost may fall when `new` is selected. The
-    bundles `first` are selected before all others, in their order and whatever they gain, as far as they fit. Gains are divided by
-    `divisor` instead of the cost, if given.
+    evaluated again only when it leads. `cheaper(new, taken)` returns the bundles whose cost may fall when `new` is selected.
+    The bundles `first` are selected before all others, in their order and whatever they gain, as far as they fit. Gains are
+    divided by `divisor` instead of the cost, if given.
     """
     divisor = divisor or cost
     state, left = GrowingSelection(objective), budget
