@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence, Set
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -22,7 +22,9 @@ class Prices:
     Sections and levels are numbered. Their keys are nested tuples, which Python hashes again in each look-up.
     """
 
-    def __init__(self, sentences: Sequence[SentenceInLeaf], models: Models, needing: Set[int] = frozenset()) -> None:
+    def __init__(
+        self, sentences: Sequence[SentenceInLeaf], models: Models, needing: frozenset[int] = frozenset()
+    ) -> None:
         """Count tokens. `needing` are the positions of sentences that need others in the context."""
         self._needing = needing
         mates: dict[SectionKey, list[int]] = {}
