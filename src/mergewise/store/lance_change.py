@@ -495,7 +495,9 @@ class Change:
     def _text_of_postings(self, name: str) -> str | None:
         """Return the column of a table that gets postings. It needs a text index, whose tokenizer makes the terms."""
         text = self.specs[name].table.text
-        return text if text and _has_index(self.table(name), text) and self.table(name).count_rows() <= MAX_ROWS else None
+        return (
+            text if text and _has_index(self.table(name), text) and self.table(name).count_rows() <= MAX_ROWS else None
+        )
 
     def _sorted_rows(self, table: LanceTable, columns: Sequence[str], ids: IntArray) -> Iterator[pa.Table]:
         """Yield the rows in blocks of sorted ids. Uses the stored ids, because the manifest's next id may be wrong."""

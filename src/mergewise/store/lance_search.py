@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -78,8 +78,7 @@ class LanceSearch(LanceDocuments):
             return start(_nothing())
         index = None if words or every else self._text_index(table)
         if index is not None:
-            masks = self.once(f"masks of {table}", lambda: index.masks(documents), where)
-            return start(self._own_text_ranking(table, index, question, k, masks, frequencies))
+            return start(self._ranking_by_postings(table, index, question, k, documents, frequencies))
         if documents.is_cheaper_as_condition(k + TIED):
             query, documents = query.where(documents.condition), EVERYTHING
         return start(self._text_ranking(table, query, k, documents))
@@ -100,17 +99,17 @@ class LanceSearch(LanceDocuments):
         index = TextIndex(files, rows, self.numbers().holds)
         return index if index.rows == rows > 0 else None
 
-    async def _own_text_ranking(
+    async def _ranking_by_postings(
         self,
         table: str,
         index: TextIndex,
         question: str,
         k: int,
-        masks: Sequence[BoolArray | None],
-        frequencies: TextFrequencies | None,
+        documents: DocumentFilter,
+        given: TextFrequencies | None,
     ) -> Ranking:
         terms = await self._terms(table, question)
-        return _best(*index.scores(terms, frequencies or index.frequencies(terms), masks), k)
+        return _best(*index.scores(terms, given or index.frequencies(terms), documents), k)
 
     async def _terms(self, table: str, question: str) -> Counter[str]:
         opened = self._table(table)
