@@ -153,8 +153,8 @@ def test_without_a_file_lancedb_searches(tmp_path: Path, damage: str) -> None:
     elif damage == "cut":
         path.write_bytes(path.read_bytes()[:-40])
     else:
-        packed = pa.array([table["postings"][0].values.to_numpy() + (7 << 12)], table["postings"].type)
-        changed = table.set_column(2, "postings", packed) if damage == "other rows" else table.drop_columns(["starts"])
+        packed = pa.array([table["packed"][0].values.to_numpy() + (7 << 12)], table["packed"].type)
+        changed = table.set_column(2, "packed", packed) if damage == "other rows" else table.drop_columns(["starts"])
         with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, changed.schema) as writer:
             writer.write_table(changed)
     reader = LanceStore(tmp_path, VIEWS).reader()

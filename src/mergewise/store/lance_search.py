@@ -78,7 +78,12 @@ class LanceSearch(LanceDocuments):
             return start(_nothing())
         index = None if words or every else self._text_index(table)
         if index is not None:
-            return start(self._ranking_by_postings(table, index, question, k, documents, frequencies))
+
+            async def ranking() -> Ranking:
+                terms = await self._terms(table, question)
+                return _best(*index.scores(terms, frequencies or index.frequencies(terms), documents), k)
+
+            return start(ranking())
         if documents.is_cheaper_as_condition(k + TIED):
             query, documents = query.where(documents.condition), EVERYTHING
         return start(self._text_ranking(table, query, k, documents))
@@ -98,18 +103,6 @@ class LanceSearch(LanceDocuments):
         files = self.mapped_rows(table).postings if 0 < rows <= MAX_ROWS else []
         index = TextIndex(files, rows, self.numbers().holds)
         return index if index.rows == rows > 0 else None
-
-    async def _ranking_by_postings(
-        self,
-        table: str,
-        index: TextIndex,
-        question: str,
-        k: int,
-        documents: DocumentFilter,
-        given: TextFrequencies | None,
-    ) -> Ranking:
-        terms = await self._terms(table, question)
-        return _best(*index.scores(terms, given or index.frequencies(terms), documents), k)
 
     async def _terms(self, table: str, question: str) -> Counter[str]:
         opened = self._table(table)

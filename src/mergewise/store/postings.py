@@ -35,7 +35,7 @@ _LARGEST = (1 << _COUNT_BITS) - 1
 # a separator between texts that are tokenized together
 _BETWEEN = "qzvxkjwq"
 _TEXT = attrgetter("text")
-_KINDS = {"terms": "u8", "starts": "u4", "postings": "u4", "ids": "i8", "documents": "i8", "lengths": "u4"}
+_KINDS = {"terms": "u8", "starts": "u4", "packed": "u4", "ids": "i8", "documents": "i8", "lengths": "u4"}
 _SCHEMA = pa.schema({name: pa.list_(pa.from_numpy_dtype(np.dtype(kind))) for name, kind in _KINDS.items()})
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -54,28 +54,17 @@ class TextFrequencies(NamedTuple):
         counts = {term: sum(part.counts[term] for part in parts) for part in parts[:1] for term in part.counts}
         return cls(sum(part.rows for part in parts), sum(part.tokens for part in parts), counts)
 
-    @property
-    def mean_length(self) -> float:
-        return self.tokens / self.rows if self.tokens else 1.0
-
     def weight(self, term: str) -> float:
         """Return the part of a term's scores that all rows share."""
         return (K1 + 1) * log(1 + (self.rows - self.counts[term] + 0.5) / (self.counts[term] + 0.5))
 
 
 class Postings:
-    """The postings of one file. Raises ValueError if they are damaged."""
+    """The postings of one file."""
 
     def __init__(self, table: pa.Table) -> None:
-        if table.schema != _SCHEMA or len(table) != 1:
-            raise ValueError("unexpected columns")
         columns: Iterable[Array] = (column.chunk(0).flatten().to_numpy() for column in table.columns)
         self.terms, self.starts, self.packed, self.ids, self.documents, self.lengths = columns
-        sizes = {len(self.ids), len(self.documents), len(self.lengths)}
-        ends = [len(self.terms) + 1, *self.starts[:1], *self.starts[-1:]] == [len(self.starts), 0, len(self.packed)]
-        starts_rise = bool((self.starts[1:] >= self.starts[:-1]).all())
-        if len(sizes) > 1 or not (ends and starts_rise and self.packed.max(initial=0) >> _COUNT_BITS < max(1, *sizes)):
-            raise ValueError("invalid postings")
 
     def rows_and_counts(self, term: str) -> tuple[Array, Array]:
         """Return the positions of the rows with a term, and its counts."""
@@ -86,39 +75,51 @@ class Postings:
         return (found >> _COUNT_BITS).astype(np.intp), found & _LARGEST
 
 
+def check_postings(table: pa.Table) -> None:
+    """Raise ValueError if the table of a file is damaged."""
+    if table.schema != _SCHEMA or len(table) != 1:
+        raise ValueError("unexpected columns")
+    file, rows = Postings(table), len(table["ids"].chunk(0).values)
+    steps = np.diff(np.concatenate([[0], file.starts.astype(np.int64), [len(file.packed)]]))
+    sizes = [len(file.terms) + 1 - len(file.starts), len(file.documents) - rows, len(file.lengths) - rows]
+    is_valid = not any([*sizes, steps[0], steps[-1]]) and steps.min() >= 0
+    if not is_valid or file.packed.max(initial=0) >> _COUNT_BITS >= max(1, rows):
+        raise ValueError("invalid postings")
+
+
 class TextIndex:
     """The postings of all rows of a table in one state. `exists` tells for document numbers which documents exist."""
 
     def __init__(self, files: Sequence[Postings], rows: int, exists: Callable[[Array], Array]) -> None:
-        is_whole = sum(len(file.ids) for file in files) == rows
         # without deleted documents, no row needs a check
-        masks = (None if is_whole else exists(file.documents) for file in files)
+        is_whole = sum(len(file.ids) for file in files) == rows
+        masks = (np.ones(len(file.ids), bool) if is_whole else exists(file.documents) for file in files)
         self._files = list(zip(files, masks, strict=True))
-        lengths = [file.lengths if mask is None else file.lengths[mask] for file, mask in self._files]
+        lengths = [file.lengths[mask] for file, mask in self._files]
         self.rows = sum(map(len, lengths))
         # as in LanceDB, rows without terms do not count
         self._counted, self._tokens = (sum(int(count(own)) for own in lengths) for count in (np.count_nonzero, np.sum))
 
     def frequencies(self, terms: Iterable[str]) -> TextFrequencies:
-        return TextFrequencies(self._counted, self._tokens, {term: self._frequency(term) for term in terms})
-
-    def _frequency(self, term: str) -> int:
-        found = ((file.rows_and_counts(term)[0], mask) for file, mask in self._files)
-        return sum(len(rows) if mask is None else int(mask[rows].sum()) for rows, mask in found)
+        counts = {
+            term: sum(int(mask[file.rows_and_counts(term)[0]].sum()) for file, mask in self._files) for term in terms
+        }
+        return TextFrequencies(self._counted, self._tokens, counts)
 
     def scores(
         self, terms: Mapping[str, int], frequencies: TextFrequencies, documents: DocumentFilter
     ) -> tuple[Array, Array]:
         """Return the ids and scores of the documents' rows with some of the terms. `terms` counts those of the question."""
+        mean = max(1, frequencies.tokens) / max(1, frequencies.rows)
         ids, scores = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
         for file, mask in self._files:
             sums = np.zeros(len(file.ids), np.float32)
             for term, times in terms.items():
                 rows, counts = file.rows_and_counts(term)
-                lengths = (K1 * B / frequencies.mean_length) * file.lengths[rows]
-                sums[rows] += times * frequencies.weight(term) * counts / (counts + K1 * (1 - B) + lengths)
+                parts = counts + K1 * (1 - B) + (K1 * B / mean) * file.lengths[rows]
+                sums[rows] += times * frequencies.weight(term) * counts / parts
             # much faster than `flatnonzero(sums)`
-            found = np.flatnonzero(sums != 0 if mask is None else (sums != 0) & mask)
+            found = np.flatnonzero((sums != 0) & mask)
             if not documents.is_everything:
                 found = found[documents.holds(file.documents[found])]
             ids.append(file.ids[found])
