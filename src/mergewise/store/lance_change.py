@@ -463,8 +463,7 @@ class Change:
         waiting = self.manifest.unembedded.get(name, ())
         end = waiting[0][0] if waiting else self.manifest.next_id
         # an older mergewise wrote no postings
-        lacks_postings = bool(mapped.segments) and not mapped.postings and self._text_of_postings(name) is not None
-        compacted = compacted or lacks_postings
+        compacted |= bool(mapped.segments) and not mapped.postings and self._text_of_postings(name) is not None
         if not compacted and end <= mapped.end:
             return None
         below = f" and id < {end}" if waiting else ""
@@ -475,8 +474,7 @@ class Change:
         rows = _scan(table, columns if few else ["id"], condition, with_row_id=True)
         addresses, ids = rows[_ADDRESS].to_numpy().astype(np.int64), rows["id"].to_numpy()
         fresh = np.sort(ids[ids >= mapped.end])
-        written = mapped
-        parts = [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else []
+        written, parts = mapped, [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else []
         if len(fresh):
             stored = parts or self._sorted_rows(table, columns, fresh)
             written = MappingWriter(self.place, name, mapped).with_rows(stored, lambda: self._document_numbers)
@@ -494,10 +492,8 @@ class Change:
 
     def _text_of_postings(self, name: str) -> str | None:
         """Return the column of a table that gets postings. It needs a text index, whose tokenizer makes the terms."""
-        text = self.specs[name].table.text
-        return (
-            text if text and _has_index(self.table(name), text) and self.table(name).count_rows() <= MAX_ROWS else None
-        )
+        opened, text = self.table, self.specs[name].table.text
+        return text if text and _has_index(opened(name), text) and opened(name).count_rows() <= MAX_ROWS else None
 
     def _sorted_rows(self, table: LanceTable, columns: Sequence[str], ids: IntArray) -> Iterator[pa.Table]:
         """Yield the rows in blocks of sorted ids. Uses the stored ids, because the manifest's next id may be wrong."""

@@ -3,7 +3,7 @@
 The score of a row is `sum_t n_t idf(t) f (K1 + 1) / (f + K1 (1 - B + B l / L))` (Robertson et al. 1994), with
 `idf(t) = ln(1 + (N - n + 1/2) / (n + 1/2))`. n_t counts the term in the question and f in the row. l is the row's number of
 terms and L the mean of l. N is the number of rows and n the number of rows with the term. Rows of deleted documents do not
-count. LanceDB makes the terms and has the same formula. Its statistics lag behind changes until its index is built again, after which
+count. LanceDB makes the terms and has the same formula. Its statistics lag behind changes until its index is built again. Then
 its scores are equal.
 
 A file is an Arrow table of one row, whose columns are lists. A posting is a row's position and its count of the term.
