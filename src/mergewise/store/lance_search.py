@@ -6,6 +6,7 @@ Searches return row addresses. Ids, documents and vectors come from mapped files
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import ContextVar
@@ -18,9 +19,10 @@ from mergewise.concurrency import ThreadLoop, in_thread
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.damage import DamagedCopies, raising_store_errors
 from mergewise.store.lance_documents import LanceDocuments
-from mergewise.store.lance_state import ID, LOOP, MOST_HELD, scan
-from mergewise.store.mapped import IntArray
+from mergewise.store.lance_state import ID, LOOP, MOST_HELD, run, scan
+from mergewise.store.mapped import IntArray, Mapped
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
+from mergewise.store.postings import MAX_ROWS, TextFrequencies, TextIndex
 from mergewise.store.tables import NUMBER, unit_vectors
 
 if TYPE_CHECKING:
@@ -62,7 +64,9 @@ class LanceSearch(LanceDocuments):
         *,
         words: bool = False,
         every: bool = False,
+        frequencies: TextFrequencies | None = None,
     ) -> Future[Ranking]:
+        """Search by BM25. `frequencies` replaces this index's statistics if it has postings."""
         table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
         column = None if spec is None else spec.table.words if words else spec.table.text
@@ -72,12 +76,44 @@ class LanceSearch(LanceDocuments):
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
+        index = None if words or every else self._text_index(table)
+        if index is not None:
+
+            async def ranking() -> Ranking:
+                terms = await self._terms(table, question)
+                return _best(*index.scores(terms, frequencies or index.frequencies(terms), documents), k)
+
+            return start(ranking())
         if documents.is_cheaper_as_condition(k + TIED):
             query, documents = query.where(documents.condition), EVERYTHING
         return self._start(
             self._text_ranking(table, query, k, documents),
             lambda: self.text_search(question, k, where, table, words=words, every=every),
         )
+
+    def text_frequencies(self, question: str, table: str | None = None) -> TextFrequencies | None:
+        """Return this index's statistics for a question, or None without complete postings."""
+        table = table or self._first
+        index = self._text_index(table)
+        return None if index is None else index.frequencies(run(self._terms(table, question)))
+
+    def _text_index(self, table: str) -> TextIndex | None:
+        """Return the postings of a table, or None if they lack rows or the table is too large for them."""
+        return self.once(f"postings of {table}", lambda: self._read_text_index(table))
+
+    def _read_text_index(self, table: str) -> TextIndex | None:
+        rows, mapping = self._row_count(table), Mapped.of(self.manifest.mapped.get(table))
+        if mapping.end < self.manifest.next_id or not 0 < rows <= MAX_ROWS:
+            return None
+        index = TextIndex(self.mapped_rows(table).postings, rows, self.numbers().holds)
+        return index if index.rows == rows else None
+
+    async def _terms(self, table: str, question: str) -> Counter[str]:
+        opened = self._table(table)
+        assert opened is not None
+        with self._reading(self.place, f"the table {table!r}"):
+            tokens = await opened.tokenize(question, column=str(self._specs[table].table.text))
+            return Counter(token.text for token in tokens)
 
     async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
         """Search until the ranking is complete.
