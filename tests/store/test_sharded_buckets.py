@@ -77,7 +77,12 @@ def test_shards_on_a_bucket_equal_those_in_a_folder(url: str, proxy: Proxy, tmp_
 def test_views_and_vectors_are_added_later(url: str, proxy: Proxy, tmp_path: Path) -> None:
     def index(**options: object) -> mergewise.Index:
         return mergewise.open(
-            url, embedder=EMBEDDER, storage=proxy.storage, cache=tmp_path, refresh="1h", **options  # type: ignore[arg-type]
+            url,
+            embedder=EMBEDDER,
+            storage=proxy.storage,
+            cache=tmp_path,
+            refresh="1h",
+            **options,  # type: ignore[arg-type]
         )
 
     first = index(shards=2)
@@ -186,7 +191,7 @@ def test_a_reader_sees_all_shards_of_one_commit(url: str, proxy: Proxy, tmp_path
         return [mergewise.Document(f"d{at}", text.format(number, at), f"{number}") for at in range(8)]
 
     writer = created(bucket(url, proxy, tmp_path / "writer"))
-    writer.write(rows_of(generation(0), EMBEDDER))
+    writer.write(rows_of(generation(0), EMBEDDER, digest="0"))
     reading = opened(bucket(url, proxy, tmp_path / "reader"))
     seen, done = list[tuple[set[str], int]](), Event()
 
@@ -201,7 +206,7 @@ def test_a_reader_sees_all_shards_of_one_commit(url: str, proxy: Proxy, tmp_path
         asked = pool.submit(read)
         try:
             for number in range(1, 4):
-                writer.write(rows_of(generation(number), EMBEDDER))
+                writer.write(rows_of(generation(number), EMBEDDER, digest=str(number)))
                 reading.refresh()
                 before = len(seen)
                 while len(seen) < before + 3 and not asked.done():

@@ -6,16 +6,17 @@ Searches return row addresses. Ids, documents and vectors come from mapped files
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from mergewise.concurrency import ThreadLoop
+from mergewise.concurrency import ThreadLoop, in_thread
 from mergewise.protocols import FloatArray, Ranking
-from mergewise.store.damage import raising_store_errors
+from mergewise.store.damage import DamagedCopies, raising_store_errors
 from mergewise.store.lance_documents import LanceDocuments
 from mergewise.store.lance_state import ID, LOOP, scan
 from mergewise.store.mapped import IntArray
@@ -40,6 +41,7 @@ SORTED = 8
 # maximum number of runs of rows without vectors that a search excludes by their ids
 MANY_RUNS = 100
 _ADDRESS = "_rowid"
+_SEARCHES_AGAIN: ContextVar[bool] = ContextVar("mergewise-searches-again", default=False)
 
 
 @raising_store_errors
@@ -74,7 +76,10 @@ class LanceSearch(LanceDocuments):
             return start(_nothing())
         if documents.is_cheaper_as_condition(k + TIED):
             query, documents = query.where(documents.condition), EVERYTHING
-        return start(self._text_ranking(table, query, k, documents))
+        return self._start(
+            self._text_ranking(table, query, k, documents),
+            lambda: self.text_search(question, k, where, table, words=words, every=every),
+        )
 
     async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
         """Search until the ranking is complete.
@@ -103,6 +108,10 @@ class LanceSearch(LanceDocuments):
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
+
+        def again() -> Future[Ranking]:
+            return self.vector_search(vector, k, where, table, column)
+
         if table in self.manifest.unembedded:
             self._hold_waiting_rows(table, opened)
         half = vector.astype(np.float16)
@@ -114,7 +123,7 @@ class LanceSearch(LanceDocuments):
             few = documents
             name = f"rows of {table} to {self.mapped_rows(table).end}"
             ids = self.once(name, lambda: self._rows_of_documents(table, column, few), where)
-            return start(self._exact_ranking(asked, ids))
+            return self._start(self._exact_ranking(asked, ids), again)
         unindexed = self._unindexed_rows(table, column) if refines else None
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
         if others is not None and not self.mapped_rows(table).indexed:
@@ -130,7 +139,7 @@ class LanceSearch(LanceDocuments):
         if documents.is_cheaper_as_condition(wanted):
             conditions, documents = [*conditions, f"({documents.condition})"], EVERYTHING
         query = query.where(" and ".join(conditions)) if conditions else query
-        return start(self._vector_ranking(asked, query, documents, wanted, probes, others))
+        return self._start(self._vector_ranking(asked, query, documents, wanted, probes, others), again)
 
     def _unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
@@ -253,6 +262,24 @@ class LanceSearch(LanceDocuments):
         opened = self._tables[table]
         assert opened is not None
         return await scan(opened, [ID, column], f"{ID} in ({sql_numbers(ids.tolist())})")
+
+    def _start(self, ranking: Coroutine[Any, Any, Ranking], again: Callable[[], Future[Ranking]]) -> Future[Ranking]:
+        """Start a search. If it meets damaged copies, replace them and search `again`, once."""
+
+        def renewed() -> Ranking:
+            self.renew()
+            return again().result()
+
+        async def search() -> Ranking:
+            try:
+                return await ranking
+            except DamagedCopies:
+                if _SEARCHES_AGAIN.get():
+                    raise
+                _SEARCHES_AGAIN.set(True)
+                return await asyncio.wrap_future(LOOP.start(in_thread(renewed)))
+
+        return start(search())
 
     # -- filters
 
