@@ -352,7 +352,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 
 def manifest_bytes(manifest: Manifest, extra: Mapping[str, Any]) -> bytes:
-    """Write a manifest with extra fields. The many manifests of shards have no indent, which takes six times as long."""
+    """Write a manifest with extra fields. Shards have many manifests, and an indent would take six times as long."""
     indent = None if isinstance(manifest, ShardedManifest) else 1
     return json.dumps({**manifest_record(manifest), **extra}, indent=indent).encode()
 

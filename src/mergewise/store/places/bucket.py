@@ -147,12 +147,15 @@ class Bucket:
         if found is None:
             return None
         state = self._state(found)
-        if _tag(state).remade != self._remade:
-            # before a table is opened: versions of recreated tables have the names of older versions
-            for place in self._places():
-                place._remade = _tag(state).remade
-            self._reset_connections()
+        self._remake(_tag(state).remade)
         return state
+
+    def _remake(self, remade: int) -> None:
+        """Reset the connections if tables were recreated: their versions have the names of older versions."""
+        if any(place._remade != remade for place in self._places()):
+            for place in self._places():
+                place._remade = remade
+            self._reset_connections()
 
     def _places(self) -> list[Bucket]:
         """Return this place and those of its shards."""
@@ -210,7 +213,7 @@ class Bucket:
         """Do nothing: a bucket holds only objects."""
 
     def create(self, manifest: Manifest, wait: float) -> None:
-        if self._first() is not None:
+        if self._objects.get(manifest.file) is not None:
             return
         self._objects.check_conditional_writes(f".conditions-{secrets.token_hex(8)}")
         try:
@@ -227,17 +230,18 @@ class Bucket:
             raise IndexBusy(f"another writer has changed {self}", "try again") from None
 
     def _put(self, manifest: Manifest, before: BucketTag | None, writer: str, index: str) -> BucketTag:
-        self._remade = max(place._remade for place in self._places())
+        remade = max(place._remade for place in self._places())
         fields: dict[str, Any] = {
             "sequence": 1 if before is None else before.sequence + 1,
             "index": index,
-            "remade": self._remade,
+            "remade": remade,
             # makes the content unique to this writer
             "writer": f"{writer}-{secrets.token_hex(8)}",
         }
         content = manifest_bytes(manifest, {BUCKET_FIELDS: fields})
         etag = self._objects.swap(manifest.file, content, None if before is None else before.etag)
-        tag = BucketTag(etag, fields["sequence"], index, self._remade)
+        self._remake(remade)
+        tag = BucketTag(etag, fields["sequence"], index, remade)
         self.know(ManifestState(manifest, tag))
         self._own |= {(name, version, self._remade) for name, version in manifest.tables.items()}
         return tag
