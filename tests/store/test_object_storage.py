@@ -31,6 +31,7 @@ from mergewise.store.places.cache import FileCache
 from mergewise.store.places.copying import copy_index
 from mergewise.store.places.objects import StoredObject
 from mergewise.store.places.place import ManifestState
+from mergewise.store.shards.store import ShardedStore
 from mergewise.types import Document
 
 EMBEDDER = HashEmbedder()
@@ -60,7 +61,7 @@ def store_at(url: str, proxy: Proxy, cache: Path) -> LanceStore:
     return LanceStore.create(bucket(url, proxy, cache), EMPTY, VIEWS, 1)
 
 
-def contents(store: LanceStore) -> dict[str, Any]:
+def contents(store: LanceStore | ShardedStore) -> dict[str, Any]:
     """Return all rows with their ids and numbers."""
     reader = store.reader()
     ids = [info.id for info in reader.documents()]

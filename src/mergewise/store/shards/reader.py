@@ -29,7 +29,7 @@ from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers
-from mergewise.store.shards.place import ShardedFolder, shard_of
+from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.text_scores import ShardTexts, rescore
 from mergewise.store.sorted_columns import SortedColumns
 from mergewise.store.tables import NUMBER, Column, columns_of
@@ -49,14 +49,10 @@ RESCORED = 64
 class ShardedReader:
     """The `StoreReader` protocol over the readers of all shards."""
 
-    def __init__(self, place: ShardedFolder, readers: Sequence[LanceReader]) -> None:
-        self.place = place
+    def __init__(self, directory: Path, readers: Sequence[LanceReader]) -> None:
+        self.directory = directory
         self.readers = tuple(readers)
         self._kept = SnapshotCache()
-
-    @property
-    def directory(self) -> Path:
-        return self.place.directory
 
     @property
     def manifests(self) -> tuple[Manifest, ...]:
