@@ -201,7 +201,7 @@ def test_a_bucket_in_the_configuration(proxy: Proxy, tmp_path: Path) -> None:
     file.write_text('[collections.far]\npath = "s3://indexes/handbook"\n[collections.near]\nread_only = true\n')
     config = load_config(tmp_path)
     assert config.read_only == {"far", "near"}
-    with State(config.database) as state:
+    with State.of(config) as state:
         prepare(config, state)
         far = state.collection("far")
         assert far is not None and mw.open(far.path, embedder="none").store.place.refresh is not None
@@ -230,7 +230,7 @@ def written(url: str, tmp_path: Path) -> Iterator[Writer]:
     (docs / "cats.md").write_text("# Cats\n\nCats purr.\n")
     own = CollectionConfig(Path(url), embedder="none", folders=(docs,), read_only=False)
     config = ServerConfig(tmp_path / "data", collections={"far": own})
-    with State(config.database) as state:
+    with State.of(config) as state:
         prepare(config, state)
         state.read_only = config.read_only
         writer = Writer(config, state)

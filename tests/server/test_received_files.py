@@ -41,7 +41,7 @@ def test_the_writer_deletes_bytes_after_a_day(tmp_path: Path, monkeypatch: pytes
     record = tmp_path / "files" / "file-x.json"
     record.write_text("{}")
     monkeypatch.setattr(writing, "SWEEP_SECONDS", 0.0)
-    with State(config.database) as state:
+    with State.of(config) as state:
         writer = Writer(config, state)
         writer._tend()
         writer.close()

@@ -32,7 +32,7 @@ class Bench:
 
     def __init__(self, data: Path, **own: Any) -> None:
         self.config = ServerConfig(data, collections={"a": CollectionConfig(embedder="none", **own)})
-        self.state = State(self.config.database)
+        self.state = State.of(self.config)
         prepare(self.config, self.state)
         self.writer = Writer(self.config, self.state)
         self.evaluator = Writer(self.config, self.state, tuple(READ_ONLY))

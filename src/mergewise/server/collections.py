@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import mergewise as mw
 from mergewise.defaults import DEFAULT_BUDGET, STRATEGY
 from mergewise.designs import search_settings
-from mergewise.errors import MergewiseError, ReadError
+from mergewise.errors import MergewiseError, ReadError, StoreError
 from mergewise.inputs import split_digest
 from mergewise.models import load_chat, release
 from mergewise.ranges import AT_ONCE
@@ -27,6 +27,7 @@ from mergewise.server.admission import SlotReleasingChat
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig, folder_roots
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, JobProgress
+from mergewise.server.spool import local_blob
 from mergewise.server.state import State
 from mergewise.store import is_url, state_file
 
@@ -38,10 +39,13 @@ log = logging.getLogger("mergewise.server")
 
 OPEN_AGAIN_SECONDS = 2.0
 """Seconds between two attempts to open an index in a bucket."""
+SNAPSHOT_SECONDS = 3.0
+"""Seconds for which a question waits for the snapshot that its client names."""
 _NOT_OPEN = "The index of this collection is not open yet"
 _TRY_AGAIN = "try again in a few seconds; the server's log has the reason"
 NO_CHAT = "extractive"
 """The name that means "without a chat model"."""
+_SNAPSHOT_PAUSE = 0.1
 # number of filters whose documents are kept
 _KEPT_FILTERS = 64
 
@@ -131,6 +135,23 @@ class Collection:
                 self._index = self._open()
             return self._index
 
+    def await_snapshot(self, wanted: str) -> None:
+        """Wait until the index has this snapshot or a later one. Raises HTTPProblem 503 if that takes too long.
+
+        A state that is read after the request is no older than one that the client knows. That of a folder is always read.
+        """
+        index, until = self.index, time.monotonic() + SNAPSHOT_SECONDS
+        before, refresh = index.snapshot, getattr(index.store, "refresh", None)
+        while self.is_in_bucket and index.snapshot == before != wanted:
+            if refresh is not None:
+                with suppress(StoreError):
+                    refresh()
+                    return
+            if time.monotonic() > until:
+                detail = f"this server does not have the snapshot {wanted[:80]!r} yet"
+                raise HTTPProblem(503, "snapshot-behind", detail, "try again", retry_after=1.0)
+            time.sleep(_SNAPSHOT_PAUSE)
+
     def _open(self) -> Index:
         limits = self._config.limits
         # the writer notes the embedder of an index in a directory
@@ -197,6 +218,10 @@ class Collection:
     @property
     def blobs(self) -> Path:
         return Path(self.record.blobs)
+
+    def blob(self, sha256: str) -> Path:
+        """Return the path of the bytes of an upload, or of a copy."""
+        return local_blob(self.blobs, sha256, self._config.copies)
 
     def folder_file(self, doc_id: str) -> bytes | None:
         """Return the file of a document in a folder of the configuration, or None without the bytes that were indexed."""

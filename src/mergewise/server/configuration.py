@@ -29,14 +29,14 @@ from ipaddress import ip_address, ip_network
 from itertools import count
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from mergewise.errors import UsageError
 from mergewise.files import load_toml, regular_bytes
 from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
-from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, as_list, short_repr, value_of
+from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, as_list, range_of, short_repr, value_of
 from mergewise.redaction import remember_key
 from mergewise.store import condition_text, is_url, place_of
 
@@ -47,6 +47,7 @@ COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ENVIRONMENT = "MERGEWISE_SERVE_"
 DEFAULTS = frozenset({option.name for option in options_of(AnswerQuery, ["where"])} | {"chat"})
 """Options of a question for which a collection or a profile may set a default."""
+Role: TypeAlias = Literal["all", "web", "writer"]
 USER = "{user}"
 """The place of the user in `IdentityConfig.filter`."""
 _MB = 1_000_000
@@ -240,6 +241,9 @@ class ServerConfig:
     host: str = "127.0.0.1"
     port: Annotated[int, Range(0, 65_535), "Port, or 0 for a free port"] = PORT
     workers: Annotated[int, Range(1, 64), "Number of worker processes"] = 1
+    role: Annotated[Role, "Processes to run: web answers questions, writer runs jobs"] = "all"
+    database: Annotated[str | None, "URL of a Postgres database for the state of several servers"] = None
+    storage: Annotated[Path | None, "Bucket or folder that the servers of one database share"] = None
     public_url: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -258,12 +262,23 @@ class ServerConfig:
     identity: IdentityConfig | None = None
 
     @property
-    def database(self) -> Path:
-        return self.data / "server.sqlite"
+    def shared(self) -> Path:
+        """The directory or bucket of collections and received files."""
+        return self.storage or self.data
+
+    def home_of(self, collection: str) -> Path:
+        """Return the directory or the prefix of a collection, with its originals and usually its index."""
+        return self.shared / "collections" / collection
 
     @property
     def spool(self) -> Path:
-        return self.data / "spool"
+        """The directory of uploads in progress, on the disk of the blobs if they are not in a bucket."""
+        return (self.data if is_url(self.shared) else self.shared) / "spool"
+
+    @property
+    def copies(self) -> Path:
+        """The directory of copies of blobs in a bucket."""
+        return self.cache / "blobs"
 
     @property
     def cache(self) -> Path:
@@ -360,6 +375,12 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
             "--no-auth requires a loopback address, without allowed_hosts and public_url",
             "remove --no-auth and hand out tokens: without them anybody could read and delete everything",
         )
+    if (config.database is None) != (config.storage is None):
+        raise UsageError(
+            "several servers share both a database and a storage", "set both database and storage, or none of them"
+        )
+    if config.role != "all" and config.database is None:
+        raise UsageError(f"role {config.role!r} requires a database", 'set database = "postgresql://..."')
     if (config.tls_certificate is None) != (config.tls_key is None):
         raise UsageError(
             "tls requires a certificate and a key", 'write tls = { certificate = "cert.pem", key = "key.pem" }'
@@ -479,12 +500,14 @@ def _fields(
 
 def _value(what: str, given: object, hint: Any, base: Path) -> Any:
     """Convert a value to the type of the hint. Relative paths count from `base`."""
+    if get_origin(hint) is Annotated and range_of(hint) is None:
+        hint = get_args(hint)[0]
     if isinstance(hint, UnionType):
         # every union here is a type or None, and a value that is given has the type
         return _value(what, given, get_args(hint)[0], base)
     if hint is Path:
         path = value_of(what, str(given) if isinstance(given, Path) else given, str)
-        if what.endswith(".path") and is_url(path):
+        if what.lower().endswith((".path", "storage")) and is_url(path):
             return Path(path)
         check_directory(what, path)
         return base / path

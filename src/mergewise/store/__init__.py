@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from mergewise.store.manifest import NAME as NAME
     from mergewise.store.manifest import Manifest as Manifest
     from mergewise.store.places import is_url as is_url
+    from mergewise.store.places import objects_of as objects_of
     from mergewise.store.places import place_of as place_of
     from mergewise.store.places import root_of as root_of
     from mergewise.store.places.copying import copy_index as copy_index
+    from mergewise.store.places.objects import Objects as Objects
     from mergewise.store.restoring import MOVED as MOVED
     from mergewise.store.restoring import restore_manifest as restore_manifest
     from mergewise.store.shards.place import state_file as state_file
@@ -31,8 +33,9 @@ __getattr__ = lazy_names(
         "filters": "condition_text",
         "lance": "LOCK_SECONDS",
         "manifest": "Manifest NAME",
-        "places": "is_url place_of root_of",
+        "places": "is_url objects_of place_of root_of",
         "places.copying": "copy_index",
+        "places.objects": "Objects",
         "restoring": "MOVED restore_manifest",
         "shards.place": "state_file",
         "views": "Estimate Progress Registry views_of",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from mergewise.store.places.folder import Folder
 
 if TYPE_CHECKING:
+    from mergewise.store.places.objects import Objects
     from mergewise.store.places.place import Place
 
 SCHEMES = ("s3", "gs", "az")
@@ -46,8 +47,18 @@ def place_of(
         return (ShardedFolder if are_shards(Path(path)) else Folder)(Path(path))
     from mergewise.store.places.bucket import Bucket
 
-    url = _URL.sub(lambda match: f"{match[1]}://", os.fspath(path)).rstrip("/")
-    return Bucket(url, storage or {}, None if cache is None else Path(cache), cache_size, refresh)
+    return Bucket(_url_of(path), storage or {}, None if cache is None else Path(cache), cache_size, refresh)
+
+
+def objects_of(prefix: str | os.PathLike[str]) -> Objects:
+    """Return the objects below a URL, with the client options of the environment."""
+    from mergewise.store.places.objects import Objects
+
+    return Objects(_url_of(prefix), {})
+
+
+def _url_of(path: str | os.PathLike[str]) -> str:
+    return _URL.sub(lambda match: f"{match[1]}://", os.fspath(path)).rstrip("/")
 
 
 def root_of(place: Place, root: str | os.PathLike[str] | Mapping[str, Path] | None = None) -> Path | Mapping[str, Path]:
@@ -62,4 +73,4 @@ def root_of(place: Place, root: str | os.PathLike[str] | Mapping[str, Path] | No
     return Path(os.path.realpath(root))
 
 
-__all__ = ["SCHEMES", "is_url", "place_of", "root_of"]
+__all__ = ["SCHEMES", "is_url", "objects_of", "place_of", "root_of"]
