@@ -73,7 +73,7 @@ def test_one_writer_runs_the_jobs_of_a_collection(replica: Open) -> None:
     (third,) = other.claim(kinds=CHANGING, busy=[second.collection])
     assert third.id == jobs[first.collection][1]
     # a living process keeps its jobs
-    assert one.recover_jobs(3) == []
+    assert one.recover_jobs(3, CHANGING) == []
 
 
 def test_the_jobs_of_a_dead_writer_are_taken_over(replica: Open) -> None:
