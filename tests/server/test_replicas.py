@@ -161,9 +161,9 @@ def test_the_password_is_masked(tmp_path: Path) -> None:
 
 
 def test_a_database_and_a_storage_belong_together(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="share both"):
+    with pytest.raises(UsageError, match="a database and a storage"):
         load_config(tmp_path, environment={"MERGEWISE_SERVE_DATABASE": "postgresql:///x"})
-    with pytest.raises(UsageError, match="requires a database"):
+    with pytest.raises(UsageError, match="a database and a storage"):
         load_config(tmp_path, flags={"role": "web"}, environment={})
     with pytest.raises(UsageError, match="role"):
         load_config(tmp_path, flags={"role": "reader"}, environment={})

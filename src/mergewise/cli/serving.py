@@ -53,18 +53,9 @@ def serve(
         int | None,
         typer.Option("--workers", help="Number of processes that answer.", show_default="one per core, at most 4"),
     ] = None,
-    role: Annotated[
-        str | None,
-        typer.Option(
-            "--role", metavar="all|web|writer", help="Answer questions, run jobs, or both.", show_default="all"
-        ),
-    ] = None,
-    database: Annotated[
-        str | None, typer.Option("--database", metavar="URL", help="Postgres database that several servers share.")
-    ] = None,
-    storage: Annotated[
-        str | None, typer.Option("--storage", metavar="PLACE", help="Bucket or folder that these servers share.")
-    ] = None,
+    role: Annotated[str | None, typer.Option("--role", help="all, web or writer.", show_default="all")] = None,
+    database: Annotated[str | None, typer.Option("--database", help="Postgres database of several servers.")] = None,
+    storage: Annotated[str | None, typer.Option("--storage", help="Bucket or folder of several servers.")] = None,
     auth: Annotated[
         bool, typer.Option("--auth/--no-auth", help="Require a token; --no-auth needs a loopback address.")
     ] = True,

@@ -16,11 +16,9 @@ import io
 import json
 import os
 import shutil
-import sqlite3
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 from mergewise.errors import CorruptIndex, UsageError
@@ -52,11 +50,7 @@ def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]
             State(data / DATABASE_FILE) as state,
             tempfile.TemporaryDirectory(dir=data) as scratch,
         ):
-            with (
-                closing(sqlite3.connect(data / DATABASE_FILE)) as own,
-                closing(sqlite3.connect(Path(scratch) / DATABASE_FILE)) as copy,
-            ):
-                own.backup(copy)
+            state.database.rows("VACUUM INTO ?", [str(Path(scratch) / DATABASE_FILE)])
             with tarfile.open(fileobj=out, mode="w") as archive:
                 checksums = {DATABASE_FILE: _add(archive, Path(scratch) / DATABASE_FILE, DATABASE_FILE)}
                 for path in _files_of(data):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import mergewise as mw
 from mergewise.defaults import DEFAULT_BUDGET, STRATEGY
@@ -39,13 +39,11 @@ log = logging.getLogger("mergewise.server")
 
 OPEN_AGAIN_SECONDS = 2.0
 """Seconds between two attempts to open an index in a bucket."""
-SNAPSHOT_SECONDS = 3.0
-"""Seconds for which a question waits for the snapshot that its client names."""
 _NOT_OPEN = "The index of this collection is not open yet"
+_BEHIND = "The index of this collection is older than the snapshot, and its bucket does not answer"
 _TRY_AGAIN = "try again in a few seconds; the server's log has the reason"
 NO_CHAT = "extractive"
 """The name that means "without a chat model"."""
-_SNAPSHOT_PAUSE = 0.1
 # number of filters whose documents are kept
 _KEPT_FILTERS = 64
 
@@ -136,21 +134,15 @@ class Collection:
             return self._index
 
     def await_snapshot(self, wanted: str) -> None:
-        """Wait until the index has this snapshot or a later one. Raises HTTPProblem 503 if that takes too long.
+        """Wait until the index has this snapshot or a later one. Raises HTTPProblem 503 if the bucket does not answer.
 
         A state that is read after the request is no older than one that the client knows. That of a folder is always read.
         """
-        index, until = self.index, time.monotonic() + SNAPSHOT_SECONDS
-        before, refresh = index.snapshot, getattr(index.store, "refresh", None)
-        while self.is_in_bucket and index.snapshot == before != wanted:
-            if refresh is not None:
-                with suppress(StoreError):
-                    refresh()
-                    return
-            if time.monotonic() > until:
-                detail = f"this server does not have the snapshot {wanted[:80]!r} yet"
-                raise HTTPProblem(503, "snapshot-behind", detail, "try again", retry_after=1.0)
-            time.sleep(_SNAPSHOT_PAUSE)
+        if self.is_in_bucket and self.index.snapshot != wanted:
+            try:
+                cast(Any, self.index.store).refresh()
+            except StoreError:
+                raise HTTPProblem(503, "index-behind", _BEHIND, _TRY_AGAIN, retry_after=OPEN_AGAIN_SECONDS) from None
 
     def _open(self) -> Index:
         limits = self._config.limits
@@ -221,7 +213,7 @@ class Collection:
 
     def blob(self, sha256: str) -> Path:
         """Return the path of the bytes of an upload, or of a copy."""
-        return local_blob(self.blobs, sha256, self._config.copies)
+        return local_blob(self.blobs, sha256, self._config.cache)
 
     def folder_file(self, doc_id: str) -> bytes | None:
         """Return the file of a document in a folder of the configuration, or None without the bytes that were indexed."""

@@ -29,7 +29,7 @@ from ipaddress import ip_address, ip_network
 from itertools import count
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from mergewise.errors import UsageError
@@ -47,7 +47,6 @@ COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ENVIRONMENT = "MERGEWISE_SERVE_"
 DEFAULTS = frozenset({option.name for option in options_of(AnswerQuery, ["where"])} | {"chat"})
 """Options of a question for which a collection or a profile may set a default."""
-Role: TypeAlias = Literal["all", "web", "writer"]
 USER = "{user}"
 """The place of the user in `IdentityConfig.filter`."""
 _MB = 1_000_000
@@ -241,7 +240,9 @@ class ServerConfig:
     host: str = "127.0.0.1"
     port: Annotated[int, Range(0, 65_535), "Port, or 0 for a free port"] = PORT
     workers: Annotated[int, Range(1, 64), "Number of worker processes"] = 1
-    role: Annotated[Role, "Processes to run: web answers questions, writer runs jobs"] = "all"
+    role: Annotated[Literal["all", "web", "writer"], "Processes to run: web answers questions, writer runs jobs"] = (
+        "all"
+    )
     database: Annotated[str | None, "URL of a Postgres database for the state of several servers"] = None
     storage: Annotated[Path | None, "Bucket or folder that the servers of one database share"] = None
     public_url: str | None = None
@@ -276,13 +277,8 @@ class ServerConfig:
         return (self.data if is_url(self.shared) else self.shared) / "spool"
 
     @property
-    def copies(self) -> Path:
-        """The directory of copies of blobs in a bucket."""
-        return self.cache / "blobs"
-
-    @property
     def cache(self) -> Path:
-        """The directory of copies of indexes in buckets."""
+        """The directory of copies of indexes and uploads in buckets."""
         return self.data / "cache"
 
     @property
@@ -375,12 +371,9 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
             "--no-auth requires a loopback address, without allowed_hosts and public_url",
             "remove --no-auth and hand out tokens: without them anybody could read and delete everything",
         )
-    if (config.database is None) != (config.storage is None):
-        raise UsageError(
-            "several servers share both a database and a storage", "set both database and storage, or none of them"
-        )
-    if config.role != "all" and config.database is None:
-        raise UsageError(f"role {config.role!r} requires a database", 'set database = "postgresql://..."')
+    is_alone = config.database is None and config.storage is None and config.role == "all"
+    if not is_alone and None in (config.database, config.storage):
+        raise UsageError("several servers need a database and a storage", "set database and storage")
     if (config.tls_certificate is None) != (config.tls_key is None):
         raise UsageError(
             "tls requires a certificate and a key", 'write tls = { certificate = "cert.pem", key = "key.pem" }'

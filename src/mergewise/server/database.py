@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from mergewise.errors import MissingExtra, StoreError
 from mergewise.redaction import remember_keys_of
@@ -26,50 +27,13 @@ from mergewise.server.schema import (
     statements_for_postgres,
 )
 
-
-class Row(Protocol):
-    """A row, read by the names of its columns."""
-
-    def __getitem__(self, name: str, /) -> Any: ...
-    def keys(self) -> Iterable[str]: ...
-
-
-class Cursor(Protocol):
-    """The result of a statement."""
-
-    @property
-    def rowcount(self) -> int: ...
-    def fetchone(self) -> Any: ...
-    def fetchall(self) -> Sequence[Row]: ...
+Row: TypeAlias = Mapping[str, Any]
 
 
 class Rows(Protocol):
-    """The tables within a change."""
+    """The tables within a change. A statement returns a cursor of the driver, with rows by the names of their columns."""
 
-    def execute(self, query: str, values: Any = (), /) -> Cursor: ...
-
-
-class Database(Protocol):
-    """The tables of a state. Methods are safe from any thread, and raise StoreError if the database fails."""
-
-    def change(self, *, lasting: bool = True) -> AbstractContextManager[Rows]:
-        """Open a transaction. Without `lasting`, its changes survive a crash of the process but not a power failure."""
-
-    def rows(self, query: str, values: Sequence[object] = ()) -> Sequence[Row]:
-        """Return the rows of a query."""
-
-    def hold(self, right: str) -> bool:
-        """Take a right that one process has, until `release` or its end. Return False if another process has it."""
-
-    def release(self, right: str) -> None: ...
-
-    def overwrite_deleted(self) -> None:
-        """Remove copies of deleted rows, as far as the database can."""
-
-    def check(self) -> None:
-        """Raise StoreError if the database was replaced."""
-
-    def close(self) -> None: ...
+    def execute(self, query: str, values: Any = (), /) -> Any: ...
 
 
 @contextmanager
@@ -81,6 +45,10 @@ def _store_errors(place: str, kind: type[Exception]) -> Iterator[None]:
         raise StoreError(f"cannot use the server's state: {reason}", f"check {place}") from error
 
 
+Database: TypeAlias = "SQLite | Postgres"
+"""The tables of a state. Methods are safe from any thread, and raise StoreError if the database fails."""
+
+
 class SQLite:
     """A SQLite file with write-ahead logging, so that workers can read while the writer writes.
 
@@ -88,7 +56,7 @@ class SQLite:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._errors = path, partial(_store_errors, str(path), sqlite3.Error)
         # two connections, so that reads never wait for another process's commit
         self._reading, self._changing = Lock(), Lock()
         with self._errors():
@@ -105,11 +73,9 @@ class SQLite:
                 raise
             self._file = path.stat()
 
-    def _errors(self) -> AbstractContextManager[None]:
-        return _store_errors(str(self._path), sqlite3.Error)
-
     @contextmanager
     def change(self, *, lasting: bool = True) -> Iterator[Rows]:
+        """Open a transaction. Without `lasting`, its changes survive a crash of the process but not a power failure."""
         with self._changing, self._errors():
             self._changes.execute(f"PRAGMA synchronous={'FULL' if lasting else 'NORMAL'}")
             with self._changes:
@@ -118,18 +84,20 @@ class SQLite:
 
     def rows(self, query: str, values: Sequence[object] = ()) -> Sequence[Row]:
         with self._reading, self._errors():
-            return self._reads.execute(query, values).fetchall()
+            return list(self._reads.execute(query, values))
 
     def hold(self, right: str) -> bool:
+        """Take a right that one process has, until `release` or its end. Return False if another process has it."""
         return True
 
     def release(self, right: str) -> None: ...
 
     def overwrite_deleted(self) -> None:
-        # move the log into the file, so that no copy of a deleted row remains in the log
+        """Move the log into the file, so that no copy of a deleted row remains in the log."""
         self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def check(self) -> None:
+        """Raise StoreError if the file was replaced."""
         with self._errors():
             if not os.path.samestat(self._file, self._path.stat()):
                 raise StoreError("the server's state was replaced", "restart the server")
@@ -138,6 +106,10 @@ class SQLite:
         with self._reading, self._changing:
             self._reads.close()
             self._changes.close()
+
+
+# the session of a machine without power, and its rights, end after 25 seconds
+_OF_SESSION = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 
 
 class Postgres:
@@ -153,63 +125,48 @@ class Postgres:
         except ImportError as error:
             raise MissingExtra("Postgres", "postgres", error) from None
         remember_keys_of(url)
-        self._url, self._driver = url, psycopg
+        self._url, self._driver, self._errors = url, psycopg, partial(_store_errors, "the database", psycopg.Error)
         # values are sent within the statement, since Postgres cannot tell the types of all of ours
         self._options: Any = {"autocommit": True, "row_factory": dict_row, "cursor_factory": psycopg.ClientCursor}
         self._locks = {"reads": Lock(), "changes": Lock()}
         self._open: dict[str, Any] = {}
         self._held: set[str] = set()
-        try:
-            self._migrate()
-        except BaseException:
-            self.close()
-            raise
-
-    def _migrate(self) -> None:
-        with self.change() as rows:
+        with closing(self), self.change() as rows:
             rows.execute("CREATE TABLE IF NOT EXISTS version (number BIGINT NOT NULL)")
             version = rows.execute("SELECT coalesce(max(number), 0) AS number FROM version").fetchone()["number"]
             check_version(version, "the database")
             for statement in statements_for_postgres(version):
                 rows.execute(statement)
-            if version < len(MIGRATIONS):
-                rows.execute("INSERT INTO version VALUES (?)", [len(MIGRATIONS)])
+            rows.execute("INSERT INTO version SELECT ? WHERE ? < ?", [len(MIGRATIONS), version, len(MIGRATIONS)])
 
-    def _errors(self) -> AbstractContextManager[None]:
-        return _store_errors("the database", self._driver.Error)
-
-    def _execute(self, name: str, query: str, values: Sequence[object] = ()) -> Cursor:
+    def _execute(self, name: str, query: str, values: Sequence[object] = ()) -> Any:
         """Run a statement by a connection. Try again if Postgres has closed the connection since its last use."""
-        while True:
-            is_new = name not in self._open
-            if is_new:
-                self._open[name] = self._driver.connect(self._url, connect_timeout=5, **self._options)
-                # the session of a machine without power, and its rights, end after 25 seconds
-                for option, value in (("idle", 10), ("interval", 5), ("count", 3)):
-                    self._open[name].execute(f"SET tcp_keepalives_{option} = {value}")
-            try:
-                return _Statements(self._open[name].execute).execute(query, values)
-            except self._driver.OperationalError:
-                if is_new or not self._open[name].closed or (name == "changes" and self._held):
-                    raise
-                del self._open[name]
+        if is_new := name not in self._open:
+            self._open[name] = self._driver.connect(self._url, connect_timeout=5, **self._options)
+            self._open[name].execute(_OF_SESSION)
+        try:
+            return _Statements(self._open[name]).execute(query, values)
+        except self._driver.OperationalError:
+            if is_new or not self._open[name].closed or (name == "changes" and self._held):
+                raise
+            del self._open[name]
+            return self._execute(name, query, values)
 
     @contextmanager
     def change(self, *, lasting: bool = True) -> Iterator[Rows]:
         with self._locks["changes"], self._errors():
             self._execute("changes", f"SET synchronous_commit = {'on' if lasting else 'off'}")
             with self._open["changes"].transaction():
-                rows = _Statements(self._open["changes"].execute)
+                rows = _Statements(self._open["changes"])
                 rows.execute("SELECT pg_advisory_xact_lock(hashtext(current_schema()))")
                 yield rows
 
     def rows(self, query: str, values: Sequence[object] = ()) -> Sequence[Row]:
         with self._locks["reads"], self._errors():
-            return self._execute("reads", query, values).fetchall()
+            return list(self._execute("reads", query, values))
 
     def hold(self, right: str) -> bool:
-        if self._lock("pg_try_advisory_lock", right):
-            self._held.add(right)
+        self._held |= {right} if self._lock("pg_try_advisory_lock", right) else set()
         return right in self._held
 
     def release(self, right: str) -> None:
@@ -226,20 +183,17 @@ class Postgres:
     def check(self) -> None: ...
 
     def close(self) -> None:
-        for name, lock in self._locks.items():
-            with lock:
-                if name in self._open:
-                    self._open.pop(name).close()
+        while self._open:
+            self._open.popitem()[1].close()
 
 
-class _Statements:
+class _Statements(NamedTuple):
     """Our statements in the form of Postgres."""
 
-    def __init__(self, run: Callable[[str, list[object]], Cursor]) -> None:
-        self._run = run
+    connection: Any
 
-    def execute(self, query: str, values: Sequence[object] = ()) -> Cursor:
-        return self._run(query.replace("?", "%s"), [_value_for_postgres(value) for value in values])
+    def execute(self, query: str, values: Any = (), /) -> Any:
+        return self.connection.execute(query.replace("?", "%s"), [_value_for_postgres(value) for value in values])
 
 
 def _value_for_postgres(value: object) -> object:

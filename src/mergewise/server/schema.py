@@ -73,15 +73,10 @@ MIGRATIONS = (
     CREATE INDEX turns_by_conversation ON turns (conversation, number);
     """,
     """
-    CREATE TABLE files (
-        id TEXT PRIMARY KEY, name TEXT NOT NULL, bytes INTEGER NOT NULL, sha256 TEXT NOT NULL, purpose TEXT NOT NULL,
-        created REAL NOT NULL, token TEXT NOT NULL
-    );
-    CREATE INDEX files_by_token ON files (token);
-    CREATE TABLE attachments (
-        file TEXT NOT NULL REFERENCES files(id) ON DELETE CASCADE, collection TEXT NOT NULL, document TEXT NOT NULL,
-        job TEXT NOT NULL, created REAL NOT NULL, PRIMARY KEY (file, collection)
-    );
+    CREATE TABLE files (id TEXT PRIMARY KEY, name TEXT NOT NULL, bytes INTEGER NOT NULL, sha256 TEXT NOT NULL,
+        purpose TEXT NOT NULL, created REAL NOT NULL, token TEXT NOT NULL);
+    CREATE TABLE attachments (file TEXT NOT NULL REFERENCES files(id) ON DELETE CASCADE, collection TEXT NOT NULL,
+        document TEXT NOT NULL, job TEXT NOT NULL, created REAL NOT NULL, PRIMARY KEY (file, collection))
     """,
 )
 # texts are compared by code points, as in SQLite and Python
@@ -93,11 +88,10 @@ _POSTGRES_TYPES = {
 }
 # functions of SQLite that our statements call
 _POSTGRES_FUNCTIONS = """
-    CREATE FUNCTION instr(text, text) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT strpos($1, $2)';
-    CREATE FUNCTION casefold(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1 COLLATE "default") COLLATE "C"';
-    CREATE FUNCTION json_extract(text, text) RETURNS text LANGUAGE sql IMMUTABLE
-        AS 'SELECT $1::json #>> string_to_array(substr($2, 3), ''.'')';
-"""
+    CREATE FUNCTION instr(text, text) RETURNS int LANGUAGE sql AS 'SELECT strpos($1, $2)';
+    CREATE FUNCTION casefold(text) RETURNS text LANGUAGE sql AS 'SELECT lower($1 COLLATE "default") COLLATE "C"';
+    CREATE FUNCTION json_extract(text, text) RETURNS text LANGUAGE sql
+        AS 'SELECT $1::json #>> string_to_array(substr($2, 3), ''.'')'"""
 
 NETWORK_DISKS = frozenset(
     "afs beegfs ceph cifs fuse.ceph fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre ncpfs nfs nfs4 smb3 "

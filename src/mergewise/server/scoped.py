@@ -229,7 +229,7 @@ class ScopedService:
     @property
     def file_store(self) -> FileStore:
         """The store of received files, for files that `file` returned and for new ones."""
-        return FileStore(self._state.database, self.config.shared / "files", self.config.copies)
+        return FileStore(self._state.database, self.config.shared / "files", self.config.cache)
 
     def files(self) -> list[ReceivedFile]:
         """Return the files that the token may see, newest first."""

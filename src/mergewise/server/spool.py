@@ -16,18 +16,16 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from secrets import token_hex
+from typing import IO
 
 from mergewise.concurrency import in_thread
 from mergewise.errors import UsageError
 from mergewise.files import new_file
 from mergewise.store import is_url, objects_of
-
-if TYPE_CHECKING:
-    from mergewise.store import Objects
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 UNNEEDED_SECONDS = 3600.0
@@ -72,7 +70,7 @@ class _Receiving:
         blob = Blob(self._hash.hexdigest(), self._file.tell())
         place = blob_path(blobs, blob.sha256)
         if is_url(blobs):
-            _bucket(blobs).put(_name_in_bucket(blob.sha256), self._path)
+            objects_of(blobs).put(_in_bucket(blob.sha256), self._path)
             return blob
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # replaces an older blob with the same bytes, so that the sweep sees a young file
@@ -112,20 +110,18 @@ def blob_path(blobs: Path, sha256: str) -> Path:
     return blobs / sha256[:2] / sha256
 
 
-def local_blob(blobs: Path, sha256: str, copies: Path) -> Path:
-    """Return the path of a blob, or of a copy in `copies` if the blobs are in a bucket. The file may be missing."""
+def local_blob(blobs: Path, sha256: str, cache: Path) -> Path:
+    """Return the path of a blob, or of a copy in the cache if the blobs are in a bucket. The file may be missing."""
     if not is_url(blobs):
         return blob_path(blobs, sha256)
-    copy = blob_path(copies, sha256)
+    copy = blob_path(cache / "blobs", sha256)
     if not copy.exists():
-        sweep_blobs(copies, (), DAY)
+        sweep_blobs(cache / "blobs", (), DAY)
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, temporary = new_file(copy.parent, "", mode=0o600)
-        os.close(handle)
+        temporary = copy.with_name(token_hex(16))
         with suppress(FileNotFoundError):
-            _bucket(blobs).download(_name_in_bucket(sha256), temporary)
+            objects_of(blobs).download(_in_bucket(sha256), temporary)
             temporary.replace(copy)
-        temporary.unlink(missing_ok=True)
     return copy
 
 
@@ -133,7 +129,7 @@ def link_blob(source: Path, sha256: str, blobs: Path) -> None:
     """Give a local file a second name among the blobs, where it looks newly received."""
     place = blob_path(blobs, sha256)
     if is_url(blobs):
-        _bucket(blobs).put(_name_in_bucket(sha256), source)
+        objects_of(blobs).put(_in_bucket(sha256), source)
         return
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileExistsError):
@@ -145,7 +141,7 @@ def link_blob(source: Path, sha256: str, blobs: Path) -> None:
 def drop_folder(folder: Path, name: str) -> None:
     """Delete a folder or a prefix of a bucket with all its files. Can be repeated if the process dies meanwhile."""
     if is_url(folder):
-        _bucket(folder).delete([entry.name for entry in _bucket(folder).entries()])
+        objects_of(folder).delete([entry.name for entry in objects_of(folder).entries()])
         return
     gone = folder.with_name(f".{folder.name}.{name}")
     if folder.exists():
@@ -153,21 +149,16 @@ def drop_folder(folder: Path, name: str) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
-@lru_cache(maxsize=64)
-def _bucket(prefix: Path) -> Objects:
-    return objects_of(prefix)
-
-
-def _name_in_bucket(sha256: str) -> str:
-    return f"{sha256[:2]}/{sha256}"
+def _in_bucket(sha256: str) -> str:
+    return blob_path(Path(), sha256).as_posix()
 
 
 def sweep_blobs(blobs: Path, needed: Collection[str], seconds: float = UNNEEDED_SECONDS) -> None:
     """Delete unreferenced blobs that are older than this."""
     if is_url(blobs):
-        last = time.time() - seconds
-        old = [entry.name for entry in _bucket(blobs).entries() if entry.put_at.timestamp() <= last]
-        _bucket(blobs).delete([name for name in old if name.rpartition("/")[2] not in needed])
+        last, entries = time.time() - seconds, objects_of(blobs).entries()
+        old = [one.name for one in entries if one.put_at.timestamp() <= last and Path(one.name).name not in needed]
+        objects_of(blobs).delete(old)
         return
     _drop_old((path for path in blobs.glob("??/*") if path.name not in needed), seconds)
 

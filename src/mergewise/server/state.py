@@ -149,10 +149,8 @@ class State:
         """Remove a token with its sessions and conversations. Return True if the token existed."""
         with self._change() as rows:
             # users of a front end have the ids TOKEN-USER
-            of_user = f"{id}-"
             for table in ("conversations", "responses"):
-                query = f"DELETE FROM {table} WHERE token = ? OR substr(token, 1, ?) = ?"
-                rows.execute(query, [id, len(of_user), of_user])
+                rows.execute(f"DELETE FROM {table} WHERE token = ? OR instr(token, ?) = 1", [id, f"{id}-"])
             return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
 
     def keep_response(self, id: str, token: Token, body: Mapping[str, Any]) -> None:
@@ -467,7 +465,7 @@ class State:
         With `only_small`, large jobs must wait too. This process holds the right to the collection until `release`.
         Uploads to one collection run together once the newest is `coalesce` seconds old.
         """
-        waiting = self._held(kinds, self.waiting_collections(kinds) - {*busy})
+        waiting = self.hold(kinds, self.waiting_collections(kinds) - {*busy})
         if not waiting:
             return []
         with self._change() as rows:
@@ -486,12 +484,12 @@ class State:
         self.release(kinds, {*waiting} - {job.collection for job in jobs})
         return jobs
 
-    def hold(self, kinds: Collection[JobKind], name: str) -> bool:
-        """Take the right to run jobs of these kinds on a collection, which one process has until `release` or its end."""
-        return self.database.hold(_right(kinds, name))
+    def hold(self, kinds: Collection[JobKind], names: Iterable[str]) -> list[str]:
+        """Take the rights to run jobs of these kinds on collections. Return the collections that no other process holds.
 
-    def _held(self, kinds: Collection[JobKind], names: Iterable[str]) -> list[str]:
-        return [name for name in names if self.hold(kinds, name)]
+        A right lasts until `release` or the end of the process.
+        """
+        return [name for name in names if self.database.hold(_right(kinds, name))]
 
     def release(self, kinds: Collection[JobKind], names: Iterable[str]) -> None:
         """Give the rights to these collections back."""
@@ -565,15 +563,13 @@ class State:
 
         This process runs jobs of the `busy` collections. Another process is dead if it lost the right to its collection.
         """
-        among = ("state", UNDER_WAY), ("kind", kinds)
-        where, values = conditions(*among)
-        begun = {row["collection"] for row in self._rows(f"SELECT DISTINCT collection FROM jobs{where}", values)}
-        names = self._held(kinds, begun - {*busy})
+        where, values = conditions(("state", UNDER_WAY), ("kind", kinds))
+        query = f"SELECT * FROM jobs{where} ORDER BY number"
+        names = self.hold(kinds, {row["collection"] for row in self._rows(query, values)} - {*busy})
         if not names:
             return []
-        where, values = conditions(*among, ("collection", names))
         with self._change() as rows:
-            under_way = rows.execute(f"SELECT * FROM jobs{where} ORDER BY number", values).fetchall()
+            under_way = [row for row in rows.execute(query, values).fetchall() if row["collection"] in names]
             for row in under_way:
                 document = json.loads(row["progress"])["document"]
                 deaths = row["kills"] + 1 if row["killed_at"] == json.dumps(document) else 1

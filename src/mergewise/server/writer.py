@@ -22,7 +22,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -298,14 +298,13 @@ class Writer:
         # a job that skips existing documents must not meet its own documents in a second turn
         watch.index = None if any(map(_is_careful, taken.values())) else index
         report = index.add(
-            self._sources(record, taken.values()), progress=watch.report, cancel=watch.must_stop, limits=mw.Limits()
+            [_source(record, upload, self.config.cache) for upload in taken.values()],
+            progress=watch.report,
+            cancel=watch.must_stop,
+            limits=mw.Limits(),
         )
         for job in jobs:
             self._settle(job, uploads[job.id], kept[job.id], report, index.snapshot, counts=len(jobs) == 1)
-
-    def _sources(self, record: CollectionRecord, uploads: Iterable[Upload]) -> list[mw.File | mw.Document]:
-        blobs, copies = Path(record.blobs), self.config.copies
-        return [_source(local_blob(blobs, upload.blob, copies), upload) for upload in uploads]
 
     def _settle(
         self,
@@ -359,7 +358,8 @@ class Writer:
                 continue
             report, finished, uploads = None, list[str](), self.state.uploads(job.id)
             if uploads:
-                sources = self._sources(self._record(job.collection), uploads)
+                record = self._record(job.collection)
+                sources = [_source(record, upload, self.config.cache) for upload in uploads]
                 finished = _indexed_ids(self._index(job.collection), sources, uploads)
                 report = {"documents": len(uploads), "finished": len(finished)}
             self.state.finish(job.id, "cancelled", report=report, documents=dict.fromkeys(finished))
@@ -393,7 +393,7 @@ class Writer:
             if known or time.monotonic() < self._not_before.get(record.name, 0):
                 continue
             with self._claiming:
-                if record.name in self.under_way or not self.state.hold(self.kinds, record.name):
+                if record.name in self.under_way or not self.state.hold(self.kinds, [record.name]):
                     # it may be removed just now
                     continue
                 self.under_way[record.name] = []
@@ -552,7 +552,8 @@ def _is_held(lock: FileLock) -> bool:
 # -- documents
 
 
-def _source(path: Path, upload: Upload) -> mw.File | mw.Document:
+def _source(record: CollectionRecord, upload: Upload, cache: Path) -> mw.File | mw.Document:
+    path = local_blob(Path(record.blobs), upload.blob, cache)
     if not upload.is_document:
         return mw.File(path, id=upload.id, name=upload.name, title=upload.title, metadata=dict(upload.metadata))
     content = json.loads(path.read_bytes())

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mergewise.store.places import place_of as place_of
     from mergewise.store.places import root_of as root_of
     from mergewise.store.places.copying import copy_index as copy_index
-    from mergewise.store.places.objects import Objects as Objects
     from mergewise.store.restoring import MOVED as MOVED
     from mergewise.store.restoring import restore_manifest as restore_manifest
     from mergewise.store.shards.place import state_file as state_file
@@ -35,7 +34,6 @@ __getattr__ = lazy_names(
         "manifest": "Manifest NAME",
         "places": "is_url objects_of place_of root_of",
         "places.copying": "copy_index",
-        "places.objects": "Objects",
         "restoring": "MOVED restore_manifest",
         "shards.place": "state_file",
         "views": "Estimate Progress Registry views_of",

@@ -53,11 +53,11 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class FileStore:
-    """The files in a database. Their bytes are in `folder`, and `copies` has copies of those in a bucket."""
+    """The files in a database. Their bytes are in `folder`, with copies of those in a bucket in `cache`."""
 
     database: Database
     folder: Path
-    copies: Path
+    cache: Path
 
     def get(self, id: str, token: Token) -> ReceivedFile:
         """Return a file. Raises HTTPProblem 404 if it does not exist, or if the token may not see it."""
@@ -77,7 +77,7 @@ class FileStore:
 
     def bytes_of(self, file: ReceivedFile) -> Path:
         """Return the path of a file's bytes. Raises HTTPProblem 404 if they were deleted."""
-        place = local_blob(self.folder, file.sha256, self.copies)
+        place = local_blob(self.folder, file.sha256, self.cache)
         if not place.exists():
             raise HTTPProblem(404, "gone", "the file's bytes were deleted after a day", "send the file again")
         return place

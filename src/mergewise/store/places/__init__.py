@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ def place_of(
     return Bucket(_url_of(path), storage or {}, None if cache is None else Path(cache), cache_size, refresh)
 
 
+@lru_cache(maxsize=64)
 def objects_of(prefix: str | os.PathLike[str]) -> Objects:
     """Return the objects below a URL, with the client options of the environment."""
     from mergewise.store.places.objects import Objects
