@@ -15,6 +15,7 @@ import pytest
 
 from mergewise.errors import StoreError, UsageError
 from mergewise.server import state
+from mergewise.server.configuration import ServeLimits
 from mergewise.server.database import Postgres
 from mergewise.server.records import CollectionRecord, Job, JobProgress, Upload
 from mergewise.server.schema import MIGRATIONS, check_local_disk
@@ -402,7 +403,7 @@ def test_pruning_deletes_old_events_and_uploads(own: State, monkeypatch: pytest.
     waiting = own.enqueue("add", "a", uploads=[upload("y")])
     later = time.time() + 8 * 86_400
     monkeypatch.setattr(time, "time", lambda: later)
-    own.prune()
+    own.prune(ServeLimits())
     assert own.events(ended.id) == [] and own.uploads(ended.id) == []
     assert own.uploads(waiting.id) and own.events(waiting.id)
     with pytest.raises(Conflict):

@@ -191,11 +191,10 @@ def _state(data: Path | None) -> State:
     """Open the state of a server that was started before."""
     from mergewise.server.state import DATABASE_FILE, State
 
-    place = _place(data, [])
-    config = server_config(place, None)
-    if config.database is None and not (place.data / DATABASE_FILE).exists():
+    config = server_config(_place(data, []), None)
+    if config.database is None and not (config.data / DATABASE_FILE).exists():
         raise UsageError(
-            f"no server data in {place.data}", f"start the server once: mergewise serve {shlex.quote(str(data or ''))}"
+            f"no server data in {config.data}", f"start the server once: mergewise serve {shlex.quote(str(data or ''))}"
         )
     return State.of(config)
 

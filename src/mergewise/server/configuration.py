@@ -36,7 +36,7 @@ from mergewise.errors import UsageError
 from mergewise.files import load_toml, regular_bytes
 from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
-from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, as_list, range_of, short_repr, value_of
+from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, as_list, short_repr, value_of
 from mergewise.redaction import remember_key
 from mergewise.store import condition_text, is_url, place_of
 
@@ -234,17 +234,19 @@ class IdentityConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """The configuration of a server. `data` is the directory of its state."""
+    """The configuration of a server. `data` is the directory of its state.
+
+    Several servers share the Postgres `database`, a URL such as postgresql://USER@HOST/NAME, and the `storage`, a bucket or a
+    folder with collections and uploads. Those of the `role` web answer questions, those of the role writer run jobs.
+    """
 
     data: Path
     host: str = "127.0.0.1"
     port: Annotated[int, Range(0, 65_535), "Port, or 0 for a free port"] = PORT
     workers: Annotated[int, Range(1, 64), "Number of worker processes"] = 1
-    role: Annotated[Literal["all", "web", "writer"], "Processes to run: web answers questions, writer runs jobs"] = (
-        "all"
-    )
-    database: Annotated[str | None, "URL of a Postgres database for the state of several servers"] = None
-    storage: Annotated[Path | None, "Bucket or folder that the servers of one database share"] = None
+    role: Literal["all", "web", "writer"] = "all"
+    database: str | None = None
+    storage: Path | None = None
     public_url: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -371,8 +373,7 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
             "--no-auth requires a loopback address, without allowed_hosts and public_url",
             "remove --no-auth and hand out tokens: without them anybody could read and delete everything",
         )
-    is_alone = config.database is None and config.storage is None and config.role == "all"
-    if not is_alone and None in (config.database, config.storage):
+    if None in (config.database, config.storage) and (config.database or config.storage or config.role != "all"):
         raise UsageError("several servers need a database and a storage", "set database and storage")
     if (config.tls_certificate is None) != (config.tls_key is None):
         raise UsageError(
@@ -493,8 +494,6 @@ def _fields(
 
 def _value(what: str, given: object, hint: Any, base: Path) -> Any:
     """Convert a value to the type of the hint. Relative paths count from `base`."""
-    if get_origin(hint) is Annotated and range_of(hint) is None:
-        hint = get_args(hint)[0]
     if isinstance(hint, UnionType):
         # every union here is a type or None, and a value that is given has the type
         return _value(what, given, get_args(hint)[0], base)

@@ -63,12 +63,11 @@ class OwnConversations:
                 insert(rows, "conversations", {**own, "created": now, "changed": now, "title": _title_of(question)})
             size = len(f"{question}{body}".encode("utf-8", "surrogatepass"))
             insert(rows, "turns", {"conversation": id, "question": question, "data": body, "bytes": size, "asked": now})
-            newest = "SELECT max(number) AS number FROM turns WHERE conversation = ?"
-            number = rows.execute(newest, [id]).fetchone()["number"]
+            (newest,) = rows.execute("SELECT max(number) AS n FROM turns WHERE conversation = ?", [id]).fetchall()
             last = "SELECT number FROM turns WHERE conversation = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
             rows.execute(f"DELETE FROM turns WHERE conversation = ? AND number <= ({last})", [id, id, MOST_TURNS])
             _drop_excess(rows, self._key[0], limits)
-        return {"conversation": id, "turn": number}
+        return {"conversation": id, "turn": newest["n"]}
 
     def find(self, words: str = "") -> list[ConversationRecord]:
         """Return the conversations, newest first. With `words`, only those that contain them in any case."""
@@ -76,9 +75,7 @@ class OwnConversations:
             f"{_LIST} WHERE owner = ? AND collection = ? AND (instr(casefold(title), ?) > 0 OR EXISTS (SELECT 1 FROM turns "
             f"WHERE conversation = id AND instr(casefold(question || '\n' || {_ANSWER}), ?) > 0)) ORDER BY changed DESC, id"
         )
-        return [
-            ConversationRecord(**row) for row in self._rows(query, [*self._key, words.casefold(), words.casefold()])
-        ]
+        return [ConversationRecord(**row) for row in self._rows(query, [*self._key, *[words.casefold()] * 2])]
 
     def get(self, id: str) -> ConversationRecord | None:
         rows = self._rows(f"{_LIST} {_OWN}", [*self._key, id])

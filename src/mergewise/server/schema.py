@@ -134,7 +134,7 @@ def check_version(version: int, place: str) -> None:
 def statements_for_postgres(version: int) -> Iterator[str]:
     """Yield the statements that upgrade the tables in Postgres from this version."""
     for script in (*([] if version else [_POSTGRES_FUNCTIONS]), *MIGRATIONS[version:]):
-        for name, other in _POSTGRES_TYPES.items() if script is not _POSTGRES_FUNCTIONS else ():
+        for name, other in _POSTGRES_TYPES.items():
             script = re.sub(rf"\b{name}\b", other, script)
         yield from filter(str.strip, script.split(";"))
 

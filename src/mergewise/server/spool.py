@@ -70,7 +70,7 @@ class _Receiving:
         blob = Blob(self._hash.hexdigest(), self._file.tell())
         place = blob_path(blobs, blob.sha256)
         if is_url(blobs):
-            objects_of(blobs).put(_in_bucket(blob.sha256), self._path)
+            objects_of(blobs).put(f"{blob.sha256[:2]}/{blob.sha256}", self._path)
             return blob
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # replaces an older blob with the same bytes, so that the sweep sees a young file
@@ -120,7 +120,7 @@ def local_blob(blobs: Path, sha256: str, cache: Path) -> Path:
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = copy.with_name(token_hex(16))
         with suppress(FileNotFoundError):
-            objects_of(blobs).download(_in_bucket(sha256), temporary)
+            objects_of(blobs).download(f"{sha256[:2]}/{sha256}", temporary)
             temporary.replace(copy)
     return copy
 
@@ -129,7 +129,7 @@ def link_blob(source: Path, sha256: str, blobs: Path) -> None:
     """Give a local file a second name among the blobs, where it looks newly received."""
     place = blob_path(blobs, sha256)
     if is_url(blobs):
-        objects_of(blobs).put(_in_bucket(sha256), source)
+        objects_of(blobs).put(f"{sha256[:2]}/{sha256}", source)
         return
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileExistsError):
@@ -147,10 +147,6 @@ def drop_folder(folder: Path, name: str) -> None:
     if folder.exists():
         folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
-
-
-def _in_bucket(sha256: str) -> str:
-    return blob_path(Path(), sha256).as_posix()
 
 
 def sweep_blobs(blobs: Path, needed: Collection[str], seconds: float = UNNEEDED_SECONDS) -> None:

@@ -346,8 +346,7 @@ class State:
 
     def job_counts(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""
-        query = "SELECT state, count(*) AS number FROM jobs GROUP BY state"
-        return {row["state"]: row["number"] for row in self._rows(query)}
+        return {row["state"]: row["n"] for row in self._rows("SELECT state, count(*) AS n FROM jobs GROUP BY state")}
 
     def indexing_progress(self, collection: str) -> JobProgress | None:
         """Return the progress of the jobs that index documents of the collection, or None without such a job.
@@ -426,12 +425,6 @@ class State:
     def conversations(self, token: Token, collection: str) -> OwnConversations:
         """Return the conversations of a token with a collection."""
         return OwnConversations(self.database, token, collection)
-
-    def prune_conversations(self, limits: ServeLimits) -> None:
-        """Delete old conversations, or all of them if none are kept."""
-        with self._change() as rows:
-            rows.execute("DELETE FROM conversations WHERE changed < ?", [oldest_kept(limits)])
-        self.database.overwrite_deleted()
 
     # -- the writer's side
 
@@ -591,15 +584,17 @@ class State:
         )
         return {row["blob"] for row in rows}
 
-    def prune(self) -> None:
-        """Delete old idempotency keys and sessions, and the events and uploads of jobs that ended long ago."""
+    def prune(self, limits: ServeLimits) -> None:
+        """Delete old idempotency keys, sessions and conversations, and the events and uploads of jobs that ended long ago."""
         now = time.time()
         ended = f"SELECT id FROM jobs WHERE state IN ({marks(ENDED)}) AND finished < ?"
         with self._change() as rows:
             rows.execute("DELETE FROM idempotency WHERE created < ?", [now - KEY_SECONDS])
             rows.execute("DELETE FROM sessions WHERE expires <= ?", [now])
+            rows.execute("DELETE FROM conversations WHERE changed < ?", [oldest_kept(limits)])
             for table in ("events", "uploads"):
                 rows.execute(f"DELETE FROM {table} WHERE job IN ({ended})", [*ENDED, now - KEPT_SECONDS])
+        self.database.overwrite_deleted()
 
 
 def _right(kinds: Collection[JobKind], name: str) -> str:

@@ -134,8 +134,7 @@ class Supervisor:
                 self._secret = prepare(self.config, state)
             _begin_metrics(self.config.data / "metrics")
             # a writer answers nothing
-            listening = nullcontext() if self.config.role == "writer" else listening_socket(self.config)
-            with listening as listener:
+            with nullcontext() if self.config.role == "writer" else listening_socket(self.config) as listener:
                 spawn = multiprocessing.get_context("spawn")
 
                 def start(main: Callable[..., None], more: Sequence[object], messages: Connection) -> Any:
@@ -145,7 +144,7 @@ class Supervisor:
                     return process
 
                 port, workers = (0, 0) if listener is None else (listener.getsockname()[1], self.config.workers)
-                names = NICE if self.config.role != "web" else ()
+                names = () if self.config.role == "web" else NICE
                 self.children = [Child(name, partial(start, _run_jobs, [name])) for name in names]
                 counts = spawn.RawArray("i", [ABSENT] * workers)
                 for number in range(workers):

@@ -51,10 +51,6 @@ def digest(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def _columns(values: Mapping[str, Any]) -> list[Any]:
-    return [_column(value) for value in values.values()]
-
-
 def marks(values: Collection[object]) -> str:
     # NULL equals nothing, and Postgres refuses an empty list
     return ", ".join("?" * len(values)) or "NULL"
@@ -102,14 +98,16 @@ def insert(rows: Rows, table: str, values: Mapping[str, Any], replacing: str = "
     """Insert a row. It replaces the row with the same key in the columns `replacing`, if given."""
     changes = ", ".join(f"{name} = excluded.{name}" for name in values)
     instead = f" ON CONFLICT ({replacing}) DO UPDATE SET {changes}" if replacing else ""
-    rows.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks(values)}){instead}", _columns(values))
+    rows.execute(
+        f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks(values)}){instead}", [*map(_column, values.values())]
+    )
 
 
 def update(rows: Rows, table: str, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Change columns of the row with this key."""
     changes = ", ".join(f"{name} = ?" for name in values)
     where = " AND ".join(f"{name} = ?" for name in key)
-    rows.execute(f"UPDATE {table} SET {changes} WHERE {where}", [*_columns(values), *key.values()])
+    rows.execute(f"UPDATE {table} SET {changes} WHERE {where}", [*map(_column, values.values()), *key.values()])
 
 
 def token_unless_expired(row: Row) -> Token | None:
@@ -318,8 +316,7 @@ def groups_to_run(rows: Rows, queue: Sequence[Row]) -> Iterator[list[Row]]:
         for other in queue if _may_be_joined(row) else ():
             if other["collection"] != row["collection"] or other["number"] <= row["number"]:
                 continue
-            uploads = "SELECT count(*) AS number FROM uploads WHERE job = ?"
-            documents += rows.execute(uploads, [other["id"]]).fetchone()["number"]
+            documents += len(rows.execute("SELECT id FROM uploads WHERE job = ?", [other["id"]]).fetchall())
             if not _may_be_joined(other) or documents > MOST_TOGETHER:
                 break
             group.append(other)

@@ -181,9 +181,8 @@ class Writer:
         if self._tending.acquire(blocking=False):
             try:
                 with self._claiming:
-                    recovered = self.state.recover_jobs(KILLS, self.kinds, self.under_way)
-                for job in recovered:
-                    log.warning("%s was running when its process died, now %s", job.id, job.state)
+                    for job in self.state.recover_jobs(KILLS, self.kinds, self.under_way):
+                        log.warning("%s was running when its process died, now %s", job.id, job.state)
                 if not self.is_evaluator:
                     self.make_indexes()
                     self._sweep_at_times()
@@ -229,9 +228,8 @@ class Writer:
         elif job.kind == "remove":
             removed = _find_ids_to_remove(index, job.request)
             index.remove(removed)
-            self.state.finish(
-                job.id, "done", report={"removed": len(removed), "snapshot": index.snapshot}, removed=removed
-            )
+            summary = {"removed": len(removed), "snapshot": index.snapshot}
+            self.state.finish(job.id, "done", report=summary, removed=removed)
         else:
             report, failures = self._run_other(job, index, watch)
             self.state.finish(job.id, "done", report=report, documents=failures)
@@ -303,23 +301,16 @@ class Writer:
             cancel=watch.must_stop,
             limits=mw.Limits(),
         )
+        # the counts of the report are those of a job that ran alone
+        counts = ("added", "replaced", "unchanged") if len(jobs) == 1 else ()
+        more = {"snapshot": index.snapshot, **{name: getattr(report, name) for name in counts}}
         for job in jobs:
-            self._settle(job, uploads[job.id], kept[job.id], report, index.snapshot, counts=len(jobs) == 1)
+            self._settle(job, uploads[job.id], kept[job.id], report, more)
 
     def _settle(
-        self,
-        job: Job,
-        uploads: Sequence[Upload],
-        kept: Mapping[str, str],
-        report: mw.AddReport,
-        snapshot: str,
-        *,
-        counts: bool,
+        self, job: Job, uploads: Sequence[Upload], kept: Mapping[str, str], report: mw.AddReport, more: dict[str, Any]
     ) -> None:
-        """End one of the jobs that ran together. The job fails if none of its documents is in the index.
-
-        With `counts`, the summary includes the counts of the report. They are valid only for a job that ran alone.
-        """
+        """End one of the jobs that ran together, with `more` in its summary. It fails if the index has none of its documents."""
         errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
         settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in kept}
         refused = {upload.id: _exists_error(upload.id) for upload in uploads if kept.get(upload.id) == "fail"}
@@ -332,9 +323,8 @@ class Writer:
             "failed": failed,
             "skipped": [upload.id for upload in uploads if kept.get(upload.id) == "skip"],
             "duplicates": [asdict(one) for one in report.duplicates if one.id in settled],
-            "snapshot": snapshot,
             "textless": [asdict(one) for one in report.textless if one.source in settled],
-            **({name: getattr(report, name) for name in ("added", "replaced", "unchanged")} if counts else {}),
+            **more,
         }
         has_failed = bool(failed) and len(failed) == len(uploads)
         error = {**failed[0], "document": failed[0]["id"]} if has_failed else None
@@ -459,8 +449,7 @@ class Writer:
         if time.monotonic() - self._swept < SWEEP_SECONDS:
             return
         self._swept = time.monotonic()
-        self.state.prune()
-        self.state.prune_conversations(self.config.limits)
+        self.state.prune(self.config.limits)
         sweep_spool(self.config.spool)
         sweep_blobs(self.config.shared / "files", (), DAY)
         for record in self.state.collections():
