@@ -14,7 +14,7 @@ from secrets import token_hex, token_urlsafe
 from typing import Any
 
 from mergewise.server.configuration import ServeLimits
-from mergewise.server.database import Database, Row, Rows
+from mergewise.server.database import Database, Row, StateTables
 from mergewise.server.records import Token
 from mergewise.server.transactions import ALL, insert
 
@@ -134,7 +134,7 @@ def _turn(row: Row) -> dict[str, Any]:
     return {**kept, "feedback": rating, **json.loads(row["data"])}
 
 
-def _drop_excess(rows: Rows, owner: str, limits: ServeLimits) -> None:
+def _drop_excess(rows: StateTables, owner: str, limits: ServeLimits) -> None:
     """Delete the owner's oldest turns above the limit of bytes, then empty conversations and those above the limit of number."""
     sizes = (
         "SELECT number, sum(bytes) OVER (ORDER BY changed DESC, number DESC) AS total "

@@ -30,7 +30,7 @@ from mergewise.server.schema import (
 Row: TypeAlias = Mapping[str, Any]
 
 
-class Rows(Protocol):
+class StateTables(Protocol):
     """The tables within a change. A statement returns a cursor of the driver, with rows by the names of their columns."""
 
     def execute(self, query: str, values: Any = (), /) -> Any: ...
@@ -74,7 +74,7 @@ class SQLite:
             self._file = path.stat()
 
     @contextmanager
-    def change(self, *, lasting: bool = True) -> Iterator[Rows]:
+    def change(self, *, lasting: bool = True) -> Iterator[StateTables]:
         """Open a transaction. Without `lasting`, its changes survive a crash of the process but not a power failure."""
         with self._changing, self._errors():
             self._changes.execute(f"PRAGMA synchronous={'FULL' if lasting else 'NORMAL'}")
@@ -153,7 +153,7 @@ class Postgres:
             return self._execute(name, query, values)
 
     @contextmanager
-    def change(self, *, lasting: bool = True) -> Iterator[Rows]:
+    def change(self, *, lasting: bool = True) -> Iterator[StateTables]:
         with self._locks["changes"], self._errors():
             self._execute("changes", f"SET synchronous_commit = {'on' if lasting else 'off'}")
             with self._open["changes"].transaction():

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from mergewise.errors import MergewiseError
-from mergewise.server.database import Row, Rows
+from mergewise.server.database import Row, StateTables
 from mergewise.server.records import (
     CHANGING,
     READ_ONLY,
@@ -94,7 +94,7 @@ def record_of(kind: type[Record], row: Row) -> Record:
     return kind(**values)
 
 
-def insert(rows: Rows, table: str, values: Mapping[str, Any], replacing: str = "") -> None:
+def insert(rows: StateTables, table: str, values: Mapping[str, Any], replacing: str = "") -> None:
     """Insert a row. It replaces the row with the same key in the columns `replacing`, if given."""
     changes = ", ".join(f"{name} = excluded.{name}" for name in values)
     instead = f" ON CONFLICT ({replacing}) DO UPDATE SET {changes}" if replacing else ""
@@ -103,7 +103,7 @@ def insert(rows: Rows, table: str, values: Mapping[str, Any], replacing: str = "
     )
 
 
-def update(rows: Rows, table: str, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
+def update(rows: StateTables, table: str, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Change columns of the row with this key."""
     changes = ", ".join(f"{name} = ?" for name in values)
     where = " AND ".join(f"{name} = ?" for name in key)
@@ -114,11 +114,11 @@ def token_unless_expired(row: Row) -> Token | None:
     return record_of(Token, row) if row["expires"] is None or row["expires"] > time.time() else None
 
 
-def document_row(rows: Rows, collection: str, id: str) -> Any:
+def document_row(rows: StateTables, collection: str, id: str) -> Any:
     return rows.execute("SELECT * FROM documents WHERE collection = ? AND id = ?", [collection, id]).fetchone()
 
 
-def job_row(rows: Rows, id: str) -> Any:
+def job_row(rows: StateTables, id: str) -> Any:
     return rows.execute("SELECT * FROM jobs WHERE id = ?", [id]).fetchone()
 
 
@@ -135,7 +135,7 @@ def conditions(
 # -- steps of transactions
 
 
-def known_request(rows: Rows, token: str, key: str, fingerprint: str, now: float) -> Any:
+def known_request(rows: StateTables, token: str, key: str, fingerprint: str, now: float) -> Any:
     rows.execute("DELETE FROM idempotency WHERE created < ?", [now - KEY_SECONDS])
     known = rows.execute("SELECT * FROM idempotency WHERE token = ? AND key = ?", [token, key]).fetchone()
     if known is None:
@@ -145,7 +145,7 @@ def known_request(rows: Rows, token: str, key: str, fingerprint: str, now: float
     return job_row(rows, known["job"])
 
 
-def add_event(rows: Rows, id: str, *, is_progress: bool = False) -> None:
+def add_event(rows: StateTables, id: str, *, is_progress: bool = False) -> None:
     """Write an event. Only the last progress event is kept."""
     if is_progress:
         rows.execute("DELETE FROM events WHERE job = ? AND is_progress = 1", [id])
@@ -155,14 +155,14 @@ def add_event(rows: Rows, id: str, *, is_progress: bool = False) -> None:
     rows.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [id, row["event"], data, is_progress, time.time()])
 
 
-def change_job(rows: Rows, id: str, state: JobState, values: Mapping[str, Any] | None = None) -> None:
+def change_job(rows: StateTables, id: str, state: JobState, values: Mapping[str, Any] | None = None) -> None:
     """Set the state and other values of a job, and write an event."""
     update(rows, "jobs", {"id": id}, {"state": state, **(values or {})})
     add_event(rows, id)
 
 
 def end_job(
-    rows: Rows,
+    rows: StateTables,
     id: str,
     state: JobState,
     report: Mapping[str, Any] | None = None,
@@ -177,13 +177,13 @@ def end_job(
     change_job(rows, id, state, {"finished": time.time(), "report": report, "error": error})
 
 
-def withdraw(rows: Rows, where: str, values: Sequence[object]) -> None:
+def withdraw(rows: StateTables, where: str, values: Sequence[object]) -> None:
     """Cancel the indexing of documents. Documents that the index already has stay as they are."""
     rows.execute(f"DELETE FROM documents WHERE {where} AND indexed_at IS NULL", values)
     rows.execute(f"UPDATE documents SET status = 'indexed' WHERE {where}", values)
 
 
-def queue_again(rows: Rows, row: Row) -> None:
+def queue_again(rows: StateTables, row: Row) -> None:
     if row["state"] == "cancelling":
         end_job(rows, row["id"], "cancelled")
         return
@@ -191,7 +191,7 @@ def queue_again(rows: Rows, row: Row) -> None:
     change_job(rows, row["id"], "queued")
 
 
-def queue_document(rows: Rows, job: Job, upload: Upload) -> None:
+def queue_document(rows: StateTables, job: Job, upload: Upload) -> None:
     """Mark the document as waiting for the job. The record of an indexed document keeps describing the indexed bytes."""
     known = document_row(rows, job.collection, upload.id)
     if known is not None and known["indexed_at"] is not None:
@@ -206,11 +206,11 @@ def _document(job: Job, upload: Upload, status: DocumentStatus, indexed_at: floa
     return DocumentState(job.collection, upload.id, status, job.id, indexed_at=indexed_at, **values)
 
 
-def put_document(rows: Rows, document: DocumentState) -> None:
+def put_document(rows: StateTables, document: DocumentState) -> None:
     insert(rows, "documents", columns(document), "collection, id")
 
 
-def settle(rows: Rows, row: Row, doc_id: str, problem: Mapping[str, Any] | None, now: float) -> None:
+def settle(rows: StateTables, row: Row, doc_id: str, problem: Mapping[str, Any] | None, now: float) -> None:
     """Record that a document of a job is indexed or has failed. Ignore a document withdrawn during the job."""
     upload = rows.execute("SELECT * FROM uploads WHERE job = ? AND id = ?", [row["id"], doc_id]).fetchone()
     if upload is None:
@@ -233,7 +233,7 @@ def settle(rows: Rows, row: Row, doc_id: str, problem: Mapping[str, Any] | None,
     rows.execute("DELETE FROM uploads WHERE job = ? AND id = ?", [row["id"], doc_id])
 
 
-def forget_document(rows: Rows, collection: str, doc_id: str) -> None:
+def forget_document(rows: StateTables, collection: str, doc_id: str) -> None:
     """Delete the record of a removed document. If it was uploaded again since, it still waits."""
     rows.execute(
         "DELETE FROM documents WHERE collection = ? AND id = ? AND status NOT IN ('queued', 'indexing')",
@@ -242,7 +242,7 @@ def forget_document(rows: Rows, collection: str, doc_id: str) -> None:
     rows.execute("UPDATE documents SET indexed_at = NULL WHERE collection = ? AND id = ?", [collection, doc_id])
 
 
-def withdraw_uploads(rows: Rows, collection: str, asked: Mapping[str, Any]) -> None:
+def withdraw_uploads(rows: StateTables, collection: str, asked: Mapping[str, Any]) -> None:
     """Withdraw the uploads of removed documents from earlier jobs and from their retries."""
     jobs = "SELECT id FROM jobs WHERE collection = ?"
     for doc_id in asked.get("ids", ()):
@@ -254,14 +254,14 @@ def withdraw_uploads(rows: Rows, collection: str, asked: Mapping[str, Any]) -> N
         withdraw(rows, "substr(id, 1, ?) = ? AND collection = ?", [*prefix, collection])
 
 
-def cancel_all(rows: Rows, collection: str, but: str) -> None:
+def cancel_all(rows: StateTables, collection: str, but: str) -> None:
     among = ("collection", [collection]), ("state", WAITS_FOR_WRITER)
     where, values = conditions(*among, more=[("id != ?", but)])
     for row in rows.execute(f"SELECT * FROM jobs{where}", values).fetchall():
         cancel_job(rows, row)
 
 
-def cancel_job(rows: Rows, row: Row) -> None:
+def cancel_job(rows: StateTables, row: Row) -> None:
     """Cancel a queued job at once. A running job becomes `cancelling`, and an ended job stays as it is."""
     if row["state"] == "queued":
         end_job(rows, row["id"], "cancelled")
@@ -270,7 +270,7 @@ def cancel_job(rows: Rows, row: Row) -> None:
 
 
 def next_group(
-    rows: Rows,
+    rows: StateTables,
     queue: Sequence[Row],
     quiet: float,
     now: float,
@@ -291,21 +291,21 @@ def next_group(
     return min(groups, key=lambda group: (not group[0]["urgent"], turns.get(group[0]["collection"], 0.0)), default=[])
 
 
-def _is_small(rows: Rows, group: Sequence[Row]) -> bool:
+def _is_small(rows: StateTables, group: Sequence[Row]) -> bool:
     if group[0]["kind"] not in ("add", "replace"):
         return group[0]["kind"] in ("check", "drop", "metadata", "remove")
     total = f"SELECT coalesce(sum(bytes), 0) AS bytes FROM uploads WHERE job IN ({marks(group)})"
     return bool(rows.execute(total, [row["id"] for row in group]).fetchone()["bytes"] <= SMALL_BYTES)
 
 
-def _waits_for_changes(rows: Rows, row: Row) -> bool:
+def _waits_for_changes(rows: StateTables, row: Row) -> bool:
     """Check if earlier jobs must change the collection before this job reads it."""
     among = ("collection", [row["collection"]]), ("state", WAITS_FOR_WRITER), ("kind", CHANGING)
     where, values = conditions(*among, more=[("number < ?", row["number"])])
     return row["kind"] in READ_ONLY and rows.execute(f"SELECT 1 FROM jobs{where}", values).fetchone() is not None
 
 
-def groups_to_run(rows: Rows, queue: Sequence[Row]) -> Iterator[list[Row]]:
+def groups_to_run(rows: StateTables, queue: Sequence[Row]) -> Iterator[list[Row]]:
     """Yield the next group of jobs for each collection: a single job, or consecutive uploads."""
     begun: set[str] = set()
     for row in queue:
