@@ -137,7 +137,7 @@ def test_kills_of_every_process(replicas: tuple[dict[str, Replica], str, str], t
     sending.join(300)
     assert len(jobs) == DOCUMENTS
     with State(tmp_path / "server.sqlite", database, Path(storage)) as state:
-        assert until(lambda: set(state.job_counts()) <= ENDED, 240), state.job_counts()
+        assert until(lambda: set(state.job_counts()) <= ENDED, 400), state.job_counts()
         for job in jobs:
             events = [event.job["state"] for event in state.events(job)]
             assert events.count("done") == 1 and not {"failed", "cancelled"} & {*events}, events
