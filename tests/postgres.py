@@ -51,9 +51,10 @@ class PostgresServer:
         options = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
         command = [self.programs / "postgres", "-D", self.folder, "-p", str(self.port), "-k", self.folder, *options]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, **self.user)
+            started: Any = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log, **self.user)
+        self.process = started
         for _ in range(300):
-            assert self.process.poll() is None, (self.folder / "log").read_text()
+            assert started.poll() is None, (self.folder / "log").read_text()
             try:
                 self.run("SELECT 1")
                 return
@@ -84,7 +85,7 @@ def postgres_server() -> Iterator[PostgresServer]:
             shutil.chown(place, "postgres", "postgres")
         folder = Path(place) / "data"
         command = [installed[-1], "-D", folder, "-U", "postgres", "-A", "trust", "--no-sync", "--locale=C.UTF-8"]
-        subprocess.run(command, check=True, capture_output=True, cwd=place, **user)
+        subprocess.run([str(word) for word in command], check=True, capture_output=True, cwd=place, **user)
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()

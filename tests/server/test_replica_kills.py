@@ -51,13 +51,19 @@ class Replica:
         words = ["serve", self.data, "--role", ROLES[self.name], "--port", str(self.port), "--workers", "1"]
         command = [sys.executable, "-m", "mergewise", *words]
         with (self.data.parent / f"{self.name}.log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
+            self.process = subprocess.Popen(
+                [str(word) for word in command], stdout=subprocess.PIPE, stderr=log, env=self.environment
+            )
 
     def wait(self) -> None:
         line = self.process.stdout.readline().decode()
         assert line, (self.data.parent / f"{self.name}.log").read_text()[-3000:]
         if ROLES[self.name] == "web":
             self.port = int(line.removeprefix("http://").partition("/")[0].partition(":")[2])
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
 
     def kill(self, draw: random.Random) -> None:
         """Kill the supervisor with its children, or one of the children, which it starts again."""
@@ -88,14 +94,13 @@ def replicas(
             for name, value in keys.items():
                 stack.enter_context(pytest.MonkeyPatch.context()).setenv(name, value)
         database = postgres.create(token_hex(8))
-        (tmp_path / "serve.toml").write_text('[collections.a]\nembedder = "none"\n')
         environment |= {"MERGEWISE_SERVE_DATABASE": database, "MERGEWISE_SERVE_STORAGE": storage}
         started = {name: Replica(name, tmp_path / name.replace(" ", ""), environment) for name in ROLES}
         for one in started.values():
             one.data.mkdir()
             (one.data / "serve.toml").write_text('[collections.a]\nembedder = "none"\n[limits]\nrate = 10000\n')
-            stack.callback(lambda one=one: one.process and (one.process.kill(), one.process.communicate()))
             one.start()
+            stack.callback(one.end)
             if one.name == "web 1":
                 # makes the first token
                 one.wait()

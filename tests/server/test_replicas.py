@@ -12,7 +12,7 @@ import pytest
 from mergewise.errors import StoreError, UsageError
 from mergewise.server.configuration import ServeLimits, load_config
 from mergewise.server.conversations import OwnConversations
-from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Upload
+from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, Upload
 from mergewise.server.state import State
 from tests.postgres import PostgresServer
 from tests.support import until
@@ -83,16 +83,17 @@ def test_the_jobs_of_a_dead_writer_are_taken_over(replica: Open) -> None:
     assert [claimed.id for claimed in one.claim(coalesce=0)] == [job.id]
     assert other.recover_jobs(3) == [] and other.claim(coalesce=0) == []
     one.close()
-    (recovered,) = until_found(lambda: other.recover_jobs(3))
+    recovered: Job | None = None
+
+    def is_recovered() -> bool:
+        nonlocal recovered
+        recovered = recovered or next(iter(other.recover_jobs(3)), None)
+        return recovered is not None
+
+    assert until(is_recovered, 10) and recovered is not None
     assert (recovered.id, recovered.state, recovered.kills) == (job.id, "queued", 1)
     (again,) = other.claim(coalesce=0)
     assert (again.id, again.attempt) == (job.id, 2)
-
-
-def until_found(find: Callable[[], list[object]]) -> list[object]:
-    found: list[object] = []
-    assert until(lambda: bool(found or found.extend(find()) or found), 10)
-    return found
 
 
 def test_claims_of_many_threads_take_each_job_once(replica: Open) -> None:

@@ -108,12 +108,12 @@ class OwnConversations:
         own = "SELECT id FROM conversations WHERE owner = ? AND collection = ?"
         with self._change() as rows:
             change = f"UPDATE turns SET good = ?, note = ? WHERE number = ? AND conversation IN ({own})"
-            return rows.execute(change, [good, note, turn, *self._key]).rowcount > 0
+            return bool(rows.execute(change, [good, note, turn, *self._key]).rowcount)
 
     def delete(self, id: str) -> bool:
         """Delete a conversation with its ratings. Return True if it existed."""
         with self._change() as rows:
-            found = rows.execute(f"DELETE FROM conversations {_OWN}", [*self._key, id]).rowcount > 0
+            found = bool(rows.execute(f"DELETE FROM conversations {_OWN}", [*self._key, id]).rowcount)
         self._database.overwrite_deleted()
         return found
 

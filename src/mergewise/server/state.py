@@ -151,7 +151,7 @@ class State:
             # users of a front end have the ids TOKEN-USER
             for table in ("conversations", "responses"):
                 rows.execute(f"DELETE FROM {table} WHERE token = ? OR instr(token, ?) = 1", [id, f"{id}-"])
-            return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
+            return bool(rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount)
 
     def keep_response(self, id: str, token: Token, body: Mapping[str, Any]) -> None:
         """Keep a response of the OpenAI-compatible API. Drop expired ones, and the oldest of the token if it has too many."""
@@ -173,7 +173,7 @@ class State:
         """Delete a response. Return True if it existed."""
         with self._change() as rows:
             query = "DELETE FROM responses WHERE id = ? AND owner = ?"
-            return rows.execute(query, [id, token.owner]).rowcount > 0
+            return bool(rows.execute(query, [id, token.owner]).rowcount)
 
     def authenticate(self, presented: str) -> Token | None:
         """Return the token of `mw_ID_SECRET`, or None if it is unknown or expired. Compares in constant time."""
