@@ -89,6 +89,9 @@ class MemoryStore:
     def reader(self) -> MemoryStore:
         return self
 
+    def refresh(self) -> None:
+        """Do nothing: no other process changes it."""
+
     def write(
         self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:

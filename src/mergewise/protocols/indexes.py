@@ -311,6 +311,10 @@ class Store(Protocol):
         """Return the state after the last finished change."""
         ...
 
+    def refresh(self) -> None:
+        """Look for a change by another process. Queries use the old state until the new one is ready."""
+        ...
+
     def write(
         self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:

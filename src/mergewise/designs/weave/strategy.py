@@ -107,14 +107,14 @@ def gather(
     previous = previous_leaves(candidates, parameters.beam) if parameters.previous else []
     follower = Follower(candidates, reader, names, parameters.beam)
     for hop in range(1, parameters.hops + 1):
-        reached, known = follower.follow(), len(candidates)
+        reached, count = follower.follow(), len(candidates)
         candidates.add(reader.sentences([*leaves_of(strongest(reached), candidates.leaves), *previous]).values())
         previous = []
         links = by_section(candidates, reached)
         settled = links == candidates.links
         _trace_hop(hop, candidates, links, trace)
         candidates.links = links
-        if not settled or len(candidates) > known:
+        if not settled or len(candidates) > count:
             candidates.judge()
         if hop == 1 and search_onward(candidates, follower, parameters.onward, trace):
             candidates.judge()
