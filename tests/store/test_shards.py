@@ -97,7 +97,9 @@ def test_a_text_may_contain_the_separator(tmp_path: Path) -> None:
 def test_local_scores_of_shards_differ(readers: tuple[StoreReader, ShardedReader]) -> None:
     whole, sharded = readers
     local = [
-        hit for one in sharded.shards.readers for hit in scores_by_document(one, one.text_search("word40 word90", 50).result())
+        hit
+        for one in sharded.shards.readers
+        for hit in scores_by_document(one, one.text_search("word40 word90", 50).result())
     ]
     local.sort(key=lambda hit: -hit[1])
     with pytest.raises(AssertionError):

@@ -6,17 +6,18 @@ Rows come from mapped files (`store.mapped`), and rows that no file holds come f
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.errors import CorruptIndex
-from mergewise.protocols import FloatArray
+from mergewise.protocols import FloatArray, Ranking
 from mergewise.store import documents as d
 from mergewise.store.damage import raising_store_errors, reading
-from mergewise.store.lance_search import LanceSearch
+from mergewise.store.lance_search import DOC_ID, LanceSearch
 from mergewise.store.lance_state import ID, load_indexes, run
 from mergewise.store.manifest import Run
 from mergewise.store.mapped import IntArray, rows_of_documents
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 _ADDRESS = "_rowid"
+
+
+class Hit(NamedTuple):
+    """A hit of a search with the number and the id of its document."""
+
+    id: int
+    score: float
+    document: int
+    doc_id: str
 
 
 @raising_store_errors
@@ -59,6 +69,20 @@ class LanceReader(LanceSearch):
         return inside
 
     # -- rows
+
+    def hits(self, method: str, table: str, *arguments: Any, **keywords: Any) -> Callable[[], list[Hit]]:
+        """Start a search of a table. The returned function waits for the hits, and adds their documents."""
+        search: Future[Ranking] = getattr(self, method)(*arguments, table, **keywords)
+
+        def finish() -> list[Hit]:
+            ranking = search.result()
+            rows: dict[int, Any] = {}
+            for part in self._parts(table, [DOC_ID], [row for row, _ in ranking]):
+                names = part[DOC_ID].to_pylist() if DOC_ID in part.column_names else [""] * len(part)
+                rows |= zip(part[ID].to_pylist(), zip(part[NUMBER].to_pylist(), names, strict=True), strict=True)
+            return [Hit(row, score, *rows[row]) for row, score in ranking]
+
+        return finish
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         spec = self._specs.get(table)

@@ -294,6 +294,8 @@ class LanceSearch(LanceDocuments):
             # sort the best rows only, and those that tie with the last of them
             best = scores >= np.partition(scores, -k)[-k]
             ids, scores = ids[best], scores[best]
+        # the same vectors in another order of rows have slightly other cosines
+        scores = np.round(scores.astype(np.float64), 6)
         order = np.lexsort((ids, -scores))
         ids, scores = ids[order], scores[order]
         equal = scores[1:] == scores[:-1]

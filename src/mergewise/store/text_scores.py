@@ -9,16 +9,50 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from mergewise.store.lance_state import run
 from mergewise.store.postings import K1, B, TextFrequencies
+from mergewise.text.terms import STOP_WORDS
 
 if TYPE_CHECKING:
+    from lancedb.index import FTS
     from lancedb.table import AsyncTable
 
+# Split words by Unicode's rules, so that scripts without spaces can be searched too. The built-in stop words of this tokenizer
+# include all languages, and so "cat" and "dog". Our own list replaces them.
+TEXT_TOKENIZER = "icu/split"
 # a separator between texts that are tokenized together
 _BETWEEN = "qzvxkjwq"
 _WORD = re.compile(r"\w+")
+
+
+def text_index() -> FTS:
+    """Return the configuration of a full text index."""
+    from lancedb.index import FTS
+
+    return FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
+
+
+def question_terms(question: str) -> list[str]:
+    """Return the terms of a question like a new index, without an index."""
+    return [token.text for token in run(_empty_table().tokenize(question, column="text"))]
+
+
+@cache
+def _empty_table() -> AsyncTable:
+    from lancedb import connect_async
+
+    async def create() -> AsyncTable:
+        database = await connect_async("memory://")
+        table = await database.create_table("questions", pa.table({"text": ["a"]}))
+        await table.create_index("text", config=text_index())
+        return table
+
+    return run(create())
 
 
 class TextScorer:
