@@ -23,6 +23,7 @@ from mergewise.store.mapped import IntArray, Mapped, MappingWriter, files_of
 from mergewise.store.numbers import sql_numbers
 from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRight
 from mergewise.store.places.steps import SteppedTable
+from mergewise.store.postings import MAX_ROWS, make_postings
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used, with_record
 from mergewise.store.text_scores import text_index
 from mergewise.store.views import Registry
@@ -457,6 +458,9 @@ class Change:
         # mapped rows must never change, so rows that wait for vectors are not mapped yet
         waiting = self.manifest.unembedded.get(name, ())
         end = waiting[0][0] if waiting else self.manifest.next_id
+        # an older mergewise wrote no postings
+        lacks_postings = bool(mapped.segments) and not mapped.postings and self._text_of_postings(name) is not None
+        compacted = compacted or lacks_postings
         if not compacted and end <= mapped.end:
             return None
         below = f" and id < {end}" if waiting else ""
@@ -468,13 +472,28 @@ class Change:
         addresses, ids = rows[_ADDRESS].to_numpy().astype(np.int64), rows["id"].to_numpy()
         fresh = np.sort(ids[ids >= mapped.end])
         written = mapped
+        parts = [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else []
         if len(fresh):
-            parts = [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else self._sorted_rows(table, columns, fresh)
-            written = MappingWriter(self.place, name, mapped).with_rows(parts, lambda: self._document_numbers)
+            stored = parts or self._sorted_rows(table, columns, fresh)
+            written = MappingWriter(self.place, name, mapped).with_rows(stored, lambda: self._document_numbers)
         if compacted or len(fresh):
-            base = Mapped(written.segments, end=written.end) if compacted else written
+            base = replace(written, addresses=()) if compacted else written
             written = MappingWriter(self.place, name, base).with_addresses(addresses, ids)
+        wanted = fresh if mapped.postings else np.sort(ids)
+        if (text := self._text_of_postings(name)) is None:
+            written = replace(written, postings=())
+        elif len(wanted):
+            texts = parts or self._sorted_rows(table, ["id", NUMBER, text], wanted)
+            postings = (make_postings(part, text, lambda words: table.tokenize(words, column=text)) for part in texts)
+            written = MappingWriter(self.place, name, written).with_postings(postings, lambda: self._document_numbers)
         return replace(written, end=max(end, written.end), indexed=self._indexed.get(name, mapped.indexed))
+
+    def _text_of_postings(self, name: str) -> str | None:
+        """Return the column of a table that gets postings. It needs a text index, whose tokenizer makes the terms."""
+        text = self.specs[name].table.text
+        return (
+            text if text and _has_index(self.table(name), text) and self.table(name).count_rows() <= MAX_ROWS else None
+        )
 
     def _sorted_rows(self, table: LanceTable, columns: Sequence[str], ids: IntArray) -> Iterator[pa.Table]:
         """Yield the rows in blocks of sorted ids. Uses the stored ids, because the manifest's next id may be wrong."""

@@ -6,7 +6,8 @@ Searches return row addresses. Ids, documents and vectors come from mapped files
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections import Counter
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -17,10 +18,10 @@ from mergewise.concurrency import ThreadLoop
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.damage import raising_store_errors
 from mergewise.store.lance_documents import LanceDocuments
-from mergewise.store.lance_state import ID, LOOP, scan
+from mergewise.store.lance_state import ID, LOOP, run, scan
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
-from mergewise.store.postings import TextFrequencies
+from mergewise.store.postings import MAX_ROWS, TextFrequencies, TextIndex
 from mergewise.store.tables import NUMBER, unit_vectors
 from mergewise.store.text_scores import TextScorer
 
@@ -75,18 +76,22 @@ class LanceSearch(LanceDocuments):
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
+        index = None if words or every else self._text_index(table)
+        if index is not None:
+            masks = self.once(f"masks of {table}", lambda: index.masks(documents), where)
+            return start(self._own_text_ranking(table, index, question, k, masks, frequencies))
         if frequencies is not None:
             return start(self._scored_text_ranking(table, question, k, documents, frequencies))
         asked = _every_word(question, str(column)) if every else question
         return start(self._text_ranking(table, _query(opened).nearest_to_text(asked, str(column)), k, documents))
 
-    def text_frequencies(self, question: str, table: str | None = None) -> Future[TextFrequencies | None]:
-        """Return this table's statistics for a question, or None without the table."""
-        return start(self._own_frequencies(table or self._first, question))
-
-    async def _own_frequencies(self, table: str, question: str) -> TextFrequencies | None:
-        scorer = self._text_scorer(table)
-        return None if scorer is None else await scorer.frequencies(question)
+    def text_frequencies(self, question: str, table: str | None = None) -> TextFrequencies | None:
+        """Return this index's statistics for a question, or None without rows."""
+        table = table or self._first
+        index, scorer = self._text_index(table), self._text_scorer(table)
+        if index is not None:
+            return index.frequencies(run(self._terms(table, question)))
+        return None if scorer is None else run(scorer.frequencies(question))
 
     def _text_scorer(self, table: str) -> TextScorer | None:
         opened, column = self._table(table), str(self._specs[table].table.text)
@@ -97,7 +102,7 @@ class LanceSearch(LanceDocuments):
     async def _scored_text_ranking(
         self, table: str, question: str, k: int, documents: DocumentFilter, frequencies: TextFrequencies
     ) -> Ranking:
-        """Search with the statistics of all shards in a table without postings."""
+        """Search a table without postings with the statistics of all shards."""
         opened, scorer = self._table(table), self._text_scorer(table)
         assert opened is not None and scorer is not None
         query = _query(opened).nearest_to_text(await scorer.query(question, frequencies), scorer.column)
@@ -105,6 +110,35 @@ class LanceSearch(LanceDocuments):
         texts = await self._strings(table, hits, scorer.column)
         scores = await scorer.scores(question, [texts[row] for row in hits.tolist()], frequencies)
         return await self._best(table, hits, np.array(scores), k)
+
+    def _text_index(self, table: str) -> TextIndex | None:
+        """Return the postings of a table, or None if they lack rows or the table is too large for them."""
+        return self.once(f"postings of {table}", lambda: self._read_text_index(table))
+
+    def _read_text_index(self, table: str) -> TextIndex | None:
+        rows = self._row_count(table)
+        files = self.mapped_rows(table).postings if 0 < rows <= MAX_ROWS else []
+        index = TextIndex(files, rows, self.numbers().holds)
+        return index if index.rows == rows > 0 else None
+
+    async def _own_text_ranking(
+        self,
+        table: str,
+        index: TextIndex,
+        question: str,
+        k: int,
+        masks: Sequence[BoolArray | None],
+        frequencies: TextFrequencies | None,
+    ) -> Ranking:
+        terms = await self._terms(table, question)
+        return await self._best(table, *index.scores(terms, frequencies or index.frequencies(terms), masks), k)
+
+    async def _terms(self, table: str, question: str) -> Counter[str]:
+        opened = self._table(table)
+        assert opened is not None
+        with self._reading(self.place, f"the table {table!r}"):
+            tokens = await opened.tokenize(question, column=str(self._specs[table].table.text))
+            return Counter(token.text for token in tokens)
 
     async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
         """Search until the ranking is complete.

@@ -260,7 +260,7 @@ class LanceState:
 
     def _load_mapped_rows(self, name: str) -> None:
         rows = self.mapped_rows(name)
-        _ = rows.addresses, rows._blocks
+        _ = rows.addresses, rows._blocks, rows.postings
 
 
 class Spec(NamedTuple):

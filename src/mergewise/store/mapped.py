@@ -6,6 +6,8 @@ a file, or with a missing file, are read from the table.
 
 Searches return row addresses, which are free. Sorted files of addresses map them to ids. Each batch of new rows adds a file, and
 files are merged like files of rows. Compaction of the table makes them invalid, so they are then written again.
+
+Files of postings (`store.postings`) hold the terms of rows, for text search. They are written and merged like files of rows.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import pyarrow.compute as pc
 
 from mergewise.files import new_file
 from mergewise.protocols import FloatArray
+from mergewise.store.postings import Postings, join_postings
 from mergewise.store.tables import NUMBER
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ SIMILAR = 4
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BlockRows = TypeVar("BlockRows")
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,13 @@ class RowFile:
 class Mapped:
     """The manifest's entry for one table's files. They hold all rows of existing documents with ids below `end`.
 
-    The table's vector indexes hold all rows with ids below `indexed`, or an unknown set if it is 0.
+    The table's vector indexes hold all rows with ids below `indexed`, or an unknown set if it is 0. Without text, in a very
+    large table and in one of an older mergewise, no file has postings.
     """
 
     segments: tuple[RowFile, ...] = ()
     addresses: tuple[RowFile, ...] = ()
+    postings: tuple[RowFile, ...] = ()
     end: int = 0
     indexed: int = 0
 
@@ -70,6 +76,7 @@ class Mapped:
             "segments": [[s.file, s.rows] for s in self.segments],
             "addresses": self.addresses[0].file if self.addresses else None,
             "address_files": [[s.file, s.rows] for s in self.addresses],
+            "postings": [[s.file, s.rows] for s in self.postings],
             "end": self.end,
             "indexed": self.indexed,
         }
@@ -83,11 +90,12 @@ class Mapped:
         if files is None:
             # the form of an older mergewise: one file with all addresses
             files = [] if raw["addresses"] is None else [(raw["addresses"], sum(s.rows for s in segments))]
-        return cls(segments, tuple(RowFile(*file) for file in files), raw["end"], raw.get("indexed", 0))
+        addresses, postings = (tuple(RowFile(*file) for file in some) for some in (files, raw.get("postings", ())))
+        return cls(segments, addresses, postings, raw["end"], raw.get("indexed", 0))
 
     @property
     def files(self) -> list[str]:
-        return [file.file for file in (*self.segments, *self.addresses)]
+        return [file.file for file in (*self.segments, *self.addresses, *self.postings)]
 
 
 def files_of(mapped: Mapping[str, Mapping[str, Any]]) -> set[str]:
@@ -106,6 +114,7 @@ class MappedRows:
         # columns of vectors in stored form, with the ids of their rows
         self._vectors: dict[str, list[tuple[IntArray, FloatArray]]] = {}
         self._opened: dict[str, pa.Table] = {name: opened[name] for name in mapping.files if name in opened}
+        self._postings: dict[str, Postings] = {} if before is None else before._postings.copy()
 
     @cached_property
     def _blocks(self) -> list[tuple[IntArray, pa.Table]]:
@@ -119,6 +128,14 @@ class MappedRows:
         """The addresses and ids of each file, sorted by address."""
         tables = (self._table(file.file) for file in self._mapping.addresses)
         return [address_columns(table) for table in tables if table is not None and len(table)]
+
+    @cached_property
+    def postings(self) -> list[Postings]:
+        """The postings of each file. Missing and damaged files are left out."""
+        opened = ((file.file, self._postings.get(file.file)) for file in self._mapping.postings)
+        read = ((name, known or fetch_postings(self._place, name)) for name, known in opened)
+        self._postings = {name: postings for name, postings in read if postings is not None}
+        return list(self._postings.values())
 
     def with_rows(self, rows: pa.Table, end: int, vectors: Sequence[str]) -> MappedRows:
         """Return these rows together with rows in memory, which have addresses and ids from the present `end` to the new one.
@@ -227,6 +244,16 @@ def _fetch_table(place: Place, file: str) -> pa.Table | None:
         if (table := _open(path)) is not None:
             return table
     return None
+
+
+def fetch_postings(place: Place, file: str) -> Postings | None:
+    """Open a file of postings. Return None if it is missing or damaged."""
+    table = _fetch_table(place, file)
+    try:
+        return None if table is None else Postings(table)
+    except (ValueError, pa.ArrowException) as error:
+        log.info("cannot read %s, text is searched without it: %s", file, error)
+        return None
 
 
 def _open(path: Path) -> pa.Table | None:
@@ -340,11 +367,14 @@ class MappingWriter:
             existing = document_numbers()
             return self._write(rows_of_documents(block, existing) for table in tables for block in _blocks_of(table))[0]
 
-        segments = self._join_similar([*self._mapping.segments, *([fresh] if fresh else [])], join)
+        segments = self._join_similar([*self._mapping.segments, *([fresh] if fresh else [])], join, _fetch_table)
         return replace(self._mapping, segments=segments, end=max(end, self._mapping.end))
 
     def _join_similar(
-        self, files: Sequence[RowFile], join: Callable[[Sequence[pa.Table]], RowFile | None]
+        self,
+        files: Sequence[RowFile],
+        join: Callable[[Sequence[Content]], RowFile | None],
+        fetch: Callable[[Place, str], Content | None],
     ) -> tuple[RowFile, ...]:
         files = list(files)
         while len(files) > 1 and files[-1].rows * SIMILAR >= files[-2].rows:
@@ -352,7 +382,7 @@ class MappingWriter:
             # join a whole chain of similar files at once
             while last < len(files) and sum(f.rows for f in files[-last:]) * SIMILAR >= files[-last - 1].rows:
                 last += 1
-            tables = [table for f in files[-last:] if (table := _fetch_table(self._place, f.file)) is not None]
+            tables = [table for f in files[-last:] if (table := fetch(self._place, f.file)) is not None]
             if len(tables) < last:
                 # a file is missing, so leave the others unmerged
                 break
@@ -388,15 +418,32 @@ class MappingWriter:
             columns = zip(*map(address_columns, tables), strict=True)
             return self._write_addresses(*(np.concatenate(column) for column in columns))
 
-        return replace(self._mapping, addresses=self._join_similar([*self._mapping.addresses, fresh], join))
+        files = self._join_similar([*self._mapping.addresses, fresh], join, _fetch_table)
+        return replace(self._mapping, addresses=files)
 
     def _write_addresses(self, addresses: IntArray, ids: IntArray) -> RowFile:
         order = np.argsort(addresses, kind="stable")
-        table = pa.table({"address": addresses[order], "id": ids[order]})
-        file = self._new_file("addresses")
+        return self._write_table("addresses", pa.table({"address": addresses[order], "id": ids[order]}), len(order))
+
+    def with_postings(self, parts: Iterable[pa.Table], document_numbers: Callable[[], IntArray]) -> Mapped:
+        """Write a file of the postings of new rows. Merged files drop the rows of other documents than `document_numbers`."""
+
+        def write(table: pa.Table | None) -> RowFile | None:
+            return None if table is None else self._write_table("postings", table, len(table["ids"].chunk(0).values))
+
+        def join(files: Sequence[Postings]) -> RowFile | None:
+            numbers = document_numbers()
+            return write(join_postings(files, lambda documents: look_up(numbers, documents, numbers) >= 0))
+
+        fresh = write(join_postings(list(map(Postings, parts)), lambda documents: np.ones(len(documents), bool)))
+        files = [*self._mapping.postings, *([fresh] if fresh else [])]
+        return replace(self._mapping, postings=self._join_similar(files, join, fetch_postings))
+
+    def _write_table(self, kind: str, table: pa.Table, rows: int) -> RowFile:
+        file = self._new_file(kind)
         with pa.OSFile(str(self._folder / file), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
-        return RowFile(file, len(table))
+        return RowFile(file, rows)
 
     def _new_file(self, kind: str) -> str:
         """Create an empty file under a new name, because a reader may still use the file of an older state."""

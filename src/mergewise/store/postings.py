@@ -1,12 +1,52 @@
-"""Statistics for BM25 scores."""
+"""BM25 text search in mapped arrays: for each term the rows that have it, and how often.
+
+The score of a row is `sum_t n_t idf(t) f (K1 + 1) / (f + K1 (1 - B + B l / L))` (Robertson et al. 1994), with
+`idf(t) = ln(1 + (N - n + 1/2) / (n + 1/2))`. n_t counts the term in the question and f in the row. l is the row's number of
+terms and L the mean of l. N is the number of rows and n the number of rows with the term. Rows of deleted documents do not
+count. LanceDB makes the terms and has the same formula, so the scores are equal after its index is optimized.
+
+A file is an Arrow table of one row, whose columns are lists. A posting is a row's position and its count of the term.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
 from math import log
-from typing import NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mergewise.store.tables import NUMBER
+
+if TYPE_CHECKING:
+    from mergewise.store.numbers import DocumentFilter
 
 K1, B = 1.2, 0.75
+# Largest table with postings. A search reads all postings of its terms, so LanceDB is faster in larger tables.
+MAX_ROWS = 1_000_000
+# bits of the count in a posting: higher counts of a term in one row are cut to the largest
+_COUNT_BITS = 12
+_LARGEST = (1 << _COUNT_BITS) - 1
+# a separator between texts that are tokenized together
+_BETWEEN = "qzvxkjwq"
+_TEXT = attrgetter("text")
+_SCHEMA = pa.schema(
+    {
+        "terms": pa.list_(pa.uint64()),
+        "starts": pa.list_(pa.uint32()),
+        "postings": pa.list_(pa.uint32()),
+        "ids": pa.list_(pa.int64()),
+        "documents": pa.list_(pa.int64()),
+        "lengths": pa.list_(pa.uint32()),
+    }
+)
+
+Array: TypeAlias = npt.NDArray[Any]
 
 
 class TextFrequencies(NamedTuple):
@@ -26,3 +66,145 @@ class TextFrequencies(NamedTuple):
         """Return the part of a term's scores that all rows share."""
         count = self.counts[term]
         return (K1 + 1) * log(1 + (self.rows - count + 0.5) / (count + 0.5))
+
+
+class Postings:
+    """The postings of one file. Raises ValueError if they are damaged."""
+
+    def __init__(self, table: pa.Table) -> None:
+        if table.schema != _SCHEMA or len(table) != 1:
+            raise ValueError("unexpected columns")
+        columns: Iterable[Array] = (column.chunk(0).flatten().to_numpy() for column in table.columns)
+        self.terms, self.starts, self.postings, self.ids, self.documents, self.lengths = columns
+        ends = self.starts[[0, -1]].tolist() if len(self.starts) == len(self.terms) + 1 else []
+        if ends != [0, len(self.postings)] or bool((self.starts[1:] < self.starts[:-1]).any()):
+            raise ValueError("invalid starts of postings")
+        rows = {len(self.ids), len(self.documents), len(self.lengths)}
+        if len(rows) > 1 or int(self.postings.max(initial=0)) >> _COUNT_BITS >= len(self.ids) > 0:
+            raise ValueError("invalid rows of postings")
+        self._share: tuple[float, Array] | None = None
+
+    def rows_and_counts(self, term: str) -> tuple[Array, Array]:
+        """Return the positions of the rows with a term, and its counts."""
+        hashed = term_hash(term)
+        at = int(self.terms.searchsorted(np.uint64(hashed)))
+        if at == len(self.terms) or int(self.terms[at]) != hashed:
+            return np.empty(0, np.intp), np.empty(0, np.float32)
+        found = self.postings[self.starts[at] : self.starts[at + 1]]
+        return (found >> _COUNT_BITS).astype(np.intp), (found & _LARGEST).astype(np.float32)
+
+    def length_parts(self, mean: float) -> Array:
+        """Return `K1 (1 - B + B l / L)` of each row."""
+        if self._share is None or self._share[0] != mean:
+            self._share = mean, (K1 * (1 - B) + (K1 * B / mean) * self.lengths).astype(np.float32)
+        return self._share[1]
+
+
+class TextIndex:
+    """The postings of all rows of a table in one state. `exists` tells for document numbers which documents exist."""
+
+    def __init__(self, files: Sequence[Postings], rows: int, exists: Callable[[Array], Array]) -> None:
+        self._files = files
+        self._existing: Sequence[Array | None] = [None] * len(files)
+        if sum(len(file.ids) for file in files) != rows:
+            self._existing = [exists(file.documents) for file in files]
+        parts = zip(files, self._existing, strict=True)
+        lengths = [file.lengths if mask is None else file.lengths[mask] for file, mask in parts]
+        self.rows = sum(map(len, lengths))
+        # as in LanceDB, rows without terms do not count
+        self._counted = sum(map(np.count_nonzero, lengths))
+        self._tokens = sum(int(own.sum()) for own in lengths)
+
+    def frequencies(self, terms: Iterable[str]) -> TextFrequencies:
+        return TextFrequencies(self._counted, self._tokens, {term: self._count(term) for term in terms})
+
+    def _count(self, term: str) -> int:
+        count = 0
+        for file, mask in zip(self._files, self._existing, strict=True):
+            rows, _ = file.rows_and_counts(term)
+            count += len(rows) if mask is None else int(mask[rows].sum())
+        return count
+
+    def masks(self, documents: DocumentFilter) -> Sequence[Array | None]:
+        """Return for each file which rows a search may return: rows of existing documents that pass the filter."""
+        if documents.is_everything:
+            return self._existing
+        admitted = [documents.holds(file.documents) for file in self._files]
+        return [own if mask is None else own & mask for own, mask in zip(admitted, self._existing, strict=True)]
+
+    def scores(
+        self, terms: Mapping[str, int], frequencies: TextFrequencies, masks: Sequence[Array | None]
+    ) -> tuple[Array, Array]:
+        """Return the ids and scores of all admitted rows with one of the terms. `terms` counts those of the question."""
+        ids, scores = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+        for file, mask in zip(self._files, masks, strict=True):
+            sums = np.zeros(len(file.ids), np.float32)
+            parts = file.length_parts(frequencies.tokens / max(1, frequencies.rows) or 1.0)
+            for term, times in terms.items():
+                rows, counts = file.rows_and_counts(term)
+                sums[rows] += np.float32(times * frequencies.weight(term)) * (counts / (counts + parts[rows]))
+            # much faster than `flatnonzero(sums)`
+            found = np.flatnonzero(sums != 0 if mask is None else (sums != 0) & mask)
+            ids.append(file.ids[found])
+            scores.append(sums[found])
+        return np.concatenate(ids), np.concatenate(scores)
+
+
+@lru_cache(100_000)
+def term_hash(term: str) -> int:
+    """Hash a term to 64 bits. The result must never change between versions."""
+    return int.from_bytes(blake2b(term.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+# -- writing
+
+
+def make_postings(rows: pa.Table, column: str, tokenize: Callable[[str], Iterable[Any]]) -> pa.Table:
+    """Make the postings of rows by a column of texts, in the form of a file."""
+    texts = [text or "" for text in rows[column].to_pylist()]
+    mark, found = _BETWEEN, list(map(_TEXT, tokenize(f"\n{_BETWEEN}\n".join(texts))))
+    if found.count(mark) != len(texts) - 1:
+        # a text contains the separator
+        mark, each = "", (map(_TEXT, tokenize(text)) for text in texts)
+        found = [term for terms in each for term in (*terms, mark)][:-1]
+    codes = {term: code for code, term in enumerate(dict.fromkeys(found))}
+    coded = np.fromiter(map(codes.__getitem__, found), np.int64, len(found))
+    is_term = coded != codes.get(mark, -1)
+    row_of, coded = np.cumsum(~is_term)[is_term], coded[is_term]
+    hashes = np.array(list(map(term_hash, codes)), np.uint64)
+    order = np.argsort(hashes)
+    keys = np.sort(np.argsort(order)[coded] << (32 - _COUNT_BITS) | row_of)
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    packed = keys[firsts] << _COUNT_BITS | np.minimum(np.diff(firsts, append=len(keys)), _LARGEST)
+    lengths = np.bincount(row_of, minlength=len(texts))
+    return _table(hashes[order], packed, rows["id"].to_numpy(), rows[NUMBER].to_numpy(), lengths)
+
+
+def join_postings(files: Sequence[Postings], exists: Callable[[Array], Array]) -> pa.Table | None:
+    """Join files to one, without the rows of documents that no longer exist. Return None if no row is left."""
+    terms = np.unique(np.concatenate([file.terms for file in files]))
+    parts, kept, first = [], [], 0
+    for file in files:
+        mask = exists(file.documents)
+        positions = first + np.cumsum(mask) - 1
+        ranks = np.repeat(np.searchsorted(terms, file.terms), file.starts[1:] - file.starts[:-1])
+        rows = file.postings >> _COUNT_BITS
+        packed = ranks << 32 | positions[rows] << _COUNT_BITS | (file.postings & _LARGEST)
+        parts.append(packed[mask[rows]])
+        kept.append([column[mask] for column in (file.ids, file.documents, file.lengths)])
+        first += len(kept[-1][0])
+    columns = [np.concatenate(column) for column in zip(*kept, strict=True)]
+    return _table(terms, np.sort(np.concatenate(parts)), *columns) if first else None
+
+
+def _table(terms: Array, packed: Array, ids: Array, documents: Array, lengths: Array) -> pa.Table:
+    """Make the table of a file. `packed` are the sorted postings, each with the rank of its term in the upper 32 bits."""
+    counts = np.bincount(packed >> 32, minlength=len(terms))
+    starts = np.concatenate([[0], np.cumsum(counts[counts > 0])])
+    columns = (terms[counts > 0], starts, packed & 0xFFFFFFFF, ids, documents, lengths)
+    lists = (
+        pa.array(column.astype(field.type.value_type.to_pandas_dtype()))
+        for column, field in zip(columns, _SCHEMA, strict=True)
+    )
+    arrays = [pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values) for values in lists]
+    return pa.Table.from_arrays(arrays, schema=_SCHEMA)

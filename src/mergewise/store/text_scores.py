@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from mergewise.store.lance_import import Sessions, connect_for_reading
 from mergewise.store.lance_state import run
 from mergewise.store.postings import K1, B, TextFrequencies
 from mergewise.text.terms import STOP_WORDS
@@ -44,11 +45,11 @@ def question_terms(question: str) -> list[str]:
 
 @cache
 def _empty_table() -> AsyncTable:
-    from lancedb import connect_async
+    from lancedb.table import AsyncTable
 
     async def create() -> AsyncTable:
-        database = await connect_async("memory://")
-        table = await database.create_table("questions", pa.table({"text": ["a"]}))
+        database = await connect_for_reading("memory://", Sessions())
+        table = AsyncTable(await database.create_empty_table("questions", "create", pa.schema({"text": pa.string()})))
         await table.create_index("text", config=text_index())
         return table
 
