@@ -110,8 +110,8 @@ def test_equal_texts_are_in_the_order_of_document_ids(tmp_path: Path) -> None:
         # titles differ, so that the documents are no copies of each other
         index.add([mw.Document(doc_id, same, f"T{doc_id[1:]}") for doc_id in ids])
         reader = index.state().store
-        vector = HashEmbedder().embed_queries(["river"])[0]
-        for search in (reader.text_search("towers near the river", 20), reader.vector_search(vector, 20)):
+        vector = HashEmbedder().embed_queries(["near the river"])[0]
+        for search in (reader.text_search("towers near the river", 30), reader.vector_search(vector, 30)):
             hits = search.result()
             rows = reader.rows("leaf", Leaf, [row for row, _ in hits])
             rankings.append([(rows[row].doc_id, rows[row].start) for row, _ in hits])
