@@ -42,7 +42,9 @@ def main(paths: list[str]) -> None:
                     ask(index, question)
                     if number:
                         own.append(1000 * (process_time() - began))
-        print(kind, *(f"{Path(path).name} {median(own):.1f}" for path, own in zip(paths, took, strict=True)), flush=True)
+        print(
+            kind, *(f"{Path(path).name} {median(own):.1f}" for path, own in zip(paths, took, strict=True)), flush=True
+        )
 
 
 if __name__ == "__main__":

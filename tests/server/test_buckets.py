@@ -24,6 +24,7 @@ from mergewise.server.supervisor import prepare
 from mergewise.server.targets import served_place
 from mergewise.server.writer import Writer
 from mergewise.store import place_of
+from mergewise.store.manifest import NAME, SHARDS_NAME
 from tests.object_store import KEY, Proxy, object_store
 from tests.server.conftest import SHIPS, LiveServer
 
@@ -52,8 +53,8 @@ def url(request: pytest.FixtureRequest) -> str:
     return f"s3://indexes/{request.node.name}"
 
 
-def fill(url: str, cache: Path, **texts: str) -> None:
-    with mw.open(url, embedder="none", cache=cache) as index:
+def fill(url: str, cache: Path, shards: int | None = None, **texts: str) -> None:
+    with mw.open(url, embedder="none", cache=cache, shards=shards) as index:
         index.add([mw.Document(f"{name}.md", text) for name, text in texts.items()])
 
 
@@ -74,10 +75,11 @@ def wait(check: Callable[[], Any], seconds: float = 20.0) -> Any:
     return found
 
 
+@pytest.mark.parametrize("shards", [None, 2])
 def test_an_index_in_a_bucket_is_served_and_followed(
-    proxy: Proxy, url: str, start_server: Callable[..., LiveServer], tmp_path: Path
+    proxy: Proxy, url: str, start_server: Callable[..., LiveServer], tmp_path: Path, shards: int | None
 ) -> None:
-    fill(url, tmp_path / "theirs", ships=SHIPS)
+    fill(url, tmp_path / "theirs", shards, ships=SHIPS)
     live = serve(start_server, url)
     client = live.client("admin")
     wait(lambda: client.get("/readyz").status_code == 200)
@@ -89,9 +91,9 @@ def test_an_index_in_a_bucket_is_served_and_followed(
     # a question is answered from local copies
     with proxy.counting() as requests:
         client.post(f"{FAR}/context", json={"question": "Where was the Borealis built?"})
-    assert [one for one in requests if not one.key.endswith("manifest.json")] == []
+    assert [one for one in requests if not one.key.endswith((NAME, SHARDS_NAME))] == []
     assert (live.config.cache / "buckets").is_dir()
-    fill(url, tmp_path / "theirs", more="# Tides\n\nThe tide turns at noon.\n")
+    fill(url, tmp_path / "theirs", shards, more="# Tides\n\nThe tide turns at noon.\n")
     wait(lambda: client.get(FAR).json()["documents"] == 2, seconds=5)
     assert client.get(FAR).json()["snapshot"] != info["snapshot"]
     assert "noon" in client.post(f"{FAR}/ask", json={"question": "When does the tide turn?"}).json()["answer"]
@@ -243,7 +245,10 @@ def ids(url: str, cache: Path) -> list[str]:
         return sorted(info.id for info in index.documents())
 
 
-def test_a_bucket_with_a_writer(proxy: Proxy, url: str, written: Writer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_bucket_with_a_writer(proxy: Proxy, url: str, written: Writer, tmp_path: Path, shards: int | None) -> None:
+    if shards is not None:
+        fill(url, tmp_path / "theirs", shards)
     written.make_indexes()
     assert ids(url, tmp_path / "theirs") == []
     written.state.enqueue("sync", "far")

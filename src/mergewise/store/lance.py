@@ -17,7 +17,7 @@ from functools import wraps
 from pathlib import Path
 from threading import Lock, Thread
 from time import sleep
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import ref
 
 from mergewise.errors import CorruptIndex, UsageError
@@ -68,12 +68,18 @@ def _making_room(method: Method) -> Method:
 class LanceStore:
     """The `Store` protocol over a place. Tables are opened on first use."""
 
-    def __init__(self, place: Path | Place, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
+    def __init__(
+        self,
+        place: Path | Place,
+        registry: Registry,
+        lock_wait: float = LOCK_SECONDS,
+        reader: LanceReader | None = None,
+    ) -> None:
         self.place = place_of(place) if isinstance(place, Path) else place
         self.registry = registry
         self.lock_wait = lock_wait
         self._opening = Lock()
-        self._reader: LanceReader | None = None
+        self._reader = reader
         self._attempt = 1
         # the last state for which this object updated search indexes and mapped files
         self._up_to_date: Manifest | None = None
@@ -114,24 +120,20 @@ class LanceStore:
         manifest = self.manifest
         with self._opening:
             # all threads share one reader, so that nothing is computed twice
-            first, before = self._reader is None, self._open_reader
+            first, before = self._reader is None, self._reader
             if before is None or before.manifest != manifest:
                 self._reader = LanceReader(self.place, manifest, self.registry, before)
                 if self.place.refresh is not None and first:
                     self._reader.prewarm()
-                    Thread(target=_look_for_changes, args=(ref(self), self.place.refresh), daemon=True).start()
+                    look_for_changes(self, self.place.refresh)
             assert self._reader is not None
             return self._reader
-
-    @property
-    def _open_reader(self) -> LanceReader | None:
-        return None if self._reader is None or self._reader.is_spoiled else self._reader
 
     def refresh(self) -> None:
         """Look for a newer state of the place and open it. Queries use the old state until the new one is ready."""
         state = self.place.newer()
         if state is not None:
-            reader = LanceReader(self.place, state.manifest, self.registry, self._open_reader)
+            reader = LanceReader(self.place, state.manifest, self.registry, self._reader)
             reader.prewarm()
             with self._opening:
                 self.place.know(state)
@@ -190,17 +192,20 @@ class LanceStore:
 
     def check(self) -> list[Problem]:
         self._forget()
-        reader = self.reader()
-        if damaged := self._damage(reader):
-            return damaged
         try:
-            return self._audit(reader)
-        except (CorruptIndex, UsageError) as error:
-            return [Problem(error.message)]
+            reader = self.reader()
+            if damaged := self._damage(reader):
+                return damaged
+            try:
+                return self._audit(reader)
+            except (CorruptIndex, UsageError) as error:
+                return [Problem(error.message)]
+        finally:
+            self._forget(bypass=False)
 
-    def _forget(self) -> None:
-        """Drop all open tables and caches, because files may have been damaged since."""
-        self.place.bypass_caches()
+    def _forget(self, bypass: bool = True) -> None:
+        """Drop all open tables and caches, because files may have been damaged since. With `bypass`, also read no copies."""
+        self.place.bypass_caches(bypass)
         self._left_open, self._up_to_date = OpenTables(), None
         with self._opening:
             if self._reader is not None:
@@ -339,7 +344,7 @@ class LanceStore:
         IN_USE.check_own_process(self.place)
         with self._held_state() as (writer, state):
             # On a bucket, reuse the open tables. In a folder, opening them again costs nothing and shows damage.
-            before = None if self.place.refresh is None else self._open_reader
+            before = None if self.place.refresh is None else self._reader
             left, self._left_open = self._left_open, OpenTables()
             change = Change(self.place, state, self.registry, writer, before, self._attempt, left)
             yield change
@@ -360,7 +365,20 @@ class LanceStore:
             yield writer, state
 
 
-def _look_for_changes(store_ref: ref[LanceStore], seconds: float) -> None:
+class RefreshedStore(Protocol):
+    """A store of a place whose state other processes change."""
+
+    place: Place
+
+    def refresh(self) -> None: ...
+
+
+def look_for_changes(store: RefreshedStore, seconds: float) -> None:
+    """Refresh the store from time to time in a thread."""
+    Thread(target=_look_for_changes, args=(ref(store), seconds), daemon=True).start()
+
+
+def _look_for_changes(store_ref: ref[RefreshedStore], seconds: float) -> None:
     """Refresh the store from time to time. The thread ends when the store is no longer referenced."""
     while True:
         # at least every `TOUCHED` seconds, because a refresh also touches the files in use

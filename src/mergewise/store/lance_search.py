@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from mergewise.concurrency import ThreadLoop
+from mergewise.concurrency import ThreadLoop, in_thread
 from mergewise.protocols import FloatArray, Ranking
-from mergewise.store.damage import raising_store_errors
+from mergewise.store.damage import DamagedCopies, raising_store_errors
 from mergewise.store.lance_documents import LanceDocuments
 from mergewise.store.lance_state import ID, LOOP, run, scan
 from mergewise.store.mapped import IntArray
@@ -43,6 +45,7 @@ SORTED = 8
 # maximum number of runs of rows without vectors that a search excludes by their ids
 MANY_RUNS = 100
 _ADDRESS, DOC_ID = "_rowid", "doc_id"
+_SEARCHES_AGAIN: ContextVar[bool] = ContextVar("mergewise-searches-again", default=False)
 
 
 @raising_store_errors
@@ -80,10 +83,14 @@ class LanceSearch(LanceDocuments):
         if index is not None:
             masks = self.once(f"masks of {table}", lambda: index.masks(documents), where)
             return start(self._own_text_ranking(table, index, question, k, masks, frequencies))
-        if frequencies is not None:
-            return start(self._scored_text_ranking(table, question, k, documents, frequencies))
-        asked = _every_word(question, str(column)) if every else question
-        return start(self._text_ranking(table, _query(opened).nearest_to_text(asked, str(column)), k, documents))
+        if frequencies is None:
+            asked = _every_word(question, str(column)) if every else question
+            query = _query(opened).nearest_to_text(asked, str(column))
+            ranking = self._text_ranking(table, query, k, documents)
+        else:
+            ranking = self._scored_text_ranking(table, question, k, documents, frequencies)
+        again = partial(self.text_search, question, k, where, table, words=words, every=every, frequencies=frequencies)
+        return self._start(ranking, again)
 
     def text_frequencies(self, question: str, table: str | None = None) -> TextFrequencies | None:
         """Return this index's statistics for a question, or None without rows."""
@@ -169,6 +176,10 @@ class LanceSearch(LanceDocuments):
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
+
+        def again() -> Future[Ranking]:
+            return self.vector_search(vector, k, where, table, column)
+
         if table in self.manifest.unembedded:
             self._hold_waiting_rows(table, opened)
         half = vector.astype(np.float16)
@@ -180,7 +191,7 @@ class LanceSearch(LanceDocuments):
             few = documents
             name = f"rows of {table} to {self.mapped_rows(table).end}"
             ids = self.once(name, lambda: self._rows_of_documents(table, column, few), where)
-            return start(self._exact_ranking(asked, ids))
+            return self._start(self._exact_ranking(asked, ids), again)
         unindexed = self._unindexed_rows(table, column) if refines else None
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
         if others is not None and not self.mapped_rows(table).indexed:
@@ -196,7 +207,7 @@ class LanceSearch(LanceDocuments):
         if documents.is_cheaper_as_condition(wanted):
             conditions, documents = [*conditions, f"({documents.condition})"], EVERYTHING
         query = query.where(" and ".join(conditions)) if conditions else query
-        return start(self._vector_ranking(asked, query, documents, wanted, probes, others))
+        return self._start(self._vector_ranking(asked, query, documents, wanted, probes, others), again)
 
     def _unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
@@ -351,6 +362,24 @@ class LanceSearch(LanceDocuments):
             rows = await self._rows_by_id(table, np.array(unmapped), column)
             found |= zip(rows[ID].to_pylist(), rows[column].to_pylist(), strict=True)
         return found
+
+    def _start(self, ranking: Coroutine[Any, Any, Ranking], again: Callable[[], Future[Ranking]]) -> Future[Ranking]:
+        """Start a search. If it meets damaged copies, replace them and search `again`, once."""
+
+        def renewed() -> Ranking:
+            self.renew()
+            return again().result()
+
+        async def search() -> Ranking:
+            try:
+                return await ranking
+            except DamagedCopies:
+                if _SEARCHES_AGAIN.get():
+                    raise
+                _SEARCHES_AGAIN.set(True)
+                return await asyncio.wrap_future(LOOP.start(in_thread(renewed)))
+
+        return start(search())
 
     # -- filters
 

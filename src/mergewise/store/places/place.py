@@ -95,11 +95,11 @@ class Place(Protocol):
     def drop_table(self, name: str) -> None:
         """Delete a table that no manifest will name, even if its files are damaged."""
 
-    def bypass_caches(self) -> None:
-        """Open tables without caches, in memory or on disk, from now on."""
+    def bypass_caches(self, bypass: bool = True) -> None:
+        """Drop the caches in memory. From now on, open tables without local copies, or with them again."""
 
-    def drop_copies(self) -> bool:
-        """Drop the local copies of tables, which may be damaged. Return whether there were any."""
+    def renew_copies(self) -> None:
+        """Replace all local copies of files, because some may be damaged."""
 
     def stamp(self, name: str, version: int) -> Stamp | None:
         """Return the stamp of a version, or None if the version is missing."""
@@ -129,6 +129,9 @@ class Place(Protocol):
         Without `sure`, clean only if enough was written since the last time.
         """
 
+    def shard(self, name: str, *, changing: bool = False) -> ShardPlace:
+        """Return the place of a shard, a part of the state, for reading or for changes."""
+
     def size(self) -> PlaceSize:
         """Return the size of the place and the time of its last change."""
 
@@ -143,3 +146,12 @@ class Place(Protocol):
 
     def upload(self, path: Path, file: str) -> None:
         """Copy a local file to the place."""
+
+
+class ShardPlace(Place, Protocol):
+    """The place of one shard. During a change of its parent, `pending` is its new manifest, which the parent then swaps."""
+
+    pending: Manifest | None
+
+    def begin(self, manifest: Manifest, writer: WritingRight) -> None:
+        """Begin a change of the parent with the shard's manifest and the parent's right to write."""
