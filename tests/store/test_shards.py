@@ -21,10 +21,10 @@ from mergewise.store.manifest import SHARDS_NAME, Manifest, ShardedManifest, Vie
 from mergewise.store.places import place_of
 from mergewise.store.places.copying import copy_index
 from mergewise.store.places.folder import Folder
+from mergewise.store.postings import _BETWEEN
 from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.reader import BITS, ShardedReader
 from mergewise.store.shards.store import ShardedStore
-from mergewise.store.text_scores import _BETWEEN
 from mergewise.types import DocumentRows, Leaf, Section
 
 SHARDS, DOCUMENTS = 3, 300
@@ -81,6 +81,21 @@ WORDS = st.lists(st.integers(0, 400), min_size=1, max_size=6).map(lambda ns: " "
 def test_text_is_ranked_as_by_one_index(readers: tuple[StoreReader, ShardedReader], question: str, k: int) -> None:
     whole, sharded = (scores_by_document(reader, reader.text_search(question, k).result()) for reader in readers)
     assert_same(whole, sharded, 2e-4)
+
+
+def test_shards_without_postings_score_as_one_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.store.lance_search.MAX_ROWS", 0)
+    whole = LanceStore.create(tmp_path / "whole", MANIFEST, REGISTRY)
+    sharded = new_sharded(tmp_path / "sharded", SHARDS)
+    for store in (whole, sharded):
+        store.write(drawn(0, DOCUMENTS))
+        store.optimize()
+    for question in ("word1", "word3 word40 word3", "word7 word90 word200 nowhere"):
+        rankings = [
+            scores_by_document(store.reader(), store.reader().text_search(question, 40).result())
+            for store in (whole, sharded)
+        ]
+        assert_same(*rankings, 2e-4)
 
 
 def test_a_text_may_contain_the_separator(tmp_path: Path) -> None:

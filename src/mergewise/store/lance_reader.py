@@ -6,7 +6,6 @@ Rows come from mapped files (`store.mapped`), and rows that no file holds come f
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.errors import CorruptIndex
-from mergewise.protocols import FloatArray, Ranking
+from mergewise.protocols import FloatArray
 from mergewise.store import documents as d
 from mergewise.store.damage import raising_store_errors, reading
-from mergewise.store.lance_search import DOC_ID, LanceSearch
+from mergewise.store.lance_search import DOC_ID, TIED, LanceSearch
 from mergewise.store.lance_state import ID, load_indexes, run
 from mergewise.store.manifest import Run
 from mergewise.store.mapped import IntArray, rows_of_documents
@@ -70,17 +69,23 @@ class LanceReader(LanceSearch):
 
     # -- rows
 
-    def hits(self, method: str, table: str, *arguments: Any, **keywords: Any) -> Callable[[], list[Hit]]:
-        """Start a search of a table. The returned function waits for the hits, and adds their documents."""
-        search: Future[Ranking] = getattr(self, method)(*arguments, table, **keywords)
+    def hits(self, method: str, table: str, question: Any, k: int, **options: Any) -> Callable[[], list[Hit]]:
+        """Start a search of a table. The returned function waits for the hits, and adds their documents.
+
+        With `frequencies`, scores are those of all shards, also without postings.
+        """
+        searched = self.searched_text(table) if options.get("frequencies") else None
+        search = getattr(self, method)(question, k if searched is None else k + TIED, table=table, **options)
+        columns = [DOC_ID] if searched is None else [DOC_ID, searched.column]
 
         def finish() -> list[Hit]:
-            ranking = search.result()
-            rows: dict[int, Any] = {}
-            for part in self._parts(table, [DOC_ID], [row for row, _ in ranking]):
-                names = part[DOC_ID].to_pylist() if DOC_ID in part.column_names else [""] * len(part)
-                rows |= zip(part[ID].to_pylist(), zip(part[NUMBER].to_pylist(), names, strict=True), strict=True)
-            return [Hit(row, score, *rows[row]) for row, score in ranking]
+            scores, hits = dict(search.result()), []
+            for rows in self._parts(table, columns, list(scores)):
+                own = scores if searched is None else searched.scores(question, rows, options["frequencies"])
+                names = rows[DOC_ID].to_pylist() if DOC_ID in rows.column_names else [""] * len(rows)
+                documents = zip(rows[ID].to_pylist(), rows[NUMBER].to_pylist(), names, strict=True)
+                hits += [Hit(row, own[row], number, name) for row, number, name in documents]
+            return sorted(hits, key=lambda hit: (-hit.score, hit.doc_id, hit.id))[:k]
 
         return finish
 

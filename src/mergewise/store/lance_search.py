@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import ContextVar
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,7 @@ from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
 from mergewise.store.postings import MAX_ROWS, TextFrequencies, TextIndex
 from mergewise.store.tables import NUMBER, unit_vectors
-from mergewise.store.text_scores import TextScorer
+from mergewise.store.text_scores import SearchedText
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -70,7 +69,7 @@ class LanceSearch(LanceDocuments):
         every: bool = False,
         frequencies: TextFrequencies | None = None,
     ) -> Future[Ranking]:
-        """Search by BM25, with the statistics of all shards if they are given."""
+        """Search by BM25. `frequencies` replaces this index's statistics if it has postings."""
         table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
         column = None if spec is None else spec.table.words if words else spec.table.text
@@ -81,42 +80,36 @@ class LanceSearch(LanceDocuments):
             return start(_nothing())
         index = None if words or every else self._text_index(table)
         if index is not None:
-            masks = self.once(f"masks of {table}", lambda: index.masks(documents), where)
-            return start(self._own_text_ranking(table, index, question, k, masks, frequencies))
-        if frequencies is None:
-            asked = _every_word(question, str(column)) if every else question
-            query = _query(opened).nearest_to_text(asked, str(column))
-            ranking = self._text_ranking(table, query, k, documents)
-        else:
-            ranking = self._scored_text_ranking(table, question, k, documents, frequencies)
-        again = partial(self.text_search, question, k, where, table, words=words, every=every, frequencies=frequencies)
-        return self._start(ranking, again)
+
+            async def ranking() -> Ranking:
+                terms = await self._terms(table, question)
+                return await self._best(
+                    table, *index.scores(terms, frequencies or index.frequencies(terms), documents), k
+                )
+
+            return start(ranking())
+        query = _query(opened).nearest_to_text(_every_word(question, str(column)) if every else question, str(column))
+        if documents.is_cheaper_as_condition(k + TIED):
+            query, documents = query.where(documents.condition), EVERYTHING
+        return self._start(
+            self._text_ranking(table, query, k, documents),
+            lambda: self.text_search(question, k, where, table, words=words, every=every),
+        )
 
     def text_frequencies(self, question: str, table: str | None = None) -> TextFrequencies | None:
         """Return this index's statistics for a question, or None without rows."""
         table = table or self._first
-        index, scorer = self._text_index(table), self._text_scorer(table)
+        index, searched = self._text_index(table), self.searched_text(table)
         if index is not None:
             return index.frequencies(run(self._terms(table, question)))
-        return None if scorer is None else run(scorer.frequencies(question))
+        return None if searched is None else searched.frequencies(question)
 
-    def _text_scorer(self, table: str) -> TextScorer | None:
+    def searched_text(self, table: str) -> SearchedText | None:
+        """Return the text of a table that LanceDB searches because it has no postings."""
         opened, column = self._table(table), str(self._specs[table].table.text)
-        if opened is None:
+        if opened is None or self._text_index(table) is not None:
             return None
-        return self.once(f"scorer of {table}", lambda: TextScorer(opened, column, self._row_count(table)))
-
-    async def _scored_text_ranking(
-        self, table: str, question: str, k: int, documents: DocumentFilter, frequencies: TextFrequencies
-    ) -> Ranking:
-        """Search a table without postings with the statistics of all shards."""
-        opened, scorer = self._table(table), self._text_scorer(table)
-        assert opened is not None and scorer is not None
-        query = _query(opened).nearest_to_text(await scorer.query(question, frequencies), scorer.column)
-        hits = np.array([row for row, _ in await self._text_ranking(table, query, k + TIED, documents)], np.int64)
-        texts = await self._strings(table, hits, scorer.column)
-        scores = await scorer.scores(question, [texts[row] for row in hits.tolist()], frequencies)
-        return await self._best(table, hits, np.array(scores), k)
+        return self.once(f"text of {table}", lambda: SearchedText(opened, column, self._row_count(table)))
 
     def _text_index(self, table: str) -> TextIndex | None:
         """Return the postings of a table, or None if they lack rows or the table is too large for them."""
@@ -127,18 +120,6 @@ class LanceSearch(LanceDocuments):
         files = self.mapped_rows(table).postings if 0 < rows <= MAX_ROWS else []
         index = TextIndex(files, rows, self.numbers().holds)
         return index if index.rows == rows > 0 else None
-
-    async def _own_text_ranking(
-        self,
-        table: str,
-        index: TextIndex,
-        question: str,
-        k: int,
-        masks: Sequence[BoolArray | None],
-        frequencies: TextFrequencies | None,
-    ) -> Ranking:
-        terms = await self._terms(table, question)
-        return await self._best(table, *index.scores(terms, frequencies or index.frequencies(terms), masks), k)
 
     async def _terms(self, table: str, question: str) -> Counter[str]:
         opened = self._table(table)
@@ -153,8 +134,6 @@ class LanceSearch(LanceDocuments):
         LanceDB returns an arbitrary choice of the rows that tie for the last places, so all ties are read. More rows are also
         read if documents outside the filter take the first places.
         """
-        if documents.is_cheaper_as_condition(k + TIED):
-            query, documents = query.where(documents.condition), EVERYTHING
         limit = documents.depth(k + TIED)
         with self._reading(self.place, f"the table {table!r}"):
             while True:
@@ -343,25 +322,21 @@ class LanceSearch(LanceDocuments):
         scores = np.round(scores.astype(np.float64), 6)
         order = np.lexsort((ids, -scores))
         ids, scores = ids[order], scores[order]
-        equal = scores[1:] == scores[:-1]
-        tied = np.concatenate([[False], equal]) | np.concatenate([equal, [False]])
-        tied &= scores >= scores[:k][-1]
+        repeated = scores[1:][scores[1:] == scores[:-1]]
+        tied = np.isin(scores, repeated[repeated >= scores[:k][-1]])
         if tied.any() and self._specs[table].table.names_documents:
-            names = await self._strings(table, ids[tied], DOC_ID)
-            documents = [names[row] for row in ids[tied].tolist()]
-            ids[tied] = ids[tied][np.lexsort((ids[tied], documents, -scores[tied]))]
+            names = await self._document_names(table, ids[tied])
+            ids[tied] = ids[tied][np.lexsort((ids[tied], [names[row] for row in ids[tied].tolist()], -scores[tied]))]
         return list(zip(ids[:k].tolist(), scores[:k].tolist(), strict=True))
 
-    async def _strings(self, table: str, ids: IntArray, column: str) -> dict[int, str]:
-        """Return the values of a column of strings by row."""
-        found: dict[int, str] = {}
-        for _, rows in self.mapped_rows(table).take(ids, [ID, column]):
-            found |= zip(rows[ID].to_pylist(), rows[column].to_pylist(), strict=True)
-        unmapped = [row for row in ids.tolist() if row not in found]
-        if unmapped:
-            rows = await self._rows_by_id(table, np.array(unmapped), column)
-            found |= zip(rows[ID].to_pylist(), rows[column].to_pylist(), strict=True)
-        return found
+    async def _document_names(self, table: str, ids: IntArray) -> dict[int, str]:
+        """Return the id of each row's document."""
+        parts = [rows for _, rows in self.mapped_rows(table).take(ids, [ID, DOC_ID])]
+        unmapped = ids[~np.isin(ids, [row for part in parts for row in part[ID].to_pylist()])]
+        parts += [await self._rows_by_id(table, unmapped, DOC_ID)] if len(unmapped) else []
+        return {
+            row: name for part in parts for row, name in zip(*(part[c].to_pylist() for c in (ID, DOC_ID)), strict=True)
+        }
 
     def _start(self, ranking: Coroutine[Any, Any, Ranking], again: Callable[[], Future[Ranking]]) -> Future[Ranking]:
         """Start a search. If it meets damaged copies, replace them and search `again`, once."""
@@ -433,7 +408,6 @@ class LanceSearch(LanceDocuments):
         return ids
 
 
-Result = TypeVar("Result")
 ScoredRows: TypeAlias = tuple[IntArray, FloatArray]
 """Ids of rows, and their scores."""
 
@@ -460,7 +434,7 @@ class UnindexedRows(NamedTuple):
         return self.ids[meets], scores[meets]
 
 
-def start(coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+def start(coroutine: Coroutine[Any, Any, Ranking]) -> Future[Ranking]:
     """Start a search in this thread, or on the store's loop if this thread already runs a loop."""
     return ThreadLoop.start(coroutine) if asyncio._get_running_loop() is None else LOOP.start(coroutine)
 

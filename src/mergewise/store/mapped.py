@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from mergewise.files import new_file
 from mergewise.protocols import FloatArray
-from mergewise.store.postings import Postings, join_postings
+from mergewise.store.postings import Postings, check_postings, join_postings
 from mergewise.store.tables import NUMBER
 
 if TYPE_CHECKING:
@@ -42,10 +42,11 @@ FOLDER = "mapped"
 BLOCK_BYTES = 256_000_000
 # a file is merged with the one before it, unless that one is more than this many times larger
 SIMILAR = 4
+_POSTINGS = "postings"
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 BlockRows = TypeVar("BlockRows")
-Content = TypeVar("Content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,6 @@ class MappedRows:
         # columns of vectors in stored form, with the ids of their rows
         self._vectors: dict[str, list[tuple[IntArray, FloatArray]]] = {}
         self._opened: dict[str, pa.Table] = {name: opened[name] for name in mapping.files if name in opened}
-        self._postings: dict[str, Postings] = {} if before is None else before._postings.copy()
 
     @cached_property
     def _blocks(self) -> list[tuple[IntArray, pa.Table]]:
@@ -132,10 +132,8 @@ class MappedRows:
     @cached_property
     def postings(self) -> list[Postings]:
         """The postings of each file. Missing and damaged files are left out."""
-        opened = ((file.file, self._postings.get(file.file)) for file in self._mapping.postings)
-        read = ((name, known or fetch_postings(self._place, name)) for name, known in opened)
-        self._postings = {name: postings for name, postings in read if postings is not None}
-        return list(self._postings.values())
+        tables = (self._table(file.file) for file in self._mapping.postings)
+        return [Postings(table) for table in tables if table is not None]
 
     def with_rows(self, rows: pa.Table, end: int, vectors: Sequence[str]) -> MappedRows:
         """Return these rows together with rows in memory, which have addresses and ids from the present `end` to the new one.
@@ -246,16 +244,6 @@ def _fetch_table(place: Place, file: str) -> pa.Table | None:
     return None
 
 
-def fetch_postings(place: Place, file: str) -> Postings | None:
-    """Open a file of postings. Return None if it is missing or damaged."""
-    table = _fetch_table(place, file)
-    try:
-        return None if table is None else Postings(table)
-    except (ValueError, pa.ArrowException) as error:
-        log.info("cannot read %s, text is searched without it: %s", file, error)
-        return None
-
-
 def _open(path: Path) -> pa.Table | None:
     try:
         mapped = pa.memory_map(str(path))
@@ -265,6 +253,8 @@ def _open(path: Path) -> pa.Table | None:
         for column in table.columns:
             for chunk in column.chunks:
                 _check_layout(chunk)
+        if f"-{_POSTINGS}-" in path.name:
+            check_postings(table)
         return table
     except (OSError, pa.ArrowException, ValueError, struct.error) as error:
         log.info("cannot read %s, its rows come from the table: %s", path, error)
@@ -367,14 +357,11 @@ class MappingWriter:
             existing = document_numbers()
             return self._write(rows_of_documents(block, existing) for table in tables for block in _blocks_of(table))[0]
 
-        segments = self._join_similar([*self._mapping.segments, *([fresh] if fresh else [])], join, _fetch_table)
+        segments = self._join_similar([*self._mapping.segments, *([fresh] if fresh else [])], join)
         return replace(self._mapping, segments=segments, end=max(end, self._mapping.end))
 
     def _join_similar(
-        self,
-        files: Sequence[RowFile],
-        join: Callable[[Sequence[Content]], RowFile | None],
-        fetch: Callable[[Place, str], Content | None],
+        self, files: Sequence[RowFile], join: Callable[[Sequence[pa.Table]], RowFile | None]
     ) -> tuple[RowFile, ...]:
         files = list(files)
         while len(files) > 1 and files[-1].rows * SIMILAR >= files[-2].rows:
@@ -382,7 +369,7 @@ class MappingWriter:
             # join a whole chain of similar files at once
             while last < len(files) and sum(f.rows for f in files[-last:]) * SIMILAR >= files[-last - 1].rows:
                 last += 1
-            tables = [table for f in files[-last:] if (table := fetch(self._place, f.file)) is not None]
+            tables = [table for f in files[-last:] if (table := _fetch_table(self._place, f.file)) is not None]
             if len(tables) < last:
                 # a file is missing, so leave the others unmerged
                 break
@@ -418,8 +405,7 @@ class MappingWriter:
             columns = zip(*map(address_columns, tables), strict=True)
             return self._write_addresses(*(np.concatenate(column) for column in columns))
 
-        files = self._join_similar([*self._mapping.addresses, fresh], join, _fetch_table)
-        return replace(self._mapping, addresses=files)
+        return replace(self._mapping, addresses=self._join_similar([*self._mapping.addresses, fresh], join))
 
     def _write_addresses(self, addresses: IntArray, ids: IntArray) -> RowFile:
         order = np.argsort(addresses, kind="stable")
@@ -428,16 +414,16 @@ class MappingWriter:
     def with_postings(self, parts: Iterable[pa.Table], document_numbers: Callable[[], IntArray]) -> Mapped:
         """Write a file of the postings of new rows. Merged files drop the rows of other documents than `document_numbers`."""
 
-        def write(table: pa.Table | None) -> RowFile | None:
-            return None if table is None else self._write_table("postings", table, len(table["ids"].chunk(0).values))
+        def living(documents: IntArray) -> BoolArray:
+            return look_up(document_numbers(), documents, document_numbers()) >= 0
 
-        def join(files: Sequence[Postings]) -> RowFile | None:
-            numbers = document_numbers()
-            return write(join_postings(files, lambda documents: look_up(numbers, documents, numbers) >= 0))
+        def write(tables: Iterable[pa.Table], exists: Callable[[IntArray], BoolArray]) -> RowFile | None:
+            joined = join_postings(list(map(Postings, tables)), exists)
+            return joined and self._write_table(_POSTINGS, joined, len(joined["ids"].chunk(0).values))
 
-        fresh = write(join_postings(list(map(Postings, parts)), lambda documents: np.ones(len(documents), bool)))
+        fresh = write(parts, lambda documents: np.ones(len(documents), bool))
         files = [*self._mapping.postings, *([fresh] if fresh else [])]
-        return replace(self._mapping, postings=self._join_similar(files, join, fetch_postings))
+        return replace(self._mapping, postings=self._join_similar(files, lambda tables: write(tables, living)))
 
     def _write_table(self, kind: str, table: pa.Table, rows: int) -> RowFile:
         file = self._new_file(kind)

@@ -35,16 +35,8 @@ _LARGEST = (1 << _COUNT_BITS) - 1
 # a separator between texts that are tokenized together
 _BETWEEN = "qzvxkjwq"
 _TEXT = attrgetter("text")
-_SCHEMA = pa.schema(
-    {
-        "terms": pa.list_(pa.uint64()),
-        "starts": pa.list_(pa.uint32()),
-        "postings": pa.list_(pa.uint32()),
-        "ids": pa.list_(pa.int64()),
-        "documents": pa.list_(pa.int64()),
-        "lengths": pa.list_(pa.uint32()),
-    }
-)
+_KINDS = {"terms": "u8", "starts": "u4", "packed": "u4", "ids": "i8", "documents": "i8", "lengths": "u4"}
+_SCHEMA = pa.schema({name: pa.list_(pa.from_numpy_dtype(np.dtype(kind))) for name, kind in _KINDS.items()})
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -64,87 +56,72 @@ class TextFrequencies(NamedTuple):
 
     def weight(self, term: str) -> float:
         """Return the part of a term's scores that all rows share."""
-        count = self.counts[term]
-        return (K1 + 1) * log(1 + (self.rows - count + 0.5) / (count + 0.5))
+        return (K1 + 1) * log(1 + (self.rows - self.counts[term] + 0.5) / (self.counts[term] + 0.5))
 
 
 class Postings:
-    """The postings of one file. Raises ValueError if they are damaged."""
+    """The postings of one file."""
 
     def __init__(self, table: pa.Table) -> None:
-        if table.schema != _SCHEMA or len(table) != 1:
-            raise ValueError("unexpected columns")
         columns: Iterable[Array] = (column.chunk(0).flatten().to_numpy() for column in table.columns)
-        self.terms, self.starts, self.postings, self.ids, self.documents, self.lengths = columns
-        ends = self.starts[[0, -1]].tolist() if len(self.starts) == len(self.terms) + 1 else []
-        if ends != [0, len(self.postings)] or bool((self.starts[1:] < self.starts[:-1]).any()):
-            raise ValueError("invalid starts of postings")
-        rows = {len(self.ids), len(self.documents), len(self.lengths)}
-        if len(rows) > 1 or int(self.postings.max(initial=0)) >> _COUNT_BITS >= len(self.ids) > 0:
-            raise ValueError("invalid rows of postings")
-        self._share: tuple[float, Array] | None = None
+        self.terms, self.starts, self.packed, self.ids, self.documents, self.lengths = columns
 
     def rows_and_counts(self, term: str) -> tuple[Array, Array]:
         """Return the positions of the rows with a term, and its counts."""
-        hashed = term_hash(term)
-        at = int(self.terms.searchsorted(np.uint64(hashed)))
-        if at == len(self.terms) or int(self.terms[at]) != hashed:
-            return np.empty(0, np.intp), np.empty(0, np.float32)
-        found = self.postings[self.starts[at] : self.starts[at + 1]]
-        return (found >> _COUNT_BITS).astype(np.intp), (found & _LARGEST).astype(np.float32)
+        hashed = np.uint64(term_hash(term))
+        at = self.terms.searchsorted(hashed)
+        end = at + (at < len(self.terms) and self.terms[at] == hashed)
+        found = self.packed[self.starts[at] : self.starts[end]]
+        return (found >> _COUNT_BITS).astype(np.intp), found & _LARGEST
 
-    def length_parts(self, mean: float) -> Array:
-        """Return `K1 (1 - B + B l / L)` of each row."""
-        if self._share is None or self._share[0] != mean:
-            self._share = mean, (K1 * (1 - B) + (K1 * B / mean) * self.lengths).astype(np.float32)
-        return self._share[1]
+
+def check_postings(table: pa.Table) -> None:
+    """Raise ValueError if the table of a file is damaged."""
+    if table.schema != _SCHEMA or len(table) != 1:
+        raise ValueError("unexpected columns")
+    file, rows = Postings(table), len(table["ids"].chunk(0).values)
+    steps = np.diff(np.concatenate([[0], file.starts.astype(np.int64), [len(file.packed)]]))
+    sizes = [len(file.terms) + 1 - len(file.starts), len(file.documents) - rows, len(file.lengths) - rows]
+    is_valid = not any([*sizes, steps[0], steps[-1]]) and steps.min() >= 0
+    if not is_valid or file.packed.max(initial=0) >> _COUNT_BITS >= max(1, rows):
+        raise ValueError("invalid postings")
 
 
 class TextIndex:
     """The postings of all rows of a table in one state. `exists` tells for document numbers which documents exist."""
 
     def __init__(self, files: Sequence[Postings], rows: int, exists: Callable[[Array], Array]) -> None:
-        self._files = files
-        self._existing: Sequence[Array | None] = [None] * len(files)
-        if sum(len(file.ids) for file in files) != rows:
-            self._existing = [exists(file.documents) for file in files]
-        parts = zip(files, self._existing, strict=True)
-        lengths = [file.lengths if mask is None else file.lengths[mask] for file, mask in parts]
+        # without deleted documents, no row needs a check
+        is_whole = sum(len(file.ids) for file in files) == rows
+        masks = (np.ones(len(file.ids), bool) if is_whole else exists(file.documents) for file in files)
+        self._files = list(zip(files, masks, strict=True))
+        lengths = [file.lengths[mask] for file, mask in self._files]
         self.rows = sum(map(len, lengths))
         # as in LanceDB, rows without terms do not count
-        self._counted = sum(map(np.count_nonzero, lengths))
-        self._tokens = sum(int(own.sum()) for own in lengths)
+        self._counted, self._tokens = (sum(int(count(own)) for own in lengths) for count in (np.count_nonzero, np.sum))
 
     def frequencies(self, terms: Iterable[str]) -> TextFrequencies:
-        return TextFrequencies(self._counted, self._tokens, {term: self._count(term) for term in terms})
-
-    def _count(self, term: str) -> int:
-        count = 0
-        for file, mask in zip(self._files, self._existing, strict=True):
-            rows, _ = file.rows_and_counts(term)
-            count += len(rows) if mask is None else int(mask[rows].sum())
-        return count
-
-    def masks(self, documents: DocumentFilter) -> Sequence[Array | None]:
-        """Return for each file which rows a search may return: rows of existing documents that pass the filter."""
-        if documents.is_everything:
-            return self._existing
-        admitted = [documents.holds(file.documents) for file in self._files]
-        return [own if mask is None else own & mask for own, mask in zip(admitted, self._existing, strict=True)]
+        counts = {
+            term: sum(int(mask[file.rows_and_counts(term)[0]].sum()) for file, mask in self._files) for term in terms
+        }
+        return TextFrequencies(self._counted, self._tokens, counts)
 
     def scores(
-        self, terms: Mapping[str, int], frequencies: TextFrequencies, masks: Sequence[Array | None]
+        self, terms: Mapping[str, int], frequencies: TextFrequencies, documents: DocumentFilter
     ) -> tuple[Array, Array]:
-        """Return the ids and scores of all admitted rows with one of the terms. `terms` counts those of the question."""
+        """Return the ids and scores of the documents' rows with some of the terms. `terms` counts those of the question."""
+        mean = max(1, frequencies.tokens) / max(1, frequencies.rows)
         ids, scores = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
-        for file, mask in zip(self._files, masks, strict=True):
+        for file, mask in self._files:
             sums = np.zeros(len(file.ids), np.float32)
-            parts = file.length_parts(frequencies.tokens / max(1, frequencies.rows) or 1.0)
             for term, times in terms.items():
                 rows, counts = file.rows_and_counts(term)
-                sums[rows] += np.float32(times * frequencies.weight(term)) * (counts / (counts + parts[rows]))
+                parts = counts + K1 * (1 - B) + (K1 * B / mean) * file.lengths[rows]
+                sums[rows] += times * frequencies.weight(term) * counts / parts
             # much faster than `flatnonzero(sums)`
-            found = np.flatnonzero(sums != 0 if mask is None else (sums != 0) & mask)
+            found = np.flatnonzero((sums != 0) & mask)
+            if not documents.is_everything:
+                found = found[documents.holds(file.documents[found])]
             ids.append(file.ids[found])
             scores.append(sums[found])
         return np.concatenate(ids), np.concatenate(scores)
@@ -188,8 +165,8 @@ def join_postings(files: Sequence[Postings], exists: Callable[[Array], Array]) -
         mask = exists(file.documents)
         positions = first + np.cumsum(mask) - 1
         ranks = np.repeat(np.searchsorted(terms, file.terms), file.starts[1:] - file.starts[:-1])
-        rows = file.postings >> _COUNT_BITS
-        packed = ranks << 32 | positions[rows] << _COUNT_BITS | (file.postings & _LARGEST)
+        rows = file.packed >> _COUNT_BITS
+        packed = ranks << 32 | positions[rows] << _COUNT_BITS | (file.packed & _LARGEST)
         parts.append(packed[mask[rows]])
         kept.append([column[mask] for column in (file.ids, file.documents, file.lengths)])
         first += len(kept[-1][0])
@@ -202,9 +179,5 @@ def _table(terms: Array, packed: Array, ids: Array, documents: Array, lengths: A
     counts = np.bincount(packed >> 32, minlength=len(terms))
     starts = np.concatenate([[0], np.cumsum(counts[counts > 0])])
     columns = (terms[counts > 0], starts, packed & 0xFFFFFFFF, ids, documents, lengths)
-    lists = (
-        pa.array(column.astype(field.type.value_type.to_pandas_dtype()))
-        for column, field in zip(columns, _SCHEMA, strict=True)
-    )
-    arrays = [pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values) for values in lists]
-    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
+    kinds = zip(columns, _KINDS.items(), strict=True)
+    return pa.table({name: [column.astype(kind)] for column, (name, kind) in kinds}, schema=_SCHEMA)

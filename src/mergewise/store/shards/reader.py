@@ -328,7 +328,9 @@ class ShardedReader:
         found: dict[int, list[Hit]] = {}
         limit, missing = k, list(range(len(self.manifests)))
         while missing:
-            answers = yield {at: [Call.of("hits", method, table, asked, limit, where, **keywords)] for at in missing}
+            answers = yield {
+                at: [Call.of("hits", method, table, asked, limit, where=where, **keywords)] for at in missing
+            }
             for at, (hits,) in answers.items():
                 # a shard drops copies of its own documents
                 found[at] = [hit for hit in hits if hit.document not in copies.get(at, ())]
