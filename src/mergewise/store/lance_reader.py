@@ -31,7 +31,7 @@ Row = TypeVar("Row")
 _ADDRESS = "_rowid"
 
 
-class Hit(NamedTuple):
+class ShardHit(NamedTuple):
     """A hit of a search with the number and the id of its document."""
 
     id: int
@@ -69,7 +69,7 @@ class LanceReader(LanceSearch):
 
     # -- rows
 
-    def hits(self, method: str, table: str, question: Any, k: int, **options: Any) -> Callable[[], list[Hit]]:
+    def hits(self, method: str, table: str, question: Any, k: int, **options: Any) -> Callable[[], list[ShardHit]]:
         """Start a search of a table. The returned function waits for the hits, and adds their documents.
 
         With `frequencies`, scores are those of all shards, also without postings.
@@ -78,13 +78,13 @@ class LanceReader(LanceSearch):
         search = getattr(self, method)(question, k if searched is None else k + TIED, table=table, **options)
         columns = [DOC_ID] if searched is None else [DOC_ID, searched.column]
 
-        def finish() -> list[Hit]:
+        def finish() -> list[ShardHit]:
             scores, hits = dict(search.result()), []
             for rows in self._parts(table, columns, list(scores)):
                 own = scores if searched is None else searched.scores(question, rows, options["frequencies"])
                 names = rows[DOC_ID].to_pylist() if DOC_ID in rows.column_names else [""] * len(rows)
                 documents = zip(rows[ID].to_pylist(), rows[NUMBER].to_pylist(), names, strict=True)
-                hits += [Hit(row, own[row], number, name) for row, number, name in documents]
+                hits += [ShardHit(row, own[row], number, name) for row, number, name in documents]
             return sorted(hits, key=lambda hit: (-hit.score, hit.doc_id, hit.id))[:k]
 
         return finish

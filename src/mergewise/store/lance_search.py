@@ -319,15 +319,16 @@ class LanceSearch(LanceDocuments):
             best = scores >= np.partition(scores, -k)[-k]
             ids, scores = ids[best], scores[best]
         # the same vectors in another order of rows have slightly other cosines
-        scores = np.round(scores.astype(np.float64), 6)
-        order = np.lexsort((ids, -scores))
-        ids, scores = ids[order], scores[order]
-        repeated = scores[1:][scores[1:] == scores[:-1]]
-        tied = np.isin(scores, repeated[repeated >= scores[:k][-1]])
+        rounded = np.round(scores.astype(np.float64), 6)
+        order = np.lexsort((ids, -rounded))
+        ids, rounded = ids[order], rounded[order]
+        repeated = rounded[1:][rounded[1:] == rounded[:-1]]
+        tied = np.isin(rounded, repeated[repeated >= rounded[:k][-1]])
         if tied.any() and self._specs[table].table.names_documents:
             names = await self._document_names(table, ids[tied])
-            ids[tied] = ids[tied][np.lexsort((ids[tied], [names[row] for row in ids[tied].tolist()], -scores[tied]))]
-        return list(zip(ids[:k].tolist(), scores[:k].tolist(), strict=True))
+            documents = np.array([names[row] for row in ids[tied].tolist()])
+            ids[tied] = ids[tied][np.lexsort((ids[tied], documents, -rounded[tied]))]
+        return list(zip(ids[:k].tolist(), rounded[:k].tolist(), strict=True))
 
     async def _document_names(self, table: str, ids: IntArray) -> dict[int, str]:
         """Return the id of each row's document."""

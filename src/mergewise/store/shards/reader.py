@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.copies import Records, RepeatedTexts, copies_of, duplicates_of, repeated_numbers
 from mergewise.store.kept import SnapshotCache
-from mergewise.store.lance_reader import Hit
+from mergewise.store.lance_reader import ShardHit
 from mergewise.store.lance_state import specs_of
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import IntArray
@@ -325,7 +325,7 @@ class ShardedReader:
     def _search(self, method: str, asked: Any, k: int, where: str | None, table: str, **keywords: Any) -> Search:
         """Search each shard for `k` hits without copies. Equal scores are in the order of document ids, as in one index."""
         copies = self.once("copies of others", lambda: self._copies_of_others(where), where)
-        found: dict[int, list[Hit]] = {}
+        found: dict[int, list[ShardHit]] = {}
         limit, missing = k, list(range(len(self.manifests)))
         while missing:
             answers = yield {
