@@ -59,6 +59,13 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> LanceReader:
     return store.reader()
 
 
+@pytest.fixture(scope="module")
+def mapped_reader(reader: LanceReader) -> LanceReader:
+    store = LanceStore(reader.directory, REGISTRY)
+    store.optimize()
+    return store.reader()
+
+
 class Steps:
     """A query of LanceDB and its stream of batches of ten rows, which counts the requested batches."""
 
@@ -93,8 +100,10 @@ WAYS = st.sampled_from([0, 10, 10**9])
 
 
 def run_search(way: int, search: Callable[[], Future[Ranking]]) -> Ranking:
+    """Search by LanceDB."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numbers, "ROWS_OF_A_NUMBER", way)
+        patch.setattr(LanceReader, "_text_index", lambda *_: None)
         return search().result()
 
 
@@ -159,6 +168,22 @@ def test_a_text_search_equals_a_literal_scan(
     literal = literal_text_search(reader, question, k, wanted_numbers(reader, where))
     assert [row for row, _ in ranking] == [row for row, _ in literal]
     assert np.allclose([score for _, score in ranking], [score for _, score in literal], rtol=1e-5)
+
+
+@settings(max_examples=8, phases=[Phase.generate])
+@given(WHERE, st.integers(0, TEXTS - 1), st.sampled_from([1, 10, 100]))
+def test_a_search_of_postings_equals_a_literal_scan(
+    mapped_reader: LanceReader, where: str | None, asked: int, k: int
+) -> None:
+    reader = mapped_reader
+    question = " ".join(DRAWN[asked].rstrip(".").split()[:3])
+    index, terms = reader._text_index("leaf"), run(reader._terms("leaf", question))
+    assert index is not None
+    ids, scores = index.scores(terms, index.frequencies(terms), numbers.EVERYTHING)
+    documents = reader.mapped_rows("leaf").documents_of(ids)
+    scored = list(zip(ids.tolist(), documents.tolist(), scores.tolist(), strict=True))
+    literal = of_documents(scored, wanted_numbers(reader, where), k)
+    assert reader.text_search(question, k, where).result() == literal and len(scored) > len(literal)
 
 
 @settings(max_examples=8, phases=[Phase.generate])

@@ -20,7 +20,7 @@ from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.damage import DamagedCopies, raising_store_errors
 from mergewise.store.lance_documents import LanceDocuments
 from mergewise.store.lance_state import ID, LOOP, run, scan
-from mergewise.store.mapped import IntArray
+from mergewise.store.mapped import IntArray, Mapped
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
 from mergewise.store.postings import MAX_ROWS, TextFrequencies, TextIndex
 from mergewise.store.tables import NUMBER, unit_vectors
@@ -116,10 +116,11 @@ class LanceSearch(LanceDocuments):
         return self.once(f"postings of {table}", lambda: self._read_text_index(table))
 
     def _read_text_index(self, table: str) -> TextIndex | None:
-        rows = self._row_count(table)
-        files = self.mapped_rows(table).postings if 0 < rows <= MAX_ROWS else []
-        index = TextIndex(files, rows, self.numbers().holds)
-        return index if index.rows == rows > 0 else None
+        rows, mapping = self._row_count(table), Mapped.of(self.manifest.mapped.get(table))
+        if mapping.end < self.manifest.next_id or not 0 < rows <= MAX_ROWS:
+            return None
+        index = TextIndex(self.mapped_rows(table).postings, rows, self.numbers().holds)
+        return index if index.rows == rows else None
 
     async def _terms(self, table: str, question: str) -> Counter[str]:
         opened = self._table(table)

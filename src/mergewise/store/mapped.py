@@ -131,9 +131,9 @@ class MappedRows:
 
     @cached_property
     def postings(self) -> list[Postings]:
-        """The postings of each file. Missing and damaged files are left out."""
-        tables = (self._table(file.file) for file in self._mapping.postings)
-        return [Postings(table) for table in tables if table is not None]
+        """The postings of each file, or none if a file is missing or damaged."""
+        tables = [self._table(file.file) for file in self._mapping.postings]
+        return [] if any(table is None for table in tables) else list(map(Postings, tables))
 
     def with_rows(self, rows: pa.Table, end: int, vectors: Sequence[str]) -> MappedRows:
         """Return these rows together with rows in memory, which have addresses and ids from the present `end` to the new one.

@@ -3,7 +3,8 @@
 The score of a row is `sum_t n_t idf(t) f (K1 + 1) / (f + K1 (1 - B + B l / L))` (Robertson et al. 1994), with
 `idf(t) = ln(1 + (N - n + 1/2) / (n + 1/2))`. n_t counts the term in the question and f in the row. l is the row's number of
 terms and L the mean of l. N is the number of rows and n the number of rows with the term. Rows of deleted documents do not
-count. LanceDB makes the terms and has the same formula, so the scores are equal after its index is optimized.
+count. LanceDB makes the terms and has the same formula. Its statistics lag behind changes until its index is built again, after which
+its scores are equal.
 
 A file is an Arrow table of one row, whose columns are lists. A posting is a row's position and its count of the term.
 """
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from mergewise.store.numbers import DocumentFilter
 
 K1, B = 1.2, 0.75
-# Largest table with postings. A search reads all postings of its terms, so LanceDB is faster in larger tables.
+# Largest table with postings: positions have 20 bits, and a search reads all postings of its terms. At 300,000 and a million
+# rows it takes 3.0 and 6.5 ms CPU, LanceDB 9.1 and 11.3.
 MAX_ROWS = 1_000_000
 # bits of the count in a posting: higher counts of a term in one row are cut to the largest
 _COUNT_BITS = 12
@@ -88,10 +90,10 @@ def check_postings(table: pa.Table) -> None:
 
 
 class TextIndex:
-    """The postings of all rows of a table in one state. `exists` tells for document numbers which documents exist."""
+    """The postings of a table in one state. `rows` is its number of rows, `exists` tells which document numbers exist."""
 
     def __init__(self, files: Sequence[Postings], rows: int, exists: Callable[[Array], Array]) -> None:
-        # without deleted documents, no row needs a check
+        # if no document was deleted, no row needs a check
         is_whole = sum(len(file.ids) for file in files) == rows
         masks = (np.ones(len(file.ids), bool) if is_whole else exists(file.documents) for file in files)
         self._files = list(zip(files, masks, strict=True))
