@@ -182,8 +182,10 @@ def test_a_search_of_postings_equals_a_literal_scan(
     ids, scores = index.scores(terms, index.frequencies(terms), numbers.EVERYTHING)
     documents = reader.mapped_rows("leaf").documents_of(ids)
     scored = list(zip(ids.tolist(), documents.tolist(), scores.tolist(), strict=True))
-    literal = of_documents(scored, wanted_numbers(reader, where), k)
-    assert reader.text_search(question, k, where).result() == literal and len(scored) > len(literal)
+    literal = of_documents(reader, scored, wanted_numbers(reader, where), k)
+    found = reader.text_search(question, k, where).result()
+    assert [row for row, _ in found] == [row for row, _ in literal] and len(scored) > len(literal)
+    assert np.allclose([score for _, score in found], [score for _, score in literal], atol=1e-6)
 
 
 @settings(max_examples=8, phases=[Phase.generate])
