@@ -144,6 +144,8 @@ def test_a_warm_question_sends_no_request(url: str, proxy: Proxy, tmp_path: Path
         for strategy in ("topk", "weave"):
             assert index.context("how many hours do the cats sleep", strategy=strategy).passages
     assert asking == []
+    # reads the changed tables that no question has read
+    opened(bucket(url, proxy, tmp_path)).reader()
     with proxy.counting() as opening:
         opened(bucket(url, proxy, tmp_path)).reader()
     # one more than a single index: it has no manifest
