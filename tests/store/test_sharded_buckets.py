@@ -21,6 +21,7 @@ from mergewise.store.manifest import NAME, SHARDS_NAME, ShardedManifest
 from mergewise.store.places import lease, place_of
 from mergewise.store.places.copying import copy_index
 from mergewise.store.places.place import Place
+from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.store import ShardedStore
 
@@ -143,6 +144,8 @@ def test_a_warm_question_sends_no_request(url: str, proxy: Proxy, tmp_path: Path
         for strategy in ("topk", "weave"):
             assert index.context("how many hours do the cats sleep", strategy=strategy).passages
     assert asking == []
+    # reads the changed tables that no question has read
+    opened(bucket(url, proxy, tmp_path)).reader()
     with proxy.counting() as opening:
         opened(bucket(url, proxy, tmp_path)).reader()
     # one more than a single index: it has no manifest
@@ -160,7 +163,8 @@ def test_a_change_of_another_process_opens_one_shard_again(url: str, proxy: Prox
     assert asking == []
     reading.refresh()
     after = reading.reader()
-    changed = [own is not then for own, then in zip(after.readers, before.readers, strict=True)]
+    assert isinstance(after.shards, LocalShards) and isinstance(before.shards, LocalShards)
+    changed = [own is not then for own, then in zip(after.shards.readers, before.shards.readers, strict=True)]
     assert changed == [at == shard_of("d9", SHARDS) for at in range(SHARDS)]
     assert (len(after.ids()), len(before.ids())) == (10, 9)
     with proxy.counting() as asking:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,14 +17,16 @@ from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat
 from mergewise.protocols import Ranking, StoreReader
 from mergewise.store.lance import LanceStore
+from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import SHARDS_NAME, Manifest, ShardedManifest, ViewState
 from mergewise.store.places import place_of
 from mergewise.store.places.copying import copy_index
 from mergewise.store.places.folder import Folder
+from mergewise.store.postings import _BETWEEN
+from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.reader import BITS, ShardedReader
 from mergewise.store.shards.store import ShardedStore
-from mergewise.store.shards.text_scores import _BETWEEN, frequency_of, idf, mean_length_of, share
 from mergewise.types import DocumentRows, Leaf, Section
 
 SHARDS, DOCUMENTS = 3, 300
@@ -59,6 +60,11 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoreReader, Shar
     return whole.reader(), sharded.reader()
 
 
+def local_readers(reader: ShardedReader) -> tuple[LanceReader, ...]:
+    assert isinstance(reader.shards, LocalShards)
+    return reader.shards.readers
+
+
 def scores_by_document(reader: StoreReader, ranking: Ranking) -> list[tuple[str, float]]:
     rows = reader.rows("leaf", Leaf, [row for row, _ in ranking])
     return [(rows[row].doc_id, score) for row, score in ranking]
@@ -84,6 +90,21 @@ def test_text_is_ranked_as_by_one_index(readers: tuple[StoreReader, ShardedReade
     assert_same(whole, sharded, 2e-4)
 
 
+def test_shards_without_postings_score_as_one_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.store.lance_search.MAX_ROWS", 0)
+    whole = LanceStore.create(tmp_path / "whole", MANIFEST, REGISTRY)
+    sharded = new_sharded(tmp_path / "sharded", SHARDS)
+    for store in (whole, sharded):
+        store.write(drawn(0, DOCUMENTS))
+        store.optimize()
+    for question in ("word1", "word3 word40 word3", "word7 word90 word200 nowhere"):
+        one, other = (
+            scores_by_document(own.reader(), own.reader().text_search(question, 40).result())
+            for own in (whole, sharded)
+        )
+        assert_same(one, other, 2e-4)
+
+
 def test_a_text_may_contain_the_separator(tmp_path: Path) -> None:
     store = new_sharded(tmp_path / "index", 2)
     vectors = Drawing(1).vectors(3)
@@ -99,7 +120,9 @@ def test_a_text_may_contain_the_separator(tmp_path: Path) -> None:
 def test_local_scores_of_shards_differ(readers: tuple[StoreReader, ShardedReader]) -> None:
     whole, sharded = readers
     local = [
-        hit for one in sharded.readers for hit in scores_by_document(one, one.text_search("word40 word90", 50).result())
+        hit
+        for one in local_readers(sharded)
+        for hit in scores_by_document(one, one.text_search("word40 word90", 50).result())
     ]
     local.sort(key=lambda hit: -hit[1])
     with pytest.raises(AssertionError):
@@ -148,7 +171,7 @@ def test_a_sample_has_leaves_of_every_shard(readers: tuple[StoreReader, ShardedR
         assert len(set(whole)) == len(whole) == len(single.sample(language, 100_000)) > 6
         assert set(sharded.rows("leaf", Leaf, whole)) == set(whole)
         few = sharded.sample(language, 6).tolist()
-        assert set(few) <= set(whole) and len(few) <= 6 + len(sharded.readers)
+        assert set(few) <= set(whole) and len(few) <= 6 + len(local_readers(sharded))
         assert {leaf >> BITS for leaf in few} == {leaf >> BITS for leaf in whole}
     assert sharded.sample("xx", 5).tolist() == []
 
@@ -279,20 +302,3 @@ def test_an_index_is_opened_with_its_shards(tmp_path: Path) -> None:
     copy_index(place_of(tmp_path / "b"), place_of(tmp_path / "d"), 1)
     copied = mw.open(tmp_path / "d", embedder=HashEmbedder(), shards=3)
     assert copied.check() == [] and copied.documents() == sharded.documents()
-
-
-@given(
-    rows=st.integers(2, 10**9),
-    part=st.floats(0.001, 0.9),
-    mean=st.floats(5, 200),
-    first=st.tuples(st.integers(1, 9), st.integers(10, 40)),
-    second=st.tuples(st.integers(1, 9), st.integers(60, 300)),
-)
-def test_statistics_follow_from_scores(
-    rows: int, part: float, mean: float, first: tuple[int, int], second: tuple[int, int]
-) -> None:
-    frequency = max(1, int(part * rows))
-    scores: Callable[[tuple[int, int]], float] = lambda row: idf(rows, frequency) * share(*row, mean)  # noqa: E731
-    assert frequency_of(rows, idf(rows, frequency)) == pytest.approx(frequency, rel=1e-4)
-    worked_out = mean_length_of((scores(first), *first), (scores(second), *second))
-    assert worked_out is None or worked_out == pytest.approx(mean, rel=1e-4)

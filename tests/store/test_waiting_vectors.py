@@ -84,7 +84,7 @@ def test_rows_in_memory_are_those_of_the_table(
     for module in (lance_state, lance_search):
         monkeypatch.setattr(module, "MOST_HELD", 0)
     stored, cosines = results(store.reader())
-    readers: Sequence[LanceReader] = store.reader().readers if shards else [store.reader()]  # type: ignore[union-attr, list-item]
+    readers: Sequence[LanceReader] = store.reader().shards.readers if shards else [store.reader()]  # type: ignore[union-attr, list-item]
     monkeypatch.setattr(lance_search, "MOST_HELD", 10**9)
     for reader in readers:
         reader.renew()

@@ -25,8 +25,8 @@ from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRig
 from mergewise.store.places.steps import SteppedTable
 from mergewise.store.postings import MAX_ROWS, make_postings
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used, with_record
+from mergewise.store.text_scores import text_index
 from mergewise.store.views import Registry
-from mergewise.text.terms import STOP_WORDS
 from mergewise.types import DocumentRows, Failure, Metadata
 
 if TYPE_CHECKING:
@@ -47,9 +47,6 @@ LAST_ATTEMPT = 3
 MAPPED_IDS = 20_000
 # Number of rows without vectors in one fragment: LanceDB rewrites whole fragments when vectors are added.
 FRAGMENT_ROWS = 4096
-# Split words by Unicode's rules, so that scripts without spaces can be searched too. The built-in stop words of this tokenizer
-# include all languages, and so "cat" and "dog". Our own list replaces them.
-TEXT_TOKENIZER = "icu/split"
 _PLAIN_WORDS: Mapping[str, Any] = {
     "base_tokenizer": "whitespace",
     "lower_case": False,
@@ -411,8 +408,7 @@ class Change:
 
         for column in self._searched(name):
             is_text = column == self.specs[name].table.text
-            text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
-            _index(self.table(name), column, text if is_text else FTS(**_PLAIN_WORDS), rebuild=rebuild)
+            _index(self.table(name), column, text_index() if is_text else FTS(**_PLAIN_WORDS), rebuild=rebuild)
 
     def _index_vectors(self, table: LanceTable, column: str) -> None:
         """Build a vector index. Rebuild it if the table has grown so much that the partitions are too large."""

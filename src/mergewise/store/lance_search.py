@@ -24,6 +24,7 @@ from mergewise.store.mapped import IntArray, Mapped
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
 from mergewise.store.postings import MAX_ROWS, TextFrequencies, TextIndex
 from mergewise.store.tables import NUMBER, unit_vectors
+from mergewise.store.text_scores import SearchedText
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -40,7 +41,7 @@ EXACT_ROWS, EXACT_DEPTH = 20_000, 50
 TIED = 28
 # sort all rows up to this multiple of the wanted number
 SORTED = 8
-_ADDRESS = "_rowid"
+_ADDRESS, DOC_ID = "_rowid", "doc_id"
 _SEARCHES_AGAIN: ContextVar[bool] = ContextVar("mergewise-searches-again", default=False)
 
 
@@ -72,7 +73,6 @@ class LanceSearch(LanceDocuments):
         column = None if spec is None else spec.table.words if words else spec.table.text
         if opened is None or not question.strip() or (words and column not in self._schema(table).names):
             return start(_nothing())
-        query = _query(opened).nearest_to_text(_every_word(question, str(column)) if every else question, str(column))
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
@@ -81,9 +81,12 @@ class LanceSearch(LanceDocuments):
 
             async def ranking() -> Ranking:
                 terms = await self._terms(table, question)
-                return _best(*index.scores(terms, frequencies or index.frequencies(terms), documents), k)
+                return await self._best(
+                    table, *index.scores(terms, frequencies or index.frequencies(terms), documents), k
+                )
 
             return start(ranking())
+        query = _query(opened).nearest_to_text(_every_word(question, str(column)) if every else question, str(column))
         if documents.is_cheaper_as_condition(k + TIED):
             query, documents = query.where(documents.condition), EVERYTHING
         return self._start(
@@ -92,10 +95,19 @@ class LanceSearch(LanceDocuments):
         )
 
     def text_frequencies(self, question: str, table: str | None = None) -> TextFrequencies | None:
-        """Return this index's statistics for a question, or None without complete postings."""
+        """Return this index's statistics for a question, or None without rows."""
         table = table or self._first
-        index = self._text_index(table)
-        return None if index is None else index.frequencies(run(self._terms(table, question)))
+        index, searched = self._text_index(table), self.searched_text(table)
+        if index is not None:
+            return index.frequencies(run(self._terms(table, question)))
+        return None if searched is None else searched.frequencies(question)
+
+    def searched_text(self, table: str) -> SearchedText | None:
+        """Return the text of a table that LanceDB searches because it has no postings."""
+        opened, column = self._table(table), str(self._specs[table].table.text)
+        if opened is None or self._text_index(table) is not None:
+            return None
+        return self.once(f"text of {table}", lambda: SearchedText(opened, column, self._row_count(table)))
 
     def _text_index(self, table: str) -> TextIndex | None:
         """Return the postings of a table, or None if they lack rows or the table is too large for them."""
@@ -127,7 +139,7 @@ class LanceSearch(LanceDocuments):
                 hits = await _hits(self._select_addresses(table, query.limit(limit), "_score", documents), limit)
                 scores, ids = hits["_score"].to_numpy(), await self._ids_of(table, hits)
                 meets = await self._meets(table, hits, ids, documents)
-                ranking = _best(ids[meets], scores[meets], k)
+                ranking = await self._best(table, ids[meets], scores[meets], k)
                 if len(hits) < limit or (len(ranking) >= k and scores.min() < ranking[k - 1][1]):
                     return ranking
                 limit *= 4
@@ -161,7 +173,7 @@ class LanceSearch(LanceDocuments):
         unindexed = self._unindexed_rows(table, column)
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
         if others is not None and not self.mapped_rows(table).indexed:
-            return start(_best_of(others, k))
+            return start(self._best(table, *others, k))
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
         query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
         query = query if refines else query.refine_factor(REFINE)
@@ -227,7 +239,7 @@ class LanceSearch(LanceDocuments):
         with self._reading(self.place, f"the table {asked.table!r}"):
             cosines = await self._cosines(asked, ids, np.full(len(ids), np.nan, np.float32))
             has_vector = ~np.isnan(cosines)
-            return _best(ids[has_vector], cosines[has_vector], asked.k)
+            return await self._best(asked.table, ids[has_vector], cosines[has_vector], asked.k)
 
     async def _vector_ranking(
         self,
@@ -244,7 +256,7 @@ class LanceSearch(LanceDocuments):
                 cosines = await self._exact_cosines(asked, ids, cosines)
             if others is not None:
                 ids, cosines = np.concatenate([ids, others[0]]), np.concatenate([cosines, others[1]])
-            return _best(ids, cosines, asked.k)
+            return await self._best(asked.table, ids, cosines, asked.k)
 
     async def _nearest(
         self, table: str, query: Any, documents: DocumentFilter, wanted: int, probes: int
@@ -301,6 +313,35 @@ class LanceSearch(LanceDocuments):
         opened = self._tables[table]
         assert opened is not None
         return await scan(opened, [ID, column], f"{ID} in ({sql_numbers(ids.tolist())})")
+
+    async def _best(self, table: str, ids: IntArray, scores: FloatArray, k: int) -> Ranking:
+        """Return the `k` best rows, best first. Equal scores are in the order of document ids and of places in a document."""
+        if not len(ids):
+            return []
+        if len(ids) > SORTED * k:
+            # sort the best rows only, and those that tie with the last of them
+            best = scores >= np.partition(scores, -k)[-k]
+            ids, scores = ids[best], scores[best]
+        # the same vectors in another order of rows have slightly other cosines
+        rounded = np.round(scores.astype(np.float64), 6)
+        order = np.lexsort((ids, -rounded))
+        ids, rounded = ids[order], rounded[order]
+        repeated = rounded[1:][rounded[1:] == rounded[:-1]]
+        tied = np.isin(rounded, repeated[repeated >= rounded[:k][-1]])
+        if tied.any() and self._specs[table].table.names_documents:
+            names = await self._document_names(table, ids[tied])
+            documents = np.array([names[row] for row in ids[tied].tolist()])
+            ids[tied] = ids[tied][np.lexsort((ids[tied], documents, -rounded[tied]))]
+        return list(zip(ids[:k].tolist(), rounded[:k].tolist(), strict=True))
+
+    async def _document_names(self, table: str, ids: IntArray) -> dict[int, str]:
+        """Return the id of each row's document."""
+        parts = [rows for _, rows in self.mapped_rows(table).take(ids, [ID, DOC_ID])]
+        unmapped = ids[~np.isin(ids, [row for part in parts for row in part[ID].to_pylist()])]
+        parts += [await self._rows_by_id(table, unmapped, DOC_ID)] if len(unmapped) else []
+        return {
+            row: name for part in parts for row, name in zip(*(part[c].to_pylist() for c in (ID, DOC_ID)), strict=True)
+        }
 
     def _start(self, ranking: Coroutine[Any, Any, Ranking], again: Callable[[], Future[Ranking]]) -> Future[Ranking]:
         """Start a search. If it meets damaged copies, replace them and search `again`, once."""
@@ -431,17 +472,3 @@ async def _hits(query: Any, most: int) -> pa.Table:
 
 async def _nothing() -> Ranking:
     return []
-
-
-async def _best_of(rows: ScoredRows, k: int) -> Ranking:
-    return _best(*rows, k)
-
-
-def _best(ids: IntArray, scores: FloatArray, k: int) -> Ranking:
-    """Return the `k` best rows, best first. Equal scores are ordered by id, so that results are deterministic."""
-    if len(ids) > SORTED * k:
-        # sort the best rows only, and those that tie with the last of them
-        best = scores >= np.partition(scores, -k)[-k]
-        ids, scores = ids[best], scores[best]
-    order = np.lexsort((ids, -scores))[:k]
-    return list(zip(ids[order].tolist(), scores[order].tolist(), strict=True))

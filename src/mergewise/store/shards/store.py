@@ -18,6 +18,7 @@ from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, ShardedManifest
 from mergewise.store.places.folder import Folder
 from mergewise.store.places.place import Place
+from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.reader import BITS, LOW, ShardedReader, group_by
 from mergewise.store.views import Registry
@@ -38,6 +39,7 @@ class ShardedStore:
         self.registry = registry
         self.lock_wait = lock_wait
         self._opening = Lock()
+        self._shards: LocalShards | None = None
         self._reader: ShardedReader | None = None
         # the stores of all shards, for changes
         self._stores: list[LanceStore] = []
@@ -67,11 +69,11 @@ class ShardedStore:
         IN_USE.check_own_process(self.place)
         manifest = self.manifest
         with self._opening:
-            first, before = self._reader is None, self._reader
+            first, before = self._shards is None, self._reader
             if before is None or before.manifests != manifest.shards:
-                self._reader = self._open_all(manifest, before)
+                self._shards, self._reader = self._open_all(manifest)
                 if self.place.refresh is not None and first:
-                    _prewarm(self._reader.readers)
+                    _prewarm(self._shards.readers)
                     look_for_changes(self, self.place.refresh)
             assert self._reader is not None
             return self._reader
@@ -80,17 +82,17 @@ class ShardedStore:
         """Look for a newer state of the place and open it. Queries use the old state until the new one is ready."""
         state = self.place.newer()
         if state is not None:
-            before = () if self._reader is None else self._reader.readers
-            reader = self._open_all(self._checked(state.manifest), self._reader)
-            _prewarm([own for own in reader.readers if own not in before])
+            before = () if self._shards is None else self._shards.readers
+            shards, reader = self._open_all(self._checked(state.manifest))
+            _prewarm([own for own in shards.readers if own not in before])
             with self._opening:
                 self.place.know(state)
-                self._reader = reader
+                self._shards, self._reader = shards, reader
 
-    def _open_all(self, manifest: ShardedManifest, before: ShardedReader | None) -> ShardedReader:
-        olds: Sequence[LanceReader | None] = [None] * len(manifest.shards) if before is None else before.readers
-        parts = zip(manifest.parts.items(), olds, strict=True)
-        return ShardedReader(self.place.directory, [self._open(name, own, old) for (name, own), old in parts])
+    def _open_all(self, manifest: ShardedManifest) -> tuple[LocalShards, ShardedReader]:
+        olds = dict(enumerate(() if self._shards is None else self._shards.readers))
+        shards = LocalShards([self._open(*part, olds.get(at)) for at, part in enumerate(manifest.parts.items())])
+        return shards, ShardedReader(shards, self.place.directory, self.registry, self._reader)
 
     def _open(self, name: str, manifest: Manifest, before: LanceReader | None) -> LanceReader:
         """Open the reader of a shard. An unchanged shard keeps its reader."""
@@ -185,8 +187,7 @@ class ShardedStore:
         self._in_all(lambda shard: shard.begin_view(view, settings))
 
     def missing(self, view: str) -> list[str]:
-        reader = self.reader()
-        return [name for shard in reader.readers for name in shard.numbered_in(shard.manifest.views[view].missing)]
+        return self.reader().missing(view)
 
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
         by_shard = self._by_shard(rows, lambda row: row.document.id)
@@ -215,15 +216,15 @@ class ShardedStore:
             problems.append(Problem("no ids in the shards: swapped ones are not recognised"))
         try:
             with self._opening:
-                if self._reader is not None:
-                    self._reader = self._open_all(manifest, None)
+                if self._shards is not None:
+                    self._shards = LocalShards(())
+                    self._shards, self._reader = self._open_all(manifest)
             places = [self.place.shard(name) for name in manifest.parts]
             for at, store in enumerate(self._new_stores(manifest, places)):
                 for problem in store.check():
                     problems.append(problem if problem.doc_id else replace(problem, what=f"shard {at}: {problem.what}"))
-            reader = self.reader()
-            for at, shard in enumerate(reader.readers):
-                wrong = [doc_id for doc_id in shard.ids() if shard_of(doc_id, count) != at]
+            for at, own in enumerate(self.reader().ids_by_shard()):
+                wrong = [doc_id for doc_id in own if shard_of(doc_id, count) != at]
                 problems += [
                     Problem(f"in shard {at} (expected in shard {shard_of(doc_id, count)})", doc_id) for doc_id in wrong
                 ]
