@@ -1,0 +1,100 @@
+"""Probes: scores of a question that neither its context nor an answer shows, for figures about sources, markers and chunks.
+
+A method with a probe gets these scores beside those of its context, and is not answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from mergewise.asking import IndexState
+from mergewise.defaults import PASSAGE_TOKENS
+from mergewise.evaluate.question_sets import Question
+from mergewise.protocols import FloatArray
+
+Probe: TypeAlias = Callable[[Question, IndexState], Mapping[str, float]]
+
+PASSAGES = 5
+"""Passages of a question among its sources (AED-RAG)."""
+CHUNKS = 20
+"""Chunks whose pairs are compared (MergeRAG)."""
+
+
+def source_scores(question: Question, state: IndexState) -> dict[str, float]:
+    """Mark the source with the least CPPL of the gold answer: a passage, a triplet set or the model's own text."""
+    from mergewise.designs.aed.ensemble import prompts
+    from mergewise.designs.aed.training.candidates import KINDS, Example, generated_candidate, passages_of, triplets_of
+    from mergewise.designs.aed.training.labels import labels_of
+    from mergewise.models.cppl import ALPHA
+    from mergewise.models.decoding import decode_each
+
+    causal, reader = state.models.causal, state.reader(question.where)
+    assert causal is not None
+    found = [one for of in (passages_of, triplets_of) for one in of(question.text, reader, PASSAGES, PASSAGE_TOKENS)]
+    (own,) = decode_each(causal, [prompts.background(question.text)], prompts.BACKGROUND_TOKENS)
+    written = None if prompts.knows_nothing(own.text) else generated_candidate(own.text)
+    example = Example(question.id, question.text, question.answers)
+    labels = (
+        labels_of(causal, example, [*found, *([written] if written else [])], ALPHA) if question.has_answers else []
+    )
+    best = min(labels, key=lambda one: one.cppl).candidate.kind if labels else None
+    return {f"from_{kind}": float(kind == best) for kind in KINDS} if best else {}
+
+
+def marker_scores(question: Question, state: IndexState) -> dict[str, float]:
+    """Return the figures of all markers of the index, and the cosines of the question with its nearest key and chunk."""
+    reader = state.reader(question.where)
+    report: Any = reader.view("marker").report()
+    lengths = {
+        f"{name}_tokens_{quarter}": value
+        for name, known in (("key", report.key_lengths), ("value", report.value_lengths))
+        for quarter, value in zip((0, 25, 50, 75, 100), (known.least, *known.quartiles, known.most), strict=True)
+    }
+    assert state.models.embedder is not None
+    vector = state.models.embedder.embed_queries([question.text])[0]
+    nearest = {
+        f"nearest_{name}": float(own @ vector)
+        for name in ("marker", "fixed")
+        for own in reader.vectors([row for row, _ in reader.rank_by_vectors(question.text, 1, name)], name).values()
+    }
+    return {
+        "coverage": 100 * report.coverage["mean"],
+        "coverage_variance": 1e4 * report.coverage["variance"],
+        "fallback": 100 * report.fallback_share,
+        "key_tokens": report.key_tokens,
+        "value_tokens": report.value_tokens,
+        **lengths,
+        **nearest,
+    }
+
+
+def pair_scores(question: Question, state: IndexState) -> dict[str, float]:
+    """Compare cosines with L_NLL over the pairs of the best chunks, as `mergerag-asym` reads them."""
+    from mergewise.designs.mergerag.pieces import sentences_of, sources_of, text_of
+
+    models = state.models
+    assert models.embedder is not None and models.scorer is not None
+    hits = state.reader(question.where).search(question.text, 50, by="reranker")
+    chunks = [text_of(one) for one in sentences_of(sources_of(hits, 0), models.count_tokens) if one][:CHUNKS]
+    vectors = models.embedder.embed_documents(chunks)
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return agreement(vectors @ vectors.T, np.asarray(models.scorer.nll(chunks, chunks))) if len(chunks) > 2 else {}
+
+
+def agreement(cosines: FloatArray, nll: FloatArray) -> dict[str, float]:
+    """Compare two matrices (rows: sources, columns: anchors) without their diagonals.
+
+    Returns:
+        The mean over sources of Spearman's rho, and the share of sources with the same best anchor.
+    """
+    others = ~np.eye(len(nll), dtype=bool)
+    near, said = (values[others].reshape(len(nll), -1) for values in (cosines, -nll))
+    ranks = (values.argsort(1).argsort(1) for values in (near, said))
+    rho = [np.corrcoef(first, second)[0, 1] for first, second in zip(*ranks, strict=True)]
+    return {"rho": float(np.mean(rho)), "same_anchor": float((near.argmax(1) == said.argmax(1)).mean())}
+
+
+PROBES: Mapping[str, Probe] = {"sources": source_scores, "markers": marker_scores, "pairs": pair_scores}
