@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -195,6 +196,8 @@ def test_a_killed_run_continues_and_ends_like_an_uninterrupted_one(
         for path in (indexed / "run" / "rows").glob("*.jsonl"):
             # a kill in the middle of a write leaves half a line
             path.write_bytes(path.read_bytes()[: -draw.randrange(1, 400)])
+        shown = CliRunner().invoke(app, ["report", "run"])
+        assert shown.exit_code == 0 and "weave" in shown.output, "a killed run can be reported"
     run(*words, "run")
     assert timeless_bytes(indexed / "run" / "rows.parquet") == whole
     for name in ("questions.parquet", "texts.parquet"):
@@ -401,5 +404,6 @@ def test_a_dry_run_estimates_the_cost_without_a_model(indexed: Path, monkeypatch
     monkeypatch.setenv("MERGEWISE_PRICE_OUT", "1000")
     out = run(*given, "--dry-run", "--out", "run", max_tokens="20")
     line = next(line for line in out.splitlines() if line.startswith("topk 60: "))
+    assert re.search(r"^total: 4 calls, .* at most 80 output tokens, cost at most 0.0", out, re.MULTILINE)
     assert "4 rows, " in line and " 4 calls, " in line and "at most 80 output tokens, cost at most 0.0" in line
     assert chat.asked == [] and not (indexed / "run").exists()

@@ -119,11 +119,6 @@ class EvaluationOptions:
     strict: Annotated[bool, Setting("Stop at an invalid row or unavailable method")] = False
 
     @property
-    def reused_runs(self) -> list[Path]:
-        """The run folders to copy rows from."""
-        return [Path(name.strip()) for name in (self.reuse or "").split(",") if name.strip()]
-
-    @property
     def run_folder(self) -> Path | None:
         """The folder of the rows, or None to keep them only in memory."""
         if self.out is not None or not self.answers:

@@ -227,10 +227,8 @@ class Evaluation:
         whole = [(replace(method, is_written=True), budget) for method, budget in methods]
         for one in shared_indexes(folder, task.name, whole):
             written = {view: own for view, own in one.settings.items() if is_written(view, own)}
-            if not written:
-                continue
-            cost = estimate(one.place, *task.documents, settings=written, chat=chat, prompts=self.options.prompts)
-            if cost.usage.calls:
+            asked: dict[str, Any] = {"settings": written, "chat": chat, "prompts": self.options.prompts}
+            if written and (cost := estimate(one.place, *task.documents, **asked)).usage.calls:
                 say_aside(f"the view{'s' * (len(written) > 1)} {', '.join(written)}:")
                 say_cost(cost, self.options.price_in, self.options.price_out, as_json=False)
 
@@ -260,7 +258,8 @@ class Evaluation:
         asking = Asking(options.max_tokens, options.batch_size, options.temperature) if options.answers else None
         task, utility = known.task, _reranker(options.utility)
         name = "" if options.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
-        store = RowStore() if folder is None else open_store(folder, task.name, name, options.reused_runs)
+        reused = [Path(one.strip()) for one in (options.reuse or "").split(",") if one.strip()]
+        store = RowStore() if folder is None else open_store(folder, task.name, name, reused)
         # a batch has no time per question, so methods may share the causal model's background texts
         backgrounds: dict[str, Decoded] | None = {} if options.batch_size > 1 else None
         return [Evaluator(index, task, asking, store, backgrounds, utility) for index, _ in known.indexes]
@@ -454,12 +453,10 @@ class Evaluation:
             if cost.needs:
                 say(f"{cost.method} {cost.budget}: {cost.needs}")
                 continue
-            say(f"{cost.method} {cost.budget}: {self._costs(cost.rows, cost.seconds, cost.usage)}")
-        total = sum((one.usage for one in costs), Usage())
-        say(f"in all: {self._costs(sum(one.rows for one in costs), sum(one.seconds for one in costs), total)}")
-
-    def _costs(self, rows: int, seconds: float, usage: Usage) -> str:
-        return f"{rows:,} rows, {seconds:.0f} s, {usage_text(usage, self.options.price_in, self.options.price_out)}"
+            usage = usage_text(cost.usage, options.price_in, options.price_out)
+            say(f"{cost.method} {cost.budget}: {cost.rows:,} rows, {cost.seconds:.0f} s, {usage}")
+        total = sum((cost.usage for cost in costs), Usage())
+        say(f"total: {usage_text(total, options.price_in, options.price_out)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,7 +229,9 @@ class Evaluator:
                 rows.append(_failed_row(one, question, answer))
                 continue
             row = self._row(one, question, answer.context, seconds)
-            is_cached = self._has_answer_cache and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
+            # an answer from the cache on disk takes no time
+            may_be_cached = isinstance(self.index.models.chat, CachedChat)
+            is_cached = may_be_cached and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
             row = replace(
                 row,
                 mode=mode,
@@ -246,11 +248,6 @@ class Evaluator:
             cited = score_citations(answer.citations, question)
             rows.append(replace(row, scores={**_scores(row, question), **cited}))
         return rows
-
-    @property
-    def _has_answer_cache(self) -> bool:
-        """True if the chat model's answers may come from the cache on disk, which takes no time."""
-        return isinstance(self.index.models.chat, CachedChat)
 
     def _row(self, one: MethodRows, question: Question, found: Context, seconds: tuple[float, float]) -> RunRow:
         one.failures.pop(question.id, None)
@@ -340,12 +337,8 @@ class Evaluator:
 
 
 def source_digest(source: SecondSource) -> str:
-    """Return a digest of the documents of an index, or the name of a function."""
-    return (
-        documents_digest(source.index)
-        if isinstance(source, IndexSource)
-        else str(getattr(source, "__qualname__", source))
-    )
+    """Return a digest of the documents of an index. A function has an own value in each process."""
+    return documents_digest(source.index) if isinstance(source, IndexSource) else repr(source)
 
 
 def documents_digest(index: Index) -> str:

@@ -32,16 +32,15 @@ def source_scores(question: Question, state: IndexState) -> dict[str, float]:
     from mergewise.models.decoding import decode_each
 
     causal, reader = state.models.causal, state.reader(question.where)
-    assert causal is not None
+    if causal is None or not question.has_answers:
+        return {}
     found = [one for of in (passages_of, triplets_of) for one in of(question.text, reader, PASSAGES, PASSAGE_TOKENS)]
     (own,) = decode_each(causal, [prompts.background(question.text)], prompts.BACKGROUND_TOKENS)
     written = None if prompts.knows_nothing(own.text) else generated_candidate(own.text)
-    example = Example(question.id, question.text, question.answers)
-    labels = (
-        labels_of(causal, example, [*found, *([written] if written else [])], ALPHA) if question.has_answers else []
-    )
-    best = min(labels, key=lambda one: one.cppl).candidate.kind if labels else None
-    return {f"from_{kind}": float(kind == best) for kind in KINDS} if best else {}
+    found += [] if written is None else [written]
+    labels = labels_of(causal, Example(question.id, question.text, question.answers), found, ALPHA) or []
+    best = [one.candidate.kind for one in sorted(labels, key=lambda one: one.cppl)[:1]]
+    return {f"from_{kind}": float(kind in best) for kind in KINDS} if best else {}
 
 
 def marker_scores(question: Question, state: IndexState) -> dict[str, float]:
@@ -55,11 +54,9 @@ def marker_scores(question: Question, state: IndexState) -> dict[str, float]:
     }
     assert state.models.embedder is not None
     vector = state.models.embedder.embed_queries([question.text])[0]
-    nearest = {
-        f"nearest_{name}": float(own @ vector)
-        for name in ("marker", "fixed")
-        for own in reader.vectors([row for row, _ in reader.rank_by_vectors(question.text, 1, name)], name).values()
-    }
+    for name in ("marker", "fixed"):
+        first = [row for row, _ in reader.rank_by_vectors(question.text, 1, name)]
+        lengths |= {f"nearest_{name}": float(own @ vector) for own in reader.vectors(first, name).values()}
     return {
         "coverage": 100 * report.coverage["mean"],
         "coverage_variance": 1e4 * report.coverage["variance"],
@@ -67,7 +64,6 @@ def marker_scores(question: Question, state: IndexState) -> dict[str, float]:
         "key_tokens": report.key_tokens,
         "value_tokens": report.value_tokens,
         **lengths,
-        **nearest,
     }
 
 

@@ -14,7 +14,7 @@ column the metric, the budget or the mode. The file lists published numbers cell
     notes = ["..."]                     differences between our runs and the paper
     contexts = ["all", "evidence"]      metrics of the layout in a run without answers
     groups = [...]                      label, and question sets in order of preference; no sets: the mean of the other groups
-    columns = [...]                     label, metric, budget, mode, decimals; mean = true: the mean of the group's other columns
+    columns = [...]                     label, metric, budget, mode, decimals; is_mean = true: the mean of the others
     set = ["slice.preset=paper"]        settings of views of all rows
     judge = "reranker"                  the judge of rows with a strategy and no judge of their own (`methods.Judge`)
     [[rows]]                            label, method or strategy with mode and judge, published = [[group], ...], only, needs;
@@ -244,7 +244,7 @@ def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
     if table.get("shape", "wide") not in get_args(Shape):
         raise ValueError(f"{name}: unknown shape {table['shape']!r}")
     groups = tuple(PresetGroup(one["label"], tuple(one["sets"])) for one in table["groups"])
-    columns = tuple(_column(one) for one in table["columns"])
+    columns = tuple(PresetColumn(**one) for one in table["columns"])
     common = tuple(table.get("set", ()))
     judge = table.get("judge", "given")
     rows = tuple(_row({**one, "set": (*common, *one.get("set", ()))}, judge) for one in table["rows"])
@@ -257,10 +257,6 @@ def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
     }
     values |= {"groups": groups, "columns": columns, "rows": rows}
     return Preset(name=name, **values)
-
-
-def _column(one: Mapping[str, Any]) -> PresetColumn:
-    return PresetColumn(**{"is_mean" if key == "mean" else key: value for key, value in one.items()})
 
 
 def _row(one: Mapping[str, Any], judge: Judge) -> PresetRow:

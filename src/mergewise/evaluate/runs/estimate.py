@@ -78,7 +78,7 @@ def estimated_costs(
     if chat is not None and "raptor" in index.manifest.views:
         # the first question writes the summaries of the tree
         counted.context("?", strategy="raptor", budget=16)
-        found.append(MethodEstimate("view raptor", 0, 0, chat.usage, 0.0))
+        found += [MethodEstimate("view raptor", 0, 0, chat.usage, 0.0)] if chat.usage.calls else []
     for method, budget in asked:
         needs = evaluator.unmet_needs(method)
         if needs:
