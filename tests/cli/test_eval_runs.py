@@ -196,8 +196,6 @@ def test_a_killed_run_continues_and_ends_like_an_uninterrupted_one(
         for path in (indexed / "run" / "rows").glob("*.jsonl"):
             # a kill in the middle of a write leaves half a line
             path.write_bytes(path.read_bytes()[: -draw.randrange(1, 400)])
-        shown = CliRunner().invoke(app, ["report", "run"])
-        assert shown.exit_code == 0 and "weave" in shown.output, "a killed run can be reported"
     run(*words, "run")
     assert timeless_bytes(indexed / "run" / "rows.parquet") == whole
     for name in ("questions.parquet", "texts.parquet"):
@@ -221,6 +219,9 @@ def test_a_kill_while_the_tables_are_written_costs_nothing(
         with monkeypatch.context() as patch:
             patch.setattr("mergewise.evaluate.runs.finish.write_table", killed_before(name))
             CliRunner().invoke(app, ["eval", "-e", "none", *words, "run"])
+        if name == "texts.parquet":
+            # a run without its tables can be reported
+            assert "weave" in CliRunner().invoke(app, ["report", "run"], catch_exceptions=False).output
     with monkeypatch.context() as patch:
         patch.setattr("mergewise.evaluate.runs.finish.write_rankings", lambda *given: 1 / 0)
         CliRunner().invoke(app, ["eval", "-e", "none", *words, "run"])
@@ -404,6 +405,6 @@ def test_a_dry_run_estimates_the_cost_without_a_model(indexed: Path, monkeypatch
     monkeypatch.setenv("MERGEWISE_PRICE_OUT", "1000")
     out = run(*given, "--dry-run", "--out", "run", max_tokens="20")
     line = next(line for line in out.splitlines() if line.startswith("topk 60: "))
-    assert re.search(r"^total: 4 calls, .* at most 80 output tokens, cost at most 0.0", out, re.MULTILINE)
+    assert re.search(r"^total: 8 calls, .* at most 160 output tokens, cost at most 0.1", out, re.MULTILINE)
     assert "4 rows, " in line and " 4 calls, " in line and "at most 80 output tokens, cost at most 0.0" in line
     assert chat.asked == [] and not (indexed / "run").exists()

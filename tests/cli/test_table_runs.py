@@ -5,6 +5,7 @@ An endpoint counts prompts by kind. The causal model, the reranker, the scorer a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -216,6 +217,15 @@ def test_rows_of_other_systems_have_other_indexes_and_name_their_judges(
     csv, text = tmp_path / "t.csv", tmp_path / "t.md"
     CliRunner().invoke(app, ["report", str(tmp_path / "other"), "--csv", str(csv), "--md", str(text)])
     assert "MacRAG (Llama-3.1-8B),words," in csv.read_text() and "(judge: words)" in text.read_text()
+
+
+def test_a_figure_of_pairs_needs_only_a_scorer(system: Path, tmp_path: Path) -> None:
+    words = [str(system), "--table", "mergerag-pairs", "--embedder", "st:hash", "--scorer", "hf:scorer"]
+    done = CliRunner().invoke(app, ["eval", *words, "--out", str(tmp_path / "run")], catch_exceptions=False)
+    assert done.exit_code == 0 and done.output.count("MergeRAG, Figure 2") == 1, done.output
+    row = done.output[done.output.index("MergeRAG, Figure 2") :]
+    rho, same = re.findall(r"-?0?\.\d\d", row)[:2]
+    assert -1 < float(rho) < 1 and 0 <= float(same) <= 1
 
 
 def test_a_dry_run_prices_the_views_and_writes_nothing(

@@ -17,10 +17,8 @@ from mergewise.protocols import FloatArray
 
 Probe: TypeAlias = Callable[[Question, IndexState], Mapping[str, float]]
 
-PASSAGES = 5
-"""Passages of a question among its sources (AED-RAG)."""
-CHUNKS = 20
-"""Chunks whose pairs are compared (MergeRAG)."""
+PASSAGES = 5  # passages among the sources of a question (AED-RAG)
+CHUNKS = 20  # chunks whose pairs are compared (MergeRAG)
 
 
 def source_scores(question: Question, state: IndexState) -> dict[str, float]:
