@@ -9,12 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from tests.designs.aed import tripling
 from tests.designs.mrag import marking
+from tests.evaluate.towns import QUESTIONS as ASKED
 from tests.evaluate.towns import Reader, WordReranker, saved_task
 from tests.support import HashEmbedder
 from typer.testing import CliRunner
@@ -217,6 +218,26 @@ def test_rows_of_other_systems_have_other_indexes_and_name_their_judges(
     csv, text = tmp_path / "t.csv", tmp_path / "t.md"
     CliRunner().invoke(app, ["report", str(tmp_path / "other"), "--csv", str(csv), "--md", str(text)])
     assert "MacRAG (Llama-3.1-8B),words," in csv.read_text() and "(judge: words)" in text.read_text()
+
+
+def test_figures_of_markers_are_those_of_the_index(
+    system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_table("mrag-coverage", system, tmp_path / "run", monkeypatch)
+    with mergewise.open(tmp_path / "run" / "indexes" / "towns", embedder=Embedder()) as index:
+        reader = index.state().reader(None)
+        report: Any = reader.view("marker").report()
+        keys = reader.vectors(reader.whole("marker", ["id"])["id"].to_pylist(), "marker").values()
+    rows = [row for row in open_run(tmp_path / "run").rows().to_pylist() if row["method"] == "mrag-markers"]
+    assert len(rows) == QUESTIONS
+    for row in rows:
+        assert row["coverage"] == 100 * report.coverage["mean"] and row["key_tokens"] == report.key_tokens > 0
+        low, middle, high = report.value_lengths.quartiles
+        lengths = [row[f"value_tokens_{quarter}"] for quarter in (0, 25, 50, 75, 100)]
+        assert lengths == [report.value_lengths.least, low, middle, high, report.value_lengths.most]
+        asked = Embedder().embed_queries([ASKED[int(row["question"])].text])[0]
+        assert row["nearest_marker"] == pytest.approx(max(float(key @ asked) for key in keys), abs=1e-6)
+        assert -1 <= row["nearest_fixed"] <= 1
 
 
 def test_a_figure_of_pairs_needs_only_a_scorer(system: Path, tmp_path: Path) -> None:

@@ -21,10 +21,7 @@ BUDGETS = "128,384,640"
 METHOD_BUDGET = "4096"
 """Large enough for any method: its number of passages limits the tokens."""
 MetricOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME,...|all", help="Scores of the tables, such as nDCG@20,P@5,AP.", show_default="the main ones"
-    ),
+    str, typer.Option(metavar="NAME,...|all", help="Scores, such as nDCG@20,P@5,AP.", show_default="the main ones")
 ]
 
 

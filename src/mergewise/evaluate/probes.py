@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mergewise.asking import IndexState
-from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.evaluate.question_sets import Question
 from mergewise.protocols import FloatArray
 
@@ -23,22 +22,14 @@ CHUNKS = 20  # chunks whose pairs are compared (MergeRAG)
 
 def source_scores(question: Question, state: IndexState) -> dict[str, float]:
     """Mark the source with the least CPPL of the gold answer: a passage, a triplet set or the model's own text."""
-    from mergewise.designs.aed.ensemble import prompts
-    from mergewise.designs.aed.training.candidates import KINDS, Example, generated_candidate, passages_of, triplets_of
-    from mergewise.designs.aed.training.labels import labels_of
-    from mergewise.models.cppl import ALPHA
-    from mergewise.models.decoding import decode_each
+    from mergewise.designs.aed import KINDS, Example, LabelSettings, likeliest_kind
 
-    causal, reader = state.models.causal, state.reader(question.where)
-    if causal is None or not question.has_answers:
+    if state.models.causal is None or not question.has_answers:
         return {}
-    found = [one for of in (passages_of, triplets_of) for one in of(question.text, reader, PASSAGES, PASSAGE_TOKENS)]
-    (own,) = decode_each(causal, [prompts.background(question.text)], prompts.BACKGROUND_TOKENS)
-    written = None if prompts.knows_nothing(own.text) else generated_candidate(own.text)
-    found += [] if written is None else [written]
-    labels = labels_of(causal, Example(question.id, question.text, question.answers), found, ALPHA) or []
-    best = [one.candidate.kind for one in sorted(labels, key=lambda one: one.cppl)[:1]]
-    return {f"from_{kind}": float(kind in best) for kind in KINDS} if best else {}
+    example = Example(question.id, question.text, question.answers)
+    settings = LabelSettings(passages=PASSAGES)
+    best = likeliest_kind(state.models.causal, example, state.reader(question.where), settings)
+    return {f"from_{kind}": float(kind == best) for kind in KINDS} if best else {}
 
 
 def marker_scores(question: Question, state: IndexState) -> dict[str, float]:
@@ -67,12 +58,12 @@ def marker_scores(question: Question, state: IndexState) -> dict[str, float]:
 
 def pair_scores(question: Question, state: IndexState) -> dict[str, float]:
     """Compare cosines with L_NLL over the pairs of the best chunks, as `mergerag-asym` reads them."""
-    from mergewise.designs.mergerag.pieces import sentences_of, sources_of, text_of
+    from mergewise.designs.mergerag import chunk_texts
 
     models = state.models
     assert models.embedder is not None and models.scorer is not None
     hits = state.reader(question.where).search(question.text, 50, by="reranker")
-    chunks = [text_of(one) for one in sentences_of(sources_of(hits, 0), models.count_tokens) if one][:CHUNKS]
+    chunks = chunk_texts(hits, models.count_tokens)[:CHUNKS]
     vectors = models.embedder.embed_documents(chunks)
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return agreement(vectors @ vectors.T, np.asarray(models.scorer.nll(chunks, chunks))) if len(chunks) > 2 else {}
