@@ -250,8 +250,7 @@ def _with_published(cell: ReportCell, row: PresetRow, group: int | None, place: 
 
 def _further_groups(measured: Measured, preset: Preset) -> list[PresetGroup]:
     """Return groups for the measured sets that are not in the preset."""
-    names = {one.name for one in measured.sets}
-    taken = {group.set_among(names) for group in preset.groups}
+    taken = {group.set_among({one.name for one in measured.sets}) for group in preset.groups}
     methods = {method.name for method in preset.methods()}
     own = {one.name for one in measured.methods if one.method in methods}
     run = {key.set for key in measured.values if key.method in own}
