@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ def open(
     cache_size: str | int = "10GB",
     refresh: str | float = "1s",
     shards: int | None = None,
-    second_source: Index | SecondSource | None = None,
+    second_source: str | os.PathLike[str] | Index | SecondSource | None = None,
 ) -> Index:
     """Open the index at `path`, or create it.
 
@@ -103,8 +104,8 @@ def open(
         cache_size: Size of the copies of a bucket's files.
         refresh: Time after which a change of another process in a bucket is seen.
         shards: Number of shards of a new index. It is fixed once the index exists.
-        second_source: Another index, or a function `search(keywords, k)` that returns up to k documents. The strategy `crag`
-            searches it if the index does not hold the answer. By default it searches the index again.
+        second_source: Another index or its directory, or a function `search(keywords, k)` that returns up to k documents. The
+            strategy `crag` searches it if the index does not hold the answer. By default it searches the index again.
 
     Returns:
         The index, a context manager.
@@ -142,6 +143,7 @@ def open(
         remember_embedder(directory, given)
     own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
     own_causal = load_causal(causal) if isinstance(causal, str) else causal
+    other = open(second_source, create=False) if isinstance(second_source, str | os.PathLike) else second_source
     models = Models(
         count_tokens=tokens,
         embedder=None if isinstance(given, str) else given,
@@ -152,10 +154,10 @@ def open(
         stored_tokens=tokens is count_tokens,
         prompts=own_texts,
         weights=_own_weights(weights),
-        second_source=_search_of(second_source) if isinstance(second_source, Index) else second_source,
+        second_source=IndexSource(other) if isinstance(other, Index) else other,
     )
-    named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
-    loaded = tuple(model for model, spec in named if isinstance(spec, str))
+    named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer), (other, second_source))
+    loaded = tuple(model for model, spec in named if isinstance(spec, str | os.PathLike))
     index = Index(store, search_settings, models, loaded, ceilings, Path(root) if isinstance(root, str) else root)
     log.info("opened %s: embedder %s, views %s", place, manifest.embedder, ", ".join(manifest.views))
     index.add_views(wanted, progress)
@@ -274,16 +276,17 @@ def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
         )
 
 
-def _search_of(index: Index) -> SecondSource:
-    """Return a function that searches the passages of an index."""
+@dataclass(frozen=True, slots=True)
+class IndexSource:
+    """A `SecondSource` that searches the passages of an index."""
 
-    def search(keywords: str, k: int) -> list[Document]:
+    index: Index
+
+    def __call__(self, keywords: str, k: int) -> list[Document]:
         strategy = f"topk(k={k}, order=score, longest={PASSAGE_TOKENS})"
-        found = index.context(keywords, strategy=strategy, budget=2 * k * PASSAGE_TOKENS).passages
+        found = self.index.context(keywords, strategy=strategy, budget=2 * k * PASSAGE_TOKENS).passages
         places = [one.spans[0] for one in found]
         return [Document(f"{at.doc_id}@{at.start}", one.text, one.title) for one, at in zip(found, places, strict=True)]
-
-    return search
 
 
 def _own_weights(given: str | os.PathLike[str] | Mapping[str, float] | None) -> Mapping[str, float] | None:

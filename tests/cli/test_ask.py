@@ -61,6 +61,18 @@ def test_answer_has_citations_and_cost(home: Path, server: ChatServer) -> None:
     assert not server.asked[0].streamed
 
 
+def test_another_index_is_the_second_source(home: Path) -> None:
+    (home / "more").mkdir(exist_ok=True)
+    (home / "more" / "kittens.md").write_text("# Kittens\n\nSmall cats sleep twenty hours.\n")
+    assert run(home, None, "index", "more", "--index", "other.index", "--embedder", "none").returncode == 0
+    words = ["context", QUESTION, "--strategy", "crag(upper=1, lower=1)"]
+    done, alone = run(home, None, *words, "--second-source", "other.index"), run(home, None, *words)
+    assert done.returncode == 0, done.stderr
+    assert "twenty hours" in done.stdout and "twenty hours" not in alone.stdout
+    missing = run(home, None, *words, "--second-source", "nowhere.index")
+    assert missing.returncode != 0 and "index not found" in missing.stderr
+
+
 def test_streaming_shows_the_same_text(home: Path, server: ChatServer) -> None:
     plain = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--no-stream")
     streamed = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--stream")

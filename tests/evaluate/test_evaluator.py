@@ -320,3 +320,15 @@ def test_a_method_gives_the_same_context_as_its_strategy(villages: Index, method
     state = replace(villages.state(), models=models)
     found = context(Query(question.text, strategy=method.strategy, budget=4096), state)
     assert found.passages and found == request.context
+
+
+def test_rows_depend_on_the_documents_of_the_second_source(tmp_path: Path) -> None:
+    specs = []
+    for number, documents in enumerate([DOCUMENTS[:2], DOCUMENTS[:2], DOCUMENTS[2:], ()]):
+        with mergewise.open(tmp_path / str(number), embedder="none") as other:
+            other.add(documents)
+            source = other if documents else None
+            with mergewise.open(tmp_path / "index", embedder="none", second_source=source) as index:
+                index.add(DOCUMENTS)
+                specs.append(Evaluator(index, TASK).method_rows(Method("crag", "crag"), 300).spec)
+    assert specs[0] == specs[1] and len(set(specs)) == 3

@@ -14,7 +14,8 @@ import pytest
 import mergewise
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders import find_tasks, load_question_set
-from mergewise.evaluate.run import indexed_tasks
+from mergewise.evaluate.question_sets import QuestionSet
+from mergewise.evaluate.run import task_index, tasks_at
 from mergewise.store.views import Progress
 from mergewise.types import Document
 
@@ -108,16 +109,11 @@ def test_each_set_is_indexed_in_a_folder_of_its_name_before_the_next(tmp_path: P
         yield lambda done, total, item: events.append(f"{done} of {total}: {item}")
         events.append(f"end {name}")
 
-    sets: Iterator[Any] = iter(
-        indexed_tasks(
-            tmp_path / "sets",
-            tmp_path / "index",
-            tmp_path / "indexes",
-            ["leaf", "slice"],
-            cast(Any, FakeIndex),
-            progress,
-        )
-    )
+    def indexed(task: QuestionSet) -> Any:
+        place = tmp_path / "indexes" / task.name
+        return task_index(task, place, cast(Any, FakeIndex), progress, views=["leaf", "slice"])
+
+    sets = ((indexed(task), task) for task in tasks_at(tmp_path / "sets"))
     index, task = next(sets)
     assert events == ["begin Indexing a", "1 of 2: d", "2 of 2: e", "end Indexing a"]
     assert (index.path, index.views, index.added) == (tmp_path / "indexes" / "a", ["leaf", "slice"], ["d", "e"])
@@ -136,7 +132,7 @@ def test_sets_of_one_name_do_not_share_an_index(tmp_path: Path) -> None:
 
     def index_sets(folder: Path) -> list[Any]:
         indexes, quiet = tmp_path / "indexes", cast(Any, lambda name: nullcontext(lambda *words: None))
-        return list(indexed_tasks(folder, tmp_path / "index", indexes, ["leaf"], cast(Any, open_index), quiet))
+        return [task_index(task, indexes / task.name, cast(Any, open_index), quiet) for task in tasks_at(folder)]
 
     assert len(index_sets(first)) == len(index_sets(first)) == 1
     with pytest.raises(UsageError, match=r"2 documents in the index at .* do not belong to towns"):

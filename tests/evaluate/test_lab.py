@@ -161,7 +161,7 @@ def test_a_preset_shows_measured_next_to_published_numbers(tmp_path: Path) -> No
         "title": "T", "source": "S", "about": "A", "budgets": [128], "notes": ["N"],
         "groups": [{"label": "2Wiki", "sets": ["2wiki"]}, {"label": "NQ", "sets": ["nq"]}],
         "columns": [
-            {"label": "EM", "metric": "relaxed_em"}, {"label": "F1", "metric": "f1"}, {"label": "Avg", "mean": True}
+            {"label": "EM", "metric": "relaxed_em"}, {"label": "F1", "metric": "f1"}, {"label": "Avg", "is_mean": True}
         ],
         "rows": [
             {"label": "Top", "strategy": "topk", "mode": "short", "published": [[1.0, 2.0, 1.5], [3.0, 4.0, 3.5]]},

@@ -28,10 +28,9 @@ def test_presets_name_existing_methods(name: str) -> None:
     assert all(isinstance(value, str) for row in table.rows for value in row.only.values())
     names = {method.name: method for method in table.methods()}
     assert len(names) == len(table.methods())
-    if table.by == "questions":
-        assert table.methods()
-        assert table.without_answers().methods()
-        assert all(method.mode is None for method in table.without_answers().methods())
+    assert table.methods()
+    assert table.without_answers().methods()
+    assert all(method.mode is None for method in table.without_answers().methods())
 
 
 def needs_without_models(table: Preset, answers: bool) -> dict[str, str]:
@@ -46,7 +45,7 @@ def needs_without_models(table: Preset, answers: bool) -> dict[str, str]:
 
 
 NO_MODEL_NEEDED = {
-    "BM25", "Tree-RAG", "GPT-4o", "Fixed-Size", "Semantic", "DOS", "RECOMP, extractive",
+    "top k", "weave", "BM25", "Tree-RAG", "GPT-4o", "Fixed-Size", "Semantic", "DOS", "RECOMP, extractive",
     *(f"{start}, k = {k}" for start in ("Standard RAG", "standard RAG") for k in (1, 5, 10, 20)),
 }  # fmt: skip
 """Rows whose contexts come from a search and from the index alone."""
@@ -57,7 +56,7 @@ def test_no_row_is_filled_by_a_stand_in(name: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(methods, "find_spec", lambda package: None)
     table = preset(name)
     needs = needs_without_models(table, answers=True)
-    if table.by == "questions" and name != "mrag-speed":
+    if not any(method.probe for method in table.methods()) and name != "mrag-speed":
         # a cell of answers needs a reader
         assert needs and all(
             "a chat model" in one or "a causal model" in one or "--prompts" in one for one in needs.values()
@@ -75,6 +74,14 @@ def test_rows_say_what_their_system_needs(monkeypatch: pytest.MonkeyPatch) -> No
         return re.sub(r" \([^)]*\)", "", text)
 
     for name, label, wanted in (
+        (
+            "aed-sources",
+            "likeliest source",
+            "needs a causal model with readable next-token probabilities and a chat model",
+        ),
+        ("mergerag-pairs", "cosine and L_NLL", "needs a scorer"),
+        ("mrag-coverage", "M-RAG, zero-shot", "needs a chat model"),
+        ("systems", "RAPTOR", "needs a chat model and umap-learn"),
         ("mergerag-1", "BGE-reranker", "needs a reranker"),
         ("mergerag-1", "RECOMP", "needs a chat model"),
         ("mergerag-1", "RAPTOR", "needs a reranker and a chat model and umap-learn"),
@@ -155,16 +162,3 @@ def test_invalid_presets_are_rejected() -> None:
     table["rows"][0]["published"] = [[1.0]]
     with pytest.raises(ValueError, match="'AED-RAG' do not match its columns"):
         read_preset("own", table)
-
-
-def test_a_method_missing_in_this_version_is_reported() -> None:
-    columns, groups = [{"label": "F1", "metric": "f1"}], [{"label": "own", "sets": ["own"]}]
-    rows = [{"label": "X", "method": "x-rag"}, {"label": "Y", "strategy": "y(k=2)", "mode": "short"}]
-    table = read_preset(
-        "own", {"title": "t", "source": "s", "about": "a", "groups": groups, "columns": columns, "rows": rows}
-    )
-    assert [row.needs for row in table.rows] == [
-        "needs the method x-rag, missing in this version",
-        "needs the strategy y, missing in this version",
-    ]
-    assert table.methods() == ()

@@ -27,6 +27,7 @@ class IndexModelOptions:
     chat: options.ChatOption = defaults.CHAT
     prompts: options.PromptsOption = None
     reranker: options.RerankerOption = defaults.RERANKER
+    second_source: options.SecondSourceOption = None
     window: settings.WindowSetting = None
     cache: settings.CacheSetting = None
     timeout: settings.TimeoutSetting = None
@@ -53,6 +54,7 @@ class IndexModelOptions:
             create=False,
             scorer=scorer,
             causal=causal,
+            second_source=self.second_source,
         )
         say_waiting(index.vectors())
         return index

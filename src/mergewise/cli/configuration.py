@@ -38,7 +38,7 @@ HARMLESS = {
     "utility": {"none"},
 }
 """Models by option that send nothing and load nothing from elsewhere."""
-_INSIDE = {"cache", "index_dir", "tokenizer", "weights"}
+_INSIDE = {"cache", "index_dir", "second_source", "tokenizer", "weights"}
 """Paths that an untrusted file may set if they are inside its folder."""
 _UNSAFE = frozenset(
     "auth bench collection condition config data days docs file fit follow_links host html labels_dir meta out "

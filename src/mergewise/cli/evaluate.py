@@ -20,24 +20,9 @@ from mergewise.ranges import OUTPUT, Range
 BUDGETS = "128,384,640"
 METHOD_BUDGET = "4096"
 """Large enough for any method: its number of passages limits the tokens."""
-
-CausalSetting = Annotated[str, Setting("Causal model, as for `ask --causal`")]
-SearchSetting = Annotated[str | None, Setting("Fusion of full text and vectors, as for `ask --search`")]
-MaxTokensSetting = Annotated[int, Setting("Maximum tokens of one model reply", OUTPUT)]
-PromptsSetting = Annotated[Path | None, Setting("Directory of your own prompts")]
-RaySetting = Annotated[str | None, Setting("With --out: Ray cluster (extra ray): local, auto or HOST:PORT")]
-SampleSetting = Annotated[
-    int | None, Setting("Number of questions drawn at random from each set", Range(1, 1_000_000_000))
+MetricOption = Annotated[
+    str, typer.Option(metavar="NAME,...|all", help="Scores, such as nDCG@20,P@5,AP.", show_default="the main ones")
 ]
-SeedSetting = Annotated[int, Setting("Random seed of the sample", Range(0, 1 << 63))]
-ShardSetting = Annotated[str | None, Setting("With --out: shard I/N of the questions to compute")]
-ReferenceSetting = Annotated[str | None, Setting("Reference method of the comparisons; the first by default")]
-RepeatsSetting = Annotated[int | None, Setting("Repeats per question of a sampling chat model", Range(1, 1000))]
-TemperatureSetting = Annotated[float | None, Setting("Temperature of the chat model; 0 by default", Range(0, 2))]
-UtilitySetting = Annotated[str, Setting("Utility predictor (AED-RAG), as for --reranker")]
-BatchSizeSetting = Annotated[int, Setting("Batch size of questions; 1 measures the time of each", Range(1, 1024))]
-ReuseSetting = Annotated[str | None, Setting("With --out: run folders to copy rows from")]
-StrictSetting = Annotated[bool, Setting("Stop at an invalid row or unavailable method")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +51,13 @@ class EvaluationOptions:
     table: Annotated[
         str | None, typer.Option(help="Tables of the papers to fill, instead of strategies: {tables}.")
     ] = None
-    metric: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...|all", help="Scores of the tables, such as nDCG@20,P@5,AP.", show_default="the main ones"
-        ),
-    ] = ""
+    metric: MetricOption = ""
     mode: options.ModeOption = None
     chat: options.ChatOption = defaults.CHAT
     embedder: options.EmbedderOption = None
     reranker: options.RerankerOption = defaults.RERANKER
     scorer: options.ScorerOption = defaults.SCORER
+    second_source: options.SecondSourceOption = None
     assignments: options.SetOption = None
     out: Annotated[Path | None, typer.Option(help="Run folder; rows that it already holds are not computed again.")] = (
         None
@@ -108,34 +89,31 @@ class EvaluationOptions:
             help="Report file: Markdown for .md, otherwise HTML; may be repeated.",
         ),
     ] = None
-    sample: SampleSetting = None
-    seed: SeedSetting = 0
-    shard: ShardSetting = None
-    ray: RaySetting = None
+    sample: Annotated[
+        int | None, Setting("Number of questions drawn at random from each set", Range(1, 1_000_000_000))
+    ] = None
+    seed: Annotated[int, Setting("Random seed of the sample", Range(0, 1 << 63))] = 0
+    shard: Annotated[str | None, Setting("With --out: shard I/N of the questions to compute")] = None
+    ray: Annotated[str | None, Setting("With --out: Ray cluster (extra ray): local, auto or HOST:PORT")] = None
     gpus_per_worker: settings.GPUsSetting = 0.0
-    reference: ReferenceSetting = None
-    causal: CausalSetting = defaults.CAUSAL
-    search: SearchSetting = None
+    reference: Annotated[str | None, Setting("Reference method of the comparisons; the first by default")] = None
+    causal: Annotated[str, Setting("Causal model, as for `ask --causal`")] = defaults.CAUSAL
+    search: Annotated[str | None, Setting("Fusion of full text and vectors, as for `ask --search`")] = None
     window: settings.WindowSetting = None
-    max_tokens: MaxTokensSetting = defaults.MAX_TOKENS
-    repeats: RepeatsSetting = None
-    temperature: TemperatureSetting = None
+    max_tokens: Annotated[int, Setting("Maximum tokens of one model reply", OUTPUT)] = defaults.MAX_TOKENS
+    repeats: Annotated[int | None, Setting("Repeats per question of a sampling chat model", Range(1, 1000))] = None
+    temperature: Annotated[float | None, Setting("Temperature of the chat model; 0 by default", Range(0, 2))] = None
     cache: settings.CacheSetting = None
-    prompts: PromptsSetting = None
+    prompts: Annotated[Path | None, Setting("Directory of your own prompts")] = None
     timeout: settings.TimeoutSetting = None
     retries: settings.RetriesSetting = None
     price_in: settings.PriceInSetting = 0.0
     price_out: settings.PriceOutSetting = 0.0
     weights: settings.WeightsSetting = None
-    utility: UtilitySetting = defaults.RERANKER
-    batch_size: BatchSizeSetting = 1
-    reuse: ReuseSetting = None
-    strict: StrictSetting = False
-
-    @property
-    def reused_runs(self) -> list[Path]:
-        """The run folders to copy rows from."""
-        return [Path(name.strip()) for name in (self.reuse or "").split(",") if name.strip()]
+    utility: Annotated[str, Setting("Utility predictor (AED-RAG), as for --reranker")] = defaults.RERANKER
+    batch_size: Annotated[int, Setting("Batch size of questions; 1 measures the time of each", Range(1, 1024))] = 1
+    reuse: Annotated[str | None, Setting("With --out: run folders to copy rows from")] = None
+    strict: Annotated[bool, Setting("Stop at an invalid row or unavailable method")] = False
 
     @property
     def run_folder(self) -> Path | None:
@@ -183,12 +161,7 @@ def report(
         str | None,
         typer.Option(metavar="NAME,...", help="Tables of the papers to fill.", show_default="those of the run"),
     ] = None,
-    metric: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...|all", help="Scores of the tables, such as nDCG@20,P@5,AP.", show_default="the main ones"
-        ),
-    ] = "",
+    metric: MetricOption = "",
     judge: Annotated[
         str | None,
         typer.Option(metavar="SPEC", help="Chat model that judges whether answers are correct and faithful."),

@@ -22,7 +22,7 @@ from mergewise.cli import settings
 from mergewise.cli.configuration import open_permitted
 from mergewise.cli.evaluate import BUDGETS, METHOD_BUDGET, EvaluationOptions
 from mergewise.cli.manage import say_cost
-from mergewise.cli.output import say, say_aside, say_warning
+from mergewise.cli.output import say, say_aside, say_warning, usage_text
 from mergewise.cli.progress import characters, progress
 from mergewise.cli.reports import EvaluationFiles, say_missed, say_report, say_table
 from mergewise.designs import VIEWS
@@ -48,7 +48,7 @@ from mergewise.evaluate.presets import Preset, presets_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.report import evaluation_report, set_facts
 from mergewise.evaluate.run import chosen_questions, existing_index, parse_shard, shared_indexes, task_index, tasks_at
-from mergewise.evaluate.runs.estimate import CountingChat, estimated_costs, tree_usage
+from mergewise.evaluate.runs.estimate import estimated_costs
 from mergewise.evaluate.runs.finish import RunTables, document_texts, earlier_plan, write_plan
 from mergewise.evaluate.runs.folder import LINES, Run, memory_run, open_run
 from mergewise.evaluate.runs.keys import digest, question_digest
@@ -77,7 +77,8 @@ from mergewise.models import (
 )
 from mergewise.opening import estimate
 from mergewise.protocols import ChatModel, Reranker
-from mergewise.store import Estimate, Progress
+from mergewise.store import Progress
+from mergewise.types import Usage
 
 WARNED = 3
 """Failed questions, and invalid rows of a set, that warnings name."""
@@ -169,6 +170,7 @@ class Evaluation:
             causal=causal or defaults.CAUSAL,
             cache=options.cache,
             prompts=options.prompts,
+            second_source=options.second_source,
         )
         models = Models(count_tokens, None, chat, reranker, scorer, causal or causal_of(chat))
         existing = options.index_dir or shared.DEFAULT_INDEX
@@ -211,9 +213,9 @@ class Evaluation:
             ]
             settings = {view: own for view, own in one.settings.items() if view in views}
             index = task_index(task, one.place, open_index, show, views=views, settings=settings)
-            if models.chat is not None and "raptor" in settings and not (quiet or options.dry_run):
-                with open_index(one.place, chat=CountingChat(models.chat, count_tokens), cache=None) as counted:
-                    self._say_cost("the view raptor", Estimate(len(task.documents), tree_usage(counted)))
+            if "raptor" in views and not (quiet or options.dry_run):
+                # its tree is grown now, and no question waits for it
+                index.context("?", strategy="raptor", budget=16)
             yield index, one.methods
 
     def _say_index_costs(
@@ -225,15 +227,10 @@ class Evaluation:
         whole = [(replace(method, is_written=True), budget) for method, budget in methods]
         for one in shared_indexes(folder, task.name, whole):
             written = {view: own for view, own in one.settings.items() if is_written(view, own)}
-            for view, own in written.items():
-                options: dict[str, Any] = {"views": ("leaf", view), "chat": chat, "prompts": self.options.prompts}
-                cost = estimate(one.place, *task.documents, settings={view: own}, **options)
-                self._say_cost(f"the view {view}", cost)
-
-    def _say_cost(self, what: str, cost: Estimate) -> None:
-        if cost.usage.calls:
-            say_aside(f"{what}:")
-            say_cost(cost, self.options.price_in, self.options.price_out, as_json=False)
+            asked: dict[str, Any] = {"settings": written, "chat": chat, "prompts": self.options.prompts}
+            if written and (cost := estimate(one.place, *task.documents, **asked)).usage.calls:
+                say_aside(f"the view{'s' * (len(written) > 1)} {', '.join(written)}:")
+                say_cost(cost, self.options.price_in, self.options.price_out, as_json=False)
 
     def needs(self, models: Models) -> dict[str, str]:
         """Return what each method needs and lacks, as far as it is known before there is an index."""
@@ -261,7 +258,8 @@ class Evaluation:
         asking = Asking(options.max_tokens, options.batch_size, options.temperature) if options.answers else None
         task, utility = known.task, _reranker(options.utility)
         name = "" if options.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
-        store = RowStore() if folder is None else open_store(folder, task.name, name, options.reused_runs)
+        reused = [Path(one.strip()) for one in (options.reuse or "").split(",") if one.strip()]
+        store = RowStore() if folder is None else open_store(folder, task.name, name, reused)
         # a batch has no time per question, so methods may share the causal model's background texts
         backgrounds: dict[str, Decoded] | None = {} if options.batch_size > 1 else None
         return [Evaluator(index, task, asking, store, backgrounds, utility) for index, _ in known.indexes]
@@ -330,6 +328,8 @@ class Evaluation:
                 plan = plan.with_records([_planned_set(evaluator, questions)], planned, chosen)
             if folder is not None:
                 write_plan(folder, plan)
+            if tables is not None:
+                tables.add_questions(task.name, task.questions)
             with progress("Evaluating") as advance:
                 for evaluator, ready, again in found:
                     evaluator.complete([*ready, *again], asked, advance)
@@ -342,7 +342,7 @@ class Evaluation:
             _warn_of_failed(rows)
             if tables is not None:
                 documents = {one.doc for row in store.known.values() for one in row.ranking}
-                tables.add_set(index, task.name, task.questions, documents)
+                tables.add_texts(index, task.name, task.questions, documents)
             else:
                 known.rows += rows
                 if files.reports:
@@ -453,11 +453,10 @@ class Evaluation:
             if cost.needs:
                 say(f"{cost.method} {cost.budget}: {cost.needs}")
                 continue
-            usage = cost.usage
-            calls = f"{usage.calls:,} calls, {usage.input_tokens:,} input tokens, at most {usage.output_tokens:,} output tokens"
-            priced = bool(options.price_in or options.price_out)
-            money = f", cost {usage.cost(options.price_in, options.price_out):.2f}" if priced else ""
-            say(f"{cost.method} {cost.budget}: {cost.rows:,} rows, {cost.seconds:.0f} s, {calls}{money}")
+            usage = usage_text(cost.usage, options.price_in, options.price_out)
+            say(f"{cost.method} {cost.budget}: {cost.rows:,} rows, {cost.seconds:.0f} s, {usage}")
+        total = sum((cost.usage for cost in costs), Usage())
+        say(f"total: {usage_text(total, options.price_in, options.price_out)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,12 +541,8 @@ def _preset_methods(
     """Return the methods that fill the tables with these models, each once per budget."""
     wanted = {key: method for preset in presets for key, method in preset.runs(models).items()}
     if not wanted:
-        needs = {row.needs for preset in presets for row in preset.rows if row.needs}
         only = {f"{role} {name}" for preset in presets for row in preset.rows for role, name in row.only.items()}
-        raise UsageError(
-            f"no method of this version fills these tables: {'; '.join(sorted(needs)) or 'other models are needed'}",
-            f"name one of these models: {', '.join(sorted(only))}" if only else "choose another table",
-        )
+        raise UsageError("these models fill no row of these tables", f"name one of: {', '.join(sorted(only))}")
     if budgets is None:
         return [(method, budget) for (_, budget), method in wanted.items()]
     methods = {method.name: method for method in wanted.values()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mergewise.cli.output import say, say_aside
+from mergewise.cli.output import say, say_aside, usage_text
 from mergewise.cli.progress import progress
 from mergewise.errors import UsageError
 from mergewise.evaluate.judging import FOLDER, judge_cost, judge_requests, judged_methods
@@ -27,11 +27,7 @@ def judge_runs(folders: Sequence[Path], spec: str, price_in: float, price_out: f
                 raise UsageError(f"no answers in {folder}", "run `mergewise eval --answers --out RUN` first")
             cached = CachedChat(chat, folder / FOLDER)
             cost = judge_cost(requests, cached)
-            priced = f", cost at most {cost.cost(price_in, price_out):.2f}" if price_in or price_out else ""
-            say(
-                f"{folder}: {cost.calls:,} calls, {cost.input_tokens:,} input tokens, at most {cost.output_tokens:,} output "
-                f"tokens{priced}"
-            )
+            say(f"{folder}: {usage_text(cost, price_in, price_out)}")
             if dry_run:
                 continue
             with progress("Judging") as advance:

@@ -397,6 +397,10 @@ PromptsOption = Annotated[
 RerankerOption = Annotated[
     str, model_option("reranker", "Reranker: none, cross-encoder:PATH_OR_NAME, hf:PATH or http:URL.")
 ]
+SecondSourceOption = Annotated[
+    Path | None,
+    model_option("second-source", "Index that crag also searches, instead of this one again.", metavar="DIR"),
+]
 ViewsOption = Annotated[
     str,
     typer.Option(help="Views to build, separated by commas: {views}.", autocompletion=_completion(_names_in("VIEWS"))),

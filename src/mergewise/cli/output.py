@@ -21,7 +21,7 @@ from mergewise.errors import UsageError
 from mergewise.redaction import masked
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import escaped_json, on_one_line, printable
-from mergewise.types import Answer, Citation, VectorCount
+from mergewise.types import Answer, Citation, Usage, VectorCount
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -148,6 +148,12 @@ def say_json(value: object, indent: int | None = 2) -> None:
     """Print JSON with letters of all languages unescaped and control characters escaped; without `indent`, on one line."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     sys.stdout.write(escaped_json(text) + "\n")
+
+
+def usage_text(usage: Usage, price_in: float, price_out: float) -> str:
+    """Describe an estimated cost."""
+    money = f", cost at most {usage.cost(price_in, price_out):.2f}" if price_in or price_out else ""
+    return f"{usage.calls:,} calls, {usage.input_tokens:,} input tokens, at most {usage.output_tokens:,} output tokens{money}"
 
 
 def usage_line(answer: Answer, price_in: float, price_out: float) -> str:

@@ -180,13 +180,17 @@ def _sources(
     limit: int | None,
     excluded: frozenset[str],
 ) -> Iterator[LabelSource]:
-    from mergewise.evaluate.run import indexed_tasks
+    from mergewise.evaluate.run import existing_index, task_index, tasks_at
 
     views = ["leaf", *(["triplet"] if settings.triplets else [])]
     open_index = partial(open_permitted, embedder=embedder)
-    existing, folder, show = index_dir or DEFAULT_INDEX, index_dir or temporary, partial(progress, amount=characters)
+    folder, show = index_dir or temporary, partial(progress, amount=characters)
     for path in paths:
-        for index, task in indexed_tasks(path, existing, folder, views, open_index, show):
+        for task in tasks_at(path):
+            if task.documents:
+                index = task_index(task, folder / task.name, open_index, show, views=views)
+            else:
+                index = existing_index(task, index_dir or DEFAULT_INDEX, open_index)
             yield label_source(index, _examples(task, split, limit, excluded))
 
 

@@ -96,16 +96,12 @@ def _may_overlap(said: str, gold: str) -> bool:
 
 
 def _overlap(said: str, gold: str) -> tuple[float, float, float]:
-    """Return precision, recall and F1 of the words of two texts."""
-    return _harmonic(sum((Counter(said.split()) & Counter(gold.split())).values()), said, gold)
-
-
-def _harmonic(shared: int, said: str, gold: str) -> tuple[float, float, float]:
-    """Return precision, recall and F1 for a number of shared words. An empty text matches only an empty text."""
-    words, wanted = len(said.split()), len(gold.split())
+    """Return precision, recall and F1 of the words of two texts. An empty text matches only an empty text."""
+    words, wanted = Counter(said.split()), Counter(gold.split())
     if not words or not wanted:
         return (float(words == wanted),) * 3
-    return shared / words, shared / wanted, 2 * shared / (words + wanted)
+    shared, read, due = (words & wanted).total(), words.total(), wanted.total()
+    return shared / read, shared / due, 2 * shared / (read + due)
 
 
 def _rouge_l(said: str, gold: str) -> float:

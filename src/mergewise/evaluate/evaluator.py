@@ -27,6 +27,7 @@ from mergewise.evaluate.answers import prediction_of, score_answer
 from mergewise.evaluate.citing import score_citations
 from mergewise.evaluate.judged import ContextJudge
 from mergewise.evaluate.methods import Method, mode_of, stored_settings, unmet_needs
+from mergewise.evaluate.probes import PROBES
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents
 from mergewise.evaluate.runs.keys import digest, question_digest
@@ -36,7 +37,8 @@ from mergewise.evaluate.runs.store import RowStore
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
 from mergewise.generate import NO_MODEL, Request
 from mergewise.models import CachedChat, Decoded, Models
-from mergewise.protocols import ChatModel, Reranker
+from mergewise.opening import IndexSource
+from mergewise.protocols import ChatModel, Reranker, SecondSource
 from mergewise.query import AnswerQuery, Query
 from mergewise.store import Progress
 from mergewise.types import Answer, Context
@@ -113,7 +115,7 @@ class Evaluator:
         self.store = store or RowStore()
         self._backgrounds = backgrounds
         self._searches = SearchMemory()
-        self.documents = cache(self._read_documents)
+        self.documents = cache(partial(documents_digest, index))
         self._judge = cache(partial(ContextJudge, index, task.questions))
 
     def unmet_needs(self, method: Method) -> str:
@@ -143,7 +145,7 @@ class Evaluator:
         if needs := self.unmet_needs(method):
             raise UsageError(f"{method.name} {needs}", "leave the method out, or provide the missing parts")
         mode = None
-        if self.asking is not None:
+        if self.asking is not None and not method.probe:
             preferred = preferred_mode(method.strategy) if method.mode is None else ""
             mode = modes.mode_for(mode_of(method, self.index.models), self.index.models, preferred)
         spec = digest(self.settings(method, mode))
@@ -200,10 +202,12 @@ class Evaluator:
             timer = _Timer(self._searches)
             try:
                 found = context(Query(question.text, **_options(one, question)), own)
+                scores = PROBES[one.method.probe](question, own) if one.method.probe else {}
             except Exception as error:
                 rows.append(_failed_row(one, question, error))
             else:
-                rows.append(self._row(one, question, found, timer.seconds()))
+                row = self._row(one, question, found, timer.seconds())
+                rows.append(replace(row, scores={**row.scores, **scores}))
         return rows
 
     def _answer_rows(self, batch: Sequence[tuple[MethodRows, Question]], state: SharedState) -> list[RunRow]:
@@ -225,7 +229,9 @@ class Evaluator:
                 rows.append(_failed_row(one, question, answer))
                 continue
             row = self._row(one, question, answer.context, seconds)
-            is_cached = self._has_answer_cache and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
+            # an answer from the cache on disk takes no time
+            may_be_cached = isinstance(self.index.models.chat, CachedChat)
+            is_cached = may_be_cached and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
             row = replace(
                 row,
                 mode=mode,
@@ -242,11 +248,6 @@ class Evaluator:
             cited = score_citations(answer.citations, question)
             rows.append(replace(row, scores={**_scores(row, question), **cited}))
         return rows
-
-    @property
-    def _has_answer_cache(self) -> bool:
-        """True if the chat model's answers may come from the cache on disk, which takes no time."""
-        return isinstance(self.index.models.chat, CachedChat)
 
     def _row(self, one: MethodRows, question: Question, found: Context, seconds: tuple[float, float]) -> RunRow:
         one.failures.pop(question.id, None)
@@ -312,6 +313,7 @@ class Evaluator:
         return {
             "set": self.task.name,
             "strategy": method.strategy,
+            **({"probe": method.probe} if method.probe else {}),
             "parameters": asdict(parameters),
             "mode": mode,
             "max_tokens": None if mode is None or self.asking is None else self.asking.max_tokens,
@@ -330,13 +332,20 @@ class Evaluator:
                 if name in ("leaf", *views)
             },
             "documents": self.documents(),
+            **({"second source": source_digest(second)} if (second := models.second_source) else {}),
         }
 
-    def _read_documents(self) -> str:
-        hashed = blake2b(digest_size=8)
-        for known in sorted(self.index.store.reader().known_documents(), key=lambda known: known.id):
-            hashed.update(f"{known.id}\0{known.digest}\0".encode("utf-8", "replace"))
-        return hashed.hexdigest()
+
+def source_digest(source: SecondSource) -> str:
+    """Return a digest of the documents of an index. A function has an own value in each process."""
+    return documents_digest(source.index) if isinstance(source, IndexSource) else repr(source)
+
+
+def documents_digest(index: Index) -> str:
+    hashed = blake2b(digest_size=8)
+    for known in sorted(index.store.reader().known_documents(), key=lambda known: known.id):
+        hashed.update(f"{known.id}\0{known.digest}\0".encode("utf-8", "replace"))
+    return hashed.hexdigest()
 
 
 def _failed_row(one: MethodRows, question: Question, error: Exception) -> RunRow:

@@ -223,13 +223,11 @@ def _fill(
 ) -> _CellData:
     if run is None or column.is_mean:
         return _CellData(None)
-    names = [_shown_name(measured, method.name, run) for method in preset.methods_of(row, column)]
+    shown = {one.method: one.name for one in measured.methods if one.run == run}
+    names = [shown.get(method.name) for method in preset.methods_of(row, column)]
     (budget, *_) = preset.budgets_of(column) or (0,)
     known = {one.name for one in measured.sets}
-    if not group.sets:
-        sets = [next((name for name in other.sets if name in known), None) for other in preset.groups if other.sets]
-    else:
-        sets = [next((name for name in group.sets if name in known), None)]
+    sets = [one.set_among(known) for one in ([group] if group.sets else preset.groups) if one.sets]
     parts = []
     for set_name in sets:
         own = [measured.scored(set_name, name, budget, column.metric) for name in names if name] if set_name else []
@@ -242,10 +240,6 @@ def _fill(
     return _cell_data(over_sets(parts), column.metric, deviation)
 
 
-def _shown_name(measured: Measured, method: str, run: int) -> str | None:
-    return next((one.name for one in measured.methods if one.method == method and one.run == run), None)
-
-
 def _with_published(cell: ReportCell, row: PresetRow, group: int | None, place: int) -> ReportCell:
     if group is None or not row.published:
         return cell
@@ -256,10 +250,7 @@ def _with_published(cell: ReportCell, row: PresetRow, group: int | None, place: 
 
 def _further_groups(measured: Measured, preset: Preset) -> list[PresetGroup]:
     """Return groups for the measured sets that are not in the preset."""
-    taken = {
-        next((name for name in group.sets if name in {one.name for one in measured.sets}), None)
-        for group in preset.groups
-    }
+    taken = {group.set_among({one.name for one in measured.sets}) for group in preset.groups}
     methods = {method.name for method in preset.methods()}
     own = {one.name for one in measured.methods if one.method in methods}
     run = {key.set for key in measured.values if key.method in own}

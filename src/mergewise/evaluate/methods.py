@@ -35,14 +35,14 @@ from mergewise.designs import (
 )
 from mergewise.designs.weave import weights_of
 from mergewise.errors import UsageError, one_of
-from mergewise.generate import CHAT, RERANKER, Need
+from mergewise.generate import CAUSAL, CHAT, RERANKER, Need
 from mergewise.models import Models
 from mergewise.protocols import Reranker
 
 Judge = Literal["given", "none", "reranker", "utility"]
 """The reranker of a method: the index's own if it has one ("given"), none, a required reranker, or a required predictor."""
 
-JUDGES: Mapping[str, Need[Reranker]] = {
+NEEDS: Mapping[str, Need[Any]] = {
     "reranker": RERANKER,
     "utility": Need(
         "utility",
@@ -50,9 +50,7 @@ JUDGES: Mapping[str, Need[Reranker]] = {
         "a utility predictor",
         "train one with `mergewise train utility`, and set MERGEWISE_UTILITY=cross-encoder:PATH",
     ),
-}
-"""The needs of judges. The judge of a method is the reranker of its models."""
-NEEDS: Mapping[str, Need[Any]] = {
+    "causal": CAUSAL,
     "chat": CHAT,
     "scorer": Need("scorer", lambda models: models.scorer, "a scorer", "add --scorer hf:PATH"),
     "umap": Need(
@@ -62,7 +60,7 @@ NEEDS: Mapping[str, Need[Any]] = {
         'run `pip install "mergewise[raptor]"`',
     ),
 }
-"""Models and packages that a row of a table can require, by the name in its `requires`."""
+"""Models and packages that a row can require, by the name in its `requires`. A judge is the reranker of the method's models."""
 
 ALL = "all"
 """The spec that stands for all strategies."""
@@ -82,6 +80,7 @@ class Method:
     in the form of `--search`, and `weights` the weights of weave's features. Both default to the index's own. `settings` are
     assignments `VIEW.NAME=VALUE`, which override the user's `given` ones. Those of views that the method does not read are
     ignored. Without `is_written`, views have default settings instead of rows by a chat model. `requires` are names in `NEEDS`.
+    `probe` is a name in `probes.PROBES`, or empty for a method that answers.
     """
 
     name: str
@@ -97,6 +96,7 @@ class Method:
     given: tuple[str, ...] = ()
     is_written: bool = True
     requires: tuple[str, ...] = ()
+    probe: str = ""
 
     @property
     def all_views(self) -> tuple[str, ...]:
@@ -360,8 +360,7 @@ def unmet_needs(
     missing = [view for view in method.all_views[1:] if view not in views]
     other = [method.other_settings(view, views[view]) for view in method.all_views if view in views]
     needs: list[Need[Any]] = [strategy.needs] if strategy.needs is not None else []
-    needs += [JUDGES[method.judge]] if method.judge in JUDGES else []
-    needs += [NEEDS[name] for name in method.requires]
+    needs += [NEEDS[name] for name in (method.judge, *method.requires) if name in NEEDS]
     whole = {} if is_built else replace(method, is_written=True).view_settings()
     needs += [CHAT for name, own in whole.items() if is_written(name, own)]
     if answers:

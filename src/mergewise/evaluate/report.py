@@ -91,10 +91,10 @@ def _parts(measured: Measured, presets: Sequence[Preset], main: str, shown: Sequ
 
 def layouts(measured: Measured, preset: Preset) -> list[ReportTable]:
     """Return the tables of a preset: scores of answers, or scores of contexts if nothing was answered."""
-    tables = preset_tables(measured, preset)
-    if measured.answered or not any(metric in measured.metrics for metric in CONTEXT_METRICS):
+    tables, unanswered = preset_tables(measured, preset), preset.without_answers()
+    if measured.answered or unanswered is preset or not any(name in measured.metrics for name in CONTEXT_METRICS):
         return tables
-    contexts = [one for one in preset_tables(measured, preset.without_answers()) if one.has_figures]
+    contexts = [one for one in preset_tables(measured, unanswered) if one.has_figures]
     # the paper's own layout stays empty, so one table of it is enough
     return [*contexts, *tables[: 0 if preset.shape == "curve" and contexts else 1]]
 

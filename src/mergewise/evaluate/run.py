@@ -65,41 +65,17 @@ def parse_shard(text: str) -> tuple[int, int]:
     return int(number), int(count)
 
 
-def indexed_tasks(
-    path: Path,
-    existing: Path,
-    folder: Path,
-    views: Sequence[str],
-    open_index: Callable[..., Index],
-    progress: Callable[[str], AbstractContextManager[Progress]],
-    form: str | None = None,
-    is_strict: bool = False,
-    used_names: Container[str] = (),
-) -> Iterator[tuple[Index, QuestionSet]]:
-    """Yield the question sets of a path, each with its index.
+def tasks_at(
+    path: Path, form: str | None = None, is_strict: bool = False, used_names: Container[str] = ()
+) -> Iterator[QuestionSet]:
+    """Yield the question sets of a path.
 
     Args:
         path: a question set, or a folder of question sets.
-        existing: the index of sets without documents, or a folder with an index named after each of these sets.
-        folder: the folder of the indexes that are made for sets with documents.
-        views: the views of these indexes.
-        open_index: `mergewise.open`, or a version of it with models.
-        progress: returns a context manager that reports the progress of the task it is called with.
         form: as for `loaders.load_question_set`.
         is_strict: as for `loaders.load_question_set`.
         used_names: names in use. A set with such a name gets the name of its folder as a prefix.
     """
-    for task in tasks_at(path, form, is_strict, used_names):
-        if task.documents:
-            yield task_index(task, folder / task.name, open_index, progress, views=views), task
-        else:
-            yield existing_index(task, existing, open_index), task
-
-
-def tasks_at(
-    path: Path, form: str | None = None, is_strict: bool = False, used_names: Container[str] = ()
-) -> Iterator[QuestionSet]:
-    """Yield the question sets of a path. The arguments are those of `indexed_tasks`."""
     for found in find_tasks(path, form):
         task = load_question_set(found, form, is_strict)
         named = task.name in used_names

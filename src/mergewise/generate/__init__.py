@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mergewise.generate.formats import xml_of as xml_of
     from mergewise.generate.marks import marked_texts as marked_texts
     from mergewise.generate.marks import without_unknown as without_unknown
+    from mergewise.generate.mode import CAUSAL as CAUSAL
     from mergewise.generate.mode import CHAT as CHAT
     from mergewise.generate.mode import NO_MODEL as NO_MODEL
     from mergewise.generate.mode import RERANKER as RERANKER
@@ -25,7 +26,7 @@ __getattr__ = lazy_names(
         "citations": "Locator",
         "formats": "FORMS xml_of",
         "marks": "marked_texts without_unknown",
-        "mode": "CHAT NO_MODEL RERANKER Need Request",
+        "mode": "CAUSAL CHAT NO_MODEL RERANKER Need Request",
         "sources": "DocumentLookup",
     },
 )

@@ -201,11 +201,13 @@ def test_an_empty_second_source_leaves_the_first_passages() -> None:
     assert {one.spans[0].doc_id for one in context.passages} == {"mill"}
 
 
-def test_another_index_is_the_second_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_path", [True, False])
+def test_another_index_is_the_second_source(by_path: bool, tmp_path: Path) -> None:
     reranker = Judge({"wheel 0": 0.0, "four wheels": 0.8})
     with mergewise.open(tmp_path / "other", embedder="none") as other:
         other.add([Document("book", "# Mills\n\nThe mill of Arden got four wheels from Corin. All turn.", "Book")])
-        with mergewise.open(tmp_path / "mine", embedder="none", reranker=reranker, second_source=other) as index:
+        source = tmp_path / "other" if by_path else other
+        with mergewise.open(tmp_path / "mine", embedder="none", reranker=reranker, second_source=source) as index:
             index.add(DOCUMENTS)
             answer = index.ask(QUESTION, strategy="crag(k=1)", budget=300)
     assert "four wheels" in answer.context.text

@@ -15,12 +15,14 @@ from mergewise.types import PromptTemplate
 if TYPE_CHECKING:
     from mergewise.designs.aed.training.bases import check_base as check_base
     from mergewise.designs.aed.training.bases import check_packages as check_packages
+    from mergewise.designs.aed.training.candidates import KINDS as KINDS
     from mergewise.designs.aed.training.candidates import Example as Example
     from mergewise.designs.aed.training.candidates import LabelSource as LabelSource
     from mergewise.designs.aed.training.candidates import label_facts as label_facts
     from mergewise.designs.aed.training.labels import LabelSettings as LabelSettings
     from mergewise.designs.aed.training.labels import LabelStore as LabelStore
     from mergewise.designs.aed.training.labels import label as label
+    from mergewise.designs.aed.training.labels import likeliest_kind as likeliest_kind
     from mergewise.designs.aed.training.trainer import PRESETS as PRESETS
     from mergewise.designs.aed.training.trainer import TrainSettings as TrainSettings
     from mergewise.designs.aed.training.utility import TrainingReport as TrainingReport
@@ -55,8 +57,8 @@ __getattr__ = lazy_names(
     __name__,
     {
         "training.bases": "check_base check_packages",
-        "training.candidates": "Example LabelSource label_facts",
-        "training.labels": "LabelSettings LabelStore label",
+        "training.candidates": "KINDS Example LabelSource label_facts",
+        "training.labels": "LabelSettings LabelStore label likeliest_kind",
         "training.trainer": "PRESETS TrainSettings",
         "training.utility": "TrainingReport train_utility",
         "triplets.records": "Triplet",

@@ -20,7 +20,7 @@ Differences from the paper:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -70,8 +70,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     trace: list[Step] = []
     # search without the reranker: only the evaluator uses it
     found = search_passages(question, reader, parameters.k, PASSAGE_TOKENS, trace, by="search")
-    leaves = _sentences(found, reader)
-    first = _passages(found, leaves)
+    first = _passages(found, reader)
     texts = [_text(one) for one in first]
     scores = evaluations(question, texts, models)
     best = max(scores, default=-1.0)
@@ -86,17 +85,15 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         named, usage = keywords(question, texts, models)
         trace.append(Step("keywords", ", ".join(named)))
         if models.second_source is not None:
-            texts_found = list(models.second_source(" ".join(named), parameters.k))[: parameters.k]
-            trace.append(Step("second source", f"{len(texts_found)} texts"))
-            ranked += _best_strips(
-                question, [_external_leaf(one) for one in texts_found], EXTERNAL, models, parameters, trace
-            )
+            others = list(models.second_source(" ".join(named), parameters.k))[: parameters.k]
+            trace.append(Step("second source", f"{len(others)} texts"))
+            passages = [_external_leaf(one) for one in others]
         else:
             known = {leaf for one in found for leaf in one.leaves}
             again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, by="search")
             fresh = [one for one in again if known.isdisjoint(one.leaves)][: parameters.k]
-            passages = _passages(fresh, _sentences(fresh, reader))
-            ranked += _best_strips(question, passages, EXTERNAL, models, parameters, trace)
+            passages = _passages(fresh, reader)
+        ranked += _best_strips(question, passages, EXTERNAL, models, parameters, trace)
     if not ranked:
         ranked = _best_strips(question, first, parameters.n, models, parameters, trace)
     ranked.sort(key=lambda one: -one.score)
@@ -112,12 +109,9 @@ def action_of(scores: Sequence[float], upper: float, lower: float) -> Literal["c
     return "ambiguous" if scores and best >= lower else "incorrect"
 
 
-def _sentences(found: Sequence[LeafRun], reader: IndexReader) -> dict[int, LeafSentences]:
-    return reader.sentences(sorted({leaf for one in found for leaf in one.leaves}))
-
-
-def _passages(found: Sequence[LeafRun], leaves: Mapping[int, LeafSentences]) -> list[list[LeafSentences]]:
+def _passages(found: Sequence[LeafRun], reader: IndexReader) -> list[list[LeafSentences]]:
     """Return the leaves of each passage."""
+    leaves = reader.sentences(sorted({leaf for one in found for leaf in one.leaves}))
     return [[leaves[leaf] for leaf in one.leaves if leaf in leaves] for one in found]
 
 

@@ -7,7 +7,13 @@ budget.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mergewise.designs.design import Design, Lazy, Strategy
+from mergewise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from mergewise.designs.mergerag.pieces import chunk_texts as chunk_texts
 
 
 def _strategies() -> dict[str, Strategy]:
@@ -32,3 +38,4 @@ def _strategies() -> dict[str, Strategy]:
 
 
 DESIGN = Design(strategies=Lazy(_strategies))
+__getattr__ = lazy_names(__name__, {"pieces": "chunk_texts"})

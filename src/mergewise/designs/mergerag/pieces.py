@@ -56,6 +56,11 @@ def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:
     return sorted(sources, key=lambda source: -source.score)
 
 
+def chunk_texts(hits: Sequence[Hit], count_tokens: TokenCounter) -> list[str]:
+    """Return the texts of the first chunks, one for each leaf, best first."""
+    return [text_of(chunk) for chunk in sentences_of(sources_of(hits, 0), count_tokens) if chunk]
+
+
 def _joins(run: Sequence[Hit], leaf: Leaf, chunk_tokens: int) -> bool:
     last = run[-1].row
     touch = last.end == leaf.start and last.doc_id == leaf.doc_id and last.ancestors == leaf.ancestors

@@ -52,10 +52,6 @@ def _is_dpr(sample: Sample) -> bool:
     return sample.path.is_file() and is_pairs(sample.path)
 
 
-def _load_dpr(path: Path, reader: SetReader) -> QuestionSet:
-    return load_pairs(path, reader) if is_pairs(path) else pool_loader(dpr_question)(path, reader)
-
-
 LOADERS: Mapping[str, tuple[Callable[[Sample], bool], Callable[[Path, SetReader], QuestionSet]]] = {
     "bench": (is_bench, load_bench),
     "beir": (is_beir, load_beir),
@@ -67,7 +63,7 @@ LOADERS: Mapping[str, tuple[Callable[[Sample], bool], Callable[[Path, SetReader]
     "qasper": (_holds("full_text", "section_name"), load_qasper),
     "squad": (_holds("paragraphs", "qas"), load_squad),
     "flashrag": (_has_fields("question", "golden_answers"), pool_loader(flashrag_question)),
-    "dpr": (_is_dpr, _load_dpr),
+    "dpr": (_is_dpr, lambda path, reader: (load_pairs if is_pairs(path) else pool_loader(dpr_question))(path, reader)),
     "table": (is_table, load_table),
 }
 """A test and a loader for each form. Tests run in this order, so general forms come last."""

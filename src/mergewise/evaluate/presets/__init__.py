@@ -14,12 +14,13 @@ column the metric, the budget or the mode. The file lists published numbers cell
     notes = ["..."]                     differences between our runs and the paper
     contexts = ["all", "evidence"]      metrics of the layout in a run without answers
     groups = [...]                      label, and question sets in order of preference; no sets: the mean of the other groups
-    columns = [...]                     label, metric, budget, mode, decimals; mean = true: the mean of the group's other columns
+    columns = [...]                     label, metric, budget, mode, decimals; is_mean = true: the mean of the others
     set = ["slice.preset=paper"]        settings of views of all rows
     judge = "reranker"                  the judge of rows with a strategy and no judge of their own (`methods.Judge`)
     [[rows]]                            label, method or strategy with mode and judge, published = [[group], ...], only, needs;
                                         modes = [...]: a cell is their mean; set: settings of views, after those of all rows;
-                                        requires = [...]: needed models and packages (`methods.NEEDS`)
+                                        requires = [...]: needed models and packages (`methods.NEEDS`);
+                                        probe: scores beside those of a context (`probes.PROBES`)
 
 `only` restricts the runs that fill a row: to a part of a model's name, as in `{chat = "Qwen3-14B"}`, or to a setting of a view,
 as in `{"marker.prompt" = "none"}`. An empty text means any setting except "none". A row that the run's own models cannot fill is
@@ -30,13 +31,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias, get_args
 
-from mergewise.designs import STRATEGIES, split_spec
 from mergewise.errors import UsageError, one_of
 from mergewise.evaluate.methods import METHODS, Judge, Method
 
@@ -54,6 +54,10 @@ class PresetGroup:
 
     label: str
     sets: tuple[str, ...]
+
+    def set_among(self, names: Container[str]) -> str | None:
+        """Return the most suitable of these sets, or None."""
+        return next((name for name in self.sets if name in names), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,6 @@ class Preset:
     notes: tuple[str, ...] = ()
     contexts: tuple[str, ...] = ("answer", "evidence", "all")
     repeats: int = 1
-    by: Literal["questions", "index", "sources"] = "questions"
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -141,8 +144,7 @@ class Preset:
 
         Rows that this version cannot run are left out, and those that the run's `models` cannot fill.
         """
-        ready = [row for row in self.rows if not row.needs] if self.by == "questions" else []
-        ready = [row for row in ready if models is None or row.can_fill(models)]
+        ready = [row for row in self.rows if not row.needs and (models is None or row.can_fill(models))]
         return {
             (method.name, budget): method
             for row in ready
@@ -157,6 +159,8 @@ class Preset:
 
     def without_answers(self) -> Preset:
         """Return the same layout for contexts only, with the metrics `contexts`. Merge rows that differ only in their mode."""
+        if any(row.method and row.method.probe for row in self.rows):
+            return self
         budgets = dict.fromkeys(column.budget for column in self.columns if not column.is_mean)
         columns = tuple(
             PresetColumn(name if budget is None else _budget_label(self, budget, name, len(budgets)), name, budget)
@@ -168,7 +172,8 @@ class Preset:
             if row.method is not None:
                 # without its mode, a method whose model replaces the context would be another one
                 requires = ("chat",) if row.method.mode in _WRITES_CONTEXTS else row.method.requires
-                method = replace(row.method, name=_context_name(row.method), mode=None, requires=requires)
+                name = row.method.name.removesuffix(f" {row.method.mode}")
+                method = replace(row.method, name=name, mode=None, requires=requires)
                 kept = replace(row, method=method, modes=(), published=(), spread=())
                 rows.setdefault((method.strategy, method.judge, method.settings, requires), kept)
         return replace(
@@ -180,7 +185,6 @@ class Preset:
             rows=tuple(rows.values()),
             percent=False,
             decimals=3,
-            by="questions",
             notes=(
                 "No model answered, so these are scores of contexts. They are not comparable with the paper's numbers.",
                 *self.notes,
@@ -206,11 +210,6 @@ def _budget_label(preset: Preset, budget: int, name: str, count: int) -> str:
 
 def _in_mode(method: Method, mode: str) -> Method:
     return method if method.mode == mode else replace(method, name=f"{method.name} {mode}", mode=mode)
-
-
-def _context_name(method: Method) -> str:
-    """Return the name of a method without its mode."""
-    return method.name.removesuffix(f" {method.mode}")
 
 
 @cache
@@ -245,7 +244,7 @@ def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
     if table.get("shape", "wide") not in get_args(Shape):
         raise ValueError(f"{name}: unknown shape {table['shape']!r}")
     groups = tuple(PresetGroup(one["label"], tuple(one["sets"])) for one in table["groups"])
-    columns = tuple(_column(one) for one in table["columns"])
+    columns = tuple(PresetColumn(**one) for one in table["columns"])
     common = tuple(table.get("set", ()))
     judge = table.get("judge", "given")
     rows = tuple(_row({**one, "set": (*common, *one.get("set", ()))}, judge) for one in table["rows"])
@@ -260,36 +259,28 @@ def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
     return Preset(name=name, **values)
 
 
-def _column(one: Mapping[str, Any]) -> PresetColumn:
-    return PresetColumn(**{"is_mean" if key == "mean" else key: value for key, value in one.items()})
-
-
 def _row(one: Mapping[str, Any], judge: Judge) -> PresetRow:
-    method, needs = _method(one, judge)
-    given = {name: one[name] for name in ("label", "section", "only", "needs") if name in one}
+    given: dict[str, Any] = {name: one[name] for name in ("label", "section", "only", "needs") if name in one}
     given |= {name: _numbers(one.get(name, ())) for name in ("published", "spread")}
-    return PresetRow(**{"needs": needs, **given}, method=method, modes=tuple(one.get("modes", ())))
+    return PresetRow(**given, method=_method(one, judge), modes=tuple(one.get("modes", ())))
 
 
-def _method(one: Mapping[str, Any], judge: Judge) -> tuple[Method | None, str]:
-    """Return the method of a row, and an explanation if this version lacks it."""
+def _method(one: Mapping[str, Any], judge: Judge) -> Method | None:
     if "method" not in one and "strategy" not in one:
-        return None, ""
-    spec = one.get("method") or one["strategy"]
-    name, kind = split_spec(spec)[0], "method" if "method" in one else "strategy"
-    method = METHODS.get(one.get("method", "")) or Method(one.get("name", spec), spec, None, "given", one["label"])
-    absent = method.name not in METHODS and name not in STRATEGIES
-    needs = f"needs the {kind} {name}, missing in this version" if absent else ""
+        return None
+    spec = one.get("strategy", "")
+    method = METHODS[one["method"]] if "method" in one else Method(one.get("name", spec), spec, about=one["label"])
     if "mode" in one:
         method = replace(method, mode=one["mode"]) if "name" in one else _in_mode(method, one["mode"])
     # a method that has a name also has a judge
     return replace(
         method,
-        judge=one.get("judge", judge if kind == "strategy" else method.judge),
+        judge=one.get("judge", judge if spec else method.judge),
         views=tuple(one.get("views", method.views)),
         settings=tuple(one["set"]),
         requires=tuple(one.get("requires", ())),
-    ), needs
+        probe=one.get("probe", ""),
+    )
 
 
 def _numbers(groups: Sequence[Sequence[float]]) -> Published:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mergewise.engine import Index
 from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.methods import Method
 from mergewise.evaluate.question_sets import Question
@@ -60,16 +59,6 @@ class MethodEstimate:
     needs: str = ""
 
 
-def tree_usage(index: Index) -> Usage:
-    """Return the costs of the summaries of the view `raptor`, which the first question writes. The index has a `CountingChat`."""
-    chat = index.models.chat
-    assert isinstance(chat, CountingChat)
-    if "raptor" in index.manifest.views:
-        index.context("?", strategy="raptor", budget=16)
-    usage, chat.usage = chat.usage, Usage()
-    return usage
-
-
 def estimated_costs(
     evaluator: Evaluator,
     asked: Sequence[tuple[Method, int]],
@@ -86,8 +75,10 @@ def estimated_costs(
     counted = replace(index, _models=replace(models, chat=chat), _loaded=())
     evaluator = Evaluator(counted, evaluator.task, evaluator.asking, utility=evaluator.utility)
     found = []
-    if chat is not None and (tree := tree_usage(counted)).calls:
-        found.append(MethodEstimate("view raptor", 0, 0, tree, 0.0))
+    if chat is not None and "raptor" in index.manifest.views:
+        # the first question writes the summaries of the tree
+        counted.context("?", strategy="raptor", budget=16)
+        found += [MethodEstimate("view raptor", 0, 0, chat.usage, 0.0)] if chat.usage.calls else []
     for method, budget in asked:
         needs = evaluator.unmet_needs(method)
         if needs:

@@ -65,14 +65,18 @@ class RunTables:
         self._questions = existing_table(folder / QUESTIONS_FILE, QUESTIONS)
         self._texts = existing_table(folder / TEXTS_FILE, TEXTS)
 
-    def add_set(self, index: Index, name: str, questions: Sequence[Question], documents: Iterable[str]) -> None:
-        """Add the questions of a set, and the documents that its rows refer to. Earlier documents stay if the index lost them."""
+    def add_questions(self, name: str, questions: Sequence[Question]) -> None:
+        """Add and write the questions of a set, so that `report` can read the run before it ends."""
+        others = self._questions.filter(pc.not_equal(self._questions["set"], name))
+        self._questions = pa.concat_tables([others, questions_table({name: questions})])
+        write_table(self._folder / QUESTIONS_FILE, self._questions)
+
+    def add_texts(self, index: Index, name: str, questions: Sequence[Question], documents: Iterable[str]) -> None:
+        """Add the documents that rows of a set refer to. Earlier documents stay if the index lost them."""
         texts = document_texts(index, name, questions, documents)
         found = pa.array([doc for _, doc, _, _ in texts], pa.string())
         replaced = pc.and_(pc.equal(self._texts["set"], name), pc.is_in(self._texts["doc"], found))
         self._texts = pa.concat_tables([self._texts.filter(pc.invert(replaced)), texts_table(texts)])
-        others = self._questions.filter(pc.not_equal(self._questions["set"], name))
-        self._questions = pa.concat_tables([others, questions_table({name: questions})])
 
     def write(self, plan: RunPlan) -> None:
         """Write the tables, then delete the files of lines. A kill in between only leaves duplicate rows, which count once."""

@@ -183,10 +183,6 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     try:
         with path.open("rb") as file:
             table = pq.read_table(file)
-        if "error" in table.schema.names and "judge" not in table.schema.names:
-            # older runs name no judges
-            place = table.schema.get_field_index("error") + 1
-            table = table.add_column(place, "judge", pa.repeat(pa.scalar("", pa.string()), len(table)))
         if table.schema.names[: len(schema)] != schema.names:
             raise ValueError("unexpected columns")
         more = table.schema.names[len(schema) :]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mergewise.evaluate.judged import FoundText, LostStage, LostText
 from mergewise.jsonable import span_json
-from mergewise.types import Context, Passage, Span
+from mergewise.types import Context, Span
 
 
 class RowKey(NamedTuple):
@@ -134,8 +134,6 @@ def span_of(values: Mapping[str, Any]) -> Span:
 
 
 def passages_of(context: Context) -> tuple[RunPassage, ...]:
-    return tuple(RunPassage(one.score, one.spans, _generated_text(one)) for one in context.passages)
-
-
-def _generated_text(passage: Passage) -> str | None:
-    return None if passage.verbatim and passage.spans else passage.text
+    return tuple(
+        RunPassage(one.score, one.spans, None if one.verbatim and one.spans else one.text) for one in context.passages
+    )

@@ -335,7 +335,7 @@ def _measure(model: CausalModel[Any], settings: LabelSettings, request: _LabelRe
     """Measure the candidates of a request. This is a pure function for workers."""
     if request.found is None:
         asked = [prompts.background(example.text) for example in request.examples]
-        texts = _decode_texts(model, asked, prompts.BACKGROUND_TOKENS)  # d_gen = G(rho(q))
+        texts = [one.text for one in decode_each(model, asked, prompts.BACKGROUND_TOKENS)]  # d_gen = G(rho(q))
         own = [(example, generated_candidate(text)) for example, text in zip(request.examples, texts, strict=True)]
         return [
             _MeasuredLabels(example, "generated", labels_of(model, example, [one] if one else [], settings.alpha))
@@ -352,9 +352,19 @@ def _measure(model: CausalModel[Any], settings: LabelSettings, request: _LabelRe
     return measured
 
 
-def _decode_texts(model: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[str]:
-    """Decode a text by the reader for each prompt, in one batch."""
-    return [decoded.text for decoded in decode_each(model, asked, most)]
+def likeliest_kind(
+    model: CausalModel[Any], example: Example, reader: IndexReader, settings: LabelSettings
+) -> Kind | None:
+    """Return the kind of the candidate with the least CPPL (Figure 1). A background of "N/A" is no candidate.
+
+    Return None if a candidate does not fit into the window.
+    """
+    found = passages_of(example.text, reader, settings.passages, settings.longest)
+    found += triplets_of(example.text, reader, settings.passages, settings.longest)
+    (background,) = decode_each(model, [prompts.background(example.text)], prompts.BACKGROUND_TOKENS)
+    written = None if prompts.knows_nothing(background.text) else generated_candidate(background.text)
+    labels = labels_of(model, example, [*found, *([written] if written else [])], settings.alpha)
+    return min(labels, key=lambda one: one.cppl).candidate.kind if labels else None
 
 
 def _alternate(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
@@ -412,8 +422,8 @@ def _label_solved(
 
 
 def _answer_of(model: CausalModel[Any], messages: Sequence[Message]) -> str:
-    (answer,) = _decode_texts(model, [messages], ANSWER_TOKENS)
-    return answer.strip()
+    (answer,) = decode_each(model, [messages], ANSWER_TOKENS)
+    return answer.text.strip()
 
 
 # -- files
