@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from mergewise.store.places.copying import copy_index
 from mergewise.store.shards.place import NAME, ShardedFolder, shard_of
 from mergewise.store.shards.reader import BITS, ShardedReader
 from mergewise.store.shards.store import ShardedStore
-from mergewise.store.shards.text_scores import _BETWEEN, frequency_of, idf, mean_length_of, share
+from mergewise.store.text_scores import _BETWEEN
 from mergewise.types import DocumentRows, Leaf, Section
 
 SHARDS, DOCUMENTS = 3, 300
@@ -98,7 +97,7 @@ def test_a_text_may_contain_the_separator(tmp_path: Path) -> None:
 def test_local_scores_of_shards_differ(readers: tuple[StoreReader, ShardedReader]) -> None:
     whole, sharded = readers
     local = [
-        hit for one in sharded.readers for hit in scores_by_document(one, one.text_search("word40 word90", 50).result())
+        hit for one in sharded.shards.readers for hit in scores_by_document(one, one.text_search("word40 word90", 50).result())
     ]
     local.sort(key=lambda hit: -hit[1])
     with pytest.raises(AssertionError):
@@ -147,7 +146,7 @@ def test_a_sample_has_leaves_of_every_shard(readers: tuple[StoreReader, ShardedR
         assert len(set(whole)) == len(whole) == len(single.sample(language, 100_000)) > 6
         assert set(sharded.rows("leaf", Leaf, whole)) == set(whole)
         few = sharded.sample(language, 6).tolist()
-        assert set(few) <= set(whole) and len(few) <= 6 + len(sharded.readers)
+        assert set(few) <= set(whole) and len(few) <= 6 + len(sharded.shards.readers)
         assert {leaf >> BITS for leaf in few} == {leaf >> BITS for leaf in whole}
     assert sharded.sample("xx", 5).tolist() == []
 
@@ -277,20 +276,3 @@ def test_an_index_is_opened_with_its_shards(tmp_path: Path) -> None:
             mw.open(tmp_path / name, embedder=HashEmbedder(), shards=shards)
     with pytest.raises(mw.UsageError):
         copy_index(place_of(tmp_path / "b"), place_of(tmp_path / "d"), 1)
-
-
-@given(
-    rows=st.integers(2, 10**9),
-    part=st.floats(0.001, 0.9),
-    mean=st.floats(5, 200),
-    first=st.tuples(st.integers(1, 9), st.integers(10, 40)),
-    second=st.tuples(st.integers(1, 9), st.integers(60, 300)),
-)
-def test_statistics_follow_from_scores(
-    rows: int, part: float, mean: float, first: tuple[int, int], second: tuple[int, int]
-) -> None:
-    frequency = max(1, int(part * rows))
-    scores: Callable[[tuple[int, int]], float] = lambda row: idf(rows, frequency) * share(*row, mean)  # noqa: E731
-    assert frequency_of(rows, idf(rows, frequency)) == pytest.approx(frequency, rel=1e-4)
-    worked_out = mean_length_of((scores(first), *first), (scores(second), *second))
-    assert worked_out is None or worked_out == pytest.approx(mean, rel=1e-4)

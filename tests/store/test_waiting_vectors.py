@@ -76,7 +76,7 @@ def test_rows_in_memory_are_those_of_the_table(
     write_waiting(store, **STATES[state])
     monkeypatch.setattr(lance_state, "MOST_HELD", 0)
     stored, cosines = results(store.reader())
-    readers: Sequence[LanceReader] = store.reader().readers if shards else [store.reader()]  # type: ignore[union-attr, list-item]
+    readers: Sequence[LanceReader] = store.reader().shards.readers if shards else [store.reader()]  # type: ignore[union-attr, list-item]
     assert not any(reader._held for reader in readers)
     monkeypatch.setattr(lance_state, "MOST_HELD", 10**9)
     monkeypatch.setattr(lance_state, "SEARCHES", 0)

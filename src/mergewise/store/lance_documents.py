@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
@@ -146,34 +146,36 @@ class LanceDocuments(LanceState):
         return self.once("copies", lambda: self._read_copies(where), where)
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
-        repeated = self._repeated_texts()
+        repeated = self.repeated_texts()
         if where is None or not repeated.records:
             return repeated.copies
         return copies_of(repeated.records, self.numbers(where))
 
-    def _repeated_texts(self) -> RepeatedTexts:
+    def repeated_texts(self) -> RepeatedTexts:
+        """Return the hashes of all texts, and the documents whose text occurs more than once."""
         return self._extend_or_make(
             "repeated texts",
             lambda: RepeatedTexts().with_changes(
-                self.whole(d.DOCUMENTS, ["_number", "_content"]), DocumentNumbers.of(()), self._statements
+                self.whole(d.DOCUMENTS, ["_number", "_content"]), DocumentNumbers.of(()), self.statements
             ),
             self._with_added_texts,
         )
 
     def _with_added_texts(self, older: RepeatedTexts, changes: Changes) -> RepeatedTexts | None:
-        return older.with_changes(self._documents_from(changes.first_number), changes.gone, self._statements)
+        return older.with_changes(self._documents_from(changes.first_number), changes.gone, self.statements)
 
-    def _statements(self, numbers: IntArray) -> Iterator[tuple[int, str, d.Statement]]:
+    def statements(self, numbers: IntArray) -> list[tuple[int, str, d.Statement]]:
+        """Return number, id and statement of the documents with these numbers."""
         if not len(numbers):
-            return
+            return []
         few = len(numbers) <= DOCUMENTS_AT_ONCE
         condition = f"_number in ({sql_numbers(numbers.tolist())})" if few else None
         rows = self.whole(d.DOCUMENTS, ["_number", "id", "title", "_content"], condition)
-        for row in rows.filter(pa.array(DocumentNumbers(numbers).holds(rows["_number"].to_numpy()))).to_pylist():
-            yield row["_number"], row["id"], d.statement_of(row["id"], row["title"], row["_content"])
+        wanted = rows.filter(pa.array(DocumentNumbers(numbers).holds(rows["_number"].to_numpy()))).to_pylist()
+        return [(row["_number"], row["id"], d.statement_of(row["id"], row["title"], row["_content"])) for row in wanted]
 
     def duplicates(self) -> list[Duplicate]:
-        return duplicates_of(self._repeated_texts().records, self.copies())
+        return duplicates_of(self.repeated_texts().records, self.copies())
 
     def languages(self) -> Mapping[str, int]:
         return self._extend_or_make(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,9 @@ from mergewise.store.lance_documents import LanceDocuments
 from mergewise.store.lance_state import ID, LOOP, scan
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
+from mergewise.store.postings import TextFrequencies
 from mergewise.store.tables import NUMBER, unit_vectors
+from mergewise.store.text_scores import TextScorer
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -39,7 +41,7 @@ TIED = 28
 SORTED = 8
 # maximum number of runs of rows without vectors that a search excludes by their ids
 MANY_RUNS = 100
-_ADDRESS = "_rowid"
+_ADDRESS, DOC_ID = "_rowid", "doc_id"
 
 
 @raising_store_errors
@@ -62,19 +64,47 @@ class LanceSearch(LanceDocuments):
         *,
         words: bool = False,
         every: bool = False,
+        frequencies: TextFrequencies | None = None,
     ) -> Future[Ranking]:
+        """Search by BM25, with the statistics of all shards if they are given."""
         table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
         column = None if spec is None else spec.table.words if words else spec.table.text
         if opened is None or not question.strip() or (words and column not in self._schema(table).names):
             return start(_nothing())
-        query = _query(opened).nearest_to_text(_every_word(question, str(column)) if every else question, str(column))
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
-        if documents.is_cheaper_as_condition(k + TIED):
-            query, documents = query.where(documents.condition), EVERYTHING
-        return start(self._text_ranking(table, query, k, documents))
+        if frequencies is not None:
+            return start(self._scored_text_ranking(table, question, k, documents, frequencies))
+        asked = _every_word(question, str(column)) if every else question
+        return start(self._text_ranking(table, _query(opened).nearest_to_text(asked, str(column)), k, documents))
+
+    def text_frequencies(self, question: str, table: str | None = None) -> Future[TextFrequencies | None]:
+        """Return this table's statistics for a question, or None without the table."""
+        return start(self._own_frequencies(table or self._first, question))
+
+    async def _own_frequencies(self, table: str, question: str) -> TextFrequencies | None:
+        scorer = self._text_scorer(table)
+        return None if scorer is None else await scorer.frequencies(question)
+
+    def _text_scorer(self, table: str) -> TextScorer | None:
+        opened, column = self._table(table), str(self._specs[table].table.text)
+        if opened is None:
+            return None
+        return self.once(f"scorer of {table}", lambda: TextScorer(opened, column, self._row_count(table)))
+
+    async def _scored_text_ranking(
+        self, table: str, question: str, k: int, documents: DocumentFilter, frequencies: TextFrequencies
+    ) -> Ranking:
+        """Search with the statistics of all shards in a table without postings."""
+        opened, scorer = self._table(table), self._text_scorer(table)
+        assert opened is not None and scorer is not None
+        query = _query(opened).nearest_to_text(await scorer.query(question, frequencies), scorer.column)
+        hits = np.array([row for row, _ in await self._text_ranking(table, query, k + TIED, documents)], np.int64)
+        texts = await self._strings(table, hits, scorer.column)
+        scores = await scorer.scores(question, [texts[row] for row in hits.tolist()], frequencies)
+        return await self._best(table, hits, np.array(scores), k)
 
     async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
         """Search until the ranking is complete.
@@ -82,13 +112,15 @@ class LanceSearch(LanceDocuments):
         LanceDB returns an arbitrary choice of the rows that tie for the last places, so all ties are read. More rows are also
         read if documents outside the filter take the first places.
         """
+        if documents.is_cheaper_as_condition(k + TIED):
+            query, documents = query.where(documents.condition), EVERYTHING
         limit = documents.depth(k + TIED)
         with self._reading(self.place, f"the table {table!r}"):
             while True:
                 hits = await _hits(self._select_addresses(table, query.limit(limit), "_score", documents), limit)
                 scores, ids = hits["_score"].to_numpy(), await self._ids_of(table, hits)
                 meets = await self._meets(table, hits, ids, documents)
-                ranking = _best(ids[meets], scores[meets], k)
+                ranking = await self._best(table, ids[meets], scores[meets], k)
                 if len(hits) < limit or (len(ranking) >= k and scores.min() < ranking[k - 1][1]):
                     return ranking
                 limit *= 4
@@ -118,7 +150,7 @@ class LanceSearch(LanceDocuments):
         unindexed = self._unindexed_rows(table, column) if refines else None
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
         if others is not None and not self.mapped_rows(table).indexed:
-            return start(_best_of(others, k))
+            return start(self._best(table, *others, k))
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
         query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
         query = query if refines else query.refine_factor(REFINE)
@@ -179,7 +211,7 @@ class LanceSearch(LanceDocuments):
         with self._reading(self.place, f"the table {asked.table!r}"):
             cosines = await self._cosines(asked, ids, np.full(len(ids), np.nan, np.float32))
             has_vector = ~np.isnan(cosines)
-            return _best(ids[has_vector], cosines[has_vector], asked.k)
+            return await self._best(asked.table, ids[has_vector], cosines[has_vector], asked.k)
 
     async def _vector_ranking(
         self,
@@ -196,7 +228,7 @@ class LanceSearch(LanceDocuments):
                 cosines = await self._exact_cosines(asked, ids, cosines)
             if others is not None:
                 ids, cosines = np.concatenate([ids, others[0]]), np.concatenate([cosines, others[1]])
-            return _best(ids, cosines, asked.k)
+            return await self._best(asked.table, ids, cosines, asked.k)
 
     async def _nearest(
         self, table: str, query: Any, documents: DocumentFilter, wanted: int, probes: int
@@ -254,6 +286,36 @@ class LanceSearch(LanceDocuments):
         assert opened is not None
         return await scan(opened, [ID, column], f"{ID} in ({sql_numbers(ids.tolist())})")
 
+    async def _best(self, table: str, ids: IntArray, scores: FloatArray, k: int) -> Ranking:
+        """Return the `k` best rows, best first. Equal scores are in the order of document ids and of places in a document."""
+        if not len(ids):
+            return []
+        if len(ids) > SORTED * k:
+            # sort the best rows only, and those that tie with the last of them
+            best = scores >= np.partition(scores, -k)[-k]
+            ids, scores = ids[best], scores[best]
+        order = np.lexsort((ids, -scores))
+        ids, scores = ids[order], scores[order]
+        equal = scores[1:] == scores[:-1]
+        tied = np.concatenate([[False], equal]) | np.concatenate([equal, [False]])
+        tied &= scores >= scores[:k][-1]
+        if tied.any() and self._specs[table].table.names_documents:
+            names = await self._strings(table, ids[tied], DOC_ID)
+            documents = [names[row] for row in ids[tied].tolist()]
+            ids[tied] = ids[tied][np.lexsort((ids[tied], documents, -scores[tied]))]
+        return list(zip(ids[:k].tolist(), scores[:k].tolist(), strict=True))
+
+    async def _strings(self, table: str, ids: IntArray, column: str) -> dict[int, str]:
+        """Return the values of a column of strings by row."""
+        found: dict[int, str] = {}
+        for _, rows in self.mapped_rows(table).take(ids, [ID, column]):
+            found |= zip(rows[ID].to_pylist(), rows[column].to_pylist(), strict=True)
+        unmapped = [row for row in ids.tolist() if row not in found]
+        if unmapped:
+            rows = await self._rows_by_id(table, np.array(unmapped), column)
+            found |= zip(rows[ID].to_pylist(), rows[column].to_pylist(), strict=True)
+        return found
+
     # -- filters
 
     def _filter(self, where: str | None) -> DocumentFilter:
@@ -306,6 +368,7 @@ class LanceSearch(LanceDocuments):
         return ids
 
 
+Result = TypeVar("Result")
 ScoredRows: TypeAlias = tuple[IntArray, FloatArray]
 """Ids of rows, and their scores."""
 
@@ -332,7 +395,7 @@ class UnindexedRows(NamedTuple):
         return self.ids[meets], scores[meets]
 
 
-def start(coroutine: Coroutine[Any, Any, Ranking]) -> Future[Ranking]:
+def start(coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
     """Start a search in this thread, or on the store's loop if this thread already runs a loop."""
     return ThreadLoop.start(coroutine) if asyncio._get_running_loop() is None else LOOP.start(coroutine)
 
@@ -365,17 +428,3 @@ async def _hits(query: Any, most: int) -> pa.Table:
 
 async def _nothing() -> Ranking:
     return []
-
-
-async def _best_of(rows: ScoredRows, k: int) -> Ranking:
-    return _best(*rows, k)
-
-
-def _best(ids: IntArray, scores: FloatArray, k: int) -> Ranking:
-    """Return the `k` best rows, best first. Equal scores are ordered by id, so that results are deterministic."""
-    if len(ids) > SORTED * k:
-        # sort the best rows only, and those that tie with the last of them
-        best = scores >= np.partition(scores, -k)[-k]
-        ids, scores = ids[best], scores[best]
-    order = np.lexsort((ids, -scores))[:k]
-    return list(zip(ids[order].tolist(), scores[order].tolist(), strict=True))

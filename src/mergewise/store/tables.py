@@ -76,6 +76,10 @@ class Table:
     def has_ids(self) -> bool:
         return any(field.name == "id" for field in fields(self.record))
 
+    @property
+    def names_documents(self) -> bool:
+        return any(field.name == "doc_id" for field in fields(self.record))
+
     def schema(self, dimension: int) -> pa.Schema:
         """Return the schema. `dimension` is 0 in an index without an embedder."""
         packed = {field for column in self.packed for field in column.fields}

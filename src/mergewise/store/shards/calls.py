@@ -1,17 +1,25 @@
-"""Calls to shards, and the transport that carries them. The gatherer (`reader`) makes the same calls here and on a cluster."""
+"""Calls to shards, the transport that carries them, and searches that share messages.
+
+The gatherer (`reader`) makes the same calls in this process and on a cluster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol
+from itertools import islice
+from threading import local
+from typing import Any, NamedTuple, Protocol, TypeAlias
+from weakref import ref
 
+from mergewise.protocols import Ranking
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest
 
 
 class Call(NamedTuple):
-    """A method of a shard's reader, or a property, with arguments. Calls and their results can be pickled."""
+    """A call of a method of `LanceReader`. Calls and their results can be pickled."""
 
     method: str
     arguments: tuple[Any, ...]
@@ -21,14 +29,13 @@ class Call(NamedTuple):
     def of(cls, method: str, *arguments: Any, **keywords: Any) -> Call:
         return cls(method, arguments, keywords)
 
-    def start(self, reader: LanceReader) -> Any:
-        """Return the result, or the future of a search."""
-        called = getattr(reader, self.method)
-        return called(*self.arguments, **self.keywords) if isinstance(called, Callable) else called
 
-
-Calls = Mapping[int, Sequence[Call]]
+Calls: TypeAlias = Mapping[int, Sequence[Call]]
 """Calls by the number of their shard."""
+Answers: TypeAlias = Mapping[int, list[Any]]
+"""Results by the number of their shard, in the order of its calls."""
+Search: TypeAlias = Generator[Calls, Answers, Ranking]
+"""A search in several rounds. It yields the calls of a round and receives their results."""
 
 
 class Shards(Protocol):
@@ -37,14 +44,14 @@ class Shards(Protocol):
     @property
     def manifests(self) -> tuple[Manifest, ...]: ...
 
-    def ask(self, calls: Calls) -> Mapping[int, list[Any]]:
-        """Return the results of each shard's calls in their order. The first error is raised."""
+    def ask(self, calls: Calls) -> Answers:
+        """Send each shard its calls. The first error is raised."""
         ...
 
 
 def answers(calls: Iterable[tuple[LanceReader, Call]]) -> list[Any]:
     """Answer calls in this process. All searches start before the first result is awaited."""
-    started = [call.start(reader) for reader, call in calls]
+    started = [getattr(reader, call.method)(*call.arguments, **call.keywords) for reader, call in calls]
     return [one.result() if isinstance(one, Future) else one for one in started]
 
 
@@ -58,6 +65,65 @@ class LocalShards:
     def manifests(self) -> tuple[Manifest, ...]:
         return tuple(reader.manifest for reader in self.readers)
 
-    def ask(self, calls: Calls) -> Mapping[int, list[Any]]:
+    def ask(self, calls: Calls) -> Answers:
         results = iter(answers((self.readers[at], call) for at, own in calls.items() for call in own))
-        return {at: [next(results) for _ in own] for at, own in calls.items()}
+        return {at: list(islice(results, len(own))) for at, own in calls.items()}
+
+
+class PendingSearches:
+    """Searches that start when the first result is needed. Those of a thread share their messages to the shards."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self._own = local()
+
+    def add(self, search: Search) -> Future[Ranking]:
+        if not hasattr(self._own, "batch"):
+            self._own.batch = []
+        pending = _PendingSearch(self._shards, search, self._own.batch)
+        # a weak reference, because nobody waits for an abandoned search
+        self._own.batch.append(ref(pending))
+        return pending
+
+
+class _PendingSearch(Future[Ranking]):
+    """The result of a search, which runs together with the others of its batch."""
+
+    def __init__(self, shards: Shards, search: Search, batch: list[ref[_PendingSearch]]) -> None:
+        super().__init__()
+        self.search = search
+        self._shards, self._batch = shards, batch
+
+    def result(self, timeout: float | None = None) -> Ranking:
+        if not self.done():
+            pending = [one for reference in self._batch if (one := reference()) is not None]
+            self._batch.clear()
+            _complete(pending, self._shards)
+        return super().result()
+
+
+def _complete(pending: Iterable[_PendingSearch], shards: Shards) -> None:
+    """Run searches to their ends. Each round is one message to each shard."""
+    answered: dict[_PendingSearch, Answers | None] = dict.fromkeys(pending)
+    while answered:
+        asked: dict[_PendingSearch, Calls] = {}
+        for one, own in answered.items():
+            try:
+                asked[one] = one.search.send(own)  # type: ignore[arg-type]
+            except StopIteration as end:
+                one.set_result(end.value)
+            except Exception as error:
+                one.set_exception(error)
+        message = defaultdict[int, list[Call]](list)
+        for calls in asked.values():
+            for at, some in calls.items():
+                message[at] += some
+        try:
+            results = {at: iter(own) for at, own in shards.ask(message).items()} if message else {}
+        except Exception as error:
+            for one in asked:
+                one.set_exception(error)
+            return
+        answered = {
+            one: {at: list(islice(results[at], len(own))) for at, own in calls.items()} for one, calls in asked.items()
+        }

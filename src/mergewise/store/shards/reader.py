@@ -6,14 +6,14 @@ Global row ids and document numbers have the shard in their high bits.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from hashlib import blake2b
 from heapq import merge
-from itertools import islice
-from operator import attrgetter
+from itertools import accumulate, chain, groupby, islice
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,180 +23,219 @@ import pyarrow.compute as pc
 
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.copies import Records, RepeatedTexts, copies_of, duplicates_of, repeated_numbers
-from mergewise.store.documents import Statement
 from mergewise.store.kept import SnapshotCache
-from mergewise.store.lance_reader import LanceReader
+from mergewise.store.lance_state import specs_of
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers
-from mergewise.store.shards.place import ShardedFolder, shard_of
-from mergewise.store.shards.text_scores import ShardTexts, rescore
-from mergewise.store.sorted_columns import SortedColumns
+from mergewise.store.postings import TextFrequencies
+from mergewise.store.shards.calls import Answers, Call, Calls, PendingSearches, Search, Shards
+from mergewise.store.shards.place import shard_of
 from mergewise.store.tables import NUMBER, Column, columns_of
+from mergewise.store.views import Registry
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, RowId, Rows
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
-Result = TypeVar("Result")
 
 # bits for the ids of one shard: with 1024 shards, global ids are still exact numbers in JSON
 BITS = 42
 LOW = (1 << BITS) - 1
-# minimum number of hits of each shard that are rescored
-RESCORED = 64
 
 
 class ShardedReader:
-    """The `StoreReader` protocol over the readers of all shards."""
+    """The `StoreReader` protocol over all shards. It keeps what is fixed for a state, by shard.
 
-    def __init__(self, place: ShardedFolder, readers: Sequence[LanceReader]) -> None:
-        self.place = place
-        self.readers = tuple(readers)
+    Args:
+        shards: The shards of one state.
+        directory: Directory of the index.
+        registry: The views that an index can have.
+        before: The reader of an earlier state, whose answers of unchanged shards are taken over.
+    """
+
+    def __init__(
+        self, shards: Shards, directory: Path | None, registry: Registry, before: ShardedReader | None = None
+    ) -> None:
+        self.shards, self.manifests = shards, shards.manifests
+        self.directory = directory
+        self._specs = specs_of(self.manifests[0], registry)
+        self._first = next(iter(self._specs))
         self._kept = SnapshotCache()
-
-    @property
-    def directory(self) -> Path:
-        return self.place.directory
-
-    @property
-    def manifests(self) -> tuple[Manifest, ...]:
-        return tuple(reader.manifest for reader in self.readers)
+        self._older = SnapshotCache() if before is None else before._kept
+        olds: Sequence[Manifest | None] = [None] * len(self.manifests) if before is None else before.manifests
+        self._is_changed = [one != old for one, old in zip(self.manifests, olds, strict=True)]
+        self._pending = PendingSearches(shards)
 
     @property
     def manifest(self) -> Manifest:
         """The manifest of the first shard, for the fields that all shards share."""
-        return self.readers[0].manifest
+        return self.manifests[0]
 
     @property
     def snapshot(self) -> str:
-        return snapshot_of(self.manifests)
+        return self.once("snapshot", lambda: snapshot_of(self.manifests))
 
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         return self._kept.once(name, make, where)
 
+    # -- calls
+
+    def _all(self, method: str, *arguments: Any) -> list[Any]:
+        """Return the answers of all shards to a call, in the order of the shards."""
+        return self._some(dict.fromkeys(range(len(self.manifests)), arguments), method)
+
+    def _some(self, arguments: Mapping[int, tuple[Any, ...]], method: str) -> list[Any]:
+        """Return the answers of some shards to one method with their own arguments, in the order of `arguments`."""
+        answers = self.shards.ask({at: [Call.of(method, *own)] for at, own in arguments.items()})
+        return [answers[at][0] for at in arguments]
+
+    def _fixed(self, method: str, *arguments: Any, where: str | None = None) -> list[Any]:
+        """Return the answers of all shards to a call, from the cache as far as a shard is unchanged."""
+        name = f"{method} {arguments}"
+
+        def ask() -> list[Any]:
+            older = self._older.get(name, where)
+            known = (
+                {} if older is None else {at: older[at] for at, changed in enumerate(self._is_changed) if not changed}
+            )
+            asked = [at for at in range(len(self.manifests)) if at not in known]
+            known |= zip(asked, self._some(dict.fromkeys(asked, arguments), method), strict=True)
+            return [known[at] for at in range(len(self.manifests))]
+
+        return self.once(name, ask, where)
+
     def _shard_of(self, doc_id: str) -> int:
-        return shard_of(doc_id, len(self.readers))
+        return shard_of(doc_id, len(self.manifests))
 
     def _by_id(
-        self, doc_ids: Iterable[str], ask: Callable[[LanceReader, list[str]], Mapping[str, Result]]
-    ) -> dict[str, Result]:
+        self, method: str, doc_ids: Iterable[str], by_id: Callable[[Any], Mapping[str, Any]] = dict
+    ) -> dict[str, Any]:
         """Ask each shard for its own documents, and merge the results by id."""
-        found: dict[str, Result] = {}
         ids = list(doc_ids)
-        for at, own in group_by(ids, self._shard_of).items():
-            found |= ask(self.readers[at], own)
+        answers = self._some({at: (own,) for at, own in group_by(ids, self._shard_of).items()}, method)
+        found = {doc_id: one for answer in answers for doc_id, one in by_id(answer).items()}
         return {doc_id: found[doc_id] for doc_id in ids if doc_id in found}
 
     # -- documents
 
     def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
         """List documents: without arguments shard by shard, in the order in which they were added."""
-        pages = [reader.documents(prefix, after, limit) for reader in self.readers]
+        pages = self._all("documents", prefix, after, limit)
         if not prefix and after is None and limit is None:
-            return [info for page in pages for info in page]
+            return list(chain.from_iterable(pages))
         return list(islice(merge(*pages, key=attrgetter("id")), limit))
 
     def document(self, doc_id: str) -> Document | None:
-        return self.readers[self._shard_of(doc_id)].document(doc_id)
+        return self.texts([doc_id]).get(doc_id)
 
     def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
-        return self._by_id(doc_ids, LanceReader.texts)
+        return self._by_id("texts", doc_ids)
 
     def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
-        return [known for reader in self.readers for known in reader.known_documents(doc_ids, sources)]
+        return list(chain.from_iterable(self._all("known_documents", doc_ids, sources)))
 
     def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
-        found = self._by_id(doc_ids, lambda reader, own: {rows.document.id: rows for rows in reader.document_rows(own)})
-        return [_rows_in(self._shard_of(doc_id), found[doc_id]) for doc_id in doc_ids if doc_id in found]
+        found = self._by_id("document_rows", doc_ids, lambda rows: {one.document.id: one for one in rows})
+        return [_rows_in(self._shard_of(doc_id), rows) for doc_id, rows in found.items()]
 
     def numbers(self, where: str | None = None) -> DocumentNumbers:
         def join() -> DocumentNumbers:
-            parts = [shifted(reader.numbers(where).array, at) for at, reader in enumerate(self.readers)]
-            return DocumentNumbers(np.concatenate(parts))
+            parts = self._fixed("numbers", where, where=where)
+            return DocumentNumbers(np.concatenate([shifted(own.array, at) for at, own in enumerate(parts)]))
 
         return self.once("numbers", join, where)
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
-        local = self._by_id(doc_ids, LanceReader.leaf_ranges)
+        local = self._by_id("leaf_ranges", doc_ids)
         first = {doc_id: self._shard_of(doc_id) << BITS for doc_id in local}
         return {doc_id: range(first[doc_id] + own.start, first[doc_id] + own.stop) for doc_id, own in local.items()}
 
     def ids(self, where: str | None = None) -> list[str]:
-        return [doc_id for reader in self.readers for doc_id in reader.ids(where)]
+        return list(chain.from_iterable(self.ids_by_shard(where)))
+
+    def ids_by_shard(self, where: str | None = None) -> list[list[str]]:
+        return self._all("ids", where)
+
+    def missing(self, view: str) -> list[str]:
+        """Return the documents that lack a view."""
+        runs = {at: (one.views[view].missing,) for at, one in enumerate(self.manifests)}
+        return list(chain.from_iterable(self._some(runs, "numbered_in")))
 
     def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:
-        sizes = [reader.sizes(doc_ids) for reader in self.readers]
-        return sum(leaves for leaves, _ in sizes), sum(characters for _, characters in sizes)
+        leaves, characters = zip(*self._all("sizes", doc_ids), strict=True)
+        return sum(leaves), sum(characters)
 
     def metadata_kinds(self) -> dict[str, type]:
-        return {name: kind for reader in self.readers for name, kind in reader.metadata_kinds().items()}
+        return {name: kind for kinds in self._fixed("metadata_kinds") for name, kind in kinds.items()}
 
     def languages(self) -> Mapping[str, int]:
-        return sum((Counter(reader.languages()) for reader in self.readers), Counter())
+        return self.once("languages of all", lambda: sum(map(Counter, self._fixed("languages")), Counter()))
 
     def sample(self, language: str, count: int) -> IntArray:
-        share = -(-count // len(self.readers))
-        return np.concatenate([shifted(reader.sample(language, share), at) for at, reader in enumerate(self.readers)])
+        parts = self._all("sample", language, -(-count // len(self.manifests)))
+        return np.concatenate([shifted(own, at) for at, own in enumerate(parts)])
 
     @property
     def views(self) -> Mapping[str, Mapping[str, Any]]:
-        offered = [reader.views for reader in self.readers]
-        return {name: settings for name, settings in offered[0].items() if all(name in views for views in offered)}
+        first, *others = self.manifests
+        return {
+            name: first.views[name].settings for name in first.offered if all(name in one.offered for one in others)
+        }
 
     def row_counts(self) -> dict[str, int]:
-        counts = [reader.row_counts() for reader in self.readers]
-        return {name: sum(shard[name] for shard in counts) for name in counts[0]}
+        counts = self._fixed("row_counts")
+        return {name: sum(own[name] for own in counts) for name in counts[0]}
 
     def unembedded(self, table: str | None = None) -> IntArray:
-        return np.concatenate([shifted(reader.unembedded(table), at) for at, reader in enumerate(self.readers)])
+        return self.once(
+            f"unembedded of {table}",
+            lambda: np.concatenate([shifted(own, at) for at, own in enumerate(self._fixed("unembedded", table))]),
+        )
 
     def damage(self) -> dict[str, str]:
         """Map the unreadable tables, SHARD/TABLE, to their error messages."""
-        return {
-            f"{at}/{name}": message
-            for at, reader in enumerate(self.readers)
-            for name, message in reader.damage().items()
-        }
+        return {f"{at}/{name}": text for at, own in enumerate(self._all("damage")) for name, text in own.items()}
 
     # -- rows
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
-        found = self._by_row(ids, lambda reader, own: reader.rows(table, record, own))
+        found = self._by_row("rows", ids, lambda own: (table, record, own))
         return {row: record_in(_shard(row), one) for row, one in found.items()}
 
     def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:
-        return self._by_row(ids, lambda reader, own: reader.vectors(own, table, column))
+        return self._by_row("vectors", ids, lambda own: (own, table, column))
 
     def _by_row(
-        self, ids: Sequence[int], ask: Callable[[LanceReader, list[int]], Mapping[int, Result]]
-    ) -> dict[int, Result]:
+        self, method: str, ids: Sequence[int], arguments: Callable[[list[int]], tuple[Any, ...]]
+    ) -> dict[int, Any]:
         """Ask each shard for its own rows, and merge the results by id."""
-        found: dict[int, Result] = {}
-        for at, own in group_by(ids, _shard).items():
-            rows = ask(self.readers[at], [row & LOW for row in own])
-            found |= {(at << BITS) + row: one for row, one in rows.items()}
+        groups = group_by(ids, _shard)
+        answers = self._some({at: arguments([row & LOW for row in own]) for at, own in groups.items()}, method)
+        found = {(at << BITS) + row: one for at, rows in zip(groups, answers, strict=True) for row, one in rows.items()}
         return {row: found[row] for row in ids if row in found}
 
     def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
-        return pa.concat_tables(
-            self._columns_in(at, table, reader.whole(table, columns)) for at, reader in enumerate(self.readers)
-        )
+        return self._join(table, self._all("whole", table, columns))
 
     def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
         def sort() -> Mapping[str, IntArray]:
-            parts = [pa.table(dict(reader.sorted_columns(table, columns))) for reader in self.readers]
-            joined = pa.concat_tables(self._columns_in(at, table, part) for at, part in enumerate(parts))
-            return SortedColumns.of(joined).columns
+            parts = self._fixed("sorted_columns", table, tuple(columns))
+            joined = self._join(table, [pa.table(dict(own)) for own in parts])
+            # parts are sorted, and ids grow from shard to shard
+            order = np.argsort(joined[columns[0]].to_numpy(), kind="stable")
+            return {name: joined[name].to_numpy()[order] for name in joined.column_names}
 
         return self.once(f"sorted {table} {tuple(columns)}", sort)
 
-    def _columns_in(self, at: int, table: str, rows: pa.Table) -> pa.Table:
-        """Convert the ids and document numbers in a shard's columns to global ones."""
-        id_columns = {NUMBER, *_id_columns(self.readers[at]._specs[table].table.record)}
-        for place, name in enumerate(rows.column_names):
-            if name in id_columns:
-                rows = rows.set_column(place, name, pc.add(rows[name], at << BITS))
-        return rows
+    def _join(self, table: str, parts: Sequence[pa.Table]) -> pa.Table:
+        """Join the rows of all shards. Ids and document numbers become global."""
+        id_columns = {NUMBER, *_id_columns(self._specs[table].table.record)}
+        return pa.concat_tables(
+            pa.table(
+                {name: pc.add(own[name], at << BITS) if name in id_columns else own[name] for name in own.column_names}
+            )
+            for at, own in enumerate(parts)
+        )
 
     # -- what documents have in common
 
@@ -205,22 +244,29 @@ class ShardedReader:
         return self.once("copies", lambda: self._read_copies(where), where)
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
-        return copies_of(self._repeated_documents(), None if where is None else self.numbers(where))
+        repeated = self._repeated_documents()
+        return copies_of(repeated, None if where is None or not repeated else self.numbers(where))
 
     def _repeated_documents(self) -> Records:
         """Return id and statement of each document whose text occurs more than once, in any shard."""
         return self.once("repeated", self._read_repeated_documents)
 
     def _read_repeated_documents(self) -> Records:
-        texts: list[RepeatedTexts] = [reader._repeated_texts() for reader in self.readers]
+        texts: list[RepeatedTexts] = self._fixed("repeated_texts")
         hashes = np.concatenate([own.hashes for own in texts])
         numbers = np.concatenate([shifted(own.numbers, at) for at, own in enumerate(texts)])
         order = np.argsort(hashes, kind="stable")
         repeated = repeated_numbers(hashes[order], numbers[order])
-        records: dict[int, tuple[str, Statement]] = {}
-        for at, reader in enumerate(self.readers):
-            own = repeated[repeated >> BITS == at] & LOW
-            records |= {(at << BITS) + number: (name, statement) for number, name, statement in reader._statements(own)}
+        older: Records = self._older.get("repeated") or {}
+        records = {
+            number: older[number]
+            for number in repeated.tolist()
+            if number in older and not self._is_changed[_shard(number)]
+        }
+        missing = group_by((number for number in repeated.tolist() if number not in records), _shard)
+        answers = self._some({at: (np.array(own) & LOW,) for at, own in missing.items()}, "statements")
+        for at, own in zip(missing, answers, strict=True):
+            records |= {(at << BITS) + number: (name, statement) for number, name, statement in own}
         return records
 
     def duplicates(self) -> list[Duplicate]:
@@ -238,87 +284,94 @@ class ShardedReader:
         words: bool = False,
         every: bool = False,
     ) -> Future[Ranking]:
-        """Search text in all shards. With `words`, scores are local to each shard."""
-        name = table or self.readers[0]._first
-        ask = partial(LanceReader.text_search, question=question, where=where, table=name, words=words, every=every)
-        return self._search(ask, k, where, name, None if words else partial(self._rescore, question, name))
+        """Search text in all shards. With `words` or `every`, scores are local to each shard."""
+        table = table or self._first
+        if words or every:
+            return self._pending.add(self._search("text_search", question, k, where, table, words=words, every=every))
+        return self._pending.add(self._text_search(question, k, where, table))
 
-    def _rescore(self, question: str, name: str, rankings: Sequence[Ranking]) -> Sequence[Ranking]:
-        # cached by each reader, so that an unchanged shard keeps its statistics
-        texts = [
-            reader.once(f"texts {name}", partial(ShardTexts, reader, reader._specs[name].table))
-            for reader in self.readers
-        ]
-        return rescore(question, texts, rankings)
+    def _text_search(self, question: str, k: int, where: str | None, table: str) -> Search:
+        """Search with the statistics of all shards."""
+        answers = yield {at: [Call.of("text_frequencies", question, table)] for at in range(len(self.manifests))}
+        parts = [own[0] for own in answers.values() if own[0] is not None]
+        if not parts:
+            return []
+        frequencies = TextFrequencies.total(parts)
+        return (yield from self._search("text_search", question, k, where, table, frequencies=frequencies))
 
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
-        name = table or self.readers[0]._first
-        ask = partial(LanceReader.vector_search, vector=vector, where=where, table=name, column=column)
-        return self._search(ask, k, where, name)
+        return self._pending.add(self._search("vector_search", vector, k, where, table or self._first, column=column))
 
-    def _search(
-        self,
-        ask: Callable[..., Future[Ranking]],
-        k: int,
-        where: str | None,
-        table: str,
-        score: Callable[[Sequence[Ranking]], Sequence[Ranking]] | None = None,
-    ) -> Future[Ranking]:
-        """Search each shard for at least `k` hits, rescore them with `score` if given, and merge them."""
-        # more than `k` hits, because the best row by global scores need not be the best of its shard
-        first_limit = max(k, RESCORED)
+    def _search(self, method: str, asked: Any, k: int, where: str | None, table: str, **keywords: Any) -> Search:
+        """Search each shard for `k` hits without copies, and merge them."""
+        found: dict[int, Ranking] = {}
+        limit, missing = k, list(range(len(self.manifests)))
+        while missing:
+            answers = yield {at: [Call.of(method, asked, limit, where, table, **keywords)] for at in missing}
+            copied = yield from self._copied_rows({at: own[0] for at, own in answers.items()}, where, table)
+            for at, (ranking,) in answers.items():
+                found[at] = [hit for hit in ranking if (at << BITS) + hit[0] not in copied]
+            # a shard whose hits are mostly copies may have more hits
+            missing = [at for at, (ranking,) in answers.items() if len(found[at]) < k <= limit <= len(ranking)]
+            limit *= 4
+        hits = [((at << BITS) + row, value) for at, own in found.items() for row, value in own]
+        return (yield from self._best(hits, k, table))
 
-        def gather(futures: Sequence[Future[Ranking]]) -> Ranking:
-            limit = first_limit
-            while True:
-                local = [future.result() for future in futures]
-                first = [self._without_copies(at, own, where, table) for at, own in enumerate(local)]
-                # a shard whose hits are mostly copies may have more hits
-                if all(len(kept) >= first_limit or len(own) < limit for kept, own in zip(first, local, strict=True)):
-                    break
-                limit *= 4
-                futures = [ask(reader, k=limit) for reader in self.readers]
-            best = [kept[:first_limit] for kept in first]
-            scored = best if score is None else score(best)
-            found = [((at << BITS) + row, value) for at, own in enumerate(scored) for row, value in own]
-            return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:k]
+    def _best(self, hits: list[tuple[int, float]], k: int, table: str) -> Search:
+        """Return the `k` best hits. Equal scores of several shards are in the order of document ids, as in one index."""
+        ranked = sorted(hits, key=lambda hit: -hit[1])
+        groups = [list(group) for _, group in groupby(ranked, itemgetter(1))]
+        firsts = accumulate(map(len, groups), initial=0)
+        tied = [
+            row
+            for group, first in zip(groups, firsts, strict=False)
+            if first < k
+            for row, _ in group
+            if group[0][0] >> BITS != group[-1][0] >> BITS
+        ]
+        names: dict[int, str] = {}
+        if tied and self._specs[table].table.names_documents:
+            by_shard = group_by(tied, _shard)
+            answers = yield {
+                at: [Call.of("rows", table, _NamedRow, [row & LOW for row in own])] for at, own in by_shard.items()
+            }
+            names = {(at << BITS) + row: one.doc_id for at, (rows,) in answers.items() for row, one in rows.items()}
+        return sorted(ranked, key=lambda hit: (-hit[1], names.get(hit[0], "")))[:k]
 
-        return _Gathering([ask(reader, k=first_limit) for reader in self.readers], gather)
+    def _copied_rows(
+        self, rankings: Mapping[int, Ranking], where: str | None, table: str
+    ) -> Generator[Calls, Answers, set[int]]:
+        """Return the hits in documents whose original is in another shard. A shard drops copies of its own documents."""
+        copies = self.once("copies of others", lambda: self._copies_of_others(where), where)
+        asked = {at: [row for row, _ in ranking] for at, ranking in rankings.items() if at in copies and ranking}
+        if not asked:
+            return set()
+        answers = yield {at: [Call.of("rows", table, _RowOfDocument, own)] for at, own in asked.items()}
+        return {
+            (at << BITS) + row
+            for at, (rows,) in answers.items()
+            for row, one in rows.items()
+            if one.document in copies[at]
+        }
 
-    def _without_copies(self, at: int, ranking: Ranking, where: str | None, table: str) -> Ranking:
-        """Drop rows of documents whose original is in another shard. A shard itself drops copies of its own documents."""
-        copies = self.once("copies of others", lambda: self._copies_of_others(where), where)[at]
-        if not len(copies) or not ranking:
-            return ranking
-        rows = self.readers[at].rows(table, _RowOfDocument, [row for row, _ in ranking])
-        copied = {row for row, record in rows.items() if copies.holds(np.array([record.document]))[0]}
-        return [hit for hit in ranking if hit[0] not in copied]
-
-    def _copies_of_others(self, where: str | None) -> list[DocumentNumbers]:
+    def _copies_of_others(self, where: str | None) -> dict[int, set[int]]:
         pairs = self.copies(where).items()
         by_shard = group_by((copy for copy, original in pairs if copy >> BITS != original >> BITS), _shard)
-        return [DocumentNumbers.of(n & LOW for n in by_shard.get(at, ())) for at in range(len(self.readers))]
-
-
-class _Gathering(Future[Ranking]):
-    """The merged result of running searches, for the thread that started them."""
-
-    def __init__(
-        self, futures: Sequence[Future[Ranking]], gather: Callable[[Sequence[Future[Ranking]]], Ranking]
-    ) -> None:
-        super().__init__()
-        self._futures, self._gather = futures, gather
-
-    def result(self, timeout: float | None = None) -> Ranking:
-        return self._gather(self._futures)
+        return {at: {number & LOW for number in own} for at, own in by_shard.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _RowOfDocument:
     id: RowId
     document: int
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedRow:
+    id: RowId
+    doc_id: str
 
 
 def snapshot_of(manifests: Iterable[Manifest]) -> str:

@@ -15,6 +15,7 @@ from mergewise.store.lance import LOCK_SECONDS, LanceStore
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest
+from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import ChangingShardPlace, Manifests, ShardedFolder, ShardPlace, shard_of
 from mergewise.store.shards.reader import BITS, LOW, ShardedReader, group_by
 from mergewise.store.views import Registry
@@ -32,6 +33,7 @@ class ShardedStore:
         self.registry = registry
         self.lock_wait = lock_wait
         self._opening = Lock()
+        self._shards: LocalShards | None = None
         self._reader: ShardedReader | None = None
 
     @property
@@ -56,10 +58,10 @@ class ShardedStore:
         with self._opening:
             before = self._reader
             if before is None or before.manifests != manifests:
-                olds: Sequence[LanceReader | None] = [None] * len(manifests) if before is None else before.readers
-                self._reader = ShardedReader(
-                    self.place, [self._open(at, manifest, olds[at]) for at, manifest in enumerate(manifests)]
-                )
+                olds = dict(enumerate(() if self._shards is None else self._shards.readers))
+                readers = [self._open(at, manifest, olds.get(at)) for at, manifest in enumerate(manifests)]
+                self._shards = LocalShards(readers)
+                self._reader = ShardedReader(self._shards, self.directory, self.registry, before)
             assert self._reader is not None
             return self._reader
 
@@ -138,8 +140,7 @@ class ShardedStore:
         self._in_all(lambda shard: shard.begin_view(view, settings))
 
     def missing(self, view: str) -> list[str]:
-        reader = self.reader()
-        return [name for shard in reader.readers for name in shard.numbered_in(shard.manifest.views[view].missing)]
+        return self.reader().missing(view)
 
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
         by_shard = self._by_shard(rows, lambda row: row.document.id)
@@ -164,16 +165,15 @@ class ShardedStore:
         """Return the broken invariants of each shard, and the documents in the wrong shard."""
         count, problems = len(self.manifests), []
         with self._opening:
-            self._reader = None
+            self._reader = self._shards = None
         if self.place.shards().id is None:
             problems.append(Problem("no ids in the shards: swapped ones are not recognised"))
         try:
             for at in range(count):
                 for problem in LanceStore(ShardPlace(self.place, at), self.registry, self.lock_wait).check():
                     problems.append(problem if problem.doc_id else replace(problem, what=f"shard {at}: {problem.what}"))
-            reader = self.reader()
-            for at, shard in enumerate(reader.readers):
-                wrong = [doc_id for doc_id in shard.ids() if shard_of(doc_id, count) != at]
+            for at, own in enumerate(self.reader().ids_by_shard()):
+                wrong = [doc_id for doc_id in own if shard_of(doc_id, count) != at]
                 problems += [
                     Problem(f"in shard {at} (expected in shard {shard_of(doc_id, count)})", doc_id) for doc_id in wrong
                 ]
