@@ -27,14 +27,13 @@ from mergewise.protocols import (
     StoreReader,
     TokenCounter,
 )
-from mergewise.ranges import Ceilings, Range, number, text
+from mergewise.ranges import Ceilings, Range, number, text, whole
 from mergewise.redaction import masked
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.lance import LOCK_SECONDS, LanceStore
-from mergewise.store.manifest import Manifest, ViewState
+from mergewise.store.manifest import MOST_SHARDS, Manifest, ShardedManifest, ViewState
 from mergewise.store.places import is_url, place_of, root_of
 from mergewise.store.places.place import Place
-from mergewise.store.shards.place import ShardedFolder
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Estimate, Progress, views_of
 from mergewise.types import SHIPPED, Document, Prompts
@@ -73,6 +72,8 @@ def open(
     refresh: str | float = "1s",
     shards: int | None = None,
     second_source: Index | SecondSource | None = None,
+    ray: str | None = None,
+    partial: bool = False,
 ) -> Index:
     """Open the index at `path`, or create it.
 
@@ -103,9 +104,11 @@ def open(
         storage: Options of the object store, such as `endpoint`, `region` or `aws_access_key_id`. The environment gives the rest.
         cache_size: Size of the copies of a bucket's files.
         refresh: Time after which a change of another process in a bucket is seen.
-        shards: Number of shards of a new index in a directory. It is fixed once the index exists.
+        shards: Number of shards of a new index. It is fixed once the index exists.
         second_source: Another index, or a function `search(keywords, k)` that returns up to k documents. The strategy `crag`
             searches it if the index does not hold the answer. By default it searches the index again.
+        ray: Ray cluster that searches the index (`mergewise cluster start`): "auto" or HOST:PORT. The index is read-only then.
+        partial: On a cluster, answer without the shards that no node can search. The trace names them. By default it is an error.
 
     Returns:
         The index, a context manager.
@@ -127,18 +130,20 @@ def open(
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
     own_texts = _own_prompts(prompts)
     patience = number("lock_wait", lock_wait, float, Range(0, 10**9))
-    store = store_at(place, patience)
     known = place.known()
-    _check_shards(store, known, shards)
+    _check_shards(place, known, shards)
     new = given or EMBEDDER
     _check_embeddable(wanted, known.embedder if known is not None else new if isinstance(new, str) else new.spec)
     if known is None:
-        if not create:
+        if not create or ray is not None:
             raise UsageError(f"index not found: {place}", "create it: mergewise index PATH...")
         manifest = _new_manifest(new, wanted, own_texts)
-        if shards is not None:
-            store = ShardedStore(ShardedFolder(directory, shards), VIEWS, patience)
-        store.place.create(manifest, patience)
+        place.create(manifest if shards is None else ShardedManifest.of([manifest] * shards, None), patience)
+    store = store_at(place, patience)
+    if ray is not None:
+        from mergewise.cluster import ClusterStore
+
+        store = ClusterStore(place, text("cluster address", ray), partial=partial)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
     if isinstance(given, str):
@@ -231,21 +236,20 @@ def estimate(
 
 
 def store_at(place: Place, lock_wait: float = LOCK_SECONDS) -> LanceStore | ShardedStore:
-    if isinstance(place, ShardedFolder):
+    if isinstance(place.known(), ShardedManifest):
         return ShardedStore(place, VIEWS, lock_wait)
     return LanceStore(place, VIEWS, lock_wait)
 
 
-def _check_shards(store: LanceStore | ShardedStore, known: Manifest | None, shards: int | None) -> None:
-    """Raise UsageError if an existing index has another number of shards, or is in a bucket."""
+def _check_shards(place: Place, known: Manifest | None, shards: int | None) -> None:
+    """Raise UsageError for an invalid number, or if an existing index has another number of shards."""
     if shards is None:
         return
-    if store.place.refresh is not None:
-        raise UsageError(f"shards are not supported in a bucket: {store.place}", "create the index in a directory")
-    standing = len(store.manifests) if isinstance(store, ShardedStore) else 0
+    whole("number of shards", shards, Range(1, MOST_SHARDS))
+    standing = len(known.shards) if isinstance(known, ShardedManifest) else 0
     if known is not None and standing != shards:
         raise UsageError(
-            f"{store.place} has {f'{standing} shards' if standing else 'no shards'}",
+            f"{place} has {f'{standing} shards' if standing else 'no shards'}",
             "the number of shards is fixed: index into another directory",
         )
 

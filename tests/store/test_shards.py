@@ -17,10 +17,11 @@ from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat
 from mergewise.protocols import Ranking, StoreReader
 from mergewise.store.lance import LanceStore
-from mergewise.store.manifest import Manifest, ViewState
+from mergewise.store.manifest import SHARDS_NAME, Manifest, ShardedManifest, ViewState
 from mergewise.store.places import place_of
 from mergewise.store.places.copying import copy_index
-from mergewise.store.shards.place import NAME, ShardedFolder, shard_of
+from mergewise.store.places.folder import Folder
+from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.reader import BITS, ShardedReader
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.text_scores import _BETWEEN
@@ -34,8 +35,8 @@ MANIFEST = Manifest("made", DIMENSION, {"leaf": ViewState(LEAVES.dump())})
 
 
 def new_sharded(directory: Path, shards: int) -> ShardedStore:
-    place = ShardedFolder(directory, shards)
-    place.create(MANIFEST, 10)
+    place = Folder(directory)
+    place.create(ShardedManifest.of([MANIFEST] * shards, None), 10)
     return ShardedStore(place, REGISTRY)
 
 
@@ -188,7 +189,7 @@ def test_changes_go_to_the_shards_of_their_documents(store: ShardedStore) -> Non
     store.optimize()
     assert len(store.reader().ids()) == 29 and store.check() == []
     # another store reads the same
-    beside = ShardedStore(ShardedFolder(store.directory), REGISTRY)
+    beside = ShardedStore(Folder(store.directory), REGISTRY)
     assert beside.reader().snapshot == store.reader().snapshot
 
 
@@ -199,7 +200,7 @@ def test_a_reader_keeps_its_state_and_sees_no_partial_change(store: ShardedStore
     with store._change() as shards:
         for at, shard in enumerate(shards):
             shard.write([row for row in drawn(100, 20, seed=3) if shard_of(row.document.id, 3) == at])
-            seen.append(len(ShardedStore(ShardedFolder(store.directory), REGISTRY).reader().ids()))
+            seen.append(len(ShardedStore(Folder(store.directory), REGISTRY).reader().ids()))
     assert seen == [30, 30, 30]
     assert len(store.reader().ids()) == 50 and store.reader().snapshot != snapshot
     assert reader.ids() == ids
@@ -243,7 +244,7 @@ def test_vectors_are_added_later(store: ShardedStore) -> None:
     [("{", CorruptIndex), ('{"format": 1, "shards": []}', CorruptIndex), ('{"format": 2, "shards": []}', NewerFormat)],
 )
 def test_an_unreadable_state_is_refused(store: ShardedStore, content: str, error: type[Exception]) -> None:
-    (store.directory / NAME).write_text(content)
+    (store.directory / SHARDS_NAME).write_text(content)
     with pytest.raises(error):
         store.reader()
 
@@ -274,5 +275,6 @@ def test_an_index_is_opened_with_its_shards(tmp_path: Path) -> None:
     for name, shards in (("a", 2), ("b", 2), ("c", 0)):
         with pytest.raises(mw.UsageError):
             mw.open(tmp_path / name, embedder=HashEmbedder(), shards=shards)
-    with pytest.raises(mw.UsageError):
-        copy_index(place_of(tmp_path / "b"), place_of(tmp_path / "d"), 1)
+    copy_index(place_of(tmp_path / "b"), place_of(tmp_path / "d"), 1)
+    copied = mw.open(tmp_path / "d", embedder=HashEmbedder(), shards=3)
+    assert copied.check() == [] and copied.documents() == sharded.documents()

@@ -72,6 +72,7 @@ def serve(
         ),
     ] = None,
     embedder: options.EmbedderOption = None,
+    ray: options.ClusterOption = None,
 ) -> None:
     """Serve documents over HTTP: a web page, an API, OpenAI's API and MCP. Needs the extra serve.
 
@@ -84,7 +85,7 @@ def serve(
 
     place = _place(data, docs or [], follow_links)
     settings = server_config(
-        place, config, chat or (), embedder, host=host, port=port, workers=workers, needs_token=auth
+        place, config, chat or (), embedder, host=host, port=port, workers=workers, needs_token=auth, ray=ray
     )
 
     def say_where(url: str, secret: str | None) -> None:

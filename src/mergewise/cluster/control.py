@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from mergewise.cluster.actors import Actors
@@ -27,7 +28,7 @@ class Control:
     def __init__(self, index: str | os.PathLike[str], address: str) -> None:
         place = sharded_place(index)
         # a relative path has another meaning on a node
-        self._index = os.fspath(index) if place.refresh is not None else os.path.abspath(index)
+        self._index = str(place) if place.refresh is not None else str(Path(index).resolve())
         self._ray = load_ray()
         join(self._ray, address)
         self._actors = Actors(self._ray, place)
@@ -48,7 +49,12 @@ class Control:
                 "this Ray cluster needs no token: whoever reaches its ports can run programs on it",
                 "set RAY_AUTH_MODE=token on all nodes, or pass --no-auth",
             )
-        named = {"name": COORDINATOR, "namespace": self._actors.namespace, "lifetime": "detached", "get_if_exists": True}
+        named = {
+            "name": COORDINATOR,
+            "namespace": self._actors.namespace,
+            "lifetime": "detached",
+            "get_if_exists": True,
+        }
         actor = self._ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=4)(Coordinator)
         self._ray.get(actor.options(**named).remote(self._index, replicas).configure.remote(replicas))
 
@@ -75,7 +81,9 @@ class Control:
         while not is_done(state := self.state()):
             if time.monotonic() > until:
                 reason = state["error"] or next((one["error"] for one in state["nodes"] if one.get("error")), "")
-                raise StoreError(f"the cluster is not ready after {patience:.0f} seconds: {reason or 'shards are opening'}")
+                raise StoreError(
+                    f"the cluster is not ready after {patience:.0f} seconds: {reason or 'shards are opening'}"
+                )
             time.sleep(_LOOK_SECONDS)
         return state
 

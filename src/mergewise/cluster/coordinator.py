@@ -27,13 +27,14 @@ from mergewise.cluster.placement import (
     SEARCHER,
     Placement,
     SearcherReport,
+    manifests_of,
     searchers_of,
     sharded_place,
 )
 from mergewise.cluster.searcher import Searcher
-from mergewise.errors import UsageError
+from mergewise.errors import StoreError, UsageError
 from mergewise.index.cluster import load_ray
-from mergewise.store.shards.place import Manifests
+from mergewise.store.places.place import ManifestState
 
 log = logging.getLogger("mergewise")
 
@@ -92,7 +93,9 @@ class Coordinator:
             "snapshot": placement and placement.snapshot,
             "replicas": self._replicas,
             "ready": placement is not None and self._next is None,
-            "shards": [[name.removeprefix(SEARCHER) for name in own] for own in placement.searchers] if placement else [],
+            "shards": [[name.removeprefix(SEARCHER) for name in own] for own in placement.searchers]
+            if placement
+            else [],
             "nodes": [
                 {
                     "node": name.removeprefix(SEARCHER),
@@ -126,7 +129,7 @@ class Coordinator:
         shards = {name: target.shards_of(name) for name in self._reports}
         lacking = [name for name, own in shards.items() if own - self._held(name, target.snapshot)]
         for name in lacking:
-            self._hold(name, target.manifests, shards[name])
+            self._hold(name, target.state, shards[name])
         if target.searchers[0] and not lacking and target != self._announced:
             self._announced = target = replace(target, number=target.number + 1)
         self._next = None if target == self._announced else target
@@ -171,12 +174,14 @@ class Coordinator:
         }
         sound = [name for name, error in usable.items() if not error] or list(usable)
         is_failing = any(usable.values())
-        manifests = self._place.manifests() if self._next is None or is_failing else self._next.manifests
+        state = self._place.manifest() if self._next is None or is_failing else self._next.state
+        if state is None:
+            raise StoreError(f"the index is gone: {self._place}")
         return Placement(
             self._announced.number if self._announced else 0,
             mergewise.__version__,
-            manifests,
-            tuple(searchers_of(at, sound, self._replicas) for at in range(len(manifests))),
+            state,
+            tuple(searchers_of(at, sound, self._replicas) for at in range(len(manifests_of(state)))),
             self._replicas,
             self._drained,
         )
@@ -184,10 +189,10 @@ class Coordinator:
     def _held(self, name: str, snapshot: str) -> set[int]:
         return {*self._reports[name][0].held.get(snapshot, ())}
 
-    def _hold(self, name: str, manifests: Manifests, shards: set[int]) -> None:
+    def _hold(self, name: str, state: ManifestState, shards: set[int]) -> None:
         """Let a searcher open shards, unless it still opens others."""
         running = self._holding.get(name)
         if running is None or self._ray.wait([running], timeout=0)[0]:
             with suppress(ValueError):
                 hold = self._actors.get(name).hold.options(concurrency_group=CONTROL)
-                self._holding[name] = hold.remote(manifests, shards)
+                self._holding[name] = hold.remote(state, shards)

@@ -30,8 +30,9 @@ from mergewise.errors import ShardsMissing, StoreError, UsageError
 from mergewise.index.cluster import join, load_ray
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import LanceReader
+from mergewise.store.manifest import ShardedManifest
+from mergewise.store.places.place import Place
 from mergewise.store.shards.calls import Call, Calls, answers
-from mergewise.store.shards.place import Manifests, ShardedFolder, ShardPlace
 from mergewise.store.shards.reader import ShardedReader
 from mergewise.store.shards.store import ShardedStore
 
@@ -39,8 +40,10 @@ log = logging.getLogger("mergewise")
 
 # share of messages that may be hedged, and seconds until the first ones are
 HEDGED, FIRST_HEDGE = 0.05, 0.5
-# seconds for which a searcher that died or was slow is the last choice, and without an answer after which it counts as dead
-AVOIDED, SILENT = 10.0, 30.0
+# seconds for which a searcher that failed or was slow is the last choice: at first, and at most after further failures
+AVOIDED, LONGEST = 1.0, 16.0
+# seconds without an answer after which a searcher counts as dead
+SILENT = 30.0
 # number of last answers of a searcher whose times are kept, and how many must be known
 _MEASURED, _FEWEST = 200, 20
 # longest wait in seconds without a look at the deadline
@@ -63,17 +66,19 @@ class Searchers:
     def __init__(self, actors: Actors) -> None:
         self.actors = actors
         self.messages = self.hedges = 0
-        self._avoided: dict[str, float] = {}
+        # until when a searcher is avoided, and for how long
+        self._avoided: dict[str, tuple[float, float]] = {}
         self._seconds: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MEASURED))
 
     def in_order(self, shard: int, searchers: Sequence[str]) -> list[str]:
         """Sort the replicas of a shard, best first. Each process has its own order, so that all replicas have work."""
         now, own = monotonic(), os.getpid()
-        late = {name: max(0.0, self._avoided.get(name, 0.0) - now) for name in searchers}
+        late = {name: max(0.0, self._avoided.get(name, (0.0, 0.0))[0] - now) for name in searchers}
         return sorted(searchers, key=lambda name: (late[name], crc32(f"{own} {shard} {name}".encode())))
 
     def avoid(self, searcher: str) -> None:
-        self._avoided[searcher] = monotonic() + AVOIDED
+        seconds = min(LONGEST, 2 * self._avoided.get(searcher, (0.0, AVOIDED / 2))[1])
+        self._avoided[searcher] = monotonic() + seconds, seconds
 
     def send(self, message: Message, snapshot: str, calls: Calls) -> Any:
         """Send a message, and return the reference of its answer. Raises ValueError if the searcher does not live."""
@@ -85,7 +90,7 @@ class Searchers:
         """Ask a searcher for a newer placement, or all searchers if those of the known one died or were slow."""
         now = monotonic()
         named = {name for own in known.searchers for name in own}
-        good = [name for name in self.in_order(0, sorted(named)) if self._avoided.get(name, 0.0) < now]
+        good = [name for name in self.in_order(0, sorted(named)) if self._avoided.get(name, (0.0, 0.0))[0] < now]
         asked = good[:1] or self.actors.searchers()
         newest, heard = self.actors.newest_placement(asked, known.number)
         for name in {*asked} - heard:
@@ -94,6 +99,7 @@ class Searchers:
 
     def note_answer(self, message: Message) -> None:
         self._seconds[message.searcher].append(monotonic() - message.sent)
+        self._avoided.pop(message.searcher, None)
 
     def hedged_after(self, message: Message) -> float:
         """Return the time at which the message is sent to other replicas, too."""
@@ -117,12 +123,16 @@ class ClusterShards:
         self.searchers = searchers
         # a later placement of the same snapshot may replace it
         self.placement = placement
+        self.manifests, self.snapshot = placement.manifests, placement.snapshot
         self._empty = empty
         self.missing_at_first = self.missing = missing
 
     @property
-    def manifests(self) -> Manifests:
-        return self.placement.manifests
+    def gaps(self) -> str:
+        missing = ", ".join(map(str, sorted(self.missing)))
+        return (
+            f"{len(self.missing)} of {len(self.manifests)} shards could not be searched: {missing}" if missing else ""
+        )
 
     def ask(self, calls: Calls) -> dict[int, list[Any]]:
         present = {at: own for at, own in calls.items() if at not in self.missing}
@@ -134,7 +144,8 @@ class ClusterShards:
         if self._empty is None:
             reason = "no searcher holds it" if error is None else str(error)
             raise ShardsMissing(
-                f"shard {shard} of {len(self.manifests)} is not available: {reason}", "ask again; see `mergewise cluster status`"
+                f"shard {shard} of {len(self.manifests)} is not available: {reason}",
+                "ask again; see `mergewise cluster status`",
             )
         log.warning("shard %d of %d is not available: answers are partial", shard, len(self.manifests))
         self.missing = self.missing | {shard}
@@ -152,7 +163,7 @@ class _Round:
         self._shards, self._calls = shards, calls
         self._searchers = shards.searchers
         self._ray = self._searchers.actors.ray
-        self._snapshot = shards.placement.snapshot
+        self._snapshot = shards.snapshot
         self._results: dict[int, list[Any]] = {}
         self._tried: dict[int, set[str]] = {at: set() for at in calls}
         self._running: dict[Any, Message] = {}
@@ -207,6 +218,7 @@ class _Round:
             self._searchers.note_answer(message)
             self._results = outcome | self._results
         elif isinstance(outcome, StoreError | OSError):
+            self._searchers.avoid(message.searcher)
             self._send(self._lacking(message.shards), outcome)
         else:
             raise outcome
@@ -243,14 +255,14 @@ class ClusterStore(ShardedStore):
         partial: Answer without the shards that no searcher holds, instead of raising ShardsMissing.
     """
 
-    def __init__(self, place: ShardedFolder, address: str, *, partial: bool = False) -> None:
+    def __init__(self, place: Place, address: str, *, partial: bool = False) -> None:
         super().__init__(place, VIEWS)
         ray = load_ray()
         join(ray, address)
         actors = Actors(ray, place)
         self._searchers = Searchers(actors)
-        self._partial = partial
-        self._checked = monotonic()
+        self._partial, self._is_partial = partial, False
+        self._looked_at = monotonic()
         found, _ = actors.newest_placement(actors.searchers())
         if found is None:
             raise UsageError(
@@ -259,28 +271,29 @@ class ClusterStore(ShardedStore):
         self._cluster = self._shards_of(found)
 
     @property
-    def manifests(self) -> Manifests:
-        return self._cluster.manifests
+    def manifest(self) -> ShardedManifest:
+        return self._checked(self._cluster.placement.state.manifest)
 
     def reader(self) -> ShardedReader:
         """Return the reader of the last announced snapshot."""
         with self._opening:
             self._refresh()
             if self._reader is None or self._reader.shards is not self._cluster:
-                is_whole = self._reader is not None and not self._reader.shards.missing
-                before = self._reader if is_whole and not self._cluster.missing else None
+                # a reader without all shards has values of empty shards
+                before = None if self._is_partial else self._reader
+                self._is_partial = bool(self._cluster.missing)
                 self._reader = ShardedReader(self._cluster, self.directory, VIEWS, before)
             return self._reader
 
     def _refresh(self) -> None:
         """Look for a newer placement from time to time. Search for shards that were missing again."""
         known, now = self._cluster, monotonic()
-        if now > self._checked + REFRESH:
-            self._checked = now
+        if now > self._looked_at + REFRESH:
+            self._looked_at = now
             newer = self._searchers.newer_placement(known.placement)
-            if newer is not None and newer.snapshot == known.placement.snapshot:
+            if newer is not None and newer.snapshot == known.snapshot:
                 known.placement = newer
-            if known.missing or (newer is not None and newer.snapshot != known.placement.snapshot):
+            if known.missing or (newer is not None and newer.snapshot != known.snapshot):
                 self._cluster = self._shards_of(newer or known.placement)
         elif known.missing != known.missing_at_first:
             # a shard was lost during a question, so the reader has mixed values
@@ -296,8 +309,8 @@ class ClusterStore(ShardedStore):
 
     def _empty_shard(self, at: int) -> LanceReader:
         """Return a reader of a shard without documents, with the same views."""
-        empty = replace(self.manifests[at], tables={}, mapped={}, unembedded={})
-        return LanceReader(ShardPlace(self.place, at), empty, VIEWS)
+        empty = replace(self.manifest.shards[at], tables={}, mapped={}, unembedded={})
+        return LanceReader(self.place.shard(list(self.manifest.parts)[at]), empty, VIEWS)
 
     @contextmanager
     def _change(self) -> Iterator[list[LanceStore]]:

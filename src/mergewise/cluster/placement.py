@@ -12,9 +12,9 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from mergewise.errors import UsageError
+from mergewise.store.manifest import Manifest, ShardedManifest
 from mergewise.store.places import place_of
-from mergewise.store.places.place import Place
-from mergewise.store.shards.place import Manifests, ShardedFolder
+from mergewise.store.places.place import ManifestState, Place
 from mergewise.store.shards.reader import snapshot_of
 
 COORDINATOR, SEARCHER = "coordinator", "searcher-"
@@ -31,7 +31,7 @@ class Placement:
     Attributes:
         number: Number of the announcement, from 1.
         version: Version of mergewise of the searchers.
-        manifests: Manifests of all shards.
+        state: Manifests of all shards.
         searchers: Names of the searchers of each shard.
         replicas: Wanted number of searchers of each shard.
         drained: Names of the searchers that get no shards.
@@ -39,10 +39,14 @@ class Placement:
 
     number: int
     version: str
-    manifests: Manifests
+    state: ManifestState
     searchers: tuple[tuple[str, ...], ...]
     replicas: int
     drained: frozenset[str] = frozenset()
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        return manifests_of(self.state)
 
     @property
     def snapshot(self) -> str:
@@ -74,12 +78,17 @@ def searchers_of(shard: int, searchers: Iterable[str], replicas: int) -> tuple[s
     return tuple(sorted(searchers, key=weight)[:replicas])
 
 
-def sharded_place(index: str | os.PathLike[str]) -> ShardedFolder:
+def sharded_place(index: str | os.PathLike[str]) -> Place:
     """Return the place of an index in shards. Raises UsageError for another index."""
     place = place_of(index)
-    if not isinstance(place, ShardedFolder):
+    if not isinstance(place.known(), ShardedManifest):
         raise UsageError(f"no index in shards: {place}", "create one: mergewise index PATH... --shards N")
     return place
+
+
+def manifests_of(state: ManifestState) -> tuple[Manifest, ...]:
+    assert isinstance(state.manifest, ShardedManifest)
+    return state.manifest.shards
 
 
 def namespace_of(place: Place) -> str:

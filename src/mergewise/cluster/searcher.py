@@ -15,13 +15,13 @@ from time import monotonic, perf_counter
 import numpy as np
 
 import mergewise
-from mergewise.cluster.placement import Placement, SearcherReport, sharded_place
+from mergewise.cluster.placement import Placement, SearcherReport, manifests_of, sharded_place
 from mergewise.concurrency import check_time, deadline_in
 from mergewise.designs import VIEWS
 from mergewise.errors import MergewiseError, StoreError
 from mergewise.store.lance_reader import LanceReader
+from mergewise.store.places.place import ManifestState
 from mergewise.store.shards.calls import Calls, answers
-from mergewise.store.shards.place import Manifests, ShardPlace
 from mergewise.store.shards.reader import snapshot_of
 
 # seconds for which a searcher holds a shard that no placement names any more, and for which an error excludes it
@@ -55,7 +55,7 @@ class Searcher:
         """Return the state, and close unneeded readers."""
         self._close_unneeded()
         held = defaultdict(list)
-        for snapshot, at in sorted(list(self._readers)):
+        for snapshot, at in sorted(self._readers.copy()):
             held[snapshot].append(at)
         p50, p95 = np.percentile(np.array(self._seconds or [0.0]) * 1000, (50, 95)).tolist()
         error, failed_at = self._failed
@@ -70,25 +70,29 @@ class Searcher:
             error=error if monotonic() < failed_at + EXCLUDED else "",
         )
 
-    def hold(self, manifests: Manifests, shards: set[int]) -> None:
+    def hold(self, state: ManifestState, shards: set[int]) -> None:
         """Open shards of a snapshot, with all their files. An error is part of the report."""
-        snapshot = snapshot_of(manifests)
+        snapshot = snapshot_of(manifests_of(state))
         self._asked = {(snapshot, at) for at in shards}
         with self._opening:
             try:
                 for at in sorted(shards):
                     if (snapshot, at) not in self._readers:
-                        self._readers[snapshot, at] = self._open(at, manifests)
+                        self._readers[snapshot, at] = self._open(at, state)
+                # the cache of a bucket keeps the files of the state that it knows
+                self._place.know(state)
                 self._failed = ("", 0.0)
             except Exception as error:
                 self._failed = (f"shard {at}: {error}", monotonic())
 
-    def _open(self, at: int, manifests: Manifests) -> LanceReader:
+    def _open(self, at: int, state: ManifestState) -> LanceReader:
+        manifest = manifests_of(state)[at]
         before = next((self._readers[key] for key in reversed(list(self._readers)) if key[1] == at), None)
-        if before is not None and before.manifest == manifests[at]:
+        if before is not None and before.manifest == manifest:
             return before
-        self._place.check_shard(at)
-        reader = LanceReader(ShardPlace(self._place, at), manifests[at], VIEWS, before)
+        place = self._place.shard(list(state.manifest.parts)[at])
+        place.check_same()
+        reader = LanceReader(place, manifest, VIEWS, before)
         reader.prewarm()
         return reader
 

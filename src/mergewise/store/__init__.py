@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from mergewise.store.lance import LOCK_SECONDS as LOCK_SECONDS
     from mergewise.store.manifest import NAME as NAME
     from mergewise.store.manifest import Manifest as Manifest
+    from mergewise.store.manifest import state_file as state_file
     from mergewise.store.places import is_url as is_url
     from mergewise.store.places import place_of as place_of
     from mergewise.store.places import root_of as root_of
     from mergewise.store.places.copying import copy_index as copy_index
     from mergewise.store.restoring import MOVED as MOVED
     from mergewise.store.restoring import restore_manifest as restore_manifest
-    from mergewise.store.shards.place import state_file as state_file
     from mergewise.store.views import Estimate as Estimate
     from mergewise.store.views import Progress as Progress
     from mergewise.store.views import Registry as Registry
@@ -30,11 +30,10 @@ __getattr__ = lazy_names(
         "damage": "machine_advice",
         "filters": "condition_text",
         "lance": "LOCK_SECONDS",
-        "manifest": "Manifest NAME",
+        "manifest": "Manifest NAME state_file",
         "places": "is_url place_of root_of",
         "places.copying": "copy_index",
         "restoring": "MOVED restore_manifest",
-        "shards.place": "state_file",
         "views": "Estimate Progress Registry views_of",
     },
 )

@@ -17,7 +17,7 @@ from functools import wraps
 from pathlib import Path
 from threading import Lock, Thread
 from time import sleep
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import ref
 
 from mergewise.errors import CorruptIndex, UsageError
@@ -68,12 +68,18 @@ def _making_room(method: Method) -> Method:
 class LanceStore:
     """The `Store` protocol over a place. Tables are opened on first use."""
 
-    def __init__(self, place: Path | Place, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
+    def __init__(
+        self,
+        place: Path | Place,
+        registry: Registry,
+        lock_wait: float = LOCK_SECONDS,
+        reader: LanceReader | None = None,
+    ) -> None:
         self.place = place_of(place) if isinstance(place, Path) else place
         self.registry = registry
         self.lock_wait = lock_wait
         self._opening = Lock()
-        self._reader: LanceReader | None = None
+        self._reader = reader
         self._attempt = 1
         # the last state for which this object updated search indexes and mapped files
         self._up_to_date: Manifest | None = None
@@ -119,7 +125,7 @@ class LanceStore:
                 self._reader = LanceReader(self.place, manifest, self.registry, before)
                 if self.place.refresh is not None and first:
                     self._reader.prewarm()
-                    Thread(target=_look_for_changes, args=(ref(self), self.place.refresh), daemon=True).start()
+                    look_for_changes(self, self.place.refresh)
             assert self._reader is not None
             return self._reader
 
@@ -360,7 +366,20 @@ class LanceStore:
             yield writer, state
 
 
-def _look_for_changes(store_ref: ref[LanceStore], seconds: float) -> None:
+class RefreshedStore(Protocol):
+    """A store of a place whose state other processes change."""
+
+    place: Place
+
+    def refresh(self) -> None: ...
+
+
+def look_for_changes(store: RefreshedStore, seconds: float) -> None:
+    """Refresh the store from time to time in a thread."""
+    Thread(target=_look_for_changes, args=(ref(store), seconds), daemon=True).start()
+
+
+def _look_for_changes(store_ref: ref[RefreshedStore], seconds: float) -> None:
     """Refresh the store from time to time. The thread ends when the store is no longer referenced."""
     while True:
         # at least every `TOUCHED` seconds, because a refresh also touches the files in use

@@ -6,7 +6,8 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -23,8 +24,11 @@ FORMAT = 4
 # 5: some rows lack vectors, which older versions would misread. The format returns to 4 when all rows have vectors.
 WAITING = 5
 NAME = "manifest.json"
+# the manifests of all shards
+SHARDS_NAME, SHARDS_FORMAT = "shards.json", 1
+MOST_SHARDS = 1024
 # maximum size in bytes: a million runs of numbers take less
-_LONGEST = 64_000_000
+_LONGEST = 256_000_000
 # maximum of ids, document numbers and versions: the largest exact number in JSON
 _HIGHEST = 2**53
 _WIDEST = 65_536
@@ -73,6 +77,16 @@ class Manifest:
     format: int = FORMAT
 
     @property
+    def file(self) -> str:
+        """The name of the file that holds this state."""
+        return NAME
+
+    @property
+    def parts(self) -> Mapping[str, Manifest]:
+        """The manifests that name tables, by the folders of these tables."""
+        return {"": self}
+
+    @property
     def whole(self) -> tuple[str, ...]:
         """The views that every document has."""
         return tuple(name for name, view in self.views.items() if not view.missing)
@@ -89,17 +103,49 @@ class Manifest:
         return tuple(name for name, view in self.views.items() if view.offered or not view.missing)
 
 
+@dataclass(frozen=True)
+class ShardedManifest(Manifest):
+    """The state of an index in shards: their manifests, and what they have in common. Indexes of older versions have no id."""
+
+    shards: tuple[Manifest, ...] = ()
+    id: str | None = None
+
+    @classmethod
+    def of(cls, shards: Sequence[Manifest], identity: str | None) -> ShardedManifest:
+        """Join the manifests of all shards.
+
+        A view is missing in the index if a shard lacks it, and offered if all shards offer it.
+        """
+        views = {
+            name: replace(
+                view,
+                missing=next((shard.views[name].missing for shard in shards if shard.views[name].missing), ()),
+                offered=all(shard.views[name].offered for shard in shards),
+            )
+            for name, view in shards[0].views.items()
+        }
+        return cls(shards[0].embedder, shards[0].dimension, views, shards=tuple(shards), id=identity)
+
+    @property
+    def file(self) -> str:
+        return SHARDS_NAME
+
+    @cached_property
+    def parts(self) -> Mapping[str, Manifest]:
+        return {f"shard-{at:04}": shard for at, shard in enumerate(self.shards)}
+
+
 def read_manifest(directory: Path) -> Manifest | None:
     """Read the manifest of the index in `directory`. Return None if the directory is missing or empty."""
-    path = directory / NAME
+    path = state_file(directory)
     try:
         text = _read(path)
-        if text is None and _has_tables(directory):
+        if text is None and (_has_tables(directory) or any(directory.glob("shard-*/*.lance"))):
             raise CorruptIndex(f"missing manifest: {path}", damage_hint(directory))
         if text is None and directory.is_dir() and any(not entry.name.startswith(".") for entry in directory.iterdir()):
             raise NotAnIndex(f"{directory} is not a mergewise index", "choose another --index, or an empty directory")
     except UnicodeDecodeError:
-        raise _damage_error(directory) from None
+        raise _damage_error(path) from None
     except NotADirectoryError:
         raise NotAnIndex(f"{directory} is not a mergewise index", "an index is a directory; choose another") from None
     except PermissionError as error:
@@ -108,7 +154,16 @@ def read_manifest(directory: Path) -> Manifest | None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise NotAnIndex(f"cannot read {str(path)[:200]!r}: {reason}", "choose another --index") from None
-    return None if text is None else _parse(text, directory)
+    return None if text is None else _parse(text, path)
+
+
+def state_file(directory: Path) -> Path:
+    """Return the state file of an index in this directory. Each change replaces it. An index without it does not exist."""
+    # an invalid path is reported when it is read
+    with suppress(OSError):
+        if (directory / SHARDS_NAME).is_file():
+            return directory / SHARDS_NAME
+    return directory / NAME
 
 
 def _read(path: Path) -> str | None:
@@ -136,15 +191,15 @@ def check_plain(directory: Path) -> None:
 
 # every query reads the manifest, which seldom changes
 @lru_cache(4)
-def _parse(text: str, directory: Path) -> Manifest:
+def _parse(text: str, path: Path) -> Manifest:
     try:
         raw = _record(text)
     except ValueError:
         # tables next to the manifest show that this is an index
-        if _has_tables(directory):
-            raise _damage_error(directory) from None
-        raise NotAnIndex(f"{directory / NAME} is not a mergewise manifest", "choose another --index") from None
-    return manifest_of(raw, directory)
+        if path.name == SHARDS_NAME or _has_tables(path.parent):
+            raise _damage_error(path) from None
+        raise NotAnIndex(f"{path} is not a mergewise manifest", "choose another --index") from None
+    return _state_of(raw, path.parent)
 
 
 def parse_manifest(content: bytes, place: object, extra: str) -> tuple[Manifest, Any]:
@@ -156,13 +211,13 @@ def parse_manifest(content: bytes, place: object, extra: str) -> tuple[Manifest,
         raw = _record(content.decode("utf-8"))
     except ValueError:
         raise NotAnIndex(f"{place}/{NAME} is not a mergewise manifest", "choose another --index") from None
-    return manifest_of({name: value for name, value in raw.items() if name != extra}, place), raw.get(extra)
+    return _state_of({name: value for name, value in raw.items() if name != extra}, place), raw.get(extra)
 
 
-def _record(text: str) -> dict[str, Any]:
-    """Parse the record of a manifest. Raise ValueError if it is invalid."""
+def _record(text: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Parse the record of a manifest, or check a parsed one. Raise ValueError if it is invalid."""
     try:
-        raw = json.loads(text)
+        raw = json.loads(text) if isinstance(text, str) else text
         if type(raw["format"]) is not int:
             raise TypeError
     except (TypeError, KeyError, RecursionError) as error:
@@ -171,7 +226,7 @@ def _record(text: str) -> dict[str, Any]:
 
 
 def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
-    """Convert a record to a manifest. Raises NewerFormat, OlderFormat or CorruptIndex."""
+    """Convert a record to the manifest of one index. Raises NewerFormat, OlderFormat or CorruptIndex."""
     written_by = raw["format"]
     if written_by > WAITING:
         raise NewerFormat(
@@ -193,8 +248,28 @@ def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
     return manifest
 
 
-def _damage_error(directory: Path) -> CorruptIndex:
-    return CorruptIndex(f"{directory / NAME} is damaged", damage_hint(directory))
+def _state_of(raw: Mapping[str, Any], place: object) -> Manifest:
+    """Convert the record of a state, with or without shards."""
+    if "shards" not in raw:
+        return manifest_of(raw, place)
+    if raw["format"] != SHARDS_FORMAT:
+        raise NewerFormat(
+            f"unknown format of {place}: {short_repr(raw['format'])} (expected {SHARDS_FORMAT})", "upgrade"
+        )
+    identity = raw.get("id")
+    try:
+        shards = [manifest_of(_record(one), place) for one in raw["shards"]]
+    # errors that a missing or malformed field raises
+    except (ValueError, TypeError, AttributeError):
+        shards = []
+    common = {(one.embedder, one.dimension, *sorted(one.views)) for one in shards}
+    if len(common) != 1 or len(shards) > MOST_SHARDS:
+        raise CorruptIndex(f"invalid list of shards in {place}/{SHARDS_NAME}", "restore it from a copy")
+    return ShardedManifest.of(shards, identity if isinstance(identity, str) else None)
+
+
+def _damage_error(path: Path) -> CorruptIndex:
+    return CorruptIndex(f"{path} is damaged", damage_hint(path.parent))
 
 
 def damage_hint(place: object) -> str:
@@ -270,14 +345,23 @@ def _runs(raw: Sequence[Sequence[int]]) -> tuple[Run, ...]:
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace the manifest atomically, under the writer's lock: the complete file is renamed."""
-    write_whole(directory / NAME, json.dumps(manifest_record(manifest), indent=1).encode())
+    write_whole(directory / manifest.file, manifest_bytes(manifest, {}))
     # temporary files of killed writers
-    for temporary in directory.glob(f".{NAME}.*"):
+    for temporary in directory.glob(f".{manifest.file}.*"):
         temporary.unlink(missing_ok=True)
+
+
+def manifest_bytes(manifest: Manifest, extra: Mapping[str, Any]) -> bytes:
+    """Write a manifest with extra fields. Without an indent, Python writes the many manifests of shards 20 times faster."""
+    indent = None if isinstance(manifest, ShardedManifest) else 1
+    return json.dumps({**manifest_record(manifest), **extra}, indent=indent).encode()
 
 
 def manifest_record(manifest: Manifest) -> dict[str, Any]:
     """Convert a manifest to its record."""
+    if isinstance(manifest, ShardedManifest):
+        shards = [manifest_record(shard) for shard in manifest.shards]
+        return {"format": SHARDS_FORMAT, "id": manifest.id, "shards": shards}
     raw = {**asdict(manifest), "format": WAITING if manifest.unembedded else FORMAT}
     if not manifest.unembedded:
         # older versions do not know this field

@@ -15,10 +15,9 @@ from mergewise.errors import CorruptIndex, UsageError
 from mergewise.store.damage import REINDEX_HINT, reading
 from mergewise.store.documents import DOCUMENTS
 from mergewise.store.lance_versions import version_of
-from mergewise.store.manifest import NAME, Manifest, ViewState, read_manifest, write_manifest
+from mergewise.store.manifest import NAME, SHARDS_NAME, Manifest, ViewState, read_manifest, state_file, write_manifest
 from mergewise.store.places import is_url
 from mergewise.store.places.folder import Folder
-from mergewise.store.shards.place import are_shards
 from mergewise.store.tables import record_of
 from mergewise.store.views import Registry
 
@@ -42,7 +41,7 @@ def restore_manifest(directory: Path, registry: Registry, wait: float, embedder:
         UsageError: if the embedder is unknown.
         IndexBusy: if another process writes for too long.
     """
-    if is_url(directory) or are_shards(directory):
+    if is_url(directory) or state_file(directory).name == SHARDS_NAME:
         return False
     with suppress(CorruptIndex):
         read_manifest(directory)

@@ -41,9 +41,7 @@ def place_of(
         MissingExtra: if the client of object stores is missing.
     """
     if not is_url(path):
-        from mergewise.store.shards.place import ShardedFolder, are_shards
-
-        return (ShardedFolder if are_shards(Path(path)) else Folder)(Path(path))
+        return Folder(Path(path))
     from mergewise.store.places.bucket import Bucket
 
     url = _URL.sub(lambda match: f"{match[1]}://", os.fspath(path)).rstrip("/")

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path
+from posixpath import join
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +38,14 @@ from mergewise.store.lance_versions import (
     version_name,
     version_of,
 )
-from mergewise.store.manifest import NAME, Manifest, manifest_record, parse_manifest
+from mergewise.store.manifest import NAME, SHARDS_NAME, Manifest, manifest_bytes, parse_manifest
 from mergewise.store.mapped import FOLDER, files_of
 from mergewise.store.places.cache import FileCache
 from mergewise.store.places.lease import CLOCK, Lease, LeaseHolder
 from mergewise.store.places.lease import NAME as LEASE_NAME
 from mergewise.store.places.objects import ListedObject, Objects, StoredObject, Superseded
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
+from mergewise.store.places.shard import ShardState
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -84,6 +86,7 @@ class Bucket:
     def __init__(
         self, url: str, storage: Mapping[str, str], cache: Path | None, cache_size: str | int, refresh: str | float
     ) -> None:
+        self._options = storage, cache, cache_size, refresh
         self.refresh: float | None = amount("refresh interval", refresh)
         self._objects = Objects(url, storage)
         # the endpoint is part of the name: two endpoints may have buckets of the same name
@@ -94,6 +97,7 @@ class Bucket:
         self.directory = self._cache.directory
         self._lease = Lease(self._objects)
         self._known: ManifestState | None = None
+        self._shards: dict[tuple[str, bool], BucketShard] = {}
         self._lock = Lock()
         self._remade = 0
         self._sessions = Sessions()
@@ -116,7 +120,7 @@ class Bucket:
     def manifest(self) -> ManifestState | None:
         known = self._known
         try:
-            found = self._objects.get(NAME) if known is None else self._objects.get_newer(NAME, _tag(known).etag)
+            found = self._first() if known is None else self._newer(known)
         except FileNotFoundError:
             raise self._replaced_error() from None
         if found is None:
@@ -125,21 +129,33 @@ class Bucket:
         self.know(state)
         return state
 
+    def _first(self) -> StoredObject | None:
+        return self._objects.get(NAME) or self._objects.get(SHARDS_NAME)
+
+    def _newer(self, known: ManifestState) -> StoredObject | None:
+        return self._objects.get_newer(known.manifest.file, _tag(known).etag)
+
     def newer(self) -> ManifestState | None:
         """Return the current state if it differs from the known one. Queries use it only after `know`."""
         known = self._known
         if known is None:
             return None
-        self._cache.touch()
-        found = self._objects.get_newer(NAME, _tag(known).etag)
+        for place in self._places():
+            place._cache.touch()
+        found = self._newer(known)
         if found is None:
             return None
         state = self._state(found)
         if _tag(state).remade != self._remade:
             # before a table is opened: versions of recreated tables have the names of older versions
-            self._remade = _tag(state).remade
+            for place in self._places():
+                place._remade = _tag(state).remade
             self._reset_connections()
         return state
+
+    def _places(self) -> list[Bucket]:
+        """Return this place and those of its shards."""
+        return [self, *self._shards.values()]
 
     def known(self) -> Manifest | None:
         state = self._known or self.manifest()
@@ -154,6 +170,16 @@ class Bucket:
                 named = set(state.manifest.tables.items())
                 self._copied = {version: files for version, files in self._copied.items() if version in named}
                 self._name_files(state.manifest)
+            for shard in self._shards.values():
+                shard.know_part(state)
+
+    def shard(self, name: str, *, changing: bool = False) -> BucketShard:
+        with self._lock:
+            if (name, changing) not in self._shards:
+                shard = self._shards[name, changing] = BucketShard(self, name)
+                if self._known is not None:
+                    shard.know_part(self._known)
+            return self._shards[name, changing]
 
     def _name_files(self, manifest: Manifest) -> None:
         mapped = (f"{FOLDER}/{file}" for file in files_of(manifest.mapped))
@@ -183,7 +209,7 @@ class Bucket:
         """Do nothing: a bucket holds only objects."""
 
     def create(self, manifest: Manifest, wait: float) -> None:
-        if self._objects.get(NAME) is not None:
+        if self._first() is not None:
             return
         self._objects.check_conditional_writes(f".conditions-{secrets.token_hex(8)}")
         try:
@@ -200,6 +226,7 @@ class Bucket:
             raise IndexBusy(f"another writer has changed {self}", "try again") from None
 
     def _put(self, manifest: Manifest, before: BucketTag | None, writer: str, index: str) -> BucketTag:
+        self._remade = max(place._remade for place in self._places())
         fields: dict[str, Any] = {
             "sequence": 1 if before is None else before.sequence + 1,
             "index": index,
@@ -207,15 +234,15 @@ class Bucket:
             # makes the content unique to this writer
             "writer": f"{writer}-{secrets.token_hex(8)}",
         }
-        content = json.dumps({**manifest_record(manifest), BUCKET_FIELDS: fields}, indent=1).encode()
-        etag = self._objects.swap(NAME, content, None if before is None else before.etag)
+        content = manifest_bytes(manifest, {BUCKET_FIELDS: fields})
+        etag = self._objects.swap(manifest.file, content, None if before is None else before.etag)
         tag = BucketTag(etag, fields["sequence"], index, self._remade)
         self.know(ManifestState(manifest, tag))
         self._own |= {(name, version, self._remade) for name, version in manifest.tables.items()}
         return tag
 
     @contextmanager
-    def writer(self, wait: float) -> Iterator[LeaseHolder]:
+    def writer(self, wait: float) -> Iterator[WritingRight]:
         with self._lease.hold(wait) as holder:
             yield holder
 
@@ -295,7 +322,8 @@ class Bucket:
         self._direct = True
 
     def _reset_connections(self) -> None:
-        self._connection = self._database = None
+        for place in self._places():
+            place._connection = place._database = None
         self._sessions.reset()
 
     def drop_copies(self) -> bool:
@@ -350,7 +378,10 @@ class Bucket:
         listed = list(self._objects.entries())
         now = self._objects.now(CLOCK).timestamp()
         # versions of a killed writer are later than the named versions, so they are not among these
-        old = {name for table in manifest.tables for name in _old_versions(table, listed, manifest.tables[table])}
+        tables = {
+            join(folder, name): part.tables[name] for folder, part in manifest.parts.items() for name in part.tables
+        }
+        old = {name for table, version in tables.items() for name in _old_versions(table, listed, version)}
         needed = self._needed_names(manifest)
         unneeded = [entry.name for entry in listed if not _is_kept(entry.name, needed) and entry.name not in old]
         seen = self._seen_unneeded()
@@ -363,11 +394,13 @@ class Bucket:
         log.debug("cleaned %s: deleted %d of %d objects", self, len(old) + len(expired), len(listed))
 
     def _needed_names(self, manifest: Manifest) -> set[str]:
-        needed = {NAME, LEASE_NAME, CLOCK, UNNEEDED}
-        needed |= {f"{FOLDER}/{file}" for file in files_of(manifest.mapped)}
-        for name, version in manifest.tables.items():
-            files = files_of_version(self._version(name, version))
-            needed |= {f"{name}.lance/{file}" for file in (version_name(version), *files)}
+        needed = {NAME, SHARDS_NAME, LEASE_NAME, CLOCK, UNNEEDED}
+        for folder, part in manifest.parts.items():
+            needed |= {join(folder, FOLDER, file) for file in files_of(part.mapped)}
+            for name, version in part.tables.items():
+                table = join(folder, name)
+                files = files_of_version(self._version(table, version))
+                needed |= {f"{table}.lance/{file}" for file in (version_name(version), *files)}
         return needed
 
     def _seen_unneeded(self) -> dict[str, float]:
@@ -382,7 +415,7 @@ class Bucket:
         listed = list(self._objects.entries())
         return PlaceSize(
             sum(entry.bytes for entry in listed),
-            max(entry.put_at.timestamp() for entry in listed if entry.name == NAME),
+            max(entry.put_at.timestamp() for entry in listed if entry.name in (NAME, SHARDS_NAME)),
         )
 
     def files(self, below: str = "") -> Iterator[str]:
@@ -403,6 +436,23 @@ class Bucket:
 
     def upload(self, path: Path, file: str) -> None:
         self._objects.put(file, path)
+
+
+class BucketShard(ShardState, Bucket):
+    """The `Place` of one shard on an object store. The parent makes the state known to it."""
+
+    def __init__(self, parent: Bucket, name: str) -> None:
+        Bucket.__init__(self, f"{parent}/{name}", *parent._options)
+        ShardState.__init__(self, parent, name)
+        # all shards share the caches of search indexes
+        self._sessions = parent._sessions
+
+    def know_part(self, state: ManifestState) -> None:
+        if (own := state.manifest.parts.get(self.name)) is not None:
+            self.know(ManifestState(own, state.tag))
+
+    def check_same(self) -> None:
+        """Do nothing: every read or swap of the parent's state checks the index."""
 
 
 def amount(name: str, given: str | float) -> float:
@@ -434,4 +484,5 @@ def _old_versions(table: str, listed: Iterable[ListedObject], named: int) -> lis
 def _is_kept(name: str, needed: set[str]) -> bool:
     """Return whether an object stays: a needed one, a version's manifest, or a file in the folder of a needed search index."""
     parts = name.split("/")
-    return name in needed or "/".join(parts[:3]) in needed or parts[1:2] == ["_versions"]
+    folders = ("/".join(parts[:end]) for end in range(1, len(parts)))
+    return name in needed or "/_versions/" in name or any(folder in needed for folder in folders)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from posixpath import join
 from tempfile import TemporaryDirectory
 
 from mergewise.errors import StoreError, UsageError
@@ -55,9 +56,14 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
 
 def _files(source: Place, manifest: Manifest) -> Iterator[str]:
     """Yield all files that the manifest needs."""
+    for folder, part in manifest.parts.items():
+        yield from _files_of(source, folder, part)
+
+
+def _files_of(source: Place, folder: str, manifest: Manifest) -> Iterator[str]:
     for name, version in manifest.tables.items():
-        source.check_own_files(name, version)
-        table = f"{name}.lance"
+        source.check_own_files(join(folder, name), version)
+        table = join(folder, f"{name}.lance")
         named = f"{table}/{version_name(version)}"
         yield named
         for file in files_of_version(source.read(named)):
@@ -66,4 +72,4 @@ def _files(source: Place, manifest: Manifest) -> Iterator[str]:
             # only later versions read what this version changed
             elif not file.startswith("_transactions/"):
                 yield f"{table}/{file}"
-    yield from (f"{FOLDER}/{file}" for file in files_of(manifest.mapped))
+    yield from (join(folder, FOLDER, file) for file in files_of(manifest.mapped))

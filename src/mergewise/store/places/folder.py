@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
-from mergewise.errors import IndexBusy, StoreError, UsageError
-from mergewise.files import PinnedDirectory, new_file
+from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
+from mergewise.files import PinnedDirectory, new_file, regular_bytes, write_whole
 from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
 from mergewise.store.lance_versions import check_own_files, stamp_of, version_file
-from mergewise.store.manifest import NAME, Manifest, check_plain, read_manifest, write_manifest
+from mergewise.store.manifest import Manifest, ShardedManifest, check_plain, read_manifest, state_file, write_manifest
 from mergewise.store.mapped import FOLDER, drop_unnamed
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
+from mergewise.store.places.shard import ShardState
 from mergewise.store.sweep import bytes_within, sweep
 
 if TYPE_CHECKING:
@@ -29,6 +33,9 @@ log = logging.getLogger("mergewise")
 
 # old versions are dropped if the index has grown by this factor and these bytes since the last time
 GROWN, GROWN_BY = 1.25, 1_000_000
+# the file of a shard's folder that records its index and its number
+OWN_NAME = "shard.json"
+_LONGEST_OWN = 1_000
 
 
 class LockHolder:
@@ -44,8 +51,6 @@ class Folder:
     """The `Place` of an index in a directory."""
 
     refresh: float | None = None
-    state = NAME
-    """The file of the state, which each change replaces."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -53,6 +58,7 @@ class Folder:
         self._sessions = Sessions()
         # size of the index in bytes when old versions were last dropped
         self._swept = 0
+        self._shards: dict[tuple[str, bool], FolderShard] = {}
 
     def __str__(self) -> str:
         return str(self.directory)
@@ -79,11 +85,20 @@ class Folder:
             raise UsageError(f"cannot create {self}: {error.strerror}", "choose another --index") from None
         with self.writer(wait):
             # opening has refused other folders; files of an index may exist before its manifest
-            if not (self.directory / self.state).exists():
-                self._begin(manifest)
+            if not state_file(self.directory).exists():
+                self.write_first(manifest)
 
-    def _begin(self, manifest: Manifest) -> None:
+    def write_first(self, manifest: Manifest) -> None:
+        """Write the first state. Folders of shards record the id of their index, so that a foreign shard is recognised."""
+        if isinstance(manifest, ShardedManifest):
+            manifest = replace(manifest, id=secrets.token_hex(16))
+            for name in manifest.parts:
+                (self.directory / name).mkdir(exist_ok=True)
+                write_whole(self.directory / name / OWN_NAME, _own_record(manifest, name))
         write_manifest(self.directory, manifest)
+
+    def shard(self, name: str, *, changing: bool = False) -> FolderShard:
+        return self._shards.setdefault((name, changing), FolderShard(self, name))
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         self.check_same()
@@ -100,7 +115,7 @@ class Folder:
         check_plain(self.directory)
 
     @contextmanager
-    def writer(self, wait: float) -> Iterator[LockHolder]:
+    def writer(self, wait: float) -> Iterator[WritingRight]:
         # before the lock file is opened, which may be a link
         self.check_plain()
         # a new lock for each change, because a forked process cannot use an inherited one
@@ -173,10 +188,11 @@ class Folder:
 
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
         if sure or bytes_within(self.directory) > GROWN * self._swept + GROWN_BY:
-            self._swept = sweep(self.directory, manifest, all_of_it=all_of_it)
+            parts = manifest.parts.items()
+            self._swept = sum(sweep(self.directory / name, part, all_of_it=all_of_it) for name, part in parts)
 
     def size(self) -> PlaceSize:
-        return PlaceSize(bytes_within(self.directory), (self.directory / self.state).stat().st_mtime)
+        return PlaceSize(bytes_within(self.directory), state_file(self.directory).stat().st_mtime)
 
     def files(self, below: str = "") -> Iterator[str]:
         for folder, _, names in os.walk(self.directory / below):
@@ -197,3 +213,28 @@ class Folder:
             out.flush()
             os.fsync(out.fileno())
         part.replace(goal)
+
+
+class FolderShard(ShardState, Folder):
+    """The `Place` of one shard in a directory."""
+
+    def __init__(self, parent: Folder, name: str) -> None:
+        Folder.__init__(self, parent.directory / name)
+        ShardState.__init__(self, parent, name)
+        # all shards share the caches of search indexes
+        self._sessions = parent._sessions
+
+    def check_same(self) -> None:
+        """Raise CorruptIndex if the folder is missing, a link, or holds another shard or one of another index."""
+        state, own = self.parent.known(), b""
+        with suppress(OSError):
+            own = regular_bytes(self.directory / OWN_NAME, _LONGEST_OWN)
+        is_other = isinstance(state, ShardedManifest) and state.id is not None and own != _own_record(state, self.name)
+        if self.directory.is_symlink() or not self.directory.is_dir() or is_other:
+            raise CorruptIndex(f"missing or wrong shard: {self}", "restore all shards of this index from the same copy")
+        Folder.check_same(self)
+
+
+def _own_record(manifest: ShardedManifest, name: str) -> bytes:
+    names = list(manifest.parts)
+    return json.dumps({"index": manifest.id, "shard": names.index(name), "shards": len(names)}).encode()

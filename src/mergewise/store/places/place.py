@@ -129,6 +129,9 @@ class Place(Protocol):
         Without `sure`, clean only if enough was written since the last time.
         """
 
+    def shard(self, name: str, *, changing: bool = False) -> ShardPlace:
+        """Return the place of a shard, a part of the state, for reading or for changes."""
+
     def size(self) -> PlaceSize:
         """Return the size of the place and the time of its last change."""
 
@@ -143,3 +146,12 @@ class Place(Protocol):
 
     def upload(self, path: Path, file: str) -> None:
         """Copy a local file to the place."""
+
+
+class ShardPlace(Place, Protocol):
+    """The place of one shard. During a change of its parent, `pending` is its new manifest, which the parent then swaps."""
+
+    pending: Manifest | None
+
+    def begin(self, manifest: Manifest, writer: WritingRight) -> None:
+        """Begin a change of the parent with the shard's manifest and the parent's right to write."""

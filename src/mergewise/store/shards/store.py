@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -11,12 +12,14 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from mergewise.errors import CorruptIndex
-from mergewise.store.lance import LOCK_SECONDS, LanceStore
+from mergewise.store.lance import LOCK_SECONDS, LanceStore, look_for_changes
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
-from mergewise.store.manifest import Manifest
+from mergewise.store.manifest import Manifest, ShardedManifest
+from mergewise.store.places.folder import Folder
+from mergewise.store.places.place import Place
 from mergewise.store.shards.calls import LocalShards
-from mergewise.store.shards.place import ChangingShardPlace, Manifests, ShardedFolder, ShardPlace, shard_of
+from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.reader import BITS, LOW, ShardedReader, group_by
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Metadata, Problem
@@ -24,69 +27,117 @@ from mergewise.types import AddReport, DocumentRows, Metadata, Problem
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
+# number of shards that are read in parallel before the first question
+_STREAMS = 8
+
 
 class ShardedStore:
-    """The `Store` protocol over shards in a folder."""
+    """The `Store` protocol over the shards of a place."""
 
-    def __init__(self, place: ShardedFolder, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
+    def __init__(self, place: Place, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
         self.place = place
         self.registry = registry
         self.lock_wait = lock_wait
         self._opening = Lock()
         self._shards: LocalShards | None = None
         self._reader: ShardedReader | None = None
+        # the stores of all shards, for changes
+        self._stores: list[LanceStore] = []
 
     @property
     def directory(self) -> Path:
         return self.place.directory
 
     @property
-    def manifests(self) -> Manifests:
-        return self.place.manifests()
+    def manifest(self) -> ShardedManifest:
+        return self._checked(self.place.known())
+
+    def _checked(self, manifest: Manifest | None) -> ShardedManifest:
+        if not isinstance(manifest, ShardedManifest):
+            raise CorruptIndex(f"missing list of shards in {self.place}", "restore a copy")
+        return manifest
 
     @property
-    def manifest(self) -> Manifest:
-        return self.place.known()
+    def manifests(self) -> tuple[Manifest, ...]:
+        return self.manifest.shards
 
     @property
     def settings(self) -> Mapping[str, Mapping[str, Any]]:
-        return {name: view.settings for name, view in self.manifests[0].views.items()}
+        return {name: view.settings for name, view in self.manifest.views.items()}
 
     def reader(self) -> ShardedReader:
         IN_USE.check_own_process(self.place)
-        manifests = self.manifests
+        manifest = self.manifest
         with self._opening:
-            before = self._reader
-            if before is None or before.manifests != manifests:
-                olds = dict(enumerate(() if self._shards is None else self._shards.readers))
-                readers = [self._open(at, manifest, olds.get(at)) for at, manifest in enumerate(manifests)]
-                self._shards = LocalShards(readers)
-                self._reader = ShardedReader(self._shards, self.directory, self.registry, before)
+            first, before = self._shards is None, self._reader
+            if before is None or before.manifests != manifest.shards:
+                shards = self._open_all(manifest, self._shards)
+                self._use(shards)
+                if self.place.refresh is not None and first:
+                    _prewarm(shards.readers)
+                    look_for_changes(self, self.place.refresh)
             assert self._reader is not None
             return self._reader
 
-    def _open(self, at: int, manifest: Manifest, before: LanceReader | None) -> LanceReader:
+    def refresh(self) -> None:
+        """Look for a newer state of the place and open it. Queries use the old state until the new one is ready."""
+        state = self.place.newer()
+        if state is not None:
+            before = self._shards
+            shards = self._open_all(self._checked(state.manifest), before)
+            _prewarm([own for own in shards.readers if before is None or own not in before.readers])
+            with self._opening:
+                self.place.know(state)
+                self._use(shards)
+
+    def _use(self, shards: LocalShards) -> None:
+        self._shards, self._reader = shards, ShardedReader(shards, self.directory, self.registry, self._reader)
+
+    def _open_all(self, manifest: ShardedManifest, before: LocalShards | None) -> LocalShards:
+        olds: Sequence[LanceReader | None] = [None] * len(manifest.shards) if before is None else before.readers
+        parts = zip(manifest.parts.items(), olds, strict=True)
+        return LocalShards([self._open(name, own, old) for (name, own), old in parts])
+
+    def _open(self, name: str, manifest: Manifest, before: LanceReader | None) -> LanceReader:
         """Open the reader of a shard. An unchanged shard keeps its reader."""
         if before is not None and before.manifest == manifest:
             return before
-        self.place.check_shard(at)
-        return LanceReader(ShardPlace(self.place, at), manifest, self.registry, before)
+        place = self.place.shard(name)
+        place.check_same()
+        return LanceReader(place, manifest, self.registry, before)
 
     # -- changes
 
     @contextmanager
     def _change(self) -> Iterator[list[LanceStore]]:
         """Yield all shards as stores, for one common change."""
-        with self.place.writer(self.lock_wait):
-            before = self.manifests
-            changing = list(before)
-            places = [ChangingShardPlace(self.place, at, changing) for at in range(len(changing))]
-            yield [LanceStore(place, self.registry, self.lock_wait) for place in places]
-            if tuple(changing) != before:
-                self.place.write(changing, self.place.shards().id)
-                for place, now, then in zip(places, changing, before, strict=True):
-                    if now != then:
-                        place.sweep()
+        # check before locking, because the lock file would create a missing folder
+        self.place.check_same()
+        with self.place.writer(self.lock_wait) as writer:
+            state = self.place.manifest()
+            before = self._checked(None if state is None else state.manifest)
+            assert state is not None
+            places = [self.place.shard(name, changing=True) for name in before.parts]
+            for place, manifest in zip(places, before.shards, strict=True):
+                place.begin(manifest, writer)
+            # a failed change leaves values of rows that no manifest names
+            stores, self._stores = self._stores or self._new_stores(before, places), []
+            # a change of each shard fences off the writer that lost its lease
+            for store in stores if writer.took_over else ():
+                store.remove(())
+            yield stores
+            shards = [place.pending or manifest for place, manifest in zip(places, before.shards, strict=True)]
+            if tuple(shards) != before.shards:
+                now = ShardedManifest.of(shards, before.id)
+                self.place.swap(now, state.tag, writer)
+                self.place.clean(now, sure=False)
+            self._stores = stores
+
+    def _new_stores(self, manifest: ShardedManifest, places: Sequence[Place]) -> list[LanceStore]:
+        parts = zip(places, manifest.shards, strict=True)
+        # with its reader, a store does not look for changes itself
+        readers = [LanceReader(place, own, self.registry) for place, own in parts]
+        return [LanceStore(reader.place, self.registry, self.lock_wait, reader) for reader in readers]
 
     def _by_shard(self, parts: Iterable[Part], doc_id: Callable[[Part], str]) -> dict[int, list[Part]]:
         shards = len(self.manifests)
@@ -163,14 +214,18 @@ class ShardedStore:
 
     def check(self) -> list[Problem]:
         """Return the broken invariants of each shard, and the documents in the wrong shard."""
-        count, problems = len(self.manifests), []
-        with self._opening:
-            self._reader = self._shards = None
-        if self.place.shards().id is None:
+        manifest = self.manifest
+        count, problems = len(manifest.shards), []
+        if isinstance(self.place, Folder) and manifest.id is None:
             problems.append(Problem("no ids in the shards: swapped ones are not recognised"))
         try:
-            for at in range(count):
-                for problem in LanceStore(ShardPlace(self.place, at), self.registry, self.lock_wait).check():
+            with self._opening:
+                if self._shards is not None:
+                    self._reader = None
+                    self._use(self._open_all(manifest, None))
+            places = [self.place.shard(name) for name in manifest.parts]
+            for at, store in enumerate(self._new_stores(manifest, places)):
+                for problem in store.check():
                     problems.append(problem if problem.doc_id else replace(problem, what=f"shard {at}: {problem.what}"))
             for at, own in enumerate(self.reader().ids_by_shard()):
                 wrong = [doc_id for doc_id in own if shard_of(doc_id, count) != at]
@@ -183,15 +238,20 @@ class ShardedStore:
 
     def repair(self) -> list[str]:
         rebuilt = list(chain.from_iterable(self._in_all(LanceStore.repair)))
-        with self.place.writer(self.lock_wait):
-            if self.place.shards().id is None:
-                self.place.identify(self.manifests)
+        if isinstance(self.place, Folder) and self.manifest.id is None:
+            with self.place.writer(self.lock_wait):
+                self.place.write_first(self.manifest)
         return rebuilt
+
+
+def _prewarm(readers: Sequence[LanceReader]) -> None:
+    with ThreadPoolExecutor(_STREAMS) as pool:
+        list(pool.map(LanceReader.prewarm, readers))
 
 
 def _declare_metadata(shards: Sequence[LanceStore], at: int) -> None:
     """Add the metadata columns of one shard to all shards, because a condition goes to all, and a key has one type in all."""
     kinds = shards[at].reader().metadata_kinds()
-    for shard in shards:
+    for shard in shards if kinds else ():
         if kinds.keys() - shard.reader().metadata_kinds().keys():
             shard.declare_metadata(kinds)
