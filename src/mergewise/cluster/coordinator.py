@@ -21,16 +21,7 @@ from typing import Any
 
 import mergewise
 from mergewise.cluster.actors import Actors
-from mergewise.cluster.placement import (
-    CONTROL,
-    REFRESH,
-    SEARCHER,
-    Placement,
-    SearcherReport,
-    manifests_of,
-    searchers_of,
-    sharded_place,
-)
+from mergewise.cluster.placement import CONTROL, REFRESH, SEARCHER, Placement, manifests_of, searchers_of, sharded_place
 from mergewise.cluster.searcher import Searcher
 from mergewise.errors import StoreError, UsageError
 from mergewise.index.cluster import load_ray
@@ -62,7 +53,7 @@ class Coordinator:
         self._replicas = self._announced.replicas if self._announced else replicas
         self._drained = self._announced.drained if self._announced else frozenset()
         self._nodes: dict[str, dict[str, Any]] = {}
-        self._reports: dict[str, tuple[SearcherReport, float]] = {}
+        self._reports: dict[str, tuple[dict[str, Any], float]] = {}
         self._started: dict[str, float] = {}
         # running calls of `hold`
         self._holding: dict[str, Any] = {}
@@ -88,23 +79,18 @@ class Coordinator:
     def state(self) -> dict[str, Any]:
         """Return the state of the cluster as JSON values."""
         placement = self._announced
-        reports = {name: report for name, (report, _) in self._reports.items()}
+        short = slice(len(SEARCHER), None)
+        nodes = [
+            {"node": name[short], "address": node["NodeManagerAddress"], "drained": name in self._drained}
+            | self._reports.get(name, ({}, 0.0))[0]
+            for name, node in self._nodes.items()
+        ]
         return {
             "snapshot": placement and placement.snapshot,
             "replicas": self._replicas,
             "ready": placement is not None and self._next is None,
-            "shards": [[name.removeprefix(SEARCHER) for name in own] for own in placement.searchers]
-            if placement
-            else [],
-            "nodes": [
-                {
-                    "node": name.removeprefix(SEARCHER),
-                    "address": node["NodeManagerAddress"],
-                    "drained": name in self._drained,
-                    **(reports[name]._asdict() if name in reports else {}),
-                }
-                for name, node in self._nodes.items()
-            ],
+            "shards": [[name[short] for name in own] for own in placement.searchers] if placement else [],
+            "nodes": nodes,
             "error": self._error,
         }
 
@@ -134,7 +120,7 @@ class Coordinator:
             self._announced = target = replace(target, number=target.number + 1)
         self._next = None if target == self._announced else target
         if self._announced is not None:
-            late = [name for name, (report, _) in self._reports.items() if report.announced < self._announced.number]
+            late = [name for name, (report, _) in self._reports.items() if report["announced"] < self._announced.number]
             self._actors.ask_all(late, "announce", self._announced)
 
     def _look_at_searchers(self) -> None:
@@ -149,7 +135,7 @@ class Coordinator:
             if name in self._reports:
                 # its successor begins without shards
                 before, seen = self._reports[name]
-                self._reports[name] = before._replace(held={}, announced=0), seen
+                self._reports[name] = before | {"held": {}, "announced": 0}, seen
             if name not in self._drained and now - self._started.get(name, -inf) > RETRY:
                 self._started[name] = now
                 self._start(name)
@@ -168,9 +154,9 @@ class Coordinator:
     def _target(self) -> Placement:
         """Return the placement to prepare. One that is being prepared is completed before the next snapshot, unless it fails."""
         usable = {
-            name: report.error
+            name: report["error"]
             for name, (report, _) in self._reports.items()
-            if report.version == mergewise.__version__ and name not in self._drained
+            if report["version"] == mergewise.__version__ and name not in self._drained
         }
         sound = [name for name, error in usable.items() if not error] or list(usable)
         is_failing = any(usable.values())
@@ -187,7 +173,7 @@ class Coordinator:
         )
 
     def _held(self, name: str, snapshot: str) -> set[int]:
-        return {*self._reports[name][0].held.get(snapshot, ())}
+        return {*self._reports[name][0]["held"].get(snapshot, ())}
 
     def _hold(self, name: str, state: ManifestState, shards: set[int]) -> None:
         """Let a searcher open shards, unless it still opens others."""

@@ -8,11 +8,10 @@ failover   a dead or silent searcher, a missing snapshot, or files that cannot b
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -32,25 +31,21 @@ from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import ShardedManifest
 from mergewise.store.places.place import Place
-from mergewise.store.shards.calls import Call, Calls, answers
+from mergewise.store.shards.calls import Answers, Calls, LocalShards
 from mergewise.store.shards.reader import ShardedReader
 from mergewise.store.shards.store import ShardedStore
-
-log = logging.getLogger("mergewise")
 
 # share of messages that may be hedged, and seconds until the first ones are
 HEDGED, FIRST_HEDGE = 0.05, 0.5
 # seconds for which a searcher that failed or was slow is the last choice: at first, and at most after further failures
 AVOIDED, LONGEST = 1.0, 16.0
-# seconds without an answer after which a searcher counts as dead
-SILENT = 30.0
+# seconds without an answer after which a searcher counts as dead, and longest wait without a look at the deadline
+SILENT, LOOK = 30.0, 0.5
 # number of last answers of a searcher whose times are kept, and how many must be known
 _MEASURED, _FEWEST = 200, 20
-# longest wait in seconds without a look at the deadline
-LOOK = 0.5
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Message:
     """Calls on their way to a searcher."""
 
@@ -70,90 +65,57 @@ class Searchers:
         self._avoided: dict[str, tuple[float, float]] = {}
         self._seconds: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MEASURED))
 
-    def in_order(self, shard: int, searchers: Sequence[str]) -> list[str]:
+    def in_order(self, shard: int, searchers: Iterable[str]) -> list[str]:
         """Sort the replicas of a shard, best first. Each process has its own order, so that all replicas have work."""
         now, own = monotonic(), os.getpid()
         late = {name: max(0.0, self._avoided.get(name, (0.0, 0.0))[0] - now) for name in searchers}
-        return sorted(searchers, key=lambda name: (late[name], crc32(f"{own} {shard} {name}".encode())))
+        return sorted(late, key=lambda name: (late[name], crc32(f"{own} {shard} {name}".encode())))
 
     def avoid(self, searcher: str) -> None:
         seconds = min(LONGEST, 2 * self._avoided.get(searcher, (0.0, AVOIDED / 2))[1])
         self._avoided[searcher] = monotonic() + seconds, seconds
 
-    def send(self, message: Message, snapshot: str, calls: Calls) -> Any:
-        """Send a message, and return the reference of its answer. Raises ValueError if the searcher does not live."""
-        self.messages += 1
-        request = pickle.dumps({at: calls[at] for at in message.shards}, pickle.HIGHEST_PROTOCOL)
-        return self.actors.get(message.searcher).ask.remote(snapshot, check_time(), request)
-
-    def newer_placement(self, known: Placement) -> Placement | None:
-        """Ask a searcher for a newer placement, or all searchers if those of the known one died or were slow."""
-        now = monotonic()
-        named = {name for own in known.searchers for name in own}
-        good = [name for name in self.in_order(0, sorted(named)) if self._avoided.get(name, (0.0, 0.0))[0] < now]
-        asked = good[:1] or self.actors.searchers()
-        newest, heard = self.actors.newest_placement(asked, known.number)
-        for name in {*asked} - heard:
-            self.avoid(name)
-        return newest
-
     def note_answer(self, message: Message) -> None:
         self._seconds[message.searcher].append(monotonic() - message.sent)
         self._avoided.pop(message.searcher, None)
 
-    def hedged_after(self, message: Message) -> float:
-        """Return the time at which the message is sent to other replicas, too."""
+    def hedging_time(self, message: Message) -> float:
+        """Return the time at which the message goes to other replicas, too."""
         if message.is_hedged or self.hedges > HEDGED * self.messages:
             return message.sent + SILENT
         known = self._seconds[message.searcher]
-        wait = FIRST_HEDGE if len(known) < _FEWEST else float(np.percentile(np.array(known), 95))
-        return message.sent + wait
+        return message.sent + (FIRST_HEDGE if len(known) < _FEWEST else float(np.percentile(known, 95)))
+
+    def look(self, known: Placement, *, at_all: bool) -> tuple[Placement | None, set[str]]:
+        """Ask a searcher, or all, for a newer placement. Return it, and the searchers that answered."""
+        asked = self.in_order(0, {name for own in known.searchers for name in own})[: None if at_all else 1]
+        newer, heard = self.actors.newest_placement(asked, known.number)
+        if not heard:
+            newer, heard = self.actors.newest_placement(self.actors.searchers(), known.number)
+        for name in {*asked} - heard:
+            self.avoid(name)
+        return newer, heard
 
 
 class ClusterShards:
-    """The `Shards` protocol over the searchers of a placement."""
+    """The `Shards` protocol over the searchers of a placement. `missing` shards are answered as empty ones."""
 
-    def __init__(
-        self,
-        searchers: Searchers,
-        placement: Placement,
-        empty: Callable[[int], LanceReader] | None,
-        missing: Set[int] = frozenset(),
-    ) -> None:
-        self.searchers = searchers
+    def __init__(self, searchers: Searchers, placement: Placement, missing: Mapping[int, LanceReader]) -> None:
+        self.searchers, self.missing = searchers, missing
         # a later placement of the same snapshot may replace it
         self.placement = placement
         self.manifests, self.snapshot = placement.manifests, placement.snapshot
-        self._empty = empty
-        self.missing_at_first = self.missing = missing
 
     @property
     def gaps(self) -> str:
-        missing = ", ".join(map(str, sorted(self.missing)))
-        return (
-            f"{len(self.missing)} of {len(self.manifests)} shards could not be searched: {missing}" if missing else ""
-        )
+        names = ", ".join(map(str, self.missing))
+        return f"{len(self.missing)} of {len(self.manifests)} shards could not be searched: {names}" if names else ""
 
-    def ask(self, calls: Calls) -> dict[int, list[Any]]:
-        present = {at: own for at, own in calls.items() if at not in self.missing}
-        results = _Round(self, present).results() if present else {}
-        return results | {at: self._answer_empty(at, own) for at, own in calls.items() if at not in results}
-
-    def give_up(self, shard: int, error: Exception | None) -> None:
-        """Answer a shard like an empty one from now on, or raise ShardsMissing."""
-        if self._empty is None:
-            reason = "no searcher holds it" if error is None else str(error)
-            raise ShardsMissing(
-                f"shard {shard} of {len(self.manifests)} is not available: {reason}",
-                "ask again; see `mergewise cluster status`",
-            )
-        log.warning("shard %d of %d is not available: answers are partial", shard, len(self.manifests))
-        self.missing = self.missing | {shard}
-
-    def _answer_empty(self, at: int, calls: Sequence[Call]) -> list[Any]:
-        assert self._empty is not None
-        reader = self._empty(at)
-        return answers((reader, call) for call in calls)
+    def ask(self, calls: Calls) -> Answers:
+        found: dict[int, list[Any]] = {}
+        for at in calls.keys() & self.missing.keys():
+            found[at] = LocalShards([self.missing[at]]).ask({0: calls[at]})[0]
+        return found | _Round(self, {at: own for at, own in calls.items() if at not in found}).answers()
 
 
 class _Round:
@@ -161,89 +123,83 @@ class _Round:
 
     def __init__(self, shards: ClusterShards, calls: Calls) -> None:
         self._shards, self._calls = shards, calls
-        self._searchers = shards.searchers
-        self._ray = self._searchers.actors.ray
-        self._snapshot = shards.snapshot
-        self._results: dict[int, list[Any]] = {}
+        self._searchers, self._ray = shards.searchers, shards.searchers.actors.ray
+        self._answers: dict[int, list[Any]] = {}
         self._tried: dict[int, set[str]] = {at: set() for at in calls}
         self._running: dict[Any, Message] = {}
 
-    def results(self) -> dict[int, list[Any]]:
+    def answers(self) -> dict[int, list[Any]]:
         try:
             self._send(self._calls)
-            while self._running and self._lacking(self._calls):
+            while self._lacking(self._calls):
                 check_time()
-                until = min(self._searchers.hedged_after(one) for one in self._running.values())
-                done, _ = self._ray.wait(list(self._running), timeout=min(max(0.001, until - monotonic()), LOOK))
-                for ref in done:
-                    self._take(ref)
+                wait = min(map(self._searchers.hedging_time, self._running.values())) - monotonic()
+                for ref in self._ray.wait([*self._running], timeout=min(max(wait, 0.001), LOOK))[0]:
+                    self._take(ref, self._running.pop(ref))
                 self._hedge()
-            return self._results
+            return self._answers
         finally:
+            # another searcher was quicker, or the question is over
             for ref, message in self._running.items():
-                # another searcher was quicker, or the question is over
                 self._ray.cancel(ref)
                 if message.is_hedged:
                     self._searchers.avoid(message.searcher)
 
     def _lacking(self, shards: Iterable[int]) -> list[int]:
-        return [at for at in shards if at not in self._results and at not in self._shards.missing]
+        return [at for at in shards if at not in self._answers]
 
-    def _send(self, shards: Iterable[int], error: Exception | None = None) -> None:
-        """Send the calls of each shard to its next replica. A shard without one is given up, unless a message still runs."""
+    def _send(self, shards: Iterable[int], error: object = "no searcher holds it") -> None:
+        """Send the calls of each shard to its next replica. Raise ShardsMissing without one, unless a message still runs."""
         messages: dict[str, list[int]] = defaultdict(list)
-        for at in shards:
-            order = self._searchers.in_order(at, self._shards.placement.searchers[at])
-            replica = next((name for name in order if name not in self._tried[at]), None)
-            if replica is not None:
-                self._tried[at].add(replica)
-                messages[replica].append(at)
+        for at in self._lacking(shards):
+            order = self._searchers.in_order(at, {*self._shards.placement.searchers[at]} - self._tried[at])
+            if order:
+                self._tried[at].add(order[0])
+                messages[order[0]].append(at)
             elif not any(at in one.shards for one in self._running.values()):
-                self._shards.give_up(at, error)
-        for searcher, own in messages.items():
-            message = Message(searcher, own, monotonic())
+                what = f"shard {at} of {len(self._shards.manifests)} is not available: {error}"
+                raise ShardsMissing(what, "ask again; see `mergewise cluster status`")
+        for name, own in messages.items():
+            message = Message(name, own, monotonic())
+            request = pickle.dumps({at: self._calls[at] for at in own}, pickle.HIGHEST_PROTOCOL)
             try:
-                self._running[self._searchers.send(message, self._snapshot, self._calls)] = message
+                ask = self._searchers.actors.get(name).ask
             except ValueError as dead:
                 self._fail(message, dead)
+                continue
+            self._searchers.messages += 1
+            self._running[ask.remote(self._shards.snapshot, check_time(), request)] = message
 
-    def _take(self, ref: Any) -> None:
-        message = self._running.pop(ref)
+    def _take(self, ref: Any, message: Message) -> None:
         try:
             outcome = pickle.loads(self._ray.get(ref))
         except self._ray.exceptions.RayError as error:
+            self._searchers.actors.forget(message.searcher)
             self._fail(message, error)
             return
         if isinstance(outcome, dict):
             self._searchers.note_answer(message)
-            self._results = outcome | self._results
-        elif isinstance(outcome, StoreError | OSError):
-            self._searchers.avoid(message.searcher)
-            self._send(self._lacking(message.shards), outcome)
+            self._answers = outcome | self._answers
+        elif isinstance(outcome, StoreError):
+            self._fail(message, outcome)
         else:
             raise outcome
 
     def _fail(self, message: Message, error: Exception) -> None:
-        """Note that a searcher died, and send its message to others."""
         self._searchers.avoid(message.searcher)
-        self._searchers.actors.forget(message.searcher)
-        self._send(self._lacking(message.shards), error)
+        self._send(message.shards, error)
 
     def _hedge(self) -> None:
         """Send late messages to other replicas, too. A silent searcher counts as dead."""
-        for ref, message in list(self._running.items()):
+        for ref, message in [*self._running.items()]:
             now = monotonic()
-            if now >= message.sent + SILENT:
+            if now > message.sent + SILENT:
                 del self._running[ref]
                 self._fail(message, StoreError(f"{message.searcher} is silent"))
-            elif now >= self._searchers.hedged_after(message):
+            elif now > self._searchers.hedging_time(message):
                 message.is_hedged = True
-                others = [at for at in self._lacking(message.shards) if self._has_other_replica(at)]
-                self._searchers.hedges += bool(others)
-                self._send(others)
-
-    def _has_other_replica(self, at: int) -> bool:
-        return not self._tried[at].issuperset(self._shards.placement.searchers[at])
+                self._searchers.hedges += 1
+                self._send(message.shards)
 
 
 class ClusterStore(ShardedStore):
@@ -259,16 +215,12 @@ class ClusterStore(ShardedStore):
         super().__init__(place, VIEWS)
         ray = load_ray()
         join(ray, address)
-        actors = Actors(ray, place)
-        self._searchers = Searchers(actors)
-        self._partial, self._is_partial = partial, False
-        self._looked_at = monotonic()
-        found, _ = actors.newest_placement(actors.searchers())
+        self._searchers, self._partial, self._looked_at = Searchers(Actors(ray, place)), partial, monotonic()
+        found, _ = self._searchers.actors.newest_placement(self._searchers.actors.searchers())
         if found is None:
-            raise UsageError(
-                f"no searchers of {place} on this cluster", f"start them: mergewise cluster start --index {place}"
-            )
-        self._cluster = self._shards_of(found)
+            start = f"start them: mergewise cluster start --index {place}"
+            raise UsageError(f"no searchers of {place} on this cluster", start)
+        self._cluster = self._shards_of(found, ())
 
     @property
     def manifest(self) -> ShardedManifest:
@@ -277,40 +229,35 @@ class ClusterStore(ShardedStore):
     def reader(self) -> ShardedReader:
         """Return the reader of the last announced snapshot."""
         with self._opening:
-            self._refresh()
+            self._look_for_placement()
             if self._reader is None or self._reader.shards is not self._cluster:
                 # a reader without all shards has values of empty shards
-                before = None if self._is_partial else self._reader
-                self._is_partial = bool(self._cluster.missing)
+                before = None if self._partial else self._reader
                 self._reader = ShardedReader(self._cluster, self.directory, VIEWS, before)
             return self._reader
 
-    def _refresh(self) -> None:
-        """Look for a newer placement from time to time. Search for shards that were missing again."""
-        known, now = self._cluster, monotonic()
-        if now > self._looked_at + REFRESH:
-            self._looked_at = now
-            newer = self._searchers.newer_placement(known.placement)
-            if newer is not None and newer.snapshot == known.snapshot:
-                known.placement = newer
-            if known.missing or (newer is not None and newer.snapshot != known.snapshot):
-                self._cluster = self._shards_of(newer or known.placement)
-        elif known.missing != known.missing_at_first:
-            # a shard was lost during a question, so the reader has mixed values
-            self._cluster = self._shards_of(known.placement, known.missing)
+    def _look_for_placement(self) -> None:
+        """Look for a newer placement from time to time, and with `partial` for searchers."""
+        if monotonic() < self._looked_at + REFRESH:
+            return
+        self._looked_at, known = monotonic(), self._cluster
+        newer, heard = self._searchers.look(known.placement, at_all=self._partial)
+        placement = newer or known.placement
+        missing = [at for at, own in enumerate(placement.searchers) if self._partial and heard.isdisjoint(own)]
+        if placement.snapshot != known.snapshot or missing != [*known.missing]:
+            self._cluster = self._shards_of(placement, missing)
+        known.placement = placement if placement.snapshot == known.snapshot else known.placement
 
-    def _shards_of(self, placement: Placement, missing: Set[int] = frozenset()) -> ClusterShards:
+    def _shards_of(self, placement: Placement, missing: Sequence[int]) -> ClusterShards:
         if placement.version != mergewise.__version__:
+            versions = f"{placement.version} (expected {mergewise.__version__})"
             raise UsageError(
-                f"the searchers of {self.place} have mergewise {placement.version} (expected {mergewise.__version__})",
-                "install the same version on all nodes",
+                f"the searchers of {self.place} have mergewise {versions}", "install one version everywhere"
             )
-        return ClusterShards(self._searchers, placement, self._empty_shard if self._partial else None, missing)
-
-    def _empty_shard(self, at: int) -> LanceReader:
-        """Return a reader of a shard without documents, with the same views."""
-        empty = replace(self.manifest.shards[at], tables={}, mapped={}, unembedded={})
-        return LanceReader(self.place.shard(list(self.manifest.parts)[at]), empty, VIEWS)
+        parts = [*self._checked(placement.state.manifest).parts.items()]
+        empty = {at: replace(parts[at][1], tables={}, mapped={}, unembedded={}) for at in missing}
+        readers = {at: LanceReader(self.place.shard(parts[at][0]), own, VIEWS) for at, own in empty.items()}
+        return ClusterShards(self._searchers, placement, readers)
 
     @contextmanager
     def _change(self) -> Iterator[list[LanceStore]]:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import NamedTuple
 
 from mergewise.errors import UsageError
 from mergewise.store.manifest import Manifest, ShardedManifest
@@ -54,19 +53,6 @@ class Placement:
 
     def shards_of(self, searcher: str) -> set[int]:
         return {at for at, names in enumerate(self.searchers) if searcher in names}
-
-
-class SearcherReport(NamedTuple):
-    """The state of a searcher: its held shards by snapshot, its memory in bytes, and times of its answers in milliseconds."""
-
-    version: str
-    pid: int
-    held: dict[str, list[int]]
-    announced: int
-    memory: int
-    p50: float
-    p95: float
-    error: str
 
 
 def searchers_of(shard: int, searchers: Iterable[str], replicas: int) -> tuple[str, ...]:

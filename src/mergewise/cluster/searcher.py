@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import pickle
 from collections import defaultdict, deque
-from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from threading import Lock
 from time import monotonic, perf_counter
+from typing import Any
 
 import numpy as np
 
 import mergewise
-from mergewise.cluster.placement import Placement, SearcherReport, manifests_of, sharded_place
+from mergewise.cluster.placement import Placement, manifests_of, sharded_place
 from mergewise.concurrency import check_time, deadline_in
 from mergewise.designs import VIEWS
 from mergewise.errors import MergewiseError, StoreError
@@ -51,24 +52,24 @@ class Searcher:
         self._seconds: deque[float] = deque(maxlen=_MEASURED)
         self._failed = ("", 0.0)
 
-    def report(self) -> SearcherReport:
-        """Return the state, and close unneeded readers."""
+    def report(self) -> dict[str, Any]:
+        """Return the state as JSON values: memory in bytes, and times of answers in milliseconds. Close unneeded readers."""
         self._close_unneeded()
         held = defaultdict(list)
         for snapshot, at in sorted(self._readers.copy()):
             held[snapshot].append(at)
-        p50, p95 = np.percentile(np.array(self._seconds or [0.0]) * 1000, (50, 95)).tolist()
+        p50, p95 = np.percentile(self._seconds.copy() or [0.0], (50, 95))
         error, failed_at = self._failed
-        return SearcherReport(
-            version=mergewise.__version__,
-            pid=os.getpid(),
-            held=dict(held),
-            announced=self._placements[0].number if self._placements else 0,
-            memory=_memory(),
-            p50=p50,
-            p95=p95,
-            error=error if monotonic() < failed_at + EXCLUDED else "",
-        )
+        return {
+            "version": mergewise.__version__,
+            "pid": os.getpid(),
+            "held": dict(held),
+            "announced": self._placements[0].number if self._placements else 0,
+            "memory": getrusage(RUSAGE_SELF).ru_maxrss * 1024,
+            "p50": round(1000 * p50, 1),
+            "p95": round(1000 * p95, 1),
+            "error": error if monotonic() < failed_at + EXCLUDED else "",
+        }
 
     def hold(self, state: ManifestState, shards: set[int]) -> None:
         """Open shards of a snapshot, with all their files. An error is part of the report."""
@@ -112,8 +113,10 @@ class Searcher:
         try:
             with deadline_in(seconds):
                 answer = pickle.dumps(self._answer(snapshot, pickle.loads(request)), pickle.HIGHEST_PROTOCOL)
+        except MergewiseError as error:
+            answer = pickle.dumps(error)
         except Exception as error:
-            answer = _pickled_error(error)
+            answer = pickle.dumps(StoreError(f"{type(error).__name__}: {error}"))
         self._seconds.append(perf_counter() - began)
         return answer
 
@@ -129,26 +132,7 @@ class Searcher:
     def _close_unneeded(self) -> None:
         needed = {(one.snapshot, at) for one in self._placements for at in one.shards_of(self._name)} | self._asked
         now = monotonic()
-        since = {key: self._unneeded.get(key, now) for key in list(self._readers) if key not in needed}
-        self._unneeded = since
-        for key in [key for key, first in since.items() if now - first > KEPT]:
-            del self._readers[key]
-
-
-def _pickled_error(error: Exception) -> bytes:
-    """Pickle an error. One that cannot be pickled becomes a StoreError."""
-    try:
-        pickled = pickle.dumps(error)
-        pickle.loads(pickled)
-    except Exception:
-        hint = error.hint if isinstance(error, MergewiseError) else ""
-        return pickle.dumps(StoreError(f"{type(error).__name__}: {error}", hint))
-    return pickled
-
-
-def _memory() -> int:
-    """Return the resident memory of this process in bytes, or 0 on a system that does not tell it."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
+        self._unneeded = {key: self._unneeded.get(key, now) for key in self._readers.copy() if key not in needed}
+        for key, since in self._unneeded.items():
+            if now - since > KEPT:
+                del self._readers[key]
