@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -22,6 +23,7 @@ from mergewise.cluster.placement import COORDINATOR, REFRESH, SEARCHER, searcher
 from mergewise.errors import DeadlineExceeded, ShardsMissing, UsageError, install_command
 from mergewise.store.places import place_of
 from mergewise.store.shards.calls import Call
+from tests.object_store import KEY, object_store
 from tests.support import HashEmbedder, until
 
 ray = pytest.importorskip("ray", reason=f"ray is not installed: {install_command('ray')}")
@@ -44,17 +46,27 @@ def towers(year: int = 1900) -> list[mw.Document]:
     ]
 
 
-def new_index(place: Path, shards: int | None = SHARDS) -> mw.Index:
+def new_index(place: str | Path, shards: int | None = SHARDS) -> mw.Index:
     index = mw.open(place, embedder=HashEmbedder(), shards=shards)
     index.add(*towers())
     return index
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[Any]:
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An index on an object store, whose keys are in the environment of all nodes."""
+    with object_store() as store, pytest.MonkeyPatch.context() as patch:
+        keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": KEY, "AWS_REGION": "us-east-1"}
+        places = {"AWS_ENDPOINT": store.storage["endpoint"], "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+        for name, value in {**keys, **places, "AWS_ALLOW_HTTP": "true", "RAY_USAGE_STATS_ENABLED": "0"}.items():
+            patch.setenv(name, value)
+        yield "s3://indexes/towers"
+
+
+@pytest.fixture(scope="module")
+def nodes(bucket: str) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     running = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     for _ in range(2):
         running.add_node(num_cpus=1)
@@ -100,7 +112,7 @@ def used(state: dict[str, Any]) -> set[str]:
     return {name for own in state["shards"] for name in own}
 
 
-def opened(place: Path, nodes: Any, **options: Any) -> mw.Index:
+def opened(place: str | Path, nodes: Any, **options: Any) -> mw.Index:
     return mw.open(place, embedder=HashEmbedder(), ray=nodes.address, **options)
 
 
@@ -295,6 +307,7 @@ def pids_of(control: Control) -> dict[str, int]:
 ASKING = """
 import sys
 import mergewise
+from tests.object_store import KEY, object_store
 from tests.support import HashEmbedder
 
 index = mergewise.open(sys.argv[1], embedder=HashEmbedder(), ray=sys.argv[2])
@@ -365,9 +378,8 @@ def test_commits_during_questions_do_not_mix(control: Control, nodes: Any, place
     def ask() -> None:
         while not ended.is_set():
             text = index.context("When did the towers of Brook fall?", strategy="topk").text
-            years = {
-                int(word.strip(".")) // 1000 for word in text.split() if word.strip(".").isdigit() and len(word) > 4
-            }
+            words = [word.strip(".,") for word in text.split()]
+            years = {int(word) // 1000 for word in words if word.isdigit() and len(word) == 4}
             seen.update(years)
             if len(years) != 1:
                 mixed.append(text)
@@ -399,6 +411,45 @@ def test_a_node_of_another_version_is_not_used(control: Control, nodes: Any, pla
         assert version(state) == "0.0" and node.node_id[:16] not in used(state)
     finally:
         nodes.remove_node(node, allow_graceful=False)
+
+
+def test_an_index_in_a_bucket_is_searched(nodes: Any, bucket: str, expected: dict[tuple[str, str], mw.Context]) -> None:
+    written = new_index(bucket)
+    control = Control(bucket, nodes.address)
+    control.start(REPLICAS, needs_token=False)
+    control.wait(is_whole, 60)
+    index = opened(bucket, nodes)
+    with Asking(index, expected) as asking:
+        written.describe(["tower 1"], {"year": 1})
+        assert until(lambda: index.context(QUESTIONS[0]).snapshot == written.store.reader().snapshot)
+        os.kill(next(iter(pids(control).values())), signal.SIGKILL)
+        asking.more()
+    control.stop()
+    with pytest.raises(UsageError, match="no coordinator"):
+        control.state()
+
+
+def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
+    """The commands, on a cluster of their own."""
+    index = mw.open(tmp_path / "index", embedder="none", shards=2)
+    index.add(*towers())
+    run = [sys.executable, "-m", "mergewise"]
+    with subprocess.Popen([*run, "cluster", "start", "--index", tmp_path / "index"], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        first = started.stdout.readline().decode().strip()
+        assert first.startswith("2 shards on 1 nodes: ")
+        named = "--index", tmp_path / "index", "--ray", first.rpartition(" ")[2]
+        asked = subprocess.run([*run, "ask", QUESTIONS[3], *named], capture_output=True, text=True, check=True)
+        assert "1903" in asked.stdout
+        status = subprocess.run(
+            [*run, "cluster", "status", *named, "--json"], capture_output=True, text=True, check=True
+        )
+        state = json.loads(status.stdout)
+        assert state["ready"] and state["snapshot"] == index.store.reader().snapshot and len(state["shards"]) == 2
+        shown = subprocess.run([*run, "cluster", "status", *named], capture_output=True, text=True, check=True)
+        assert "shards 0, 1" in shown.stdout and "p95" in shown.stdout
+        started.send_signal(signal.SIGINT)
+        assert started.wait(30) == 0
 
 
 def test_few_shards_move_when_a_node_leaves() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import signal
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -49,8 +50,9 @@ def start(
     say_aside(f"ask: mergewise ask QUESTION --index {index_dir} --ray {control.address}", None)
     if ray == "local":
         say_aside("press Ctrl-C to stop", None)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
-        control.stop()
+        with suppress(KeyboardInterrupt):
+            Event().wait()
+        control.leave()
 
 
 @app.command("status", cls=options.NamingCommand)

@@ -75,6 +75,10 @@ class Control:
             except ValueError:
                 continue
 
+    def leave(self) -> None:
+        """Leave the cluster. A local one ends."""
+        self._ray.shutdown()
+
     def wait(self, is_done: Callable[[dict[str, Any]], bool], patience: float) -> dict[str, Any]:
         """Wait for a state and return it. Raises StoreError if it takes longer than `patience` seconds."""
         until = time.monotonic() + patience

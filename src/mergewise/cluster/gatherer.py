@@ -46,7 +46,7 @@ _MEASURED, _FEWEST = 200, 20
 
 
 @dataclass(eq=False, slots=True)
-class Message:
+class ShardMessage:
     """Calls on their way to a searcher."""
 
     searcher: str
@@ -75,11 +75,11 @@ class Searchers:
         seconds = min(LONGEST, 2 * self._avoided.get(searcher, (0.0, AVOIDED / 2))[1])
         self._avoided[searcher] = monotonic() + seconds, seconds
 
-    def note_answer(self, message: Message) -> None:
+    def note_answer(self, message: ShardMessage) -> None:
         self._seconds[message.searcher].append(monotonic() - message.sent)
         self._avoided.pop(message.searcher, None)
 
-    def hedging_time(self, message: Message) -> float:
+    def hedging_time(self, message: ShardMessage) -> float:
         """Return the time at which the message goes to other replicas, too."""
         if message.is_hedged or self.hedges > HEDGED * self.messages:
             return message.sent + SILENT
@@ -126,7 +126,7 @@ class _Round:
         self._searchers, self._ray = shards.searchers, shards.searchers.actors.ray
         self._answers: dict[int, list[Any]] = {}
         self._tried: dict[int, set[str]] = {at: set() for at in calls}
-        self._running: dict[Any, Message] = {}
+        self._running: dict[Any, ShardMessage] = {}
 
     def answers(self) -> dict[int, list[Any]]:
         try:
@@ -160,7 +160,7 @@ class _Round:
                 what = f"shard {at} of {len(self._shards.manifests)} is not available: {error}"
                 raise ShardsMissing(what, "ask again; see `mergewise cluster status`")
         for name, own in messages.items():
-            message = Message(name, own, monotonic())
+            message = ShardMessage(name, own, monotonic())
             request = pickle.dumps({at: self._calls[at] for at in own}, pickle.HIGHEST_PROTOCOL)
             try:
                 ask = self._searchers.actors.get(name).ask
@@ -170,7 +170,7 @@ class _Round:
             self._searchers.messages += 1
             self._running[ask.remote(self._shards.snapshot, check_time(), request)] = message
 
-    def _take(self, ref: Any, message: Message) -> None:
+    def _take(self, ref: Any, message: ShardMessage) -> None:
         try:
             outcome = pickle.loads(self._ray.get(ref))
         except self._ray.exceptions.RayError as error:
@@ -185,7 +185,7 @@ class _Round:
         else:
             raise outcome
 
-    def _fail(self, message: Message, error: Exception) -> None:
+    def _fail(self, message: ShardMessage, error: Exception) -> None:
         self._searchers.avoid(message.searcher)
         self._send(message.shards, error)
 
