@@ -439,15 +439,18 @@ def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
         first = started.stdout.readline().decode().strip()
         assert first.startswith("2 shards on 1 nodes: ")
         named = "--index", tmp_path / "index", "--ray", first.rpartition(" ")[2]
-        asked = subprocess.run([*run, "ask", QUESTIONS[3], *named], capture_output=True, text=True, check=True)
-        assert "1903" in asked.stdout
-        status = subprocess.run(
-            [*run, "cluster", "status", *named, "--json"], capture_output=True, text=True, check=True
-        )
-        state = json.loads(status.stdout)
+
+        def output(*words: str) -> str:
+            environment = os.environ | {"RAY_AUTH_MODE": "token"}
+            done = subprocess.run([*run, *words, *named], capture_output=True, text=True, env=environment, timeout=90)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        assert "1903" in output("ask", QUESTIONS[3])
+        state = json.loads(output("cluster", "status", "--json"))
         assert state["ready"] and state["snapshot"] == index.store.reader().snapshot and len(state["shards"]) == 2
-        shown = subprocess.run([*run, "cluster", "status", *named], capture_output=True, text=True, check=True)
-        assert "shards 0, 1" in shown.stdout and "p95" in shown.stdout
+        shown = output("cluster", "status")
+        assert "shards 0, 1" in shown and "p95" in shown
         started.send_signal(signal.SIGINT)
         assert started.wait(30) == 0
 

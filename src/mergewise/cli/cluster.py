@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
@@ -47,7 +48,9 @@ def start(
     say(f"{len(state['shards'])} shards on {len(state['nodes'])} nodes: {control.address}")
     if len(state["nodes"]) < replicas:
         say_warning(f"each shard is on {len(state['nodes'])} nodes, because the cluster has no more")
-    say_aside(f"ask: mergewise ask QUESTION --index {index_dir} --ray {control.address}", None)
+    # Ray sends its token only if told
+    mode = "RAY_AUTH_MODE=token " if os.environ.get("RAY_AUTH_MODE") == "token" else ""
+    say_aside(f"ask: {mode}mergewise ask QUESTION --index {index_dir} --ray {control.address}", None)
     if ray == "local":
         say_aside("press Ctrl-C to stop", None)
         with suppress(KeyboardInterrupt):
