@@ -164,14 +164,18 @@ class Campaign:
 
 
 def kill_something(draw: random.Random, control: Control, nodes: Any) -> str:
+    """Kill an actor or a node, and wait until the coordinator knows."""
     what = draw.choice(["searcher", "searcher", "searcher", "coordinator", "node"])
     if what == "searcher":
-        os.kill(draw.choice(list(searcher_pids(control).values())), signal.SIGKILL)
+        pid = draw.choice(list(searcher_pids(control).values()))
+        os.kill(pid, signal.SIGKILL)
+        control.wait(lambda state: all(one.get("pid") != pid for one in state["nodes"]), 120)
     elif what == "coordinator":
         control._ray.kill(control._actors.get(COORDINATOR), no_restart=False)
     else:
-        nodes.remove_node(draw.choice(list(nodes.worker_nodes)), allow_graceful=False)
-        time.sleep(draw.random() * 5)
+        node = draw.choice(list(nodes.worker_nodes))
+        nodes.remove_node(node, allow_graceful=False)
+        control.wait(lambda state: all(one["node"] != node.node_id[:16] for one in state["nodes"]), 120)
         nodes.add_node(num_cpus=1)
     return what
 

@@ -94,7 +94,7 @@ class Control:
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
             return self._ray.get(getattr(self._actors.get(COORDINATOR), method).remote(*arguments))
-        except ValueError:
+        except (ValueError, self._ray.exceptions.RayActorError):
             raise UsageError("no coordinator of this index on this cluster", "run `mergewise cluster start`") from None
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any
 
 import mergewise
@@ -117,7 +117,8 @@ class Coordinator:
         for name in lacking:
             self._hold(name, target.state, shards[name])
         if target.searchers[0] and not lacking and target != self._announced:
-            self._announced = target = replace(target, number=target.number + 1)
+            # the time, because a new coordinator may not hear of the last number
+            self._announced = target = replace(target, number=max(target.number + 1, time_ns() // 10**6))
         self._next = None if target == self._announced else target
         if self._announced is not None:
             late = [name for name, (report, _) in self._reports.items() if report["announced"] < self._announced.number]

@@ -28,7 +28,7 @@ class Placement:
     """The searchers that hold each shard of one snapshot, ready for questions.
 
     Attributes:
-        number: Number of the announcement, from 1.
+        number: Number of the announcement, which grows.
         version: Version of mergewise of the searchers.
         state: Manifests of all shards.
         searchers: Names of the searchers of each shard.
