@@ -3,7 +3,7 @@
 # make test          lint, types and all tests but those of integrations and causal models
 # make wheel         build the wheel and run `mergewise demo` with it in an empty environment
 # make causal        test causal models and training with torch (TORCH=..., some 220 MB)
-# make integrations  test LangChain, LlamaIndex, Haystack and a Ray cluster of two nodes (some 500 MB)
+# make integrations  test LangChain, LlamaIndex, Haystack, a Ray cluster of two nodes and Postgres (some 500 MB)
 # make clients       test the server with LangChain, LlamaIndex, litellm and llm as clients (some 460 MB)
 # make docs          build the site of the manual in site/, offline; a broken link is an error
 # make figures       draw the plots of the manual from benchmarks/results
@@ -79,6 +79,8 @@ integrations-environment: $(VENV)/.integrations
 integrations: integrations-environment
 	$(BIN)/python -c "import haystack, langchain_tests, llama_index.core, ray"  # their tests would be skipped without a word
 	$(BIN)/python -m pytest -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function tests/integrations
+	$(BIN)/python -c "import psycopg"
+	$(BIN)/python -m pytest tests/server/test_state.py tests/server/test_replicas.py tests/server/test_replica_kills.py
 
 # these clients need an older openai than the extra `openai`
 $(CLIENTS)/.installed: pyproject.toml tests/integrations/clients.lock

@@ -89,6 +89,9 @@ class MemoryStore:
     def reader(self) -> MemoryStore:
         return self
 
+    def refresh(self) -> None:
+        """Do nothing: no other process changes it."""
+
     def write(
         self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
@@ -233,11 +236,21 @@ class MemoryStore:
     def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
         return {doc_id: self._documents[doc_id][2].document for doc_id in doc_ids if doc_id in self._documents}
 
-    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+    def infos(self, doc_ids: Sequence[str]) -> dict[str, DocumentInfo]:
+        return {info.id: info for info in self.documents() if info.id in doc_ids}
+
+    def known_documents(
+        self, doc_ids: Sequence[str] = (), sources: Sequence[str] = (), below: Sequence[str] = ()
+    ) -> list[Known]:
         everything = [Known(doc_id, rows.digest, rows.origin) for doc_id, (_, _, rows) in self._documents.items()]
-        if not doc_ids and not sources:
+        if not (doc_ids or sources or below) or "" in below:
             return everything
-        return [k for k in everything if k.id in doc_ids or (k.origin is not None and k.origin.source in sources)]
+        return [
+            k
+            for k in everything
+            if k.id in doc_ids
+            or (k.origin is not None and (k.origin.source in sources or k.origin.source.startswith(tuple(below))))
+        ]
 
     def copies(self, where: str | None = None) -> Mapping[int, int]:
         among = self.numbers(where)

@@ -216,6 +216,9 @@ class ThreadLoop(asyncio.AbstractEventLoop):
     def get_debug(self) -> bool:
         return False
 
+    def is_closed(self) -> bool:
+        return False
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Ignore errors of abandoned tasks."""
 

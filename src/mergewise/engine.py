@@ -424,7 +424,10 @@ class Index:
 
         reader = self.store.reader()
         root = self._root
-        files = ((k.id, k.origin) for k in reader.known_documents())
+        named = reader.known_documents(wanted)
+        # all documents, unless only ids are wanted
+        known = named if {k.id for k in named}.issuperset(wanted) else reader.known_documents()
+        files = ((k.id, k.origin) for k in known)
         sources = {doc_id: None if file is None else source_path(file.source, root) for doc_id, file in files}
         found = {one: matching(text("pattern", one), sources) for one in wanted}
         condition = self._condition(where)

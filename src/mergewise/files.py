@@ -178,6 +178,16 @@ def source_name(real: Path, root: Roots | None) -> str:
     return (start / real.relative_to(folder) if above else real).as_posix()
 
 
+def sources_below(real: Path, root: Roots) -> list[str]:
+    """Return the beginnings, up to a slash, of the names that files below a folder may have. An empty one begins all names."""
+    roots = {"": root} if isinstance(root, Path) else root
+    # a name with no known beginning counts from the first root
+    pairs = [("", next(iter(roots.values()))), *roots.items()]
+    names = [start / real.relative_to(folder) for start, folder in pairs if real.is_relative_to(folder)]
+    names += [Path(start) for start, folder in pairs if folder.is_relative_to(real)]
+    return ["" if name == Path() else f"{name.as_posix()}/" for name in [real, *names]]
+
+
 def source_path(source: str, root: Roots) -> Path:
     """Return the path of a file by its name. A name with no known beginning counts from the first root."""
     roots = {"": root} if isinstance(root, Path) else root

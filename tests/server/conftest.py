@@ -23,6 +23,7 @@ from mergewise.models.scripted import ChatServer, Script
 from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig
 from mergewise.server.records import CollectionRecord, Scope
 from mergewise.server.state import State
+from tests.postgres import PostgresServer, postgres_server
 
 SHIPS = """# The Aurora
 
@@ -124,7 +125,7 @@ def live_server(
         chats = {"scripted": ModelConfig("openai:scripted", base_url=chat.base_url, key_env="SCRIPTED_KEY")}
         config = ServerConfig(directory, port=port, chats=chats if with_chat else {})
         config = replace(config, limits=ServeLimits(**(limits or {})), **settings)
-        state = State(config.database)
+        state = State.of(config)
         make_collection(config, state, "ships", {"ships/fleet.md": SHIPS})
         make_collection(config, state, "birds", {"birds.md": BIRDS})
         scopes: tuple[Scope, ...] = ("read", "write", "admin")
@@ -150,6 +151,13 @@ def live_server(
             thread.join(20)
             state.close()
             assert not thread.is_alive()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A Postgres server for the tests of this process."""
+    with postgres_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ def data(tmp_path: Path) -> Path:
     data = tmp_path / "data"
     collections = {"a": CollectionConfig(embedder="none"), "b": CollectionConfig(tmp_path / "b.index", embedder="none")}
     config = ServerConfig(data, collections=collections)
-    with State(config.database) as state:
+    with State.of(config) as state:
         prepare(config, state)
         blob = keep_bytes(config.spool, Path(state.collection("a").blobs), b"Cats purr at night.")  # type: ignore[union-attr]
         state.enqueue("replace", "a", uploads=[Upload("cats", blob.sha256, "cats.md", blob.bytes)])

@@ -140,8 +140,7 @@ def make_world(live: LiveServer) -> World:
     evaluation = state.enqueue("evaluate", "mixed", {"questions": [{"question": "cinnabar"}]}, token=other.id)
     report = {"rows": [{"question": "cinnabar"}], "report": {"title": "cinnabar"}, "page": "<p>cinnabar</p>"}
     state.finish(evaluation.id, "done", report=report)
-    store = FileStore(live.config.data / "files")
-    store.folder.mkdir(exist_ok=True)
+    store = FileStore(state.database, live.config.data / "files", live.config.cache)
     file = ReceivedFile("file-" + "a" * 32, "tourmaline.txt", 1, "1" * 64, "assistants", time.time(), other.id)
     store.keep(file)
     store.note(Attachment(file.id, HIDDEN_ID, waiting.id, time.time()), "mixed")

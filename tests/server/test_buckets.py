@@ -24,6 +24,7 @@ from mergewise.server.supervisor import prepare
 from mergewise.server.targets import served_place
 from mergewise.server.writer import Writer
 from mergewise.store import place_of
+from mergewise.store.manifest import NAME, SHARDS_NAME
 from tests.object_store import KEY, Proxy, object_store
 from tests.server.conftest import SHIPS, LiveServer
 
@@ -40,11 +41,16 @@ def store() -> Iterator[Proxy]:
 @pytest.fixture
 def proxy(store: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     """The object store, named by the environment as for a server."""
-    names = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": KEY, "AWS_REGION": "us-east-1"}
-    for name, value in {**names, "AWS_ENDPOINT": store.storage["endpoint"], "AWS_ALLOW_HTTP": "true"}.items():
+    for name, value in proxied(store).items():
         monkeypatch.setenv(name, value)
     yield store
     store.reset()
+
+
+def proxied(store: Proxy) -> dict[str, str]:
+    """Return the variables that name the object store."""
+    names = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": KEY, "AWS_REGION": "us-east-1"}
+    return names | {"AWS_ENDPOINT": store.storage["endpoint"], "AWS_ALLOW_HTTP": "true"}
 
 
 @pytest.fixture
@@ -52,8 +58,8 @@ def url(request: pytest.FixtureRequest) -> str:
     return f"s3://indexes/{request.node.name}"
 
 
-def fill(url: str, cache: Path, **texts: str) -> None:
-    with mw.open(url, embedder="none", cache=cache) as index:
+def fill(url: str, cache: Path, shards: int | None = None, **texts: str) -> None:
+    with mw.open(url, embedder="none", cache=cache, shards=shards) as index:
         index.add([mw.Document(f"{name}.md", text) for name, text in texts.items()])
 
 
@@ -74,10 +80,11 @@ def wait(check: Callable[[], Any], seconds: float = 20.0) -> Any:
     return found
 
 
+@pytest.mark.parametrize("shards", [None, 2])
 def test_an_index_in_a_bucket_is_served_and_followed(
-    proxy: Proxy, url: str, start_server: Callable[..., LiveServer], tmp_path: Path
+    proxy: Proxy, url: str, start_server: Callable[..., LiveServer], tmp_path: Path, shards: int | None
 ) -> None:
-    fill(url, tmp_path / "theirs", ships=SHIPS)
+    fill(url, tmp_path / "theirs", shards, ships=SHIPS)
     live = serve(start_server, url)
     client = live.client("admin")
     wait(lambda: client.get("/readyz").status_code == 200)
@@ -89,9 +96,9 @@ def test_an_index_in_a_bucket_is_served_and_followed(
     # a question is answered from local copies
     with proxy.counting() as requests:
         client.post(f"{FAR}/context", json={"question": "Where was the Borealis built?"})
-    assert [one for one in requests if not one.key.endswith("manifest.json")] == []
+    assert [one for one in requests if not one.key.endswith((NAME, SHARDS_NAME))] == []
     assert (live.config.cache / "buckets").is_dir()
-    fill(url, tmp_path / "theirs", more="# Tides\n\nThe tide turns at noon.\n")
+    fill(url, tmp_path / "theirs", shards, more="# Tides\n\nThe tide turns at noon.\n")
     wait(lambda: client.get(FAR).json()["documents"] == 2, seconds=5)
     assert client.get(FAR).json()["snapshot"] != info["snapshot"]
     assert "noon" in client.post(f"{FAR}/ask", json={"question": "When does the tide turn?"}).json()["answer"]
@@ -99,6 +106,36 @@ def test_an_index_in_a_bucket_is_served_and_followed(
     proxy.fault = lambda request: "503"
     assert "1871" in client.post(f"{FAR}/ask", json=QUESTION).json()["answer"]
     assert client.get("/readyz").status_code == 200
+
+
+def test_a_question_waits_for_the_snapshot_that_its_client_knows(
+    proxy: Proxy, url: str, start_server: Callable[..., LiveServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(url, tmp_path / "theirs", ships=SHIPS)
+    monkeypatch.setattr("mergewise.store.lance.LanceStore.refresh", lambda store: None)
+    live = serve(start_server, url)
+    client = live.client("read")
+    wait(lambda: client.get("/readyz").status_code == 200)
+    old = client.get(FAR).json()["snapshot"]
+    tide: dict[str, Any] = {"question": "When does the tide turn?"}
+    fill(url, tmp_path / "theirs", more="# Tides\n\nThe tide turns at noon.\n")
+    with mw.open(url, cache=tmp_path / "theirs") as index:
+        new = index.snapshot
+    # this server looks for changes too rarely
+    assert "noon" not in client.post(f"{FAR}/ask", json=tide | {"snapshot": old}).json()["answer"]
+    monkeypatch.undo()
+    for name, value in proxied(proxy).items():
+        monkeypatch.setenv(name, value)
+    proxy.fault = lambda request: "503"
+    behind = client.post(f"{FAR}/ask", json=tide | {"snapshot": new})
+    assert (behind.status_code, behind.json()["code"]) == (503, "index-behind") and "Retry-After" in behind.headers
+    proxy.reset()
+    assert "noon" in client.post(f"{FAR}/ask", json=tide | {"snapshot": new}).json()["answer"]
+    # an older snapshot is a minimum too
+    assert "noon" in client.post(f"{FAR}/context", json=tide | {"snapshot": old}).json()["context"]["text"]
+    ships = client.post("/api/v1/collections/ships/ask", json=QUESTION | {"snapshot": "anything"})
+    assert ships.status_code == 200
+    assert client.post(f"{FAR}/ask", json=tide | {"snapshot": ""}).status_code == 422
 
 
 def test_a_read_only_collection_refuses_changes(
@@ -201,7 +238,7 @@ def test_a_bucket_in_the_configuration(proxy: Proxy, tmp_path: Path) -> None:
     file.write_text('[collections.far]\npath = "s3://indexes/handbook"\n[collections.near]\nread_only = true\n')
     config = load_config(tmp_path)
     assert config.read_only == {"far", "near"}
-    with State(config.database) as state:
+    with State.of(config) as state:
         prepare(config, state)
         far = state.collection("far")
         assert far is not None and mw.open(far.path, embedder="none").store.place.refresh is not None
@@ -230,7 +267,7 @@ def written(url: str, tmp_path: Path) -> Iterator[Writer]:
     (docs / "cats.md").write_text("# Cats\n\nCats purr.\n")
     own = CollectionConfig(Path(url), embedder="none", folders=(docs,), read_only=False)
     config = ServerConfig(tmp_path / "data", collections={"far": own})
-    with State(config.database) as state:
+    with State.of(config) as state:
         prepare(config, state)
         state.read_only = config.read_only
         writer = Writer(config, state)
@@ -243,7 +280,10 @@ def ids(url: str, cache: Path) -> list[str]:
         return sorted(info.id for info in index.documents())
 
 
-def test_a_bucket_with_a_writer(proxy: Proxy, url: str, written: Writer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_bucket_with_a_writer(proxy: Proxy, url: str, written: Writer, tmp_path: Path, shards: int | None) -> None:
+    if shards is not None:
+        fill(url, tmp_path / "theirs", shards)
     written.make_indexes()
     assert ids(url, tmp_path / "theirs") == []
     written.state.enqueue("sync", "far")

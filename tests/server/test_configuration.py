@@ -89,7 +89,7 @@ def test_a_collection_uses_its_search_settings_and_weights(tmp_path: Path) -> No
     text = "[collections.a]\nsearch = 'weight=0.5'\nweights = 'w.toml'"
     config = load_config(write_config(tmp_path, text), environment={})
     place = indexed((("a.md", "The stern is the aft part of a ship."),))
-    state = State(config.database)
+    state = State.of(config)
     for name, weight, cosine in (("a", 0.5, 3.25), ("b", 0.4, None)):
         record = CollectionRecord(name, str(place), str(tmp_path))
         collection = Collection(record, config, Chats(config), state)

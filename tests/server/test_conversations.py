@@ -271,10 +271,10 @@ def test_old_conversations_are_pruned(state: State, monkeypatch: pytest.MonkeyPa
     later = time.time() + 11 * 86_400
     monkeypatch.setattr(time, "time", lambda: later)
     own.add_turn("new", "new?", DATA, ServeLimits())
-    state.prune_conversations(ServeLimits(conversation_days=10))
+    state.prune(ServeLimits(conversation_days=10))
     assert [one.title for one in own.find()] == ["new?"]
-    assert state._rows("SELECT count(*) FROM turns")[0][0] == 1
-    state.prune_conversations(ServeLimits(conversations=0))
+    assert list(state._rows("SELECT count(*) FROM turns")[0].values()) == [1]
+    state.prune(ServeLimits(conversations=0))
     assert own.find() == []
 
 

@@ -30,7 +30,7 @@ class Served:
     def sync(self, *folders: Path, path: Path | None = None, kind: JobKind = "sync") -> Job:
         own = CollectionConfig(path, embedder="none", folders=folders)
         config = ServerConfig(self.data, collections={"a": own})
-        with State(config.database) as state:
+        with State.of(config) as state:
             prepare(config, state)
             writer = Writer(config, state)
             job = state.enqueue(kind, "a")
@@ -45,7 +45,7 @@ class Served:
             return sorted(info.id for info in index.documents())
 
     def failed(self) -> list[str]:
-        with State(ServerConfig(self.data).database) as state:
+        with State.of(ServerConfig(self.data)) as state:
             return [one.id for one in state.document_states("a")]
 
 
@@ -153,7 +153,7 @@ def test_folders_are_indexed_at_the_start_without_watching(
     config = ServerConfig(served.data, collections={"a": CollectionConfig(embedder="none", folders=(manual,))})
     monkeypatch.setattr(writing, "LOG_SECONDS", 0.0)
     monkeypatch.setattr("signal.signal", lambda *given: None)
-    with State(config.database) as state, caplog.at_level(logging.INFO, "mergewise.server"):
+    with State.of(config) as state, caplog.at_level(logging.INFO, "mergewise.server"):
         prepare(config, state)
         writers: list[Writer] = []
         run = Writer.run
@@ -177,7 +177,7 @@ def test_folders_are_indexed_at_the_start_without_watching(
 
 def test_the_first_sync_is_queued_once_and_not_after_it_killed_the_writer(served: Served, manual: Path) -> None:
     config = ServerConfig(served.data, collections={"a": CollectionConfig(embedder="none", folders=(manual,))})
-    with State(config.database) as state:
+    with State.of(config) as state:
         prepare(config, state)
         queue_first_sync(state, "a")
         queue_first_sync(state, "a")

@@ -17,6 +17,7 @@ import mergewise as mw
 from mergewise.errors import StoreError
 from mergewise.server import spool
 from mergewise.server import writer as writing
+from mergewise.server.database import SQLite
 from mergewise.server.spool import is_disk_full
 from mergewise.server.state import State
 from mergewise.server.writer import Writer
@@ -30,10 +31,12 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 @contextmanager
 def full_state(state: State) -> Iterator[None]:
     """Give the state's file no further page."""
-    pages = state._changes.execute("PRAGMA page_count").fetchone()[0]
-    state._changes.execute(f"PRAGMA max_page_count={pages}")
+    assert isinstance(state.database, SQLite)
+    changes = state.database._changes
+    pages = changes.execute("PRAGMA page_count").fetchone()[0]
+    changes.execute(f"PRAGMA max_page_count={pages}")
     yield
-    state._changes.execute("PRAGMA max_page_count=1000000")
+    changes.execute("PRAGMA max_page_count=1000000")
 
 
 def refuse(*given: Any, **options: Any) -> Any:

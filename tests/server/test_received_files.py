@@ -5,30 +5,25 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mergewise.server import writer as writing
 from mergewise.server.configuration import ServerConfig
-from mergewise.server.openai import file_store
 from mergewise.server.state import State
 from mergewise.server.writer import Writer
 from tests.server.conftest import LiveServer
 
 
-def test_sending_a_file_reads_no_record_of_another(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    client, read = server.client("write"), list[Path]()
-    load = file_store._record_in
-
-    def note(path: Path, kind: Any) -> Any:
-        read.append(path)
-        return load(path, kind)
-
-    monkeypatch.setattr(file_store, "_record_in", note)
-    sent = [client.post("/v1/files", files={"file": (f"{n}.md", b"A text.")}) for n in range(3)]
-    assert [answer.status_code for answer in sent] == [200] * 3 and read == []
-    assert client.get("/v1/files").status_code == 200 and len(read) >= 3
+def test_files_are_records_of_their_senders(server: LiveServer) -> None:
+    client, other = server.client("write"), server.client("ships")
+    sent = [client.post("/v1/files", files={"file": (f"{n}.md", b"A text.")}).json() for n in range(3)]
+    listed = [one["id"] for one in client.get("/v1/files").json()["data"]]
+    assert listed[:3] == [one["id"] for one in reversed(sent)]
+    assert not {one["id"] for one in sent} & {one["id"] for one in other.get("/v1/files").json()["data"]}
+    assert client.delete(f"/v1/files/{sent[0]['id']}").json()["deleted"]
+    assert client.get(f"/v1/files/{sent[0]['id']}").status_code == 404
+    assert client.get(f"/v1/files/{sent[1]['id']}/content").content == b"A text."
 
 
 def test_the_writer_deletes_bytes_after_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,11 +33,9 @@ def test_the_writer_deletes_bytes_after_a_day(tmp_path: Path, monkeypatch: pytes
         blob.parent.mkdir(parents=True)
         blob.write_bytes(b"x")
         os.utime(blob, (time.time() - age,) * 2)
-    record = tmp_path / "files" / "file-x.json"
-    record.write_text("{}")
     monkeypatch.setattr(writing, "SWEEP_SECONDS", 0.0)
-    with State(config.database) as state:
+    with State.of(config) as state:
         writer = Writer(config, state)
         writer._tend()
         writer.close()
-    assert [path.exists() for path in (*blobs, record)] == [False, True, True]
+    assert [path.exists() for path in blobs] == [False, True]

@@ -29,7 +29,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[ServerConfig
 
     def run(self: Supervisor) -> None:
         configs.append(self.config)
-        with State(self.config.database) as state:
+        with State.of(self.config) as state:
             self.on_ready(self.config.url, prepare(self.config, state))
 
     monkeypatch.setattr(supervisor.Supervisor, "run", run)
@@ -80,7 +80,7 @@ def test_a_start_without_a_saved_token_names_the_command_for_a_new_one(
     assert "add-token" not in first.stderr
     (command,) = re.findall("run `mergewise (.*)`", second.stderr)
     secret = run(*shlex.split(command)).stdout.strip()
-    with State(served[0].database) as state:
+    with State.of(served[0]) as state:
         made = state.authenticate(secret)
         assert made is not None and made.scopes == {"read", "write"}
 

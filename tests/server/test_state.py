@@ -9,20 +9,36 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
 from mergewise.errors import StoreError, UsageError
 from mergewise.server import state
+from mergewise.server.configuration import ServeLimits
+from mergewise.server.database import Postgres
 from mergewise.server.records import CollectionRecord, Job, JobProgress, Upload
 from mergewise.server.schema import MIGRATIONS, check_local_disk
 from mergewise.server.state import Conflict, State
+from tests.postgres import PostgresServer
 
 BLOB = "ab" * 32
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def own(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[State]:
+    """The same state in both databases."""
+    database = None
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        database = server.create(token_hex(8))
+        (tmp_path / "data").mkdir()
+    with State(tmp_path / "data" / "server.sqlite", database) as opened:
+        yield opened
+
+
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[State]:
+def file(tmp_path: Path) -> Iterator[State]:
     with State(tmp_path / "data" / "server.sqlite") as opened:
         yield opened
 
@@ -45,6 +61,8 @@ def test_only_the_secret_authenticates(own: State) -> None:
     crossed = f"mw_{token.id}_{other.rsplit('_', 1)[0][-43:]}"
     for wrong in ("", "mw_", secret[:-1], secret + "A", crossed, secret.replace(token.id, "0" * 12)):
         assert own.authenticate(wrong) is None
+    if isinstance(own.database, Postgres):
+        return
     kept = own.path.read_bytes() + own.path.with_name("server.sqlite-wal").read_bytes()
     assert token.id.encode() in kept and secret.encode() not in kept and secret[-43:].encode() not in kept
 
@@ -291,41 +309,42 @@ def test_jobs_in_pages(own: State) -> None:
 # -- collections
 
 
-def test_collection_paths_move_with_the_data(own: State, tmp_path: Path) -> None:
-    data = own.path.parent
+def test_collection_paths_move_with_the_data(file: State, tmp_path: Path) -> None:
+    data = file.path.parent
     record = CollectionRecord(
         "a", str(data / "collections/a/index"), str(data / "collections/a/blobs"), views=("leaf",)
     )
-    made = own.add_collection(record)
-    own.add_collection(CollectionRecord("b", "/elsewhere/index", str(data / "b"), configured=True))
+    made = file.add_collection(record)
+    file.add_collection(CollectionRecord("b", "/elsewhere/index", str(data / "b"), configured=True))
     with pytest.raises(Conflict):
-        own.add_collection(record)
-    assert own.collection("a") == made == replace(record, created=made.created)
-    assert own.update_collection("a", title="A", defaults={"budget": 9}).title == "A"  # type: ignore[union-attr]
-    own.snapshot_into(tmp_path / "copy.sqlite")
-    with State(tmp_path / "copy.sqlite") as moved:
-        assert moved.collection("a").path == str(tmp_path / "collections/a/index")  # type: ignore[union-attr]
+        file.add_collection(record)
+    assert file.collection("a") == made == replace(record, created=made.created)
+    assert file.update_collection("a", title="A", defaults={"budget": 9}).title == "A"  # type: ignore[union-attr]
+    file.close()
+    data.rename(tmp_path / "moved")
+    with State(tmp_path / "moved" / file.path.name) as moved:
+        assert moved.collection("a").path == str(tmp_path / "moved/collections/a/index")  # type: ignore[union-attr]
         assert moved.collection("b").path == "/elsewhere/index"  # type: ignore[union-attr]
-    own.forget_collection("a")
-    assert [one.name for one in own.collections()] == ["b"]
+        moved.forget_collection("a")
+        assert [one.name for one in moved.collections()] == ["b"]
 
 
 # -- the file
 
 
-def test_threads_and_connections_share_the_state(own: State) -> None:
+def test_threads_and_connections_share_the_state(file: State) -> None:
     def enqueue() -> None:
-        with State(own.path) as theirs:
+        with State(file.path) as theirs:
             for _ in range(5):
                 theirs.enqueue("check", "a")
-                own.jobs()
+                file.jobs()
 
     threads = [threading.Thread(target=enqueue) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(own.jobs()) == 20 and sorted(job.number for job in own.jobs()) == list(range(1, 21))
+    assert len(file.jobs()) == 20 and sorted(job.number for job in file.jobs()) == list(range(1, 21))
 
 
 def test_a_failed_transaction_changes_nothing(own: State) -> None:
@@ -334,12 +353,12 @@ def test_a_failed_transaction_changes_nothing(own: State) -> None:
     assert own.jobs() == [] and own.document_states("a") == []
 
 
-def test_a_newer_file_is_refused(own: State) -> None:
-    connection = sqlite3.connect(own.path)
+def test_a_newer_file_is_refused(file: State) -> None:
+    connection = sqlite3.connect(file.path)
     connection.execute(f"PRAGMA user_version={len(MIGRATIONS) + 1}")
     connection.close()
     with pytest.raises(UsageError, match="newer"):
-        State(own.path)
+        State(file.path)
 
 
 def test_an_invalid_database_is_named(tmp_path: Path) -> None:
@@ -348,19 +367,19 @@ def test_an_invalid_database_is_named(tmp_path: Path) -> None:
         State(tmp_path / "server.sqlite")
 
 
-def test_the_file_is_private(own: State) -> None:
-    assert own.path.stat().st_mode & 0o077 == 0 and own.path.parent.stat().st_mode & 0o077 == 0
+def test_the_file_is_private(file: State) -> None:
+    assert file.path.stat().st_mode & 0o077 == 0 and file.path.parent.stat().st_mode & 0o077 == 0
 
 
-def test_check_writable_notices_a_full_disk_and_a_replaced_file(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    own.check_writable()
+def test_check_writable_notices_a_full_disk_and_a_replaced_file(file: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.check_writable()
     monkeypatch.setattr(state, "_FREE_BYTES", 10**18)
     with pytest.raises(StoreError, match="full"):
-        own.check_writable()
+        file.check_writable()
     monkeypatch.undo()
-    own.path.rename(own.path.with_name("gone"))
+    file.path.rename(file.path.with_name("gone"))
     with pytest.raises(StoreError):
-        own.check_writable()
+        file.check_writable()
 
 
 def test_network_disks_are_refused(tmp_path: Path) -> None:
@@ -384,7 +403,7 @@ def test_pruning_deletes_old_events_and_uploads(own: State, monkeypatch: pytest.
     waiting = own.enqueue("add", "a", uploads=[upload("y")])
     later = time.time() + 8 * 86_400
     monkeypatch.setattr(time, "time", lambda: later)
-    own.prune()
+    own.prune(ServeLimits())
     assert own.events(ended.id) == [] and own.uploads(ended.id) == []
     assert own.uploads(waiting.id) and own.events(waiting.id)
     with pytest.raises(Conflict):

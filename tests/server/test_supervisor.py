@@ -207,7 +207,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 
 def test_collections_follow_the_configuration(tmp_path: Path) -> None:
     config = ServerConfig(tmp_path, collections={"a": CollectionConfig(title="A"), "b": CollectionConfig()})
-    with State(config.database) as state:
+    with State.of(config) as state:
         secret = prepare(config, state)
         assert secret is not None and prepare(config, state) is None
         assert state.update_collection("b", title="kept", defaults={"budget": 5})

@@ -31,7 +31,7 @@ class Works:
 
     def __init__(self, data: Path) -> None:
         self.config = ServerConfig(data, collections={name: CollectionConfig(embedder="none") for name in "abcd"})
-        self.state = State(self.config.database)
+        self.state = State.of(self.config)
         prepare(self.config, self.state)
         self.runners: list[tuple[Writer, threading.Thread]] = []
 

@@ -52,7 +52,7 @@ def test_kills_during_model_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             chats={"local": ModelConfig("openai:m", base_url=endpoint.base_url, key_env="KILLS_KEY")},
             collections={"a": CollectionConfig(embedder="none", views=("leaf", "slice"), chat="local")},
         )
-        with State(config.database) as state:
+        with State.of(config) as state:
             prepare(config, state)
             bodies = {
                 f"d{n}": f"# D{n}\n\nThe town {n} built a bridge over the river in 18{n}.\n"
@@ -94,7 +94,7 @@ def run_poisoned_writer(config: ServerConfig) -> None:
 
 def test_a_document_that_kills_the_writer_fails_only_its_job(tmp_path: Path) -> None:
     config = ServerConfig(tmp_path / "data", collections={"a": CollectionConfig(embedder="none")})
-    with State(config.database) as state:
+    with State.of(config) as state:
         prepare(config, state)
         jobs = {one: queue(state, config.data, one, f"The text of {one}.") for one in ("before", "poison", "after")}
         for _ in range(3):
@@ -117,7 +117,7 @@ def test_kills_during_evaluations_and_checks(tmp_path: Path) -> None:
     draw = random.Random(0)
     config = ServerConfig(tmp_path / "data", collections={"a": CollectionConfig(embedder="none")})
     questions = [{"question": f"Who built bridge {n}?", "answers": ["the town"]} for n in range(60)]
-    with State(config.database) as state:
+    with State.of(config) as state:
         prepare(config, state)
         writer = start(config)
         uploaded = queue(state, config.data, "d", "# D\n\nThe town built a bridge over the river in 1812.\n")
@@ -151,7 +151,7 @@ def test_kills_during_evaluations_and_checks(tmp_path: Path) -> None:
 
 def test_the_evaluator_ends_with_its_parent(tmp_path: Path) -> None:
     config = ServerConfig(tmp_path / "data")
-    with State(config.database) as state:
+    with State.of(config) as state:
         prepare(config, state)
         evaluator = SPAWN.Process(target=run_writer, args=(config, 1, "evaluator"))
         evaluator.start()

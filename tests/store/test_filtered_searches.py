@@ -59,6 +59,13 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> LanceReader:
     return store.reader()
 
 
+@pytest.fixture(scope="module")
+def mapped_reader(reader: LanceReader) -> LanceReader:
+    store = LanceStore(reader.directory, REGISTRY)
+    store.optimize()
+    return store.reader()
+
+
 class Steps:
     """A query of LanceDB and its stream of batches of ten rows, which counts the requested batches."""
 
@@ -93,8 +100,10 @@ WAYS = st.sampled_from([0, 10, 10**9])
 
 
 def run_search(way: int, search: Callable[[], Future[Ranking]]) -> Ranking:
+    """Search by LanceDB."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numbers, "ROWS_OF_A_NUMBER", way)
+        patch.setattr(LanceReader, "_text_index", lambda *_: None)
         return search().result()
 
 
@@ -120,10 +129,11 @@ def wanted_numbers(reader: LanceReader, where: str | None) -> set[int]:
     return set(first.values())
 
 
-def of_documents(ranking: Sequence[tuple[int, int, float]], wanted: set[int], k: int) -> Ranking:
-    """Return the best `k` of the rows (id, document, score) of the wanted documents."""
+def of_documents(reader: LanceReader, ranking: Sequence[tuple[int, int, float]], wanted: set[int], k: int) -> Ranking:
+    """Return the best `k` of the rows (id, document, score) of the wanted documents. Ties are in the order of document ids."""
+    names = dict(zip(*map(list, reader.whole("leaf", ["id", "doc_id"]).to_pydict().values()), strict=True))
     among = [(row, score) for row, number, score in ranking if number in wanted]
-    return sorted(among, key=lambda hit: (-hit[1], hit[0]))[:k]
+    return sorted(among, key=lambda hit: (-round(hit[1], 6), names[hit[0]], hit[0]))[:k]
 
 
 def literal_text_search(reader: LanceReader, question: str, k: int, wanted: set[int]) -> Ranking:
@@ -131,9 +141,8 @@ def literal_text_search(reader: LanceReader, question: str, k: int, wanted: set[
     assert leaves is not None
     query = lance_search._query(leaves).nearest_to_text(question, columns=["key"])
     hits = run(query.select(["id", "doc", "_score"]).limit(10 * DOCUMENTS).to_arrow())
-    return of_documents(
-        list(zip(*(hits[name].to_pylist() for name in ("id", "doc", "_score")), strict=True)), wanted, k
-    )
+    ranking = list(zip(*(hits[name].to_pylist() for name in ("id", "doc", "_score")), strict=True))
+    return of_documents(reader, ranking, wanted, k)
 
 
 def literal_vector_search(reader: LanceReader, vector: FloatArray, k: int, wanted: set[int]) -> Ranking:
@@ -143,7 +152,7 @@ def literal_vector_search(reader: LanceReader, vector: FloatArray, k: int, wante
     near = [
         (row, doc, float(vectors[row] @ query)) for row, doc in zip(*map(list, rows.to_pydict().values()), strict=True)
     ]
-    return of_documents(near, wanted, k)
+    return of_documents(reader, near, wanted, k)
 
 
 @settings(max_examples=8, phases=[Phase.generate])
@@ -159,6 +168,24 @@ def test_a_text_search_equals_a_literal_scan(
     literal = literal_text_search(reader, question, k, wanted_numbers(reader, where))
     assert [row for row, _ in ranking] == [row for row, _ in literal]
     assert np.allclose([score for _, score in ranking], [score for _, score in literal], rtol=1e-5)
+
+
+@settings(max_examples=8, phases=[Phase.generate])
+@given(WHERE, st.integers(0, TEXTS - 1), st.sampled_from([1, 10, 100]))
+def test_a_search_of_postings_equals_a_literal_scan(
+    mapped_reader: LanceReader, where: str | None, asked: int, k: int
+) -> None:
+    reader = mapped_reader
+    question = " ".join(DRAWN[asked].rstrip(".").split()[:3])
+    index, terms = reader._text_index("leaf"), run(reader._terms("leaf", question))
+    assert index is not None
+    ids, scores = index.scores(terms, index.frequencies(terms), numbers.EVERYTHING)
+    documents = reader.mapped_rows("leaf").documents_of(ids)
+    scored = list(zip(ids.tolist(), documents.tolist(), scores.tolist(), strict=True))
+    literal = of_documents(reader, scored, wanted_numbers(reader, where), k)
+    found = reader.text_search(question, k, where).result()
+    assert [row for row, _ in found] == [row for row, _ in literal] and len(scored) > len(literal)
+    assert np.allclose([score for _, score in found], [score for _, score in literal], atol=1e-6)
 
 
 @settings(max_examples=8, phases=[Phase.generate])

@@ -155,7 +155,8 @@ def test_a_manifest_with_one_file_of_addresses_is_read_and_extended(tmp_path: Pa
     """An older mergewise wrote it, and can also read the new form: it reads the other addresses from the table."""
     store = filled(tmp_path)
     before, manifest = texts(store), store.manifest
-    older = {name: {key: raw[key] for key in ("segments", "addresses", "end")} for name, raw in manifest.mapped.items()}
+    kept = ("segments", "addresses", "postings", "end")
+    older = {name: {key: raw[key] for key in kept} for name, raw in manifest.mapped.items()}
     write_manifest(tmp_path, replace(manifest, mapped=older))
     fresh = LanceStore(tmp_path, VIEWS)
     assert Mapped.of(older["leaf"]).addresses[0].file == older["leaf"]["addresses"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 from tests.object_store import Proxy, Request
@@ -20,10 +21,11 @@ from mergewise.store.manifest import NAME, SHARDS_NAME, ShardedManifest
 from mergewise.store.places import lease, place_of
 from mergewise.store.places.copying import copy_index
 from mergewise.store.places.place import Place
+from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.store import ShardedStore
 
-SHARDS = 3
+SHARDS = 2
 
 
 @pytest.fixture
@@ -57,19 +59,17 @@ def change_twice(store: ShardedStore) -> None:
 def test_shards_on_a_bucket_equal_those_in_a_folder(url: str, proxy: Proxy, tmp_path: Path) -> None:
     on_bucket, in_folder = created(bucket(url, proxy, tmp_path)), created(place_of(tmp_path / "index"))
     for store in (on_bucket, in_folder):
-        store.write(rows_of(documents(0, 20), EMBEDDER))
-        store.optimize()
-        store.write(rows_of(documents(18, 25), EMBEDDER), remove=["d3"])
+        store.write(rows_of(documents(0, 9), EMBEDDER))
+        store.write(rows_of(documents(8, 12), EMBEDDER), remove=["d3"], optimize=True)
         store.describe({"d4": {"year": 7}})
         assert store.reader().ids("year = 7") == ["d4"]
         assert store.remove(["d5", "nobody"]) == 1
-        store.optimize()
-        assert store.check() == [] and store.repair() == [] and store.check() == []
+        assert store.repair() == [] and store.check() == []
     assert contents(on_bucket) == contents(in_folder)
     other = opened(bucket(url, proxy, tmp_path / "other"))
     assert contents(other) == contents(in_folder) and other.check() == []
     assert other.reader().snapshot == on_bucket.reader().snapshot
-    assert other.place.size().bytes > 30_000
+    assert other.place.size().bytes > 20_000
     names = sorted(other.place.files())
     assert SHARDS_NAME in names and NAME not in names
     assert sum(name.endswith("writer.json") for name in names) == 1
@@ -78,11 +78,16 @@ def test_shards_on_a_bucket_equal_those_in_a_folder(url: str, proxy: Proxy, tmp_
 def test_views_and_vectors_are_added_later(url: str, proxy: Proxy, tmp_path: Path) -> None:
     def index(**options: object) -> mergewise.Index:
         return mergewise.open(
-            url, embedder=EMBEDDER, storage=proxy.storage, cache=tmp_path, refresh="1h", **options  # type: ignore[arg-type]
+            url,
+            embedder=EMBEDDER,
+            storage=proxy.storage,
+            cache=tmp_path,
+            refresh="1h",
+            **options,  # type: ignore[arg-type]
         )
 
     first = index(shards=2)
-    first.add(documents(0, 6), vectors="later")
+    first.add(documents(0, 6), embed="later")
     assert first.embed().waiting == 0
     second = index(views=("leaf", "slice"))
     assert second.context("owls", strategy="macrag", budget=60).text and second.check(repair=True) == []
@@ -131,7 +136,6 @@ def test_a_warm_question_sends_no_request(url: str, proxy: Proxy, tmp_path: Path
     index.add(documents(40, 41))
     with proxy.counting() as adding:
         index.add(documents(41, 51))
-    print("ADDING", len(adding))
     assert sum(one.method == "PUT" and one.key.endswith(SHARDS_NAME) for one in adding) == 1
     assert len(adding) <= 4 * 40
     for strategy in ("topk", "weave"):
@@ -140,6 +144,8 @@ def test_a_warm_question_sends_no_request(url: str, proxy: Proxy, tmp_path: Path
         for strategy in ("topk", "weave"):
             assert index.context("how many hours do the cats sleep", strategy=strategy).passages
     assert asking == []
+    # reads the changed tables that no question has read
+    opened(bucket(url, proxy, tmp_path)).reader()
     with proxy.counting() as opening:
         opened(bucket(url, proxy, tmp_path)).reader()
     # one more than a single index: it has no manifest
@@ -157,7 +163,8 @@ def test_a_change_of_another_process_opens_one_shard_again(url: str, proxy: Prox
     assert asking == []
     reading.refresh()
     after = reading.reader()
-    changed = [own is not then for own, then in zip(after.readers, before.readers, strict=True)]
+    assert isinstance(after.shards, LocalShards) and isinstance(before.shards, LocalShards)
+    changed = [own is not then for own, then in zip(after.shards.readers, before.shards.readers, strict=True)]
     assert changed == [at == shard_of("d9", SHARDS) for at in range(SHARDS)]
     assert (len(after.ids()), len(before.ids())) == (10, 9)
     with proxy.counting() as asking:
@@ -182,42 +189,40 @@ def test_states_are_followed_in_the_background(url: str, proxy: Proxy, tmp_path:
 
 def test_a_reader_sees_all_shards_of_one_commit(url: str, proxy: Proxy, tmp_path: Path) -> None:
     """Each commit replaces the documents of all shards by those of the next generation."""
-    writer = created(bucket(url, proxy, tmp_path / "writer"))
-    reading = opened(place_of(url, proxy.storage, tmp_path / "reader", refresh="20ms"))
-    seen, wrong, done = set(), list[object](), Event()
-
-    def read() -> None:
-        while not done.is_set():
-            try:
-                reader = reading.reader()
-                found = {len(reader.ids()), len(reader.text_search("owls", 50).result())}
-                generations = {info.title for info in reader.documents()}
-                seen.update(generations)
-                if len(generations) > 1 or not found <= {0, 12}:
-                    wrong.append((generations, found))
-            except MergewiseError as error:
-                wrong.append(error)
 
     def generation(number: int) -> list[mergewise.Document]:
         text = "The owls of generation {} sleep in tree {}."
-        return [mergewise.Document(f"d{at}", text.format(number, at), f"{number}") for at in range(12)]
+        return [mergewise.Document(f"d{at}", text.format(number, at), f"{number}") for at in range(8)]
 
-    thread = Thread(target=read)
-    thread.start()
-    try:
-        for number in range(5):
-            writer.write(rows_of(generation(number), EMBEDDER))
-            until = time.monotonic() + 20
-            while str(number) not in seen and not wrong:
-                assert time.monotonic() < until
-                time.sleep(0.01)
-    finally:
-        done.set()
-        thread.join()
-    assert wrong == [] and seen == {str(number) for number in range(5)}
+    writer = created(bucket(url, proxy, tmp_path / "writer"))
+    writer.write(rows_of(generation(0), EMBEDDER, digest="0"))
+    reading = opened(bucket(url, proxy, tmp_path / "reader"))
+    seen, done = list[tuple[set[str], int]](), Event()
+
+    def read() -> None:
+        while not done.is_set():
+            reader = reading.reader()
+            found = len(reader.text_search("owls", 50).result())
+            seen.append(({str(info.title) for info in reader.documents()}, found))
+            time.sleep(0.005)
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(read)
+        try:
+            for number in range(1, 4):
+                writer.write(rows_of(generation(number), EMBEDDER, digest=str(number)))
+                reading.refresh()
+                before = len(seen)
+                while len(seen) < before + 3 and not asked.done():
+                    time.sleep(0.005)
+        finally:
+            done.set()
+        asked.result()
+    assert all(len(generations) == 1 and found == 8 for generations, found in seen)
+    assert set.union(*(generations for generations, _ in seen)) >= {"1", "2", "3"}
 
 
-@pytest.mark.parametrize("shard", [0, 2])
+@pytest.mark.parametrize("shard", [0, 1])
 def test_a_death_between_shards_leaves_the_state_before(url: str, proxy: Proxy, tmp_path: Path, shard: int) -> None:
     store = created(bucket(url, proxy, tmp_path))
     store.write(rows_of(documents(0, 9), EMBEDDER))
@@ -296,7 +301,6 @@ def test_a_writer_that_lost_its_lease_changes_nothing(
             # it falls asleep, and another writer takes over and changes one shard
             second.write(rows_of(documents(40, 41), EMBEDDER))
             change.append(change.storable(rows_of(by_shard[1], EMBEDDER))[0])
-        stale[2].write(rows_of(by_shard[2], EMBEDDER))
     expected = sorted(f"d{number}" for number in (*range(9), 40))
     assert second.check() == [] and ids(second) == expected
     second.write(rows_of(documents(41, 50), EMBEDDER))

@@ -17,14 +17,16 @@ from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat
 from mergewise.protocols import Ranking, StoreReader
 from mergewise.store.lance import LanceStore
+from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import SHARDS_NAME, Manifest, ShardedManifest, ViewState
 from mergewise.store.places import place_of
 from mergewise.store.places.copying import copy_index
 from mergewise.store.places.folder import Folder
+from mergewise.store.postings import _BETWEEN
+from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.reader import BITS, ShardedReader
 from mergewise.store.shards.store import ShardedStore
-from mergewise.store.text_scores import _BETWEEN
 from mergewise.types import DocumentRows, Leaf, Section
 
 SHARDS, DOCUMENTS = 3, 300
@@ -58,6 +60,11 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoreReader, Shar
     return whole.reader(), sharded.reader()
 
 
+def local_readers(reader: ShardedReader) -> tuple[LanceReader, ...]:
+    assert isinstance(reader.shards, LocalShards)
+    return reader.shards.readers
+
+
 def scores_by_document(reader: StoreReader, ranking: Ranking) -> list[tuple[str, float]]:
     rows = reader.rows("leaf", Leaf, [row for row, _ in ranking])
     return [(rows[row].doc_id, score) for row, score in ranking]
@@ -83,6 +90,21 @@ def test_text_is_ranked_as_by_one_index(readers: tuple[StoreReader, ShardedReade
     assert_same(whole, sharded, 2e-4)
 
 
+def test_shards_without_postings_score_as_one_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.store.lance_search.MAX_ROWS", 0)
+    whole = LanceStore.create(tmp_path / "whole", MANIFEST, REGISTRY)
+    sharded = new_sharded(tmp_path / "sharded", SHARDS)
+    for store in (whole, sharded):
+        store.write(drawn(0, DOCUMENTS))
+        store.optimize()
+    for question in ("word1", "word3 word40 word3", "word7 word90 word200 nowhere"):
+        one, other = (
+            scores_by_document(own.reader(), own.reader().text_search(question, 40).result())
+            for own in (whole, sharded)
+        )
+        assert_same(one, other, 2e-4)
+
+
 def test_a_text_may_contain_the_separator(tmp_path: Path) -> None:
     store = new_sharded(tmp_path / "index", 2)
     vectors = Drawing(1).vectors(3)
@@ -98,7 +120,9 @@ def test_a_text_may_contain_the_separator(tmp_path: Path) -> None:
 def test_local_scores_of_shards_differ(readers: tuple[StoreReader, ShardedReader]) -> None:
     whole, sharded = readers
     local = [
-        hit for one in sharded.shards.readers for hit in scores_by_document(one, one.text_search("word40 word90", 50).result())
+        hit
+        for one in local_readers(sharded)
+        for hit in scores_by_document(one, one.text_search("word40 word90", 50).result())
     ]
     local.sort(key=lambda hit: -hit[1])
     with pytest.raises(AssertionError):
@@ -147,7 +171,7 @@ def test_a_sample_has_leaves_of_every_shard(readers: tuple[StoreReader, ShardedR
         assert len(set(whole)) == len(whole) == len(single.sample(language, 100_000)) > 6
         assert set(sharded.rows("leaf", Leaf, whole)) == set(whole)
         few = sharded.sample(language, 6).tolist()
-        assert set(few) <= set(whole) and len(few) <= 6 + len(sharded.shards.readers)
+        assert set(few) <= set(whole) and len(few) <= 6 + len(local_readers(sharded))
         assert {leaf >> BITS for leaf in few} == {leaf >> BITS for leaf in whole}
     assert sharded.sample("xx", 5).tolist() == []
 

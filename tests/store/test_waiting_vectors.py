@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from benchmarks.filters import Drawing
 from tests.store.test_shards import LEAVES, MANIFEST, TABLES, drawn, new_sharded
@@ -18,7 +19,10 @@ from mergewise.store.lance_reader import LanceReader
 from mergewise.store.shards.store import ShardedStore
 from mergewise.types import DocumentRows, Leaf
 
-INDEXED = {"leaf": replace(LEAVES, tables=lambda _: [replace(table, vector_index_rows=256) for table in TABLES])}
+VECTOR_INDEX_ROWS = 256
+INDEXED = {
+    "leaf": replace(LEAVES, tables=lambda _: [replace(table, vector_index_rows=VECTOR_INDEX_ROWS) for table in TABLES])
+}
 CONDITIONS = [None, "place < 40", "place < 200", "place > 290", "place < 0"]
 
 
@@ -31,6 +35,9 @@ def write_waiting(store: LanceStore | ShardedStore, *, finished: int, waiting: i
     if finished:
         store.write(drawn(0, finished))
         store.optimize()
+    if finished >= VECTOR_INDEX_ROWS:
+        # builds all search indexes
+        store.repair()
     rows = drawn(finished, waiting, seed=1)
     store.write(without_vectors(rows), optimize=True)
     store.remove([rows[1].document.id])
@@ -74,9 +81,15 @@ def test_rows_in_memory_are_those_of_the_table(
     store: LanceStore | ShardedStore
     store = new_sharded(tmp_path / "i", shards) if shards else LanceStore.create(tmp_path / "i", MANIFEST, INDEXED)
     write_waiting(store, **STATES[state])
-    monkeypatch.setattr(lance_state, "MOST_HELD", 0)
+    for module in (lance_state, lance_search):
+        monkeypatch.setattr(module, "MOST_HELD", 0)
     stored, cosines = results(store.reader())
     readers: Sequence[LanceReader] = store.reader().shards.readers if shards else [store.reader()]  # type: ignore[union-attr, list-item]
+    monkeypatch.setattr(lance_search, "MOST_HELD", 10**9)
+    for reader in readers:
+        reader.renew()
+    read, same = results(store.reader())
+    assert read == stored and same == pytest.approx(cosines, abs=2e-3)
     assert not any(reader._held for reader in readers)
     monkeypatch.setattr(lance_state, "MOST_HELD", 10**9)
     monkeypatch.setattr(lance_state, "SEARCHES", 0)
@@ -86,22 +99,26 @@ def test_rows_in_memory_are_those_of_the_table(
     assert not store.finish_vectors() and store.check() == []
 
 
-def test_later_searches_do_not_scan_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("state", ["half embedded", "new documents of an index with vectors searched"])
+def test_vectors_are_read_once_while_others_wait(state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LanceStore.create(tmp_path / "index", MANIFEST, INDEXED)
-    write_waiting(store, **STATES["half embedded"])
-    scans: list[object] = []
-    hits = lance_search._hits
+    write_waiting(store, **STATES[state])
+    read: list[int] = []
+    whole = LanceReader.whole
 
-    def counted(query: Any, most: int) -> Any:
-        scans.append(query)
-        return hits(query, most)
+    def counted(self: LanceReader, table: str, columns: Sequence[str] | None, condition: str | None = None) -> pa.Table:
+        rows = whole(self, table, columns, condition)
+        if "vector" in (columns or ()):
+            read.append(len(rows))
+        return rows
 
-    monkeypatch.setattr(lance_search, "_hits", counted)
-    vector = Drawing(3).vectors(1)[0]
-    rankings = [store.reader().vector_search(vector, 5).result() for _ in range(8)]
-    assert len(scans) == lance_state.SEARCHES
+    monkeypatch.setattr(LanceReader, "whole", counted)
+    vector, embedded = Drawing(3).vectors(1)[0], STATES[state]["embedded"]
+    rankings = [store.reader().vector_search(vector, 5).result() for _ in range(lance_state.SEARCHES)]
+    # the document that was removed had a vector too
+    assert read == [embedded] or read == [embedded - 1]
     assert all([row for row, _ in ranking] == [row for row, _ in rankings[0]] for ranking in rankings)
-    # a new state begins with its table
+    # a new state reads them again
     store.remove([drawn(7, 1)[0].document.id])
     store.reader().vector_search(vector, 5).result()
-    assert len(scans) == lance_state.SEARCHES + 1
+    assert len(read) == 2

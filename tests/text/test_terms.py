@@ -39,8 +39,13 @@ SYLLABLES = "abeginorsty' -_"
 
 
 @given(
-    st.text(alphabet=SYLLABLES + ".é東", max_size=30),
-    st.lists(st.text(alphabet=SYLLABLES, max_size=60) | st.text(alphabet=SYLLABLES + "é東İ", max_size=60), max_size=4),
+    st.text(alphabet=SYLLABLES + ".éК’東", max_size=30),
+    st.lists(
+        st.text(alphabet=SYLLABLES, max_size=60)
+        | st.text(alphabet=SYLLABLES + "éК’—²", max_size=60)
+        | st.text(alphabet=SYLLABLES + "éК’\u0301東İ", max_size=60),
+        max_size=4,
+    ),
 )
 def test_the_finder_matches_the_full_analysis(question: str, texts: list[str]) -> None:
     terms = content_terms(question)

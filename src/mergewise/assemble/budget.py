@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
 from mergewise.assemble.fragments import Candidate, HeadingParts
@@ -32,7 +33,7 @@ candidate without any new text. `take` takes it again.
 
 def pack(
     question: str,
-    ranked: Sequence[Candidate],
+    ranked: Iterable[Candidate],
     budget: int,
     models: Models,
     order: Order = "document",
@@ -46,7 +47,7 @@ def pack(
 
     Args:
         question: The question that the context is for.
-        ranked: Candidates, best first.
+        ranked: Candidates, best first. Later ones are made only if there is room for them.
         budget: Maximum tokens of the rendered context.
         models: Models with the token counter.
         order: Order of the passages, "document" or "score".
@@ -58,15 +59,18 @@ def pack(
         The context with its passages, its text, its tokens and the trace.
     """
 
-    def context_of(candidates: Sequence[Candidate]) -> Context:
+    rest = iter(ranked)
+    first = list(islice(rest, _PATIENCE))
+
+    def context_of(candidates: Iterable[Candidate]) -> Context:
         packer: Packer[Candidate] = Packer(budget, models.count_tokens, last, order == "document", counts=counts or {})
         packer.fill(candidates)
         return packer.context(question, lambda chosen: passages_of(chosen, order), trace)
 
-    context = context_of(ranked)
-    if context.passages or not ranked:
+    context = context_of(chain(first, rest))
+    if context.passages or not first:
         return context
-    bare = context_of([candidate.without_headings() for candidate in ranked[:_PATIENCE]])
+    bare = context_of([candidate.without_headings() for candidate in first])
     spans = tuple(span for passage in bare.passages for span in passage.spans)
     step = Step("bare", "nothing fits below its heading line, the headings are left out", spans, cause=Cause.TAKE)
     return replace(bare, trace=(*context.trace, step)) if bare.passages else context
@@ -111,15 +115,14 @@ class Packer(Generic[P]):
         self._starts: set[Hashable] = set()
         self._stops: set[Hashable] = set()
 
-    def fill(self, ranked: Sequence[P]) -> None:
+    def fill(self, ranked: Iterable[P]) -> None:
         patience = 1 if self._last in ("stop", "end") else _PATIENCE
-        for number, candidate in enumerate(ranked):
-            if number % _AT_ONCE == 0:
-                ahead = ranked[number : number + _AT_ONCE]
-                self._tokens([text for one in ahead for text in (*one.texts, *self._parts(one.headings, ()).values())])
-            self._consider(candidate)
-            if self._misses >= patience:
-                break
+        rest = iter(ranked)
+        while self._misses < patience and (ahead := list(islice(rest, _AT_ONCE))):
+            self._tokens([text for one in ahead for text in (*one.texts, *self._parts(one.headings, ()).values())])
+            for candidate in ahead:
+                if self._misses < patience:
+                    self._consider(candidate)
         if self._last in ("cut", "end"):
             for candidate in self._skipped[:_PATIENCE]:
                 self._take_beginning(candidate)

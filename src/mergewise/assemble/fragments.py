@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Self, TypeAlias, TypeVar
 
 from mergewise.text.blocks import shown_levels
@@ -128,6 +129,8 @@ class Candidate:
         parts: list[Fragment] = []
         for fragment in self.fragments:
             parts += uncovered_parts(fragment, [*held, *parts])
+        if len(parts) == len(self.fragments) and all(map(is_, parts, self.fragments)):
+            return self
         return replace(self, fragments=tuple(parts)) if parts else None
 
     def beginnings(self, taken: Sequence[Self]) -> Iterator[Self]:

@@ -53,6 +53,9 @@ def serve(
         int | None,
         typer.Option("--workers", help="Number of processes that answer.", show_default="one per core, at most 4"),
     ] = None,
+    role: Annotated[str | None, typer.Option("--role", help="all, web or writer.", show_default="all")] = None,
+    database: Annotated[str | None, typer.Option("--database", help="Postgres database of several servers.")] = None,
+    storage: Annotated[str | None, typer.Option("--storage", help="Bucket or folder of several servers.")] = None,
     auth: Annotated[
         bool, typer.Option("--auth/--no-auth", help="Require a token; --no-auth needs a loopback address.")
     ] = True,
@@ -84,11 +87,14 @@ def serve(
     from mergewise.server.supervisor import Supervisor, saved_token, token_file
 
     place = _place(data, docs or [], follow_links)
-    settings = server_config(
-        place, config, chat or (), embedder, host=host, port=port, workers=workers, needs_token=auth, ray=ray
-    )
+    flags = {"host": host, "port": port, "workers": workers, "needs_token": auth}
+    flags |= {"role": role, "database": database, "storage": storage, "ray": ray}
+    settings = server_config(place, config, chat or (), embedder, **flags)
 
     def say_where(url: str, secret: str | None) -> None:
+        if settings.role == "writer":
+            say("running jobs")
+            return
         say(f"{url}/#t={secret}" if secret else url)
         if secret:
             say_aside(f"the address contains the token, which is saved in {token_file(settings.data)}", None)
@@ -184,15 +190,14 @@ def _place(data: Path | None, docs: list[Path], follow_links: bool = False) -> S
 
 def _state(data: Path | None) -> State:
     """Open the state of a server that was started before."""
-    from mergewise.server.state import State
+    from mergewise.server.state import DATABASE_FILE, State
 
-    place = _place(data, [])
-    database = place.data / "server.sqlite"
-    if not database.exists():
+    config = server_config(_place(data, []), None)
+    if config.database is None and not (config.data / DATABASE_FILE).exists():
         raise UsageError(
-            f"no server data in {place.data}", f"start the server once: mergewise serve {shlex.quote(str(data or ''))}"
+            f"no server data in {config.data}", f"start the server once: mergewise serve {shlex.quote(str(data or ''))}"
         )
-    return State(database)
+    return State.of(config)
 
 
 @app.command("add-token", cls=options.NamingCommand)

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from mergewise.errors import UsageError
-from mergewise.files import Roots, source_name, source_path
+from mergewise.files import Roots, source_name, source_path, sources_below
 from mergewise.inputs import Input, real_path, split_digest
 from mergewise.protocols import StoreReader
 from mergewise.readers import FolderSearch
@@ -92,9 +92,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
     tasks: list[IndexingTask] = []
     failed: list[Failure] = []
     updates: dict[str, Metadata] = {}
-    described = any(given.metadata for given in inputs)
-    stored = {info.id: info.metadata for info in reader.documents()} if described else {}
-    kinds = reader.metadata_kinds() if described else {}
+    kinds = reader.metadata_kinds() if any(given.metadata for given in inputs) else {}
     unchanged = kept = 0
     for batch in batches(inputs, ASKED_AT_ONCE):
         indexed = _IndexedInputs(batch, reader)
@@ -112,7 +110,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                 tasks.append(IndexingTask(given, indexed.id_for(given, known), digest, known is not None))
                 continue
             kept += given.size
-            if given.metadata.items() <= stored.get(known.id, {}).items():
+            if given.metadata.items() <= indexed.metadata_of(known).items():
                 unchanged += 1
             else:
                 updates[known.id] = given.metadata
@@ -127,6 +125,11 @@ class _IndexedInputs:
         known = reader.known_documents(ids, [given.name for given in inputs if given.is_file])
         self._by_id = {k.id: k for k in known}
         self._by_source = {k.origin.source: k for k in known if k.origin is not None}
+        is_described = any(given.metadata for given in inputs)
+        self._infos = reader.infos([k.id for k in known]) if is_described else {}
+
+    def metadata_of(self, known: Known) -> Metadata:
+        return self._infos[known.id].metadata if known.id in self._infos else {}
 
     def document_of(self, given: Input) -> Known | None:
         """Return the document of an input. The document of a file is the one that was read from its path."""
@@ -153,8 +156,9 @@ def plan_sync(
     to its present name.
     """
     search = FolderSearch() if search is None else search
-    known, misnamed = _known_files(reader, root)
     found = {source_path(given.name, root) for given in inputs}
+    # links may lead to files elsewhere
+    known, misnamed = _known_files(reader, root, [*folders, *{path.parent for path in found}])
     gone: dict[Path, Known] = {}
     kept: dict[Path, Input] = {}
     for folder in folders:
@@ -177,16 +181,21 @@ def plan_sync(
 
 def lost_files(search: FolderSearch, inputs: Sequence[Input], reader: StoreReader, root: Roots) -> tuple[str, ...]:
     """Return the ids of documents whose files have disappeared from the searched folders. `inputs` are the files found there."""
-    known, _ = _known_files(reader, root)
+    known, _ = _known_files(reader, root, search.folders)
     found = {source_path(given.name, root) for given in inputs if given.is_file}
     missing = ((path, folder) for folder in search.folders for path in within(folder, known) if path not in found)
     lost = dict.fromkeys(path for path, folder in missing if _is_gone(path, folder, search))
     return tuple(known[path].id for path in lost)
 
 
-def _known_files(reader: StoreReader, root: Roots) -> tuple[dict[Path, Known], list[tuple[Path, Known]]]:
-    """Return the documents of files by path, and those whose name is not the file's present name."""
-    files = [(source_path(k.origin.source, root), k) for k in reader.known_documents() if k.origin is not None]
+def _known_files(
+    reader: StoreReader, root: Roots, folders: Iterable[Path]
+) -> tuple[dict[Path, Known], list[tuple[Path, Known]]]:
+    """Return the documents of files in folders by path, and those whose name is not the file's present name."""
+    starts = {start for folder in folders for start in sources_below(real_path(folder), root)}
+    starts = {start for start in starts if not any(start != one and start.startswith(one) for one in starts)}
+    known = reader.known_documents(below=sorted(starts))
+    files = [(source_path(k.origin.source, root), k) for k in known if k.origin is not None]
     return dict(files), [(path, k) for path, k in files if k.origin and source_name(path, root) != k.origin.source]
 
 

@@ -208,8 +208,17 @@ class StoreReader(TableReader, Protocol):
         """Return whole documents by id, in one call. Unknown ids are left out."""
         ...
 
-    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
-        """List the documents with one of these ids or sources, or all documents without arguments."""
+    def infos(self, doc_ids: Sequence[str]) -> dict[str, DocumentInfo]:
+        """Return documents without their texts by id. Unknown ids are left out."""
+        ...
+
+    def known_documents(
+        self, doc_ids: Sequence[str] = (), sources: Sequence[str] = (), below: Sequence[str] = ()
+    ) -> list[Known]:
+        """List the documents with one of these ids or sources, or a source that begins with one of `below`, which end with "/".
+
+        Without arguments, or with an empty text in `below`, list all documents.
+        """
         ...
 
     def copies(self, where: str | None = None) -> Mapping[int, int]:
@@ -305,6 +314,10 @@ class Store(Protocol):
 
     def reader(self) -> StoreReader:
         """Return the state after the last finished change."""
+        ...
+
+    def refresh(self) -> None:
+        """Look for a change by another process. Queries use the old state until the new one is ready."""
         ...
 
     def write(

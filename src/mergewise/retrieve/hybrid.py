@@ -276,8 +276,8 @@ class HybridReader(TreeReader):
 
 
 def _ranked(scores: Mapping[int, float]) -> list[tuple[int, float]]:
-    """Sort by score, best first. Equal scores are in the order of their ids."""
-    return sorted(sorted(scores.items()), key=itemgetter(1), reverse=True)
+    """Sort by score, best first. Equal scores keep their order."""
+    return sorted(scores.items(), key=itemgetter(1), reverse=True)
 
 
 def _by_scores(hits: Sequence[Hit], scores: FloatArray) -> list[Hit]:

@@ -24,13 +24,12 @@ from pathlib import Path
 from mergewise.errors import CorruptIndex, UsageError
 from mergewise.files import new_file
 from mergewise.server.configuration import NAME
-from mergewise.server.state import State
+from mergewise.server.state import DATABASE_FILE, State
 from mergewise.server.writer import lock_file, waiting_lock
 from mergewise.store import is_url
 
 _CHECKSUMS = "checksums.json"
 _COLLECTIONS = "collections"
-_DATABASE = "server.sqlite"
 _LONGEST_LIST = 1_000_000_000
 
 
@@ -39,7 +38,7 @@ def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]
 
     Raises UsageError if `data` is not a server's data, and IndexBusy if a job takes longer than `lock_wait` seconds.
     """
-    if not (data / _DATABASE).exists():
+    if not (data / DATABASE_FILE).exists():
         raise UsageError(f"not a server's data directory: {data}", "pass the directory given to `mergewise serve`")
     handle, temporary = new_file(file.parent, f".{file.name}.", mode=0o600)
     try:
@@ -48,12 +47,12 @@ def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]
             # no further job begins while this lock is held
             waiting_lock(lock_file(data, "backup"), lock_wait),
             waiting_lock(lock_file(data, "changes"), lock_wait),
-            State(data / _DATABASE) as state,
+            State(data / DATABASE_FILE) as state,
             tempfile.TemporaryDirectory(dir=data) as scratch,
         ):
-            state.snapshot_into(Path(scratch) / _DATABASE)
+            state.database.rows("VACUUM INTO ?", [str(Path(scratch) / DATABASE_FILE)])
             with tarfile.open(fileobj=out, mode="w") as archive:
-                checksums = {_DATABASE: _add(archive, Path(scratch) / _DATABASE, _DATABASE)}
+                checksums = {DATABASE_FILE: _add(archive, Path(scratch) / DATABASE_FILE, DATABASE_FILE)}
                 for path in _files_of(data):
                     name = path.relative_to(data).as_posix()
                     checksums[name] = _add(archive, path, name)
@@ -146,4 +145,4 @@ def _extract(file: Path, into: Path) -> None:
 def _is_ours(name: str) -> bool:
     parts = name.split("/")
     is_plain = all(part not in ("", ".", "..") and "\\" not in part and "\0" not in part for part in parts)
-    return is_plain and (name in (_DATABASE, NAME, _CHECKSUMS) or (len(parts) > 2 and parts[0] == _COLLECTIONS))
+    return is_plain and (name in (DATABASE_FILE, NAME, _CHECKSUMS) or (len(parts) > 2 and parts[0] == _COLLECTIONS))

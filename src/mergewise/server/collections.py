@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import mergewise as mw
 from mergewise.defaults import DEFAULT_BUDGET, STRATEGY
 from mergewise.designs import search_settings
-from mergewise.errors import MergewiseError, ReadError
+from mergewise.errors import MergewiseError, ReadError, StoreError
 from mergewise.inputs import split_digest
 from mergewise.models import load_chat, release
 from mergewise.ranges import AT_ONCE
@@ -27,6 +27,7 @@ from mergewise.server.admission import SlotReleasingChat
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig, folder_roots
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, JobProgress
+from mergewise.server.spool import local_blob
 from mergewise.server.state import State
 from mergewise.store import is_url, state_file
 
@@ -39,6 +40,7 @@ log = logging.getLogger("mergewise.server")
 OPEN_AGAIN_SECONDS = 2.0
 """Seconds between two attempts to open an index in a bucket."""
 _NOT_OPEN = "The index of this collection is not open yet"
+_BEHIND = "The index of this collection is older than the snapshot, and its bucket does not answer"
 _TRY_AGAIN = "try again in a few seconds; the server's log has the reason"
 NO_CHAT = "extractive"
 """The name that means "without a chat model"."""
@@ -131,6 +133,17 @@ class Collection:
                 self._index = self._open()
             return self._index
 
+    def await_snapshot(self, wanted: str) -> None:
+        """Wait until the index has this snapshot or a later one. Raises HTTPProblem 503 if the bucket does not answer.
+
+        A state that is read after the request is no older than one that the client knows. That of a folder is always read.
+        """
+        if self.is_in_bucket and self.index.snapshot != wanted:
+            try:
+                self.index.store.refresh()
+            except StoreError:
+                raise HTTPProblem(503, "index-behind", _BEHIND, _TRY_AGAIN, retry_after=OPEN_AGAIN_SECONDS) from None
+
     def _open(self) -> Index:
         limits = self._config.limits
         # the writer notes the embedder of an index in a directory
@@ -198,6 +211,10 @@ class Collection:
     @property
     def blobs(self) -> Path:
         return Path(self.record.blobs)
+
+    def blob(self, sha256: str) -> Path:
+        """Return the path of the bytes of an upload, or of a copy."""
+        return local_blob(self.blobs, sha256, self._config.cache)
 
     def folder_file(self, doc_id: str) -> bytes | None:
         """Return the file of a document in a folder of the configuration, or None without the bytes that were indexed."""

@@ -234,12 +234,19 @@ class IdentityConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """The configuration of a server. `data` is the directory of its state."""
+    """The configuration of a server. `data` is the directory of its state.
+
+    Several servers share the Postgres `database`, a URL such as postgresql://USER@HOST/NAME, and the `storage`, a bucket or a
+    folder with collections and uploads. Those of the `role` web answer questions, those of the role writer run jobs.
+    """
 
     data: Path
     host: str = "127.0.0.1"
     port: Annotated[int, Range(0, 65_535), "Port, or 0 for a free port"] = PORT
     workers: Annotated[int, Range(1, 64), "Number of worker processes"] = 1
+    role: Literal["all", "web", "writer"] = "all"
+    database: str | None = None
+    storage: Path | None = None
     public_url: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -259,16 +266,22 @@ class ServerConfig:
     identity: IdentityConfig | None = None
 
     @property
-    def database(self) -> Path:
-        return self.data / "server.sqlite"
+    def shared(self) -> Path:
+        """The directory or bucket of collections and received files."""
+        return self.storage or self.data
+
+    def home_of(self, collection: str) -> Path:
+        """Return the directory or the prefix of a collection, with its originals and usually its index."""
+        return self.shared / "collections" / collection
 
     @property
     def spool(self) -> Path:
-        return self.data / "spool"
+        """The directory of uploads in progress, on the disk of the blobs if they are not in a bucket."""
+        return (self.data if is_url(self.shared) else self.shared) / "spool"
 
     @property
     def cache(self) -> Path:
-        """The directory of copies of indexes in buckets."""
+        """The directory of copies of indexes and uploads in buckets."""
         return self.data / "cache"
 
     @property
@@ -361,6 +374,8 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
             "--no-auth requires a loopback address, without allowed_hosts and public_url",
             "remove --no-auth and hand out tokens: without them anybody could read and delete everything",
         )
+    if None in (config.database, config.storage) and (config.database or config.storage or config.role != "all"):
+        raise UsageError("several servers need a database and a storage", "set database and storage")
     if (config.tls_certificate is None) != (config.tls_key is None):
         raise UsageError(
             "tls requires a certificate and a key", 'write tls = { certificate = "cert.pem", key = "key.pem" }'
@@ -485,7 +500,7 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
         return _value(what, given, get_args(hint)[0], base)
     if hint is Path:
         path = value_of(what, str(given) if isinstance(given, Path) else given, str)
-        if what.endswith(".path") and is_url(path):
+        if what.lower().endswith((".path", "storage")) and is_url(path):
             return Path(path)
         check_directory(what, path)
         return base / path

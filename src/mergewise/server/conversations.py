@@ -7,22 +7,20 @@ share its token, but not their conversations.
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import token_hex, token_urlsafe
-from typing import Any, TypeAlias
+from typing import Any
 
 from mergewise.server.configuration import ServeLimits
+from mergewise.server.database import Database, Row, StateTables
 from mergewise.server.records import Token
-from mergewise.server.transactions import insert
+from mergewise.server.transactions import ALL, insert
 
 MOST_TURNS = 500
 """Number of turns of a conversation. The oldest are dropped first."""
 _LONGEST_TITLE = 80
-Change: TypeAlias = Callable[[], AbstractContextManager[sqlite3.Connection]]
 _LIST = (
     "SELECT id, collection, title, created, changed, share, "
     "(SELECT count(*) FROM turns WHERE conversation = id) AS turns FROM conversations"
@@ -45,10 +43,11 @@ class ConversationRecord:
 
 
 class OwnConversations:
-    """The conversations of a token with a collection. `change` opens a transaction on the state, `rows` reads rows."""
+    """The conversations of a token with a collection."""
 
-    def __init__(self, change: Change, rows: Callable[..., list[sqlite3.Row]], token: Token, collection: str) -> None:
-        self._change, self._rows, self._token, self._collection = change, rows, token, collection
+    def __init__(self, database: Database, token: Token, collection: str) -> None:
+        self._database, self._token, self._collection = database, token, collection
+        self._change, self._rows = database.change, database.rows
         self._key = [token.owner, collection]
 
     def add_turn(self, id: str, question: str, data: Mapping[str, Any], limits: ServeLimits) -> dict[str, Any]:
@@ -64,28 +63,28 @@ class OwnConversations:
                 insert(rows, "conversations", {**own, "created": now, "changed": now, "title": _title_of(question)})
             size = len(f"{question}{body}".encode("utf-8", "surrogatepass"))
             insert(rows, "turns", {"conversation": id, "question": question, "data": body, "bytes": size, "asked": now})
-            number = rows.execute("SELECT last_insert_rowid()").fetchone()[0]
-            last = "SELECT number FROM turns WHERE conversation = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2"
-            rows.execute(f"DELETE FROM turns WHERE conversation = ?1 AND number <= ({last})", [id, MOST_TURNS])
+            (newest,) = rows.execute("SELECT max(number) AS n FROM turns WHERE conversation = ?", [id]).fetchall()
+            last = "SELECT number FROM turns WHERE conversation = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
+            rows.execute(f"DELETE FROM turns WHERE conversation = ? AND number <= ({last})", [id, id, MOST_TURNS])
             _drop_excess(rows, self._key[0], limits)
-        return {"conversation": id, "turn": number}
+        return {"conversation": id, "turn": newest["n"]}
 
     def find(self, words: str = "") -> list[ConversationRecord]:
         """Return the conversations, newest first. With `words`, only those that contain them in any case."""
         query = (
-            f"{_LIST} WHERE owner = ? AND collection = ? AND (instr(casefold(title), ?) OR EXISTS (SELECT 1 FROM turns "
-            f"WHERE conversation = id AND instr(casefold(question || char(10) || {_ANSWER}), ?))) ORDER BY changed DESC, id"
+            f"{_LIST} WHERE owner = ? AND collection = ? AND (instr(casefold(title), ?) > 0 OR EXISTS (SELECT 1 FROM turns "
+            f"WHERE conversation = id AND instr(casefold(question || '\n' || {_ANSWER}), ?) > 0)) ORDER BY changed DESC, id"
         )
-        return [ConversationRecord(*row) for row in self._rows(query, [*self._key, words.casefold(), words.casefold()])]
+        return [ConversationRecord(**row) for row in self._rows(query, [*self._key, *[words.casefold()] * 2])]
 
     def get(self, id: str) -> ConversationRecord | None:
         rows = self._rows(f"{_LIST} {_OWN}", [*self._key, id])
-        return ConversationRecord(*rows[0]) if rows else None
+        return ConversationRecord(**rows[0]) if rows else None
 
     def by_link(self, share: str) -> ConversationRecord | None:
         """Return anybody's conversation by its link, or None if nobody shares it any more."""
         rows = self._rows(f"{_LIST} WHERE collection = ? AND share = ?", [self._collection, share])
-        return ConversationRecord(*rows[0]) if rows else None
+        return ConversationRecord(**rows[0]) if rows else None
 
     def turns(self, id: str) -> list[dict[str, Any]]:
         """Return the turns of a conversation from `get` or `shared`, in order."""
@@ -101,27 +100,22 @@ class OwnConversations:
         with self._change() as rows:
             rows.execute(f"UPDATE conversations SET title = coalesce(?, title) {_OWN}", [title, *self._key, id])
             if is_shared is not None:
-                link = "coalesce(share, ?)" if is_shared else "nullif(?1, ?1)"
-                rows.execute(f"UPDATE conversations SET share = {link} {_OWN}", [token_urlsafe(24), *self._key, id])
+                link, secret = ("coalesce(share, ?)", [token_urlsafe(24)]) if is_shared else ("NULL", [])
+                rows.execute(f"UPDATE conversations SET share = {link} {_OWN}", [*secret, *self._key, id])
 
     def rate(self, turn: int, good: bool | None, note: str) -> bool:
         """Rate the answer of a turn, or withdraw the rating with None. Return True if the owner has this turn."""
         own = "SELECT id FROM conversations WHERE owner = ? AND collection = ?"
         with self._change() as rows:
             change = f"UPDATE turns SET good = ?, note = ? WHERE number = ? AND conversation IN ({own})"
-            return rows.execute(change, [good, note, turn, *self._key]).rowcount > 0
+            return bool(rows.execute(change, [good, note, turn, *self._key]).rowcount)
 
     def delete(self, id: str) -> bool:
         """Delete a conversation with its ratings. Return True if it existed."""
         with self._change() as rows:
-            found = rows.execute(f"DELETE FROM conversations {_OWN}", [*self._key, id]).rowcount > 0
-        overwrite_deleted(self._rows)
+            found = bool(rows.execute(f"DELETE FROM conversations {_OWN}", [*self._key, id]).rowcount)
+        self._database.overwrite_deleted()
         return found
-
-
-def overwrite_deleted(rows: Callable[..., list[sqlite3.Row]]) -> None:
-    """Move the log into the file, so that no copy of a deleted row remains in the log."""
-    rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def oldest_kept(limits: ServeLimits) -> float:
@@ -134,20 +128,20 @@ def _title_of(question: str) -> str:
     return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1].rstrip() + "…"
 
 
-def _turn(row: sqlite3.Row) -> dict[str, Any]:
+def _turn(row: Row) -> dict[str, Any]:
     rating = None if row["good"] is None else {"good": bool(row["good"]), "note": row["note"]}
     kept = {name: row[name] for name in ("number", "question", "asked")}
     return {**kept, "feedback": rating, **json.loads(row["data"])}
 
 
-def _drop_excess(rows: sqlite3.Connection, owner: str, limits: ServeLimits) -> None:
+def _drop_excess(rows: StateTables, owner: str, limits: ServeLimits) -> None:
     """Delete the owner's oldest turns above the limit of bytes, then empty conversations and those above the limit of number."""
     sizes = (
         "SELECT number, sum(bytes) OVER (ORDER BY changed DESC, number DESC) AS total "
         "FROM turns JOIN conversations ON id = conversation WHERE owner = ?"
     )
-    excess = f"DELETE FROM turns WHERE number IN (SELECT number FROM ({sizes}) WHERE total > ?)"
+    excess = f"DELETE FROM turns WHERE number IN (SELECT number FROM ({sizes}) AS sized WHERE total > ?)"
     rows.execute(excess, [owner, limits.conversation_bytes])
-    last = "SELECT id FROM conversations WHERE owner = ?1 ORDER BY changed DESC LIMIT -1 OFFSET ?2"
-    bare = "owner = ?1 AND NOT EXISTS (SELECT 1 FROM turns WHERE conversation = id)"
-    rows.execute(f"DELETE FROM conversations WHERE id IN ({last}) OR ({bare})", [owner, limits.conversations])
+    last = f"SELECT id FROM conversations WHERE owner = ? ORDER BY changed DESC LIMIT {ALL} OFFSET ?"
+    bare = "owner = ? AND NOT EXISTS (SELECT 1 FROM turns WHERE conversation = id)"
+    rows.execute(f"DELETE FROM conversations WHERE id IN ({last}) OR ({bare})", [owner, limits.conversations, owner])

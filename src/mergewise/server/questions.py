@@ -60,6 +60,7 @@ class CollectionQuery:
 
     `options` holds the options of `AnswerQuery` that the client gave; the rest come from the collection's defaults. `chat` is the
     name of a chat model in the configuration, or "extractive" for none. `reply` holds the options of a text that a model writes.
+    The index must have the `snapshot` or a later one.
     """
 
     collection: str
@@ -69,6 +70,7 @@ class CollectionQuery:
     chat: str | None = None
     include: frozenset[Include] = frozenset()
     reply: ReplyOptions = field(default_factory=ReplyOptions)
+    snapshot: str | None = None
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> CollectionQuery:
         """Fill in the collection's defaults for options that the client did not give."""
@@ -335,12 +337,14 @@ class Questions:
         if index is None:
             # the first question opens the index, which blocks
             index = await in_thread(partial(collection.with_chat, question.chat))
+        if question.snapshot is not None:
+            await in_thread(partial(collection.await_snapshot, question.snapshot))
         return _OpenQuestion(collection, index, question)
 
     def _join(self, asked: _OpenQuestion, *, answers: bool, has_place: bool = False) -> Shared[Assembly]:
         """Return the cached assembly, the one in progress or a new one. Raises HTTPProblem 429 if the server is busy."""
         # contexts do not depend on the options of the reply
-        question = replace(asked.question, reply=ReplyOptions())
+        question = replace(asked.question, reply=ReplyOptions(), snapshot=None)
         record, token, options = asked.collection.record, asked.collection.token, asdict(question)
         options |= {"include": sorted(asked.question.include)}
         whole = [token.id, token.filter, record.name, record.created, options, answers]

@@ -60,7 +60,6 @@ from mergewise.server.records import (
     Token,
     Upload,
 )
-from mergewise.server.spool import blob_path
 from mergewise.server.state import State
 from mergewise.types import Document, DocumentInfo, Span, Step
 
@@ -230,7 +229,7 @@ class ScopedService:
     @property
     def file_store(self) -> FileStore:
         """The store of received files, for files that `file` returned and for new ones."""
-        return FileStore(self.config.data / "files")
+        return FileStore(self._state.database, self.config.shared / "files", self.config.cache)
 
     def files(self) -> list[ReceivedFile]:
         """Return the files that the token may see, newest first."""
@@ -251,8 +250,8 @@ class Scoped:
     def __init__(self, collection: ServedCollection, token: Token, state: State) -> None:
         self._collection, self.token, self._state = collection, token, state
         self.name, self.record, self.own = collection.name, collection.record, collection.own
-        self.url, self.strategies, self.check_strategy = (
-            collection.url, collection.strategies, collection.check_strategy,
+        self.url, self.strategies, self.check_strategy, self.await_snapshot = (
+            collection.url, collection.strategies, collection.check_strategy, collection.await_snapshot,
         )  # fmt: skip
 
     @property
@@ -395,7 +394,7 @@ class Scoped:
 
     def original(self, state: DocumentState) -> Path:
         """Return the path of the bytes of an uploaded document."""
-        return blob_path(self._collection.blobs, state.blob or "")
+        return self._collection.blob(state.blob or "")
 
     def folder_file(self, entry: DocumentEntry) -> bytes | None:
         """Return the bytes of a file in a folder of the configuration, or None if they are not those that were indexed."""

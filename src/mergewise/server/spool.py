@@ -1,7 +1,8 @@
 """Storage of uploaded bytes: first a file in the spool, then a blob of the collection under its sha256.
 
-DATA/spool/RANDOM                      an upload in progress; files left by a crash are swept
-DATA/collections/NAME/blobs/ab/ab12..  a complete upload
+DATA/spool/RANDOM                         an upload in progress; files left by a crash are swept
+STORAGE/collections/NAME/blobs/ab/ab12..  a complete upload, in a folder or a bucket; STORAGE is DATA for a single server
+DATA/cache/blobs/ab/ab12..                a copy of a blob in a bucket, deleted after a day
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Iterable
@@ -17,15 +19,19 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import IO
 
 from mergewise.concurrency import in_thread
 from mergewise.errors import UsageError
 from mergewise.files import new_file
+from mergewise.store import is_url, objects_of
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 UNNEEDED_SECONDS = 3600.0
 """Seconds for which an unreferenced blob is kept: its upload may not have been accepted yet."""
+DAY = 86_400.0
+"""Seconds for which the bytes of a file of the OpenAI API and copies of blobs are kept."""
 _AT_ONCE = 1 << 20
 
 
@@ -63,6 +69,9 @@ class _Receiving:
         os.fsync(self._file.fileno())
         blob = Blob(self._hash.hexdigest(), self._file.tell())
         place = blob_path(blobs, blob.sha256)
+        if is_url(blobs):
+            objects_of(blobs).put(f"{blob.sha256[:2]}/{blob.sha256}", self._path)
+            return blob
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # replaces an older blob with the same bytes, so that the sweep sees a young file
         self._path.replace(place)
@@ -101,8 +110,52 @@ def blob_path(blobs: Path, sha256: str) -> Path:
     return blobs / sha256[:2] / sha256
 
 
+def local_blob(blobs: Path, sha256: str, cache: Path) -> Path:
+    """Return the path of a blob, or of a copy in the cache if the blobs are in a bucket. The file may be missing."""
+    if not is_url(blobs):
+        return blob_path(blobs, sha256)
+    copy = blob_path(cache / "blobs", sha256)
+    if not copy.exists():
+        sweep_blobs(cache / "blobs", (), DAY)
+        copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = copy.with_name(token_hex(16))
+        with suppress(FileNotFoundError):
+            objects_of(blobs).download(f"{sha256[:2]}/{sha256}", temporary)
+            temporary.replace(copy)
+    return copy
+
+
+def link_blob(source: Path, sha256: str, blobs: Path) -> None:
+    """Give a local file a second name among the blobs, where it looks newly received."""
+    place = blob_path(blobs, sha256)
+    if is_url(blobs):
+        objects_of(blobs).put(f"{sha256[:2]}/{sha256}", source)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(FileExistsError):
+        os.link(source, place)
+    # protect the bytes from the next sweep
+    os.utime(place)
+
+
+def drop_folder(folder: Path, name: str) -> None:
+    """Delete a folder or a prefix of a bucket with all its files. Can be repeated if the process dies meanwhile."""
+    if is_url(folder):
+        objects_of(folder).delete([entry.name for entry in objects_of(folder).entries()])
+        return
+    gone = folder.with_name(f".{folder.name}.{name}")
+    if folder.exists():
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
 def sweep_blobs(blobs: Path, needed: Collection[str], seconds: float = UNNEEDED_SECONDS) -> None:
     """Delete unreferenced blobs that are older than this."""
+    if is_url(blobs):
+        last, entries = time.time() - seconds, objects_of(blobs).entries()
+        old = [one.name for one in entries if one.put_at.timestamp() <= last and Path(one.name).name not in needed]
+        objects_of(blobs).delete(old)
+        return
     _drop_old((path for path in blobs.glob("??/*") if path.name not in needed), seconds)
 
 

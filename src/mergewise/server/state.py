@@ -1,8 +1,6 @@
-"""A server's state in one SQLite file: tokens, sessions, collections, jobs with their events and uploads, documents.
+"""A server's state in a database: tokens, sessions, collections, jobs with their events and uploads, documents.
 
-The file uses write-ahead logging, so that workers can read while the writer writes. Commits are synced to the disk
-(`synchronous=FULL`), so an accepted job survives a power failure. Every method is one transaction of a few milliseconds, and is
-safe from any thread and any process.
+Every method is one transaction of a few milliseconds, and is safe from any thread and any process.
 """
 
 from __future__ import annotations
@@ -11,22 +9,21 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
-from threading import Event, Lock
+from threading import Event
 from types import MappingProxyType
 from typing import Any, cast
 
 from mergewise.errors import StoreError, UsageError
 from mergewise.ranges import choice
-from mergewise.server.configuration import ServeLimits
-from mergewise.server.conversations import OwnConversations, oldest_kept, overwrite_deleted
+from mergewise.server.configuration import ServeLimits, ServerConfig
+from mergewise.server.conversations import OwnConversations, oldest_kept
+from mergewise.server.database import Database, Postgres, Row, SQLite
 from mergewise.server.records import (
     ENDED,
     INDEXING,
@@ -45,8 +42,8 @@ from mergewise.server.records import (
     Token,
     Upload,
 )
-from mergewise.server.schema import check_local_disk, connect, migrate
 from mergewise.server.transactions import (
+    ALL,
     KEY_SECONDS,
     UNDER_WAY,
     add_event,
@@ -68,7 +65,6 @@ from mergewise.server.transactions import (
     queue_document,
     record_of,
     settle,
-    store_errors,
     token_unless_expired,
     update,
     withdraw,
@@ -82,34 +78,29 @@ KEPT_SECONDS = 7 * 86_400.0
 """Seconds for which the events and uploads of an ended job are kept, for streams and retries."""
 RESPONSE_SECONDS, MOST_RESPONSES = 30 * 86_400.0, 200
 """Seconds for which responses are kept, and their number per token."""
+DATABASE_FILE = "server.sqlite"
 _FREE_BYTES = 16_000_000
 
 
 class State:
-    """The state in the file `path`, which is created or upgraded. Raises UsageError on a network disk."""
+    """The state in the file `path`, which is created or upgraded, or in the Postgres database of the URL `database`.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    `storage` is the bucket or folder that several servers share. Raises UsageError for a file on a network disk.
+    """
+
+    def __init__(self, path: Path, database: str | None = None, storage: Path | None = None) -> None:
+        self.path, self._storage = path, storage or path.parent
         # set while this process shuts down: /readyz answers 503, and new requests are refused
         self.draining = Event()
         # collections whose index this server must not change
         self.read_only: frozenset[str] = frozenset()
         self._beat = path.with_name("writer.beat")
-        # two connections, so that reads never wait for another process's commit
-        self._reading, self._changing = Lock(), Lock()
-        with store_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            check_local_disk(path.parent)
-            # other users must not read tokens and the requests of jobs
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._changes = connect(path)
-            try:
-                migrate(self._changes, path)
-                self._reads = connect(path)
-            except BaseException:
-                self._changes.close()
-                raise
-            self._file = path.stat()
+        self.database: Database = SQLite(path) if database is None else Postgres(database)
+        self._change, self._rows = self.database.change, self.database.rows
+
+    @classmethod
+    def of(cls, config: ServerConfig) -> State:
+        return cls(config.data / DATABASE_FILE, config.database, config.storage)
 
     def __enter__(self) -> State:
         return self
@@ -118,36 +109,15 @@ class State:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
-        with self._reading, self._changing:
-            self._reads.close()
-            self._changes.close()
+        """Close the database."""
+        self.database.close()
 
     def check_writable(self) -> None:
         """Check that the state is writable. Raises StoreError if not, such as for a full disk or a missing directory."""
-        with self._change(), store_errors(self.path):
-            if not os.path.samestat(self._file, self.path.stat()):
-                raise StoreError("the server's state was replaced", "restart the server")
+        with self._change():
+            self.database.check()
             if shutil.disk_usage(self.path.parent).free < _FREE_BYTES:
                 raise StoreError("disk full: cannot write the server's state", "free some disk space")
-
-    @contextmanager
-    def _change(self, *, lasting: bool = True) -> Iterator[sqlite3.Connection]:
-        """Open a transaction. Without `lasting`, its changes survive a crash of the process but not a power failure."""
-        with self._changing, store_errors(self.path):
-            self._changes.execute(f"PRAGMA synchronous={'FULL' if lasting else 'NORMAL'}")
-            with self._changes:
-                self._changes.execute("BEGIN IMMEDIATE")
-                yield self._changes
-
-    def _rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
-        with self._reading, store_errors(self.path):
-            return self._reads.execute(query, values).fetchall()
-
-    def snapshot_into(self, path: Path) -> None:
-        """Write a consistent copy of the current state to the file `path`."""
-        with self._reading, store_errors(self.path), closing(sqlite3.connect(path)) as copy:
-            self._reads.backup(copy)
 
     # -- tokens and sessions
 
@@ -180,8 +150,8 @@ class State:
         with self._change() as rows:
             # users of a front end have the ids TOKEN-USER
             for table in ("conversations", "responses"):
-                rows.execute(f"DELETE FROM {table} WHERE token = ?1 OR instr(token, ?1 || '-') = 1", [id])
-            return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
+                rows.execute(f"DELETE FROM {table} WHERE token = ? OR instr(token, ?) = 1", [id, f"{id}-"])
+            return bool(rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount)
 
     def keep_response(self, id: str, token: Token, body: Mapping[str, Any]) -> None:
         """Keep a response of the OpenAI-compatible API. Drop expired ones, and the oldest of the token if it has too many."""
@@ -189,7 +159,7 @@ class State:
         with self._change(lasting=False) as rows:
             insert(rows, "responses", {"id": id, "token": token.id, "owner": owner, "created": now, "body": dict(body)})
             rows.execute("DELETE FROM responses WHERE created < ?", [now - RESPONSE_SECONDS])
-            oldest = "SELECT id FROM responses WHERE owner = ? ORDER BY created DESC LIMIT -1 OFFSET ?"
+            oldest = f"SELECT id FROM responses WHERE owner = ? ORDER BY created DESC LIMIT {ALL} OFFSET ?"
             rows.execute(f"DELETE FROM responses WHERE id IN ({oldest})", [owner, MOST_RESPONSES])
 
     def response(self, id: str, token: Token) -> dict[str, Any] | None:
@@ -203,7 +173,7 @@ class State:
         """Delete a response. Return True if it existed."""
         with self._change() as rows:
             query = "DELETE FROM responses WHERE id = ? AND owner = ?"
-            return rows.execute(query, [id, token.owner]).rowcount > 0
+            return bool(rows.execute(query, [id, token.owner]).rowcount)
 
     def authenticate(self, presented: str) -> Token | None:
         """Return the token of `mw_ID_SECRET`, or None if it is unknown or expired. Compares in constant time."""
@@ -251,11 +221,11 @@ class State:
         rows = self._rows("SELECT * FROM collections WHERE name = ?", [name])
         return self._with_full_paths(rows[0]) if rows else None
 
-    def _with_full_paths(self, row: sqlite3.Row) -> CollectionRecord:
+    def _with_full_paths(self, row: Row) -> CollectionRecord:
         """Return the record with full paths. Paths within the server's data are stored relative to it, so data can be moved."""
-        record, here = record_of(CollectionRecord, row), self.path.parent
-        path = record.path if is_url(record.path) else str(here / record.path)
-        return replace(record, path=path, blobs=str(here / record.blobs))
+        record = record_of(CollectionRecord, row)
+        path, blobs = (one if is_url(one) else str(self._storage / one) for one in (record.path, record.blobs))
+        return replace(record, path=path, blobs=blobs)
 
     def add_collection(self, collection: CollectionRecord) -> CollectionRecord:
         """Add a collection. Raises Conflict if the name is taken.
@@ -272,8 +242,8 @@ class State:
             collection = replace(
                 collection, title=title, defaults=defaults, created=known.created, metadata=known.metadata
             )
-            path, blobs = (_relative_within(self.path.parent, place) for place in (collection.path, collection.blobs))
-            insert(rows, "collections", columns(replace(collection, path=path, blobs=blobs)), "REPLACE")
+            path, blobs = (_relative_within(self._storage, place) for place in (collection.path, collection.blobs))
+            insert(rows, "collections", columns(replace(collection, path=path, blobs=blobs)), "name")
         return collection
 
     def update_collection(
@@ -376,7 +346,7 @@ class State:
 
     def job_counts(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""
-        return {row[0]: row[1] for row in self._rows("SELECT state, count(*) FROM jobs GROUP BY state")}
+        return {row["state"]: row["n"] for row in self._rows("SELECT state, count(*) AS n FROM jobs GROUP BY state")}
 
     def indexing_progress(self, collection: str) -> JobProgress | None:
         """Return the progress of the jobs that index documents of the collection, or None without such a job.
@@ -448,19 +418,13 @@ class State:
             + [("substr(id, 1, ?) = ?", len(prefix), prefix)] * bool(prefix),
         )
         query = f"SELECT * FROM documents{where} ORDER BY id LIMIT ?"
-        return [record_of(DocumentState, row) for row in self._rows(query, [*values, -1 if limit is None else limit])]
+        return [record_of(DocumentState, row) for row in self._rows(query, [*values, ALL if limit is None else limit])]
 
     # -- conversations
 
     def conversations(self, token: Token, collection: str) -> OwnConversations:
         """Return the conversations of a token with a collection."""
-        return OwnConversations(self._change, self._rows, token, collection)
-
-    def prune_conversations(self, limits: ServeLimits) -> None:
-        """Delete old conversations, or all of them if none are kept."""
-        with self._change() as rows:
-            rows.execute("DELETE FROM conversations WHERE changed < ?", [oldest_kept(limits)])
-        overwrite_deleted(self._rows)
+        return OwnConversations(self.database, token, collection)
 
     # -- the writer's side
 
@@ -491,15 +455,16 @@ class State:
         """Return the jobs to run next as one group, now in state `running`. Empty if no job of these kinds is ready.
 
         Removals go first. Collections take turns: `busy` ones must wait, and `turns` has the time of each collection's last turn.
-        With `only_small`, large jobs must wait too.
+        With `only_small`, large jobs must wait too. This process holds the right to the collection until `release`.
         Uploads to one collection run together once the newest is `coalesce` seconds old.
         """
-        if not self.waiting_collections(kinds) - {*busy}:
+        waiting = self.hold(kinds, self.waiting_collections(kinds) - {*busy})
+        if not waiting:
             return []
         with self._change() as rows:
             # within the transaction, so that only a clock set back makes a job younger than now
             now = time.time()
-            where, values = conditions(("state", ["queued"]), ("kind", kinds))
+            where, values = conditions(("state", ["queued"]), ("kind", kinds), ("collection", waiting))
             queue = rows.execute(f"SELECT * FROM jobs{where} ORDER BY urgent DESC, number", values).fetchall()
             taken = next_group(rows, queue, now - coalesce, now, busy, turns, only_small)
             for row in taken:
@@ -508,14 +473,28 @@ class State:
                 )
                 begun = {"attempt": row["attempt"] + 1, "started": row["started"] or now, "progress": JobProgress()}
                 change_job(rows, row["id"], "running", begun)
-            return [record_of(Job, job_row(rows, row["id"])) for row in taken]
+            jobs = [record_of(Job, job_row(rows, row["id"])) for row in taken]
+        self.release(kinds, {*waiting} - {job.collection for job in jobs})
+        return jobs
+
+    def hold(self, kinds: Collection[JobKind], names: Iterable[str]) -> list[str]:
+        """Take the rights to run jobs of these kinds on collections. Return the collections that no other process holds.
+
+        A right lasts until `release` or the end of the process.
+        """
+        return [name for name in names if self.database.hold(_right(kinds, name))]
+
+    def release(self, kinds: Collection[JobKind], names: Iterable[str]) -> None:
+        """Give the rights to these collections back."""
+        for name in names:
+            self.database.release(_right(kinds, name))
 
     def waiting_collections(self, kinds: Collection[JobKind], seconds: float = 0.0) -> set[str]:
         """Return the collections with queued jobs of these kinds and of this age. A job from the future is old enough."""
         now = time.time()
         old = ("NOT (created > ? AND created <= ?)", now - seconds, now)
         where, values = conditions(("state", ["queued"]), ("kind", kinds), more=[old])
-        return {row[0] for row in self._rows(f"SELECT DISTINCT collection FROM jobs{where}", values)}
+        return {row["collection"] for row in self._rows(f"SELECT DISTINCT collection FROM jobs{where}", values)}
 
     def set_state(self, id: str, state: JobState) -> JobState:
         """Set the state of a job, unless it has ended or is `cancelling`. Return its state."""
@@ -572,11 +551,18 @@ class State:
             for doc_id in ids:
                 forget_document(rows, collection, doc_id)
 
-    def recover_jobs(self, kills: int, kinds: Collection[JobKind] = KINDS) -> list[Job]:
-        """Queue the jobs of a dead process again, and fail a job at which it died `kills` times in a row. Return the jobs."""
+    def recover_jobs(self, kills: int, kinds: Collection[JobKind] = KINDS, busy: Collection[str] = ()) -> list[Job]:
+        """Queue the jobs of dead processes again, and fail a job at which one died `kills` times in a row. Return the jobs.
+
+        This process runs jobs of the `busy` collections. Another process is dead if it lost the right to its collection.
+        """
         where, values = conditions(("state", UNDER_WAY), ("kind", kinds))
+        query = f"SELECT * FROM jobs{where} ORDER BY number"
+        names = self.hold(kinds, {row["collection"] for row in self._rows(query, values)} - {*busy})
+        if not names:
+            return []
         with self._change() as rows:
-            under_way = rows.execute(f"SELECT * FROM jobs{where} ORDER BY number", values).fetchall()
+            under_way = [row for row in rows.execute(query, values).fetchall() if row["collection"] in names]
             for row in under_way:
                 document = json.loads(row["progress"])["document"]
                 deaths = row["kills"] + 1 if row["killed_at"] == json.dumps(document) else 1
@@ -585,7 +571,9 @@ class State:
                     end_job(rows, row["id"], "failed", error=death_error(deaths, document))
                 else:
                     queue_again(rows, row)
-            return [record_of(Job, job_row(rows, row["id"])) for row in under_way]
+            jobs = [record_of(Job, job_row(rows, row["id"])) for row in under_way]
+        self.release(kinds, names)
+        return jobs
 
     def blobs_needed(self, collection: str) -> set[str]:
         """Return the blobs of documents, and of uploads that may still be indexed."""
@@ -594,17 +582,23 @@ class State:
             "SELECT blob FROM uploads JOIN jobs ON jobs.id = job WHERE jobs.collection = ?",
             [collection, collection],
         )
-        return {row[0] for row in rows}
+        return {row["blob"] for row in rows}
 
-    def prune(self) -> None:
-        """Delete old idempotency keys and sessions, and the events and uploads of jobs that ended long ago."""
+    def prune(self, limits: ServeLimits) -> None:
+        """Delete old idempotency keys, sessions and conversations, and the events and uploads of jobs that ended long ago."""
         now = time.time()
         ended = f"SELECT id FROM jobs WHERE state IN ({marks(ENDED)}) AND finished < ?"
         with self._change() as rows:
             rows.execute("DELETE FROM idempotency WHERE created < ?", [now - KEY_SECONDS])
             rows.execute("DELETE FROM sessions WHERE expires <= ?", [now])
+            rows.execute("DELETE FROM conversations WHERE changed < ?", [oldest_kept(limits)])
             for table in ("events", "uploads"):
                 rows.execute(f"DELETE FROM {table} WHERE job IN ({ended})", [*ENDED, now - KEPT_SECONDS])
+        self.database.overwrite_deleted()
+
+
+def _right(kinds: Collection[JobKind], name: str) -> str:
+    return f"{'read' if READ_ONLY.issuperset(kinds) else 'write'} {name}"
 
 
 def _relative_within(folder: Path, place: str) -> str:

@@ -20,7 +20,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -37,7 +37,7 @@ from mergewise.server.configuration import ServerConfig
 from mergewise.server.logs import log_as_json
 from mergewise.server.records import SCOPES, CollectionRecord
 from mergewise.server.state import State
-from mergewise.server.writer import collection_directory, lock_file, run_writer, waiting_lock
+from mergewise.server.writer import lock_file, run_writer, waiting_lock
 
 log = logging.getLogger("mergewise.server")
 
@@ -130,10 +130,11 @@ class Supervisor:
         Raises UsageError if the port is in use, IndexBusy if another server uses the data, StoreError if a process keeps dying.
         """
         with _exclusive_use(self.config.data), self._signals():
-            with State(self.config.database) as state:
+            with State.of(self.config) as state:
                 self._secret = prepare(self.config, state)
             _begin_metrics(self.config.data / "metrics")
-            with listening_socket(self.config) as listener:
+            # a writer answers nothing
+            with nullcontext() if self.config.role == "writer" else listening_socket(self.config) as listener:
                 spawn = multiprocessing.get_context("spawn")
 
                 def start(main: Callable[..., None], more: Sequence[object], messages: Connection) -> Any:
@@ -142,10 +143,11 @@ class Supervisor:
                     process.start()
                     return process
 
-                port = listener.getsockname()[1]
-                self.children = [Child(name, partial(start, _run_jobs, [name])) for name in NICE]
-                counts = spawn.RawArray("i", [ABSENT] * self.config.workers)
-                for number in range(self.config.workers):
+                port, workers = (0, 0) if listener is None else (listener.getsockname()[1], self.config.workers)
+                names = () if self.config.role == "web" else NICE
+                self.children = [Child(name, partial(start, _run_jobs, [name])) for name in names]
+                counts = spawn.RawArray("i", [ABSENT] * workers)
+                for number in range(workers):
                     own = ConnectionCounts(counts, number)
                     begin = partial(start, _worker, [self.app, listener, own])
                     self.children.append(Child(f"worker {number + 1}", begin, partial(own.set, ABSENT)))
@@ -213,7 +215,7 @@ def prepare(config: ServerConfig, state: State) -> str | None:
         if known.configured and known.name not in config.collections:
             state.forget_collection(known.name)
     for name, own in config.collections.items():
-        place, views = collection_directory(config.data, name), own.views or ("leaf",)
+        place, views = config.home_of(name), own.views or ("leaf",)
         path, blobs = str(own.path or place / "index"), str(place / "blobs")
         record = CollectionRecord(name, path, blobs, own.title, own.embedder, views, defaults=own.defaults)
         state.add_collection(replace(record, configured=True))
@@ -230,7 +232,7 @@ def saved_token(config: ServerConfig) -> str | None:
         secret = token_file(config.data).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
-    with State(config.database) as state:
+    with State.of(config) as state:
         return secret if state.authenticate(secret) is not None else None
 
 
@@ -329,7 +331,7 @@ def _worker(
     import uvicorn
 
     room = import_module(app)
-    state = State(config.database)
+    state = State.of(config)
     options: dict[str, Any] = room.uvicorn_options(config) if hasattr(room, "uvicorn_options") else {}
     options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1}
     options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}

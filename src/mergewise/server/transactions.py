@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, TypeVar
 
-from mergewise.errors import MergewiseError, StoreError
+from mergewise.errors import MergewiseError
+from mergewise.server.database import Row, StateTables
 from mergewise.server.records import (
     CHANGING,
     READ_ONLY,
@@ -41,31 +39,21 @@ ALONE_AFTER = 2
 _OF_UPLOADS = ("name", "title", "metadata", "blob", "bytes", "media_type", "is_document")
 UNDER_WAY = ("waiting_lock", "running", "cancelling")
 WAITS_FOR_WRITER = ("queued", *UNDER_WAY)
+ALL = 2**62
+"""The limit of a query without one: SQLite wants a number before OFFSET, and Postgres none below 0."""
 
 
 class Conflict(MergewiseError):
     """A request in conflict with the current state: a name in use, a reused idempotency key, or a job that has ended."""
 
 
-@contextmanager
-def store_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise StoreError(f"cannot use the server's state: {reason}", f"check {path}") from error
-
-
 def digest(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def _columns(values: Mapping[str, Any]) -> list[Any]:
-    return [_column(value) for value in values.values()]
-
-
 def marks(values: Collection[object]) -> str:
-    return ", ".join("?" * len(values))
+    # NULL equals nothing, and Postgres refuses an empty list
+    return ", ".join("?" * len(values)) or "NULL"
 
 
 # the columns that hold JSON, with the types of their values
@@ -79,12 +67,12 @@ _FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
 
 
 def columns(record: Any) -> dict[str, Any]:
-    """Return the fields of a record without `number`, which SQLite assigns."""
+    """Return the fields of a record without `number`, which the database assigns."""
     return {f.name: getattr(record, f.name) for f in fields(record) if f.name != "number"}
 
 
 def _column(value: Any) -> Any:
-    """Convert a value for SQLite: collections and records to JSON."""
+    """Convert a value for the database: collections and records to JSON."""
     if isinstance(value, JobProgress):
         value = asdict(value)
     if isinstance(value, frozenset | tuple):
@@ -94,7 +82,7 @@ def _column(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
-def record_of(kind: type[Record], row: sqlite3.Row) -> Record:
+def record_of(kind: type[Record], row: Row) -> Record:
     """Convert a row to a record of this kind."""
     values: dict[str, Any] = {}
     for f in fields(kind):
@@ -106,27 +94,31 @@ def record_of(kind: type[Record], row: sqlite3.Row) -> Record:
     return kind(**values)
 
 
-def insert(rows: sqlite3.Connection, table: str, values: Mapping[str, Any], or_else: str = "ABORT") -> None:
-    names = ", ".join(values)
-    rows.execute(f"INSERT OR {or_else} INTO {table} ({names}) VALUES ({marks(values)})", _columns(values))
+def insert(rows: StateTables, table: str, values: Mapping[str, Any], replacing: str = "") -> None:
+    """Insert a row. It replaces the row with the same key in the columns `replacing`, if given."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in values)
+    instead = f" ON CONFLICT ({replacing}) DO UPDATE SET {changes}" if replacing else ""
+    rows.execute(
+        f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks(values)}){instead}", [*map(_column, values.values())]
+    )
 
 
-def update(rows: sqlite3.Connection, table: str, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
+def update(rows: StateTables, table: str, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Change columns of the row with this key."""
     changes = ", ".join(f"{name} = ?" for name in values)
     where = " AND ".join(f"{name} = ?" for name in key)
-    rows.execute(f"UPDATE {table} SET {changes} WHERE {where}", [*_columns(values), *key.values()])
+    rows.execute(f"UPDATE {table} SET {changes} WHERE {where}", [*map(_column, values.values()), *key.values()])
 
 
-def token_unless_expired(row: sqlite3.Row) -> Token | None:
+def token_unless_expired(row: Row) -> Token | None:
     return record_of(Token, row) if row["expires"] is None or row["expires"] > time.time() else None
 
 
-def document_row(rows: sqlite3.Connection, collection: str, id: str) -> Any:
+def document_row(rows: StateTables, collection: str, id: str) -> Any:
     return rows.execute("SELECT * FROM documents WHERE collection = ? AND id = ?", [collection, id]).fetchone()
 
 
-def job_row(rows: sqlite3.Connection, id: str) -> Any:
+def job_row(rows: StateTables, id: str) -> Any:
     return rows.execute("SELECT * FROM jobs WHERE id = ?", [id]).fetchone()
 
 
@@ -143,7 +135,7 @@ def conditions(
 # -- steps of transactions
 
 
-def known_request(rows: sqlite3.Connection, token: str, key: str, fingerprint: str, now: float) -> Any:
+def known_request(rows: StateTables, token: str, key: str, fingerprint: str, now: float) -> Any:
     rows.execute("DELETE FROM idempotency WHERE created < ?", [now - KEY_SECONDS])
     known = rows.execute("SELECT * FROM idempotency WHERE token = ? AND key = ?", [token, key]).fetchone()
     if known is None:
@@ -153,24 +145,24 @@ def known_request(rows: sqlite3.Connection, token: str, key: str, fingerprint: s
     return job_row(rows, known["job"])
 
 
-def add_event(rows: sqlite3.Connection, id: str, *, is_progress: bool = False) -> None:
+def add_event(rows: StateTables, id: str, *, is_progress: bool = False) -> None:
     """Write an event. Only the last progress event is kept."""
     if is_progress:
-        rows.execute("DELETE FROM events WHERE job = ? AND is_progress", [id])
+        rows.execute("DELETE FROM events WHERE job = ? AND is_progress = 1", [id])
     rows.execute("UPDATE jobs SET event = event + 1 WHERE id = ?", [id])
     row = job_row(rows, id)
     data = json.dumps(record_of(Job, row).as_dict())
     rows.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [id, row["event"], data, is_progress, time.time()])
 
 
-def change_job(rows: sqlite3.Connection, id: str, state: JobState, values: Mapping[str, Any] | None = None) -> None:
+def change_job(rows: StateTables, id: str, state: JobState, values: Mapping[str, Any] | None = None) -> None:
     """Set the state and other values of a job, and write an event."""
     update(rows, "jobs", {"id": id}, {"state": state, **(values or {})})
     add_event(rows, id)
 
 
 def end_job(
-    rows: sqlite3.Connection,
+    rows: StateTables,
     id: str,
     state: JobState,
     report: Mapping[str, Any] | None = None,
@@ -185,13 +177,13 @@ def end_job(
     change_job(rows, id, state, {"finished": time.time(), "report": report, "error": error})
 
 
-def withdraw(rows: sqlite3.Connection, where: str, values: Sequence[object]) -> None:
+def withdraw(rows: StateTables, where: str, values: Sequence[object]) -> None:
     """Cancel the indexing of documents. Documents that the index already has stay as they are."""
     rows.execute(f"DELETE FROM documents WHERE {where} AND indexed_at IS NULL", values)
     rows.execute(f"UPDATE documents SET status = 'indexed' WHERE {where}", values)
 
 
-def queue_again(rows: sqlite3.Connection, row: sqlite3.Row) -> None:
+def queue_again(rows: StateTables, row: Row) -> None:
     if row["state"] == "cancelling":
         end_job(rows, row["id"], "cancelled")
         return
@@ -199,7 +191,7 @@ def queue_again(rows: sqlite3.Connection, row: sqlite3.Row) -> None:
     change_job(rows, row["id"], "queued")
 
 
-def queue_document(rows: sqlite3.Connection, job: Job, upload: Upload) -> None:
+def queue_document(rows: StateTables, job: Job, upload: Upload) -> None:
     """Mark the document as waiting for the job. The record of an indexed document keeps describing the indexed bytes."""
     known = document_row(rows, job.collection, upload.id)
     if known is not None and known["indexed_at"] is not None:
@@ -214,13 +206,11 @@ def _document(job: Job, upload: Upload, status: DocumentStatus, indexed_at: floa
     return DocumentState(job.collection, upload.id, status, job.id, indexed_at=indexed_at, **values)
 
 
-def put_document(rows: sqlite3.Connection, document: DocumentState) -> None:
-    insert(rows, "documents", columns(document), "REPLACE")
+def put_document(rows: StateTables, document: DocumentState) -> None:
+    insert(rows, "documents", columns(document), "collection, id")
 
 
-def settle(
-    rows: sqlite3.Connection, row: sqlite3.Row, doc_id: str, problem: Mapping[str, Any] | None, now: float
-) -> None:
+def settle(rows: StateTables, row: Row, doc_id: str, problem: Mapping[str, Any] | None, now: float) -> None:
     """Record that a document of a job is indexed or has failed. Ignore a document withdrawn during the job."""
     upload = rows.execute("SELECT * FROM uploads WHERE job = ? AND id = ?", [row["id"], doc_id]).fetchone()
     if upload is None:
@@ -243,7 +233,7 @@ def settle(
     rows.execute("DELETE FROM uploads WHERE job = ? AND id = ?", [row["id"], doc_id])
 
 
-def forget_document(rows: sqlite3.Connection, collection: str, doc_id: str) -> None:
+def forget_document(rows: StateTables, collection: str, doc_id: str) -> None:
     """Delete the record of a removed document. If it was uploaded again since, it still waits."""
     rows.execute(
         "DELETE FROM documents WHERE collection = ? AND id = ? AND status NOT IN ('queued', 'indexing')",
@@ -252,7 +242,7 @@ def forget_document(rows: sqlite3.Connection, collection: str, doc_id: str) -> N
     rows.execute("UPDATE documents SET indexed_at = NULL WHERE collection = ? AND id = ?", [collection, doc_id])
 
 
-def withdraw_uploads(rows: sqlite3.Connection, collection: str, asked: Mapping[str, Any]) -> None:
+def withdraw_uploads(rows: StateTables, collection: str, asked: Mapping[str, Any]) -> None:
     """Withdraw the uploads of removed documents from earlier jobs and from their retries."""
     jobs = "SELECT id FROM jobs WHERE collection = ?"
     for doc_id in asked.get("ids", ()):
@@ -264,14 +254,14 @@ def withdraw_uploads(rows: sqlite3.Connection, collection: str, asked: Mapping[s
         withdraw(rows, "substr(id, 1, ?) = ? AND collection = ?", [*prefix, collection])
 
 
-def cancel_all(rows: sqlite3.Connection, collection: str, but: str) -> None:
+def cancel_all(rows: StateTables, collection: str, but: str) -> None:
     among = ("collection", [collection]), ("state", WAITS_FOR_WRITER)
     where, values = conditions(*among, more=[("id != ?", but)])
     for row in rows.execute(f"SELECT * FROM jobs{where}", values).fetchall():
         cancel_job(rows, row)
 
 
-def cancel_job(rows: sqlite3.Connection, row: sqlite3.Row) -> None:
+def cancel_job(rows: StateTables, row: Row) -> None:
     """Cancel a queued job at once. A running job becomes `cancelling`, and an ended job stays as it is."""
     if row["state"] == "queued":
         end_job(rows, row["id"], "cancelled")
@@ -280,14 +270,14 @@ def cancel_job(rows: sqlite3.Connection, row: sqlite3.Row) -> None:
 
 
 def next_group(
-    rows: sqlite3.Connection,
-    queue: Sequence[sqlite3.Row],
+    rows: StateTables,
+    queue: Sequence[Row],
     quiet: float,
     now: float,
     busy: Collection[str],
     turns: Mapping[str, float],
     only_small: bool,
-) -> list[sqlite3.Row]:
+) -> list[Row]:
     """Return the group to run next, or an empty list. Removals go first, then the collection whose last turn is the oldest.
 
     Collections in `busy` have a running job. A job at which its process died repeatedly runs before the others, and alone.
@@ -301,22 +291,21 @@ def next_group(
     return min(groups, key=lambda group: (not group[0]["urgent"], turns.get(group[0]["collection"], 0.0)), default=[])
 
 
-def _is_small(rows: sqlite3.Connection, group: Sequence[sqlite3.Row]) -> bool:
+def _is_small(rows: StateTables, group: Sequence[Row]) -> bool:
     if group[0]["kind"] not in ("add", "replace"):
         return group[0]["kind"] in ("check", "drop", "metadata", "remove")
-    total = f"SELECT coalesce(sum(bytes), 0) FROM uploads WHERE job IN ({marks(group)})"
-    size: int = rows.execute(total, [row["id"] for row in group]).fetchone()[0]
-    return size <= SMALL_BYTES
+    total = f"SELECT coalesce(sum(bytes), 0) AS bytes FROM uploads WHERE job IN ({marks(group)})"
+    return bool(rows.execute(total, [row["id"] for row in group]).fetchone()["bytes"] <= SMALL_BYTES)
 
 
-def _waits_for_changes(rows: sqlite3.Connection, row: sqlite3.Row) -> bool:
+def _waits_for_changes(rows: StateTables, row: Row) -> bool:
     """Check if earlier jobs must change the collection before this job reads it."""
     among = ("collection", [row["collection"]]), ("state", WAITS_FOR_WRITER), ("kind", CHANGING)
     where, values = conditions(*among, more=[("number < ?", row["number"])])
     return row["kind"] in READ_ONLY and rows.execute(f"SELECT 1 FROM jobs{where}", values).fetchone() is not None
 
 
-def groups_to_run(rows: sqlite3.Connection, queue: Sequence[sqlite3.Row]) -> Iterator[list[sqlite3.Row]]:
+def groups_to_run(rows: StateTables, queue: Sequence[Row]) -> Iterator[list[Row]]:
     """Yield the next group of jobs for each collection: a single job, or consecutive uploads."""
     begun: set[str] = set()
     for row in queue:
@@ -327,19 +316,19 @@ def groups_to_run(rows: sqlite3.Connection, queue: Sequence[sqlite3.Row]) -> Ite
         for other in queue if _may_be_joined(row) else ():
             if other["collection"] != row["collection"] or other["number"] <= row["number"]:
                 continue
-            documents += rows.execute("SELECT count(*) FROM uploads WHERE job = ?", [other["id"]]).fetchone()[0]
+            documents += len(rows.execute("SELECT id FROM uploads WHERE job = ?", [other["id"]]).fetchall())
             if not _may_be_joined(other) or documents > MOST_TOGETHER:
                 break
             group.append(other)
         yield group
 
 
-def _may_be_joined(row: sqlite3.Row) -> bool:
+def _may_be_joined(row: Row) -> bool:
     """Check for uploads at which the writer did not die repeatedly. After deaths, uploads run alone to find the culprit."""
     return row["kind"] in ("add", "replace") and row["kills"] < ALONE_AFTER
 
 
-def is_ripe(group: Sequence[sqlite3.Row], quiet: float, now: float) -> bool:
+def is_ripe(group: Sequence[Row], quiet: float, now: float) -> bool:
     """Check that a group need not wait for more uploads. A job from the future is ripe: the clock was set back."""
     created = [row["created"] for row in group]
     return not _may_be_joined(group[0]) or not quiet < max(created) <= now or min(created) <= now - LONGEST_WAIT

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import signal
 import sys
 import time
@@ -41,7 +40,7 @@ from mergewise.readers import bursts
 from mergewise.server.configuration import CollectionConfig, ServerConfig, folder_roots
 from mergewise.server.evaluations import evaluate
 from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind, JobProgress, JobState, Upload
-from mergewise.server.spool import blob_path, is_disk_full, sweep_blobs, sweep_spool
+from mergewise.server.spool import DAY, drop_folder, is_disk_full, local_blob, sweep_blobs, sweep_spool
 from mergewise.server.state import State
 from mergewise.store import is_url, place_of, state_file
 from mergewise.types import OutwardLink
@@ -74,8 +73,6 @@ SWITCH_SECONDS = 0.0005
 """Python's switch interval. With the default of 5 ms, an upload beside a huge document took 8 s instead of 2.7 s."""
 FULL_SECONDS = 10.0
 """Seconds between two attempts while the disk is full."""
-FILES_SECONDS = 86_400.0
-"""Seconds for which the bytes of a file of the OpenAI API are kept."""
 AGAIN_SECONDS = 60.0
 """Seconds after which a failed creation of an index is retried."""
 _LOCK_SECONDS = 60.0
@@ -103,9 +100,7 @@ class Writer:
         self._swept = time.monotonic()
 
     def run(self, look_seconds: float = LOOK_SECONDS) -> None:
-        """Recover the jobs of a dead process, then run jobs. Return after the rounds in which `stopping` is set."""
-        for job in self.state.recover_jobs(KILLS, self.kinds):
-            log.warning("%s was running when its process died, now %s", job.id, job.state)
+        """Run jobs. Return after the rounds in which `stopping` is set."""
         self._tend()
         with ThreadPoolExecutor(self.lanes, "lane") as lanes:
             list(lanes.map(self._run_lane, [look_seconds] * self.lanes))
@@ -142,7 +137,7 @@ class Writer:
                     if self.is_evaluator:
                         # evaluations are rare, and their models are large
                         self._close_index(name)
-                    del self.under_way[name]
+                    self._give_back(name)
         return bool(claimed)
 
     @contextmanager
@@ -182,11 +177,15 @@ class Writer:
         return [job for job in current if job is not None and not job.has_ended]
 
     def _tend(self) -> None:
-        """Create missing indexes and sweep, unless another lane does."""
-        if not self.is_evaluator and self._tending.acquire(blocking=False):
+        """Recover jobs of dead processes, create missing indexes and sweep, unless another lane does."""
+        if self._tending.acquire(blocking=False):
             try:
-                self.make_indexes()
-                self._sweep_at_times()
+                with self._claiming:
+                    for job in self.state.recover_jobs(KILLS, self.kinds, self.under_way):
+                        log.warning("%s was running when its process died, now %s", job.id, job.state)
+                if not self.is_evaluator:
+                    self.make_indexes()
+                    self._sweep_at_times()
             finally:
                 self._tending.release()
 
@@ -229,7 +228,8 @@ class Writer:
         elif job.kind == "remove":
             removed = _find_ids_to_remove(index, job.request)
             index.remove(removed)
-            self.state.finish(job.id, "done", report={"removed": len(removed)}, removed=removed)
+            summary = {"removed": len(removed), "snapshot": index.snapshot}
+            self.state.finish(job.id, "done", report=summary, removed=removed)
         else:
             report, failures = self._run_other(job, index, watch)
             self.state.finish(job.id, "done", report=report, documents=failures)
@@ -296,21 +296,21 @@ class Writer:
         # a job that skips existing documents must not meet its own documents in a second turn
         watch.index = None if any(map(_is_careful, taken.values())) else index
         report = index.add(
-            [_source(Path(record.blobs), upload) for upload in taken.values()],
+            [_source(record, upload, self.config.cache) for upload in taken.values()],
             progress=watch.report,
             cancel=watch.must_stop,
             limits=mw.Limits(),
         )
+        # the counts of the report are those of a job that ran alone
+        counts = ("added", "replaced", "unchanged") if len(jobs) == 1 else ()
+        more = {"snapshot": index.snapshot, **{name: getattr(report, name) for name in counts}}
         for job in jobs:
-            self._settle(job, uploads[job.id], kept[job.id], report, counts=len(jobs) == 1)
+            self._settle(job, uploads[job.id], kept[job.id], report, more)
 
     def _settle(
-        self, job: Job, uploads: Sequence[Upload], kept: Mapping[str, str], report: mw.AddReport, *, counts: bool
+        self, job: Job, uploads: Sequence[Upload], kept: Mapping[str, str], report: mw.AddReport, more: dict[str, Any]
     ) -> None:
-        """End one of the jobs that ran together. The job fails if none of its documents is in the index.
-
-        With `counts`, the summary includes the counts of the report. They are valid only for a job that ran alone.
-        """
+        """End one of the jobs that ran together, with `more` in its summary. It fails if the index has none of its documents."""
         errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
         settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in kept}
         refused = {upload.id: _exists_error(upload.id) for upload in uploads if kept.get(upload.id) == "fail"}
@@ -324,7 +324,7 @@ class Writer:
             "skipped": [upload.id for upload in uploads if kept.get(upload.id) == "skip"],
             "duplicates": [asdict(one) for one in report.duplicates if one.id in settled],
             "textless": [asdict(one) for one in report.textless if one.source in settled],
-            **({name: getattr(report, name) for name in ("added", "replaced", "unchanged")} if counts else {}),
+            **more,
         }
         has_failed = bool(failed) and len(failed) == len(uploads)
         error = {**failed[0], "document": failed[0]["id"]} if has_failed else None
@@ -335,11 +335,7 @@ class Writer:
         """Delete a collection with all its files. An index outside of the server's data stays."""
         self._close_index(job.collection)
         # every step can be repeated: an earlier run may have died between them
-        own = collection_directory(self.config.data, job.collection)
-        gone = own.with_name(f".{own.name}.{job.id}")
-        if own.exists():
-            own.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        drop_folder(self.config.home_of(job.collection), job.id)
         self.state.forget_collection(job.collection)
         self.state.finish(job.id, "done", report={"dropped": job.collection})
 
@@ -352,7 +348,9 @@ class Writer:
                 continue
             report, finished, uploads = None, list[str](), self.state.uploads(job.id)
             if uploads:
-                finished = _indexed_ids(self._index(job.collection), Path(self._record(job.collection).blobs), uploads)
+                record = self._record(job.collection)
+                sources = [_source(record, upload, self.config.cache) for upload in uploads]
+                finished = _indexed_ids(self._index(job.collection), sources, uploads)
                 report = {"documents": len(uploads), "finished": len(finished)}
             self.state.finish(job.id, "cancelled", report=report, documents=dict.fromkeys(finished))
 
@@ -385,7 +383,7 @@ class Writer:
             if known or time.monotonic() < self._not_before.get(record.name, 0):
                 continue
             with self._claiming:
-                if record.name in self.under_way:
+                if record.name in self.under_way or not self.state.hold(self.kinds, [record.name]):
                     # it may be removed just now
                     continue
                 self.under_way[record.name] = []
@@ -396,7 +394,12 @@ class Writer:
                 self._not_before[record.name] = time.monotonic() + AGAIN_SECONDS
                 log.warning("cannot create the index of %s: %s", record.name, error)
             finally:
-                del self.under_way[record.name]
+                self._give_back(record.name)
+
+    def _give_back(self, name: str) -> None:
+        """Let another lane or process run jobs of a collection."""
+        self.state.release(self.kinds, [name])
+        del self.under_way[name]
 
     def _index(self, name: str) -> Index:
         """Return the index of a collection, open for writing. The writer creates it if it is missing."""
@@ -446,10 +449,9 @@ class Writer:
         if time.monotonic() - self._swept < SWEEP_SECONDS:
             return
         self._swept = time.monotonic()
-        self.state.prune()
-        self.state.prune_conversations(self.config.limits)
+        self.state.prune(self.config.limits)
         sweep_spool(self.config.spool)
-        sweep_blobs(self.config.data / "files", (), FILES_SECONDS)
+        sweep_blobs(self.config.shared / "files", (), DAY)
         for record in self.state.collections():
             sweep_blobs(Path(record.blobs), self.state.blobs_needed(record.name))
 
@@ -539,8 +541,8 @@ def _is_held(lock: FileLock) -> bool:
 # -- documents
 
 
-def _source(blobs: Path, upload: Upload) -> mw.File | mw.Document:
-    path = blob_path(blobs, upload.blob)
+def _source(record: CollectionRecord, upload: Upload, cache: Path) -> mw.File | mw.Document:
+    path = local_blob(Path(record.blobs), upload.blob, cache)
     if not upload.is_document:
         return mw.File(path, id=upload.id, name=upload.name, title=upload.title, metadata=dict(upload.metadata))
     content = json.loads(path.read_bytes())
@@ -561,9 +563,9 @@ def _existing_ids(index: Index, uploads: Sequence[Upload]) -> set[str]:
     return {doc_id for doc_id, ids in found.items() if doc_id in ids}
 
 
-def _indexed_ids(index: Index, blobs: Path, uploads: Sequence[Upload]) -> list[str]:
+def _indexed_ids(index: Index, sources: Sequence[mw.File | mw.Document], uploads: Sequence[Upload]) -> list[str]:
     """Return the ids of uploads that the index has unchanged, by a dry run of adding them again."""
-    report = index.add([_source(blobs, upload) for upload in uploads], dry_run=True)
+    report = index.add(sources, dry_run=True)
     waiting = {change.id for change in report.changes} | {failure.source for failure in report.failed}
     return [upload.id for upload in uploads if upload.id not in waiting]
 
@@ -635,7 +637,7 @@ def lock_file(data: Path, name: str) -> Path:
 
 def run_writer(config: ServerConfig, parent: int, name: str = "writer") -> None:
     """Run the writer or the evaluator until SIGTERM, or until the process `parent` ends. Raises the error that ends it early."""
-    state = State(config.database)
+    state = State.of(config)
     with waiting_lock(lock_file(config.data, name), WAIT_SECONDS):
         writer = Writer(config, state) if name == "writer" else Writer(config, state, tuple(READ_ONLY))
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -700,8 +702,3 @@ def waiting_lock(path: Path, seconds: float) -> Iterator[None]:
         raise IndexBusy(f"locked by another process: {path}", "end that process first") from None
     with held:
         yield
-
-
-def collection_directory(data: Path, name: str) -> Path:
-    """Return the server's directory of a collection, with its originals and usually its index."""
-    return data / "collections" / name

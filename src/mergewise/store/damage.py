@@ -41,6 +41,10 @@ _MACHINE = {
 _LONGEST = 200
 
 
+class DamagedCopies(CorruptIndex):
+    """Damage that may be in local copies only. The reader tries again with new copies."""
+
+
 @contextmanager
 def reading(place: object, what: str = "", hint: str = REPAIR_HINT) -> Iterator[None]:
     """Translate errors to CorruptIndex, or to StoreError for a problem of the machine. `what` names the data in the message."""
@@ -94,7 +98,14 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **kwargs)
         except BaseException:
             # only after an error, because a context manager would cost as much as most calls
-            with getattr(self, "_reading", reading)(self.place):
-                raise
+            try:
+                with getattr(self, "_reading", reading)(self.place):
+                    raise
+            except DamagedCopies:
+                if not hasattr(self, "renew"):
+                    raise
+                with self._reading(self.place):
+                    self.renew()
+                    return method(self, *args, **kwargs)
 
     return call

@@ -76,10 +76,6 @@ class SnapshotCache:
         """Return whether the value without a condition is cached."""
         return (name, None) in self._values
 
-    def get(self, name: str, where: str | None = None) -> Any:
-        """Return a value if it is cached, else None."""
-        return self._values.get((name, where), (None,))[0]
-
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         """Return the cached value for this name and condition. The first call computes it by `make`."""
         key = name, where

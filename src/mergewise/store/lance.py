@@ -120,7 +120,7 @@ class LanceStore:
         manifest = self.manifest
         with self._opening:
             # all threads share one reader, so that nothing is computed twice
-            first, before = self._reader is None, self._open_reader
+            first, before = self._reader is None, self._reader
             if before is None or before.manifest != manifest:
                 self._reader = LanceReader(self.place, manifest, self.registry, before)
                 if self.place.refresh is not None and first:
@@ -129,15 +129,11 @@ class LanceStore:
             assert self._reader is not None
             return self._reader
 
-    @property
-    def _open_reader(self) -> LanceReader | None:
-        return None if self._reader is None or self._reader.is_spoiled else self._reader
-
     def refresh(self) -> None:
         """Look for a newer state of the place and open it. Queries use the old state until the new one is ready."""
         state = self.place.newer()
         if state is not None:
-            reader = LanceReader(self.place, state.manifest, self.registry, self._open_reader)
+            reader = LanceReader(self.place, state.manifest, self.registry, self._reader)
             reader.prewarm()
             with self._opening:
                 self.place.know(state)
@@ -196,17 +192,20 @@ class LanceStore:
 
     def check(self) -> list[Problem]:
         self._forget()
-        reader = self.reader()
-        if damaged := self._damage(reader):
-            return damaged
         try:
-            return self._audit(reader)
-        except (CorruptIndex, UsageError) as error:
-            return [Problem(error.message)]
+            reader = self.reader()
+            if damaged := self._damage(reader):
+                return damaged
+            try:
+                return self._audit(reader)
+            except (CorruptIndex, UsageError) as error:
+                return [Problem(error.message)]
+        finally:
+            self._forget(bypass=False)
 
-    def _forget(self) -> None:
-        """Drop all open tables and caches, because files may have been damaged since."""
-        self.place.bypass_caches()
+    def _forget(self, bypass: bool = True) -> None:
+        """Drop all open tables and caches, because files may have been damaged since. With `bypass`, also read no copies."""
+        self.place.bypass_caches(bypass)
         self._left_open, self._up_to_date = OpenTables(), None
         with self._opening:
             if self._reader is not None:
@@ -345,7 +344,7 @@ class LanceStore:
         IN_USE.check_own_process(self.place)
         with self._held_state() as (writer, state):
             # On a bucket, reuse the open tables. In a folder, opening them again costs nothing and shows damage.
-            before = None if self.place.refresh is None else self._open_reader
+            before = None if self.place.refresh is None else self._reader
             left, self._left_open = self._left_open, OpenTables()
             change = Change(self.place, state, self.registry, writer, before, self._attempt, left)
             yield change

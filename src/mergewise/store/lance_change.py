@@ -23,9 +23,10 @@ from mergewise.store.mapped import IntArray, Mapped, MappingWriter, files_of
 from mergewise.store.numbers import sql_numbers
 from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRight
 from mergewise.store.places.steps import SteppedTable
+from mergewise.store.postings import MAX_ROWS, make_postings
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used, with_record
+from mergewise.store.text_scores import text_index
 from mergewise.store.views import Registry
-from mergewise.text.terms import STOP_WORDS
 from mergewise.types import DocumentRows, Failure, Metadata
 
 if TYPE_CHECKING:
@@ -46,9 +47,6 @@ LAST_ATTEMPT = 3
 MAPPED_IDS = 20_000
 # Number of rows without vectors in one fragment: LanceDB rewrites whole fragments when vectors are added.
 FRAGMENT_ROWS = 4096
-# Split words by Unicode's rules, so that scripts without spaces can be searched too. The built-in stop words of this tokenizer
-# include all languages, and so "cat" and "dog". Our own list replaces them.
-TEXT_TOKENIZER = "icu/split"
 _PLAIN_WORDS: Mapping[str, Any] = {
     "base_tokenizer": "whitespace",
     "lower_case": False,
@@ -359,7 +357,7 @@ class Change:
         return [column for column in (table.text, table.words) if column is not None and column in present]
 
     def _keys(self, name: str) -> tuple[str, ...]:
-        return ("id",) if name == d.DOCUMENTS else self.specs[name].table.keys
+        return ("id", "_source", "_number") if name == d.DOCUMENTS else self.specs[name].table.keys
 
     def _vectors(self, name: str) -> list[str]:
         """Return the columns of a table that have, or need, a vector index."""
@@ -410,8 +408,7 @@ class Change:
 
         for column in self._searched(name):
             is_text = column == self.specs[name].table.text
-            text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
-            _index(self.table(name), column, text if is_text else FTS(**_PLAIN_WORDS), rebuild=rebuild)
+            _index(self.table(name), column, text_index() if is_text else FTS(**_PLAIN_WORDS), rebuild=rebuild)
 
     def _index_vectors(self, table: LanceTable, column: str) -> None:
         """Build a vector index. Rebuild it if the table has grown so much that the partitions are too large."""
@@ -461,6 +458,8 @@ class Change:
         # mapped rows must never change, so rows that wait for vectors are not mapped yet
         waiting = self.manifest.unembedded.get(name, ())
         end = waiting[0][0] if waiting else self.manifest.next_id
+        # an older mergewise wrote no postings
+        compacted |= bool(mapped.segments) and not mapped.postings and self._text_of_postings(name) is not None
         if not compacted and end <= mapped.end:
             return None
         below = f" and id < {end}" if waiting else ""
@@ -471,14 +470,26 @@ class Change:
         rows = _scan(table, columns if few else ["id"], condition, with_row_id=True)
         addresses, ids = rows[_ADDRESS].to_numpy().astype(np.int64), rows["id"].to_numpy()
         fresh = np.sort(ids[ids >= mapped.end])
-        written = mapped
+        written, parts = mapped, [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else []
         if len(fresh):
-            parts = [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else self._sorted_rows(table, columns, fresh)
-            written = MappingWriter(self.place, name, mapped).with_rows(parts, lambda: self._document_numbers)
+            stored = parts or self._sorted_rows(table, columns, fresh)
+            written = MappingWriter(self.place, name, mapped).with_rows(stored, lambda: self._document_numbers)
         if compacted or len(fresh):
-            base = Mapped(written.segments, end=written.end) if compacted else written
+            base = replace(written, addresses=()) if compacted else written
             written = MappingWriter(self.place, name, base).with_addresses(addresses, ids)
+        wanted = fresh if mapped.postings else np.sort(ids)
+        if (text := self._text_of_postings(name)) is None:
+            written = replace(written, postings=())
+        elif len(wanted):
+            texts = parts or self._sorted_rows(table, ["id", NUMBER, text], wanted)
+            postings = (make_postings(part, text, lambda words: table.tokenize(words, column=text)) for part in texts)
+            written = MappingWriter(self.place, name, written).with_postings(postings, lambda: self._document_numbers)
         return replace(written, end=max(end, written.end), indexed=self._indexed.get(name, mapped.indexed))
+
+    def _text_of_postings(self, name: str) -> str | None:
+        """Return the column of a table that gets postings. It needs a text index, whose tokenizer makes the terms."""
+        opened, text = self.table, self.specs[name].table.text
+        return text if text and _has_index(opened(name), text) and opened(name).count_rows() <= MAX_ROWS else None
 
     def _sorted_rows(self, table: LanceTable, columns: Sequence[str], ids: IntArray) -> Iterator[pa.Table]:
         """Yield the rows in blocks of sorted ids. Uses the stored ids, because the manifest's next id may be wrong."""

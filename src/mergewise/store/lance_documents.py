@@ -21,7 +21,7 @@ from mergewise.store.manifest import Run, holds
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers, sql_numbers
 from mergewise.store.tables import NUMBER, rows_by_document
-from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
+from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Rows
 
 DOCUMENTS_AT_ONCE = 1000
 # number of recently read documents to cache, and their maximum length in characters
@@ -39,7 +39,7 @@ class LanceDocuments(LanceState):
         return self.once("snapshot", lambda: self.manifest.snapshot)
 
     def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
-        columns = [name for name in self._schema(d.DOCUMENTS).names if name not in d.UNLISTED]
+        columns = self._listed_columns()
         if not prefix and after is None and limit is None:
             return [d.info_from(row) for row in self.whole(d.DOCUMENTS, columns).sort_by("_number").to_pylist()]
         ids = self.once("sorted ids", self._sorted_ids)
@@ -74,21 +74,42 @@ class LanceDocuments(LanceState):
             self._documents.pop(oldest, None)
         return known
 
-    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+    def infos(self, doc_ids: Sequence[str]) -> dict[str, DocumentInfo]:
+        return {row["id"]: d.info_from(row) for row in self._document_records(doc_ids, self._listed_columns())}
+
+    def known_documents(
+        self, doc_ids: Sequence[str] = (), sources: Sequence[str] = (), below: Sequence[str] = ()
+    ) -> list[Known]:
         asked = {"id": doc_ids, "_source": sources}
-        condition = " or ".join(f"{name} in ({sql_strings(values)})" for name, values in asked.items() if values)
-        rows = self.whole(d.DOCUMENTS, ["id", "_digest", "_source", "_bytes", "_modified"], condition or None)
-        return [Known(row["id"], row["_digest"], d.origin_from(row)) for row in rows.to_pylist()]
+        parts = [f"{name} in ({sql_strings(values)})" for name, values in asked.items() if values]
+        # the character after a slash is a zero
+        parts += [
+            f"_source >= {sql_strings([start])} and _source < {sql_strings([start[:-1] + '0'])}" for start in below
+        ]
+        condition = None if "" in below else " or ".join(parts) or None
+        rows = self.whole(d.DOCUMENTS, ["id", "_digest", "_source", "_bytes", "_modified"], condition)
+        return [
+            Known(doc_id, digest, None if origin[0] is None else Origin(*origin))
+            for doc_id, digest, *origin in zip(*(column.to_pylist() for column in rows.columns), strict=True)
+        ]
+
+    def _listed_columns(self) -> list[str]:
+        return [name for name in self._schema(d.DOCUMENTS).names if name not in d.UNLISTED]
 
     def ids(self, where: str | None = None) -> list[str]:
-        rows = self.whole(d.DOCUMENTS, ["_number", "id"]).sort_by("_number")
+        wanted = self.numbers(where)
+        few = len(wanted) <= DOCUMENTS_AT_ONCE
+        condition = f"_number in ({sql_numbers(wanted)})" if few and wanted else None
+        rows = self.whole(d.DOCUMENTS, ["_number", "id"], condition).sort_by("_number")
         if where is not None:
-            rows = rows.filter(pa.array(self.numbers(where).holds(rows["_number"].to_numpy())))
+            rows = rows.filter(pa.array(wanted.holds(rows["_number"].to_numpy())))
         return rows["id"].to_pylist()  # type: ignore[no-any-return]
 
     def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:
-        rows = self.whole(d.DOCUMENTS, ["id", "_leaves", "_characters"])
-        if doc_ids is not None:
+        few = doc_ids is not None and len(doc_ids) <= DOCUMENTS_AT_ONCE
+        condition = f"id in ({sql_strings(doc_ids)})" if doc_ids is not None and few else None
+        rows = self.whole(d.DOCUMENTS, ["id", "_leaves", "_characters"], condition)
+        if doc_ids is not None and not few:
             rows = rows.filter(pc.is_in(rows["id"], pa.array(list(doc_ids), pa.string())))
         leaves, characters = (pc.sum(rows[name], min_count=0).as_py() for name in ("_leaves", "_characters"))
         return leaves, characters

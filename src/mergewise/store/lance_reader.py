@@ -6,7 +6,7 @@ Rows come from mapped files (`store.mapped`), and rows that no file holds come f
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from mergewise.errors import CorruptIndex
 from mergewise.protocols import FloatArray
 from mergewise.store import documents as d
 from mergewise.store.damage import raising_store_errors, reading
-from mergewise.store.lance_search import LanceSearch
+from mergewise.store.lance_search import DOC_ID, TIED, LanceSearch
 from mergewise.store.lance_state import ID, load_indexes, run
 from mergewise.store.manifest import Run
 from mergewise.store.mapped import IntArray, rows_of_documents
@@ -29,6 +29,15 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 _ADDRESS = "_rowid"
+
+
+class ShardHit(NamedTuple):
+    """A hit of a search with the number and the id of its document."""
+
+    id: int
+    score: float
+    document: int
+    doc_id: str
 
 
 @raising_store_errors
@@ -59,6 +68,26 @@ class LanceReader(LanceSearch):
         return inside
 
     # -- rows
+
+    def hits(self, method: str, table: str, question: Any, k: int, **options: Any) -> Callable[[], list[ShardHit]]:
+        """Start a search of a table. The returned function waits for the hits, and adds their documents.
+
+        With `frequencies`, scores are those of all shards, also without postings.
+        """
+        searched = self.searched_text(table) if options.get("frequencies") else None
+        search = getattr(self, method)(question, k if searched is None else k + TIED, table=table, **options)
+        columns = [DOC_ID] if searched is None else [DOC_ID, searched.column]
+
+        def finish() -> list[ShardHit]:
+            scores, hits = dict(search.result()), []
+            for rows in self._parts(table, columns, list(scores)):
+                own = scores if searched is None else searched.scores(question, rows, options["frequencies"])
+                names = rows[DOC_ID].to_pylist() if DOC_ID in rows.column_names else [""] * len(rows)
+                documents = zip(rows[ID].to_pylist(), rows[NUMBER].to_pylist(), names, strict=True)
+                hits += [ShardHit(row, own[row], number, name) for row, number, name in documents]
+            return sorted(hits, key=lambda hit: (-hit.score, hit.doc_id, hit.id))[:k]
+
+        return finish
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         spec = self._specs.get(table)

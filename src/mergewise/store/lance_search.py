@@ -6,23 +6,25 @@ Searches return row addresses. Ids, documents and vectors come from mapped files
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from mergewise.concurrency import ThreadLoop
+from mergewise.concurrency import ThreadLoop, in_thread
 from mergewise.protocols import FloatArray, Ranking
-from mergewise.store.damage import raising_store_errors
+from mergewise.store.damage import DamagedCopies, raising_store_errors
 from mergewise.store.lance_documents import LanceDocuments
-from mergewise.store.lance_state import ID, LOOP, scan
-from mergewise.store.mapped import IntArray
+from mergewise.store.lance_state import ID, LOOP, MOST_HELD, run, scan
+from mergewise.store.mapped import IntArray, Mapped
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
-from mergewise.store.postings import TextFrequencies
+from mergewise.store.postings import MAX_ROWS, TextFrequencies, TextIndex
 from mergewise.store.tables import NUMBER, unit_vectors
-from mergewise.store.text_scores import TextScorer
+from mergewise.store.text_scores import SearchedText
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -34,14 +36,13 @@ NPROBES, REFINE = 20, 2
 # of partitions of one size finds less and less (archive/scale.md).
 PROBED_ROWS = 100_000
 # maximum number of rows that a filtered search compares exactly, and the maximum as a multiple of an index search's depth
-EXACT_ROWS, EXACT_DEPTH = 12_000, 4
+EXACT_ROWS, EXACT_DEPTH = 20_000, 50
 # extra rows that a text search reads for ties: in 425 questions of three sets up to 25 rows tied at rank 100
 TIED = 28
 # sort all rows up to this multiple of the wanted number
 SORTED = 8
-# maximum number of runs of rows without vectors that a search excludes by their ids
-MANY_RUNS = 100
 _ADDRESS, DOC_ID = "_rowid", "doc_id"
+_SEARCHES_AGAIN: ContextVar[bool] = ContextVar("mergewise-searches-again", default=False)
 
 
 @raising_store_errors
@@ -66,7 +67,7 @@ class LanceSearch(LanceDocuments):
         every: bool = False,
         frequencies: TextFrequencies | None = None,
     ) -> Future[Ranking]:
-        """Search by BM25, with the statistics of all shards if they are given."""
+        """Search by BM25. `frequencies` replaces this index's statistics if it has postings."""
         table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
         column = None if spec is None else spec.table.words if words else spec.table.text
@@ -75,36 +76,56 @@ class LanceSearch(LanceDocuments):
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
-        if frequencies is not None:
-            return start(self._scored_text_ranking(table, question, k, documents, frequencies))
-        asked = _every_word(question, str(column)) if every else question
-        return start(self._text_ranking(table, _query(opened).nearest_to_text(asked, str(column)), k, documents))
+        index = None if words or every else self._text_index(table)
+        if index is not None:
 
-    def text_frequencies(self, question: str, table: str | None = None) -> Future[TextFrequencies | None]:
-        """Return this table's statistics for a question, or None without the table."""
-        return start(self._own_frequencies(table or self._first, question))
+            async def ranking() -> Ranking:
+                terms = await self._terms(table, question)
+                return await self._best(
+                    table, *index.scores(terms, frequencies or index.frequencies(terms), documents), k
+                )
 
-    async def _own_frequencies(self, table: str, question: str) -> TextFrequencies | None:
-        scorer = self._text_scorer(table)
-        return None if scorer is None else await scorer.frequencies(question)
+            return start(ranking())
+        query = _query(opened).nearest_to_text(_every_word(question, str(column)) if every else question, str(column))
+        if documents.is_cheaper_as_condition(k + TIED):
+            query, documents = query.where(documents.condition), EVERYTHING
+        return self._start(
+            self._text_ranking(table, query, k, documents),
+            lambda: self.text_search(question, k, where, table, words=words, every=every),
+        )
 
-    def _text_scorer(self, table: str) -> TextScorer | None:
+    def text_frequencies(self, question: str, table: str | None = None) -> TextFrequencies | None:
+        """Return this index's statistics for a question, or None without rows."""
+        table = table or self._first
+        index, searched = self._text_index(table), self.searched_text(table)
+        if index is not None:
+            return index.frequencies(run(self._terms(table, question)))
+        return None if searched is None else searched.frequencies(question)
+
+    def searched_text(self, table: str) -> SearchedText | None:
+        """Return the text of a table that LanceDB searches because it has no postings."""
         opened, column = self._table(table), str(self._specs[table].table.text)
-        if opened is None:
+        if opened is None or self._text_index(table) is not None:
             return None
-        return self.once(f"scorer of {table}", lambda: TextScorer(opened, column, self._row_count(table)))
+        return self.once(f"text of {table}", lambda: SearchedText(opened, column, self._row_count(table)))
 
-    async def _scored_text_ranking(
-        self, table: str, question: str, k: int, documents: DocumentFilter, frequencies: TextFrequencies
-    ) -> Ranking:
-        """Search with the statistics of all shards in a table without postings."""
-        opened, scorer = self._table(table), self._text_scorer(table)
-        assert opened is not None and scorer is not None
-        query = _query(opened).nearest_to_text(await scorer.query(question, frequencies), scorer.column)
-        hits = np.array([row for row, _ in await self._text_ranking(table, query, k + TIED, documents)], np.int64)
-        texts = await self._strings(table, hits, scorer.column)
-        scores = await scorer.scores(question, [texts[row] for row in hits.tolist()], frequencies)
-        return await self._best(table, hits, np.array(scores), k)
+    def _text_index(self, table: str) -> TextIndex | None:
+        """Return the postings of a table, or None if they lack rows or the table is too large for them."""
+        return self.once(f"postings of {table}", lambda: self._read_text_index(table))
+
+    def _read_text_index(self, table: str) -> TextIndex | None:
+        rows, mapping = self._row_count(table), Mapped.of(self.manifest.mapped.get(table))
+        if mapping.end < self.manifest.next_id or not 0 < rows <= MAX_ROWS:
+            return None
+        index = TextIndex(self.mapped_rows(table).postings, rows, self.numbers().holds)
+        return index if index.rows == rows else None
+
+    async def _terms(self, table: str, question: str) -> Counter[str]:
+        opened = self._table(table)
+        assert opened is not None
+        with self._reading(self.place, f"the table {table!r}"):
+            tokens = await opened.tokenize(question, column=str(self._specs[table].table.text))
+            return Counter(token.text for token in tokens)
 
     async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
         """Search until the ranking is complete.
@@ -112,8 +133,6 @@ class LanceSearch(LanceDocuments):
         LanceDB returns an arbitrary choice of the rows that tie for the last places, so all ties are read. More rows are also
         read if documents outside the filter take the first places.
         """
-        if documents.is_cheaper_as_condition(k + TIED):
-            query, documents = query.where(documents.condition), EVERYTHING
         limit = documents.depth(k + TIED)
         with self._reading(self.place, f"the table {table!r}"):
             while True:
@@ -135,6 +154,10 @@ class LanceSearch(LanceDocuments):
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
+
+        def again() -> Future[Ranking]:
+            return self.vector_search(vector, k, where, table, column)
+
         if table in self.manifest.unembedded:
             self._hold_waiting_rows(table, opened)
         half = vector.astype(np.float16)
@@ -146,8 +169,8 @@ class LanceSearch(LanceDocuments):
             few = documents
             name = f"rows of {table} to {self.mapped_rows(table).end}"
             ids = self.once(name, lambda: self._rows_of_documents(table, column, few), where)
-            return start(self._exact_ranking(asked, ids))
-        unindexed = self._unindexed_rows(table, column) if refines else None
+            return self._start(self._exact_ranking(asked, ids), again)
+        unindexed = self._unindexed_rows(table, column)
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
         if others is not None and not self.mapped_rows(table).indexed:
             return start(self._best(table, *others, k))
@@ -158,32 +181,27 @@ class LanceSearch(LanceDocuments):
         # The nearest rows of a small filter lie further apart, so more partitions are searched: recall 0.997 of an exact search,
         # instead of 0.80 (archive/log.md).
         probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (1 / 3) / documents.share**0.5)
-        conditions = self._conditions_of_waiting(table, column)
+        is_scanned = table in self.manifest.unembedded and f"{table}.{column}" not in self.manifest.trained
+        conditions = [f"{column} is not null"] if is_scanned else []
         if documents.is_cheaper_as_condition(wanted):
             conditions, documents = [*conditions, f"({documents.condition})"], EVERYTHING
         query = query.where(" and ".join(conditions)) if conditions else query
-        return start(self._vector_ranking(asked, query, documents, wanted, probes, others))
+        return self._start(self._vector_ranking(asked, query, documents, wanted, probes, others), again)
 
     def _unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
         name = f"unindexed rows {table} {column} to {self.mapped_rows(table).end}"
         return self.once(name, lambda: self._read_unindexed_rows(table, column))
 
-    def _conditions_of_waiting(self, table: str, column: str) -> list[str]:
-        """Return conditions that exclude rows without vectors, for a table without a vector index. LanceDB reads each row."""
-        runs = self.manifest.unembedded.get(table, ())
-        if len(runs) > MANY_RUNS or f"{table}.{column}" in self.manifest.trained:
-            return []
-        return [f"not ({ID} between {first} and {end - 1})" for first, end in runs]
-
     def _read_unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         mapped = self.mapped_rows(table)
         is_held, waits = table in self._held, table in self.manifest.unembedded
+        if waits and not is_held:
+            return self._read_embedded_rows(table, column, mapped.indexed)
         # On a bucket this also replaces a vector index that does not exist yet, because a scan would download all vectors.
         # Rows in memory do the same.
         replaces = (is_held or self.place.refresh is not None) and f"{table}.{column}" not in self.manifest.trained
-        lacks_rows = (waits and not is_held) or mapped.end < self.manifest.next_id
-        if lacks_rows or not (mapped.indexed or replaces) or not mapped.is_whole:
+        if mapped.end < self.manifest.next_id or not (mapped.indexed or replaces) or not mapped.is_whole:
             return None
         ids = mapped.ids_from(mapped.indexed, column)
         # mapped files keep rows of deleted documents for a while
@@ -192,6 +210,16 @@ class LanceSearch(LanceDocuments):
         for at, some in mapped.vectors(ids, column):
             vectors[at] = some
         return UnindexedRows(ids, mapped.documents_of(ids), vectors)
+
+    def _read_embedded_rows(self, table: str, column: str, first: int) -> UnindexedRows | None:
+        """Read the rows with vectors from the table, while other rows wait for vectors."""
+        waiting = sum(max(0, end - max(first, begin)) for begin, end in self.manifest.unembedded[table])
+        numbers = (self.manifest.next_id - first - waiting) * self.manifest.dimension
+        if numbers > MOST_HELD or (not first and f"{table}.{column}" in self.manifest.trained):
+            return None
+        rows = self.whole(table, [ID, NUMBER, column], f"{ID} >= {first} and {column} is not null")
+        vectors = unit_vectors(rows, column)
+        return None if vectors is None else UnindexedRows(rows[ID].to_numpy(), rows[NUMBER].to_numpy(), vectors)
 
     def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
         """Return whether comparing all rows of the documents costs less than a filtered index search."""
@@ -294,27 +322,44 @@ class LanceSearch(LanceDocuments):
             # sort the best rows only, and those that tie with the last of them
             best = scores >= np.partition(scores, -k)[-k]
             ids, scores = ids[best], scores[best]
-        order = np.lexsort((ids, -scores))
-        ids, scores = ids[order], scores[order]
-        equal = scores[1:] == scores[:-1]
-        tied = np.concatenate([[False], equal]) | np.concatenate([equal, [False]])
-        tied &= scores >= scores[:k][-1]
+        # the same vectors in another order of rows have slightly other cosines
+        rounded = np.round(scores.astype(np.float64), 6)
+        order = np.lexsort((ids, -rounded))
+        ids, rounded = ids[order], rounded[order]
+        repeated = rounded[1:][rounded[1:] == rounded[:-1]]
+        tied = np.isin(rounded, repeated[repeated >= rounded[:k][-1]])
         if tied.any() and self._specs[table].table.names_documents:
-            names = await self._strings(table, ids[tied], DOC_ID)
-            documents = [names[row] for row in ids[tied].tolist()]
-            ids[tied] = ids[tied][np.lexsort((ids[tied], documents, -scores[tied]))]
-        return list(zip(ids[:k].tolist(), scores[:k].tolist(), strict=True))
+            names = await self._document_names(table, ids[tied])
+            documents = np.array([names[row] for row in ids[tied].tolist()])
+            ids[tied] = ids[tied][np.lexsort((ids[tied], documents, -rounded[tied]))]
+        return list(zip(ids[:k].tolist(), rounded[:k].tolist(), strict=True))
 
-    async def _strings(self, table: str, ids: IntArray, column: str) -> dict[int, str]:
-        """Return the values of a column of strings by row."""
-        found: dict[int, str] = {}
-        for _, rows in self.mapped_rows(table).take(ids, [ID, column]):
-            found |= zip(rows[ID].to_pylist(), rows[column].to_pylist(), strict=True)
-        unmapped = [row for row in ids.tolist() if row not in found]
-        if unmapped:
-            rows = await self._rows_by_id(table, np.array(unmapped), column)
-            found |= zip(rows[ID].to_pylist(), rows[column].to_pylist(), strict=True)
-        return found
+    async def _document_names(self, table: str, ids: IntArray) -> dict[int, str]:
+        """Return the id of each row's document."""
+        parts = [rows for _, rows in self.mapped_rows(table).take(ids, [ID, DOC_ID])]
+        unmapped = ids[~np.isin(ids, [row for part in parts for row in part[ID].to_pylist()])]
+        parts += [await self._rows_by_id(table, unmapped, DOC_ID)] if len(unmapped) else []
+        return {
+            row: name for part in parts for row, name in zip(*(part[c].to_pylist() for c in (ID, DOC_ID)), strict=True)
+        }
+
+    def _start(self, ranking: Coroutine[Any, Any, Ranking], again: Callable[[], Future[Ranking]]) -> Future[Ranking]:
+        """Start a search. If it meets damaged copies, replace them and search `again`, once."""
+
+        def renewed() -> Ranking:
+            self.renew()
+            return again().result()
+
+        async def search() -> Ranking:
+            try:
+                return await ranking
+            except DamagedCopies:
+                if _SEARCHES_AGAIN.get():
+                    raise
+                _SEARCHES_AGAIN.set(True)
+                return await asyncio.wrap_future(LOOP.start(in_thread(renewed)))
+
+        return start(search())
 
     # -- filters
 
@@ -368,7 +413,6 @@ class LanceSearch(LanceDocuments):
         return ids
 
 
-Result = TypeVar("Result")
 ScoredRows: TypeAlias = tuple[IntArray, FloatArray]
 """Ids of rows, and their scores."""
 
@@ -395,7 +439,7 @@ class UnindexedRows(NamedTuple):
         return self.ids[meets], scores[meets]
 
 
-def start(coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+def start(coroutine: Coroutine[Any, Any, Ranking]) -> Future[Ranking]:
     """Start a search in this thread, or on the store's loop if this thread already runs a loop."""
     return ThreadLoop.start(coroutine) if asyncio._get_running_loop() is None else LOOP.start(coroutine)
 

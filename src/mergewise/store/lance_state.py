@@ -21,7 +21,7 @@ from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.ranges import short_repr
 from mergewise.store import documents as d
 from mergewise.store.conditions import parse_condition, sql_of
-from mergewise.store.damage import REINDEX_HINT, REPAIR_HINT, raising_store_errors, reading
+from mergewise.store.damage import REINDEX_HINT, REPAIR_HINT, DamagedCopies, raising_store_errors, reading
 from mergewise.store.kept import Changes, SnapshotCache, SnapshotRange
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.manifest import Manifest
@@ -44,7 +44,7 @@ LOOP = BackgroundLoop("mergewise-store")
 run = LOOP.run
 # While rows wait for vectors: number of searches of one state after which its rows are held in memory, which costs as much as a
 # dozen searches, and maximum of numbers in held vectors.
-SEARCHES, MOST_HELD = 4, 64_000_000
+SEARCHES, MOST_HELD = 12, 64_000_000
 ID = "id"
 
 
@@ -70,8 +70,6 @@ class LanceState:
         self._kept = SnapshotCache()
         # the documents of an earlier state
         self._older: SnapshotRange | None = None
-        # true if tables were opened from damaged copies
-        self.is_spoiled = False
         if before is not None:
             self._take_over(before)
         # recently read documents: a state never changes, and successive queries use the same documents
@@ -236,10 +234,15 @@ class LanceState:
             state = self.place.manifest()
             if state is None or state.manifest != self.manifest:
                 raise StoreError(f"{place} has changed since it was opened: {error.message}", "ask again") from error
-            if not self.place.drop_copies():
+            if self.place.refresh is None:
                 raise
-            self.is_spoiled = True
-            raise StoreError(f"the local copy of {place} was damaged: {error.message}", "ask again") from error
+            raise DamagedCopies(error.message, error.hint) from error
+
+    def renew(self) -> None:
+        """Read everything anew, because local copies of the place may be damaged."""
+        self.place.renew_copies()
+        self._tables, self._stamps, self._mapped, self._held, self._documents = {}, {}, {}, {}, {}
+        self._kept, self._older = SnapshotCache(), None
 
     # -- before queries
 
@@ -260,7 +263,7 @@ class LanceState:
 
     def _load_mapped_rows(self, name: str) -> None:
         rows = self.mapped_rows(name)
-        _ = rows.addresses, rows._blocks
+        _ = rows.addresses, rows._blocks, rows.postings
 
 
 class Spec(NamedTuple):

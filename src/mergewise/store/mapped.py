@@ -6,6 +6,8 @@ a file, or with a missing file, are read from the table.
 
 Searches return row addresses, which are free. Sorted files of addresses map them to ids. Each batch of new rows adds a file, and
 files are merged like files of rows. Compaction of the table makes them invalid, so they are then written again.
+
+Files of postings (`store.postings`) hold the terms of rows, for text search. They are written and merged like files of rows.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import pyarrow.compute as pc
 
 from mergewise.files import new_file
 from mergewise.protocols import FloatArray
+from mergewise.store.postings import Postings, check_postings, join_postings
 from mergewise.store.tables import NUMBER
 
 if TYPE_CHECKING:
@@ -39,8 +42,14 @@ FOLDER = "mapped"
 BLOCK_BYTES = 256_000_000
 # a file is merged with the one before it, unless that one is more than this many times larger
 SIMILAR = 4
+# number of rows up to which merged files keep the rows of deleted documents, which cost less than the numbers of all documents
+FEW_JOINED = 4096
+# number of vectors to convert at once, so that they stay in the processor's cache
+CACHED_ROWS = 2048
+_POSTINGS = "postings"
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 BlockRows = TypeVar("BlockRows")
 
 
@@ -56,11 +65,13 @@ class RowFile:
 class Mapped:
     """The manifest's entry for one table's files. They hold all rows of existing documents with ids below `end`.
 
-    The table's vector indexes hold all rows with ids below `indexed`, or an unknown set if it is 0.
+    The table's vector indexes hold all rows with ids below `indexed`, or an unknown set if it is 0. Without text, in a very
+    large table and in one of an older mergewise, no file has postings.
     """
 
     segments: tuple[RowFile, ...] = ()
     addresses: tuple[RowFile, ...] = ()
+    postings: tuple[RowFile, ...] = ()
     end: int = 0
     indexed: int = 0
 
@@ -70,6 +81,7 @@ class Mapped:
             "segments": [[s.file, s.rows] for s in self.segments],
             "addresses": self.addresses[0].file if self.addresses else None,
             "address_files": [[s.file, s.rows] for s in self.addresses],
+            "postings": [[s.file, s.rows] for s in self.postings],
             "end": self.end,
             "indexed": self.indexed,
         }
@@ -83,11 +95,12 @@ class Mapped:
         if files is None:
             # the form of an older mergewise: one file with all addresses
             files = [] if raw["addresses"] is None else [(raw["addresses"], sum(s.rows for s in segments))]
-        return cls(segments, tuple(RowFile(*file) for file in files), raw["end"], raw.get("indexed", 0))
+        addresses, postings = (tuple(RowFile(*file) for file in some) for some in (files, raw.get("postings", ())))
+        return cls(segments, addresses, postings, raw["end"], raw.get("indexed", 0))
 
     @property
     def files(self) -> list[str]:
-        return [file.file for file in (*self.segments, *self.addresses)]
+        return [file.file for file in (*self.segments, *self.addresses, *self.postings)]
 
 
 def files_of(mapped: Mapping[str, Mapping[str, Any]]) -> set[str]:
@@ -104,7 +117,7 @@ class MappedRows:
         self.end, self.indexed = mapping.end, mapping.indexed
         opened: dict[str, pa.Table] = {} if before is None else before._opened.copy()
         # columns of vectors in stored form, with the ids of their rows
-        self._vectors: dict[str, list[tuple[IntArray, FloatArray]]] = {}
+        self._vectors: dict[str, list[tuple[IntArray, npt.NDArray[np.float16]]]] = {}
         self._opened: dict[str, pa.Table] = {name: opened[name] for name in mapping.files if name in opened}
 
     @cached_property
@@ -119,6 +132,12 @@ class MappedRows:
         """The addresses and ids of each file, sorted by address."""
         tables = (self._table(file.file) for file in self._mapping.addresses)
         return [address_columns(table) for table in tables if table is not None and len(table)]
+
+    @cached_property
+    def postings(self) -> list[Postings]:
+        """The postings of each file, or none if a file is missing or damaged."""
+        tables = [self._table(file.file) for file in self._mapping.postings]
+        return [] if any(table is None for table in tables) else list(map(Postings, tables))
 
     def with_rows(self, rows: pa.Table, end: int, vectors: Sequence[str]) -> MappedRows:
         """Return these rows together with rows in memory, which have addresses and ids from the present `end` to the new one.
@@ -188,7 +207,19 @@ class MappedRows:
                 if column in table.column_names
             ]
         for asked, at, vectors in _locate(ids, self._vectors[column]):
-            yield asked, vectors[at].astype(np.float32)
+            for first in range(0, len(at), CACHED_ROWS):
+                some = slice(first, first + CACHED_ROWS)
+                yield asked[some], _floats(vectors.take(at[some], 0))
+
+
+def _floats(halves: npt.NDArray[np.float16]) -> FloatArray:
+    """Convert numbers exactly, several times faster than `astype`: shift their bits, then correct the exponent's bias."""
+    bits = halves.view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= ~0x70001FFF
+    floats = bits.view(np.float32)
+    floats *= np.float32(2.0**112)
+    return floats
 
 
 def _locate(
@@ -238,6 +269,8 @@ def _open(path: Path) -> pa.Table | None:
         for column in table.columns:
             for chunk in column.chunks:
                 _check_layout(chunk)
+        if f"-{_POSTINGS}-" in path.name:
+            check_postings(table)
         return table
     except (OSError, pa.ArrowException, ValueError, struct.error) as error:
         log.info("cannot read %s, its rows come from the table: %s", path, error)
@@ -332,13 +365,16 @@ class MappingWriter:
     def with_rows(self, parts: Iterable[pa.Table], document_numbers: Callable[[], IntArray]) -> Mapped:
         """Write a file of new rows, sorted by id. All ids must be above those in the present files.
 
-        `document_numbers` returns the sorted numbers of all documents. Merged files drop the rows of other documents.
+        `document_numbers` returns the sorted numbers of all documents. Large merged files drop the rows of other documents.
         """
         fresh, end = self._write(parts)
 
         def join(tables: Sequence[pa.Table]) -> RowFile | None:
-            existing = document_numbers()
-            return self._write(rows_of_documents(block, existing) for table in tables for block in _blocks_of(table))[0]
+            blocks = (block for table in tables for block in _blocks_of(table))
+            if sum(map(len, tables)) >= FEW_JOINED:
+                existing = document_numbers()
+                blocks = (rows_of_documents(block, existing) for block in blocks)
+            return self._write(blocks)[0]
 
         segments = self._join_similar([*self._mapping.segments, *([fresh] if fresh else [])], join)
         return replace(self._mapping, segments=segments, end=max(end, self._mapping.end))
@@ -392,11 +428,27 @@ class MappingWriter:
 
     def _write_addresses(self, addresses: IntArray, ids: IntArray) -> RowFile:
         order = np.argsort(addresses, kind="stable")
-        table = pa.table({"address": addresses[order], "id": ids[order]})
-        file = self._new_file("addresses")
+        return self._write_table("addresses", pa.table({"address": addresses[order], "id": ids[order]}), len(order))
+
+    def with_postings(self, parts: Iterable[pa.Table], document_numbers: Callable[[], IntArray]) -> Mapped:
+        """Write a file of the postings of new rows. Merged files drop the rows of other documents than `document_numbers`."""
+
+        def living(documents: IntArray) -> BoolArray:
+            return look_up(document_numbers(), documents, document_numbers()) >= 0
+
+        def write(tables: Iterable[pa.Table], exists: Callable[[IntArray], BoolArray]) -> RowFile | None:
+            joined = join_postings(list(map(Postings, tables)), exists)
+            return joined and self._write_table(_POSTINGS, joined, len(joined["ids"].chunk(0).values))
+
+        fresh = write(parts, lambda documents: np.ones(len(documents), bool))
+        files = [*self._mapping.postings, *([fresh] if fresh else [])]
+        return replace(self._mapping, postings=self._join_similar(files, lambda tables: write(tables, living)))
+
+    def _write_table(self, kind: str, table: pa.Table, rows: int) -> RowFile:
+        file = self._new_file(kind)
         with pa.OSFile(str(self._folder / file), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
-        return RowFile(file, len(table))
+        return RowFile(file, rows)
 
     def _new_file(self, kind: str) -> str:
         """Create an empty file under a new name, because a reader may still use the file of an older state."""

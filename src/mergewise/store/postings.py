@@ -1,12 +1,46 @@
-"""Statistics for BM25 scores."""
+"""BM25 text search in mapped arrays: for each term the rows that have it, and how often.
+
+The score of a row is `sum_t n_t idf(t) f (K1 + 1) / (f + K1 (1 - B + B l / L))` (Robertson et al. 1994), with
+`idf(t) = ln(1 + (N - n + 1/2) / (n + 1/2))`. n_t counts the term in the question and f in the row. l is the row's number of
+terms and L the mean of l. N is the number of rows and n the number of rows with the term. Rows of deleted documents do not
+count. LanceDB makes the terms and has the same formula. Its statistics lag behind changes until its index is built again. Then
+its scores are equal.
+
+A file is an Arrow table of one row, whose columns are lists. A posting is a row's position and its count of the term.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
 from math import log
-from typing import NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mergewise.store.tables import NUMBER
+
+if TYPE_CHECKING:
+    from mergewise.store.numbers import DocumentFilter
 
 K1, B = 1.2, 0.75
+# Largest table with postings: positions have 20 bits, and a search reads all postings of its terms. At 300,000 and a million
+# rows it takes 3.0 and 6.5 ms CPU, LanceDB 9.1 and 11.3.
+MAX_ROWS = 1_000_000
+# bits of the count in a posting: higher counts of a term in one row are cut to the largest
+_COUNT_BITS = 12
+_LARGEST = (1 << _COUNT_BITS) - 1
+# a separator between texts that are tokenized together
+_BETWEEN = "qzvxkjwq"
+_TEXT = attrgetter("text")
+_KINDS = {"terms": "u8", "starts": "u4", "packed": "u4", "ids": "i8", "documents": "i8", "lengths": "u4"}
+_SCHEMA = pa.schema({name: pa.list_(pa.from_numpy_dtype(np.dtype(kind))) for name, kind in _KINDS.items()})
+
+Array: TypeAlias = npt.NDArray[Any]
 
 
 class TextFrequencies(NamedTuple):
@@ -24,5 +58,128 @@ class TextFrequencies(NamedTuple):
 
     def weight(self, term: str) -> float:
         """Return the part of a term's scores that all rows share."""
-        count = self.counts[term]
-        return (K1 + 1) * log(1 + (self.rows - count + 0.5) / (count + 0.5))
+        return (K1 + 1) * log(1 + (self.rows - self.counts[term] + 0.5) / (self.counts[term] + 0.5))
+
+
+class Postings:
+    """The postings of one file."""
+
+    def __init__(self, table: pa.Table) -> None:
+        columns: Iterable[Array] = (column.chunk(0).flatten().to_numpy() for column in table.columns)
+        self.terms, self.starts, self.packed, self.ids, self.documents, self.lengths = columns
+
+    def rows_and_counts(self, term: str) -> tuple[Array, Array]:
+        """Return the positions of the rows with a term, and its counts."""
+        hashed = np.uint64(term_hash(term))
+        at = self.terms.searchsorted(hashed)
+        end = at + (at < len(self.terms) and self.terms[at] == hashed)
+        found = self.packed[self.starts[at] : self.starts[end]]
+        return (found >> _COUNT_BITS).astype(np.intp), found & _LARGEST
+
+
+def check_postings(table: pa.Table) -> None:
+    """Raise ValueError if the table of a file is damaged."""
+    if table.schema != _SCHEMA or len(table) != 1:
+        raise ValueError("unexpected columns")
+    file, rows = Postings(table), len(table["ids"].chunk(0).values)
+    steps = np.diff(np.concatenate([[0], file.starts.astype(np.int64), [len(file.packed)]]))
+    sizes = [len(file.terms) + 1 - len(file.starts), len(file.documents) - rows, len(file.lengths) - rows]
+    is_valid = not any([*sizes, steps[0], steps[-1]]) and steps.min() >= 0
+    if not is_valid or file.packed.max(initial=0) >> _COUNT_BITS >= max(1, rows):
+        raise ValueError("invalid postings")
+
+
+class TextIndex:
+    """The postings of a table in one state. `rows` is its number of rows, `exists` tells which document numbers exist."""
+
+    def __init__(self, files: Sequence[Postings], rows: int, exists: Callable[[Array], Array]) -> None:
+        # if no document was deleted, no row needs a check
+        is_whole = sum(len(file.ids) for file in files) == rows
+        masks = (np.ones(len(file.ids), bool) if is_whole else exists(file.documents) for file in files)
+        self._files = list(zip(files, masks, strict=True))
+        lengths = [file.lengths[mask] for file, mask in self._files]
+        self.rows = sum(map(len, lengths))
+        # as in LanceDB, rows without terms do not count
+        self._counted, self._tokens = (sum(int(count(own)) for own in lengths) for count in (np.count_nonzero, np.sum))
+
+    def frequencies(self, terms: Iterable[str]) -> TextFrequencies:
+        counts = {
+            term: sum(int(mask[file.rows_and_counts(term)[0]].sum()) for file, mask in self._files) for term in terms
+        }
+        return TextFrequencies(self._counted, self._tokens, counts)
+
+    def scores(
+        self, terms: Mapping[str, int], frequencies: TextFrequencies, documents: DocumentFilter
+    ) -> tuple[Array, Array]:
+        """Return the ids and scores of the documents' rows with some of the terms. `terms` counts those of the question."""
+        mean = max(1, frequencies.tokens) / max(1, frequencies.rows)
+        ids, scores = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+        for file, mask in self._files:
+            sums = np.zeros(len(file.ids), np.float32)
+            for term, times in terms.items():
+                rows, counts = file.rows_and_counts(term)
+                parts = counts + K1 * (1 - B) + (K1 * B / mean) * file.lengths[rows]
+                sums[rows] += times * frequencies.weight(term) * counts / parts
+            # much faster than `flatnonzero(sums)`
+            found = np.flatnonzero((sums != 0) & mask)
+            if not documents.is_everything:
+                found = found[documents.holds(file.documents[found])]
+            ids.append(file.ids[found])
+            scores.append(sums[found])
+        return np.concatenate(ids), np.concatenate(scores)
+
+
+@lru_cache(100_000)
+def term_hash(term: str) -> int:
+    """Hash a term to 64 bits. The result must never change between versions."""
+    return int.from_bytes(blake2b(term.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+# -- writing
+
+
+def make_postings(rows: pa.Table, column: str, tokenize: Callable[[str], Iterable[Any]]) -> pa.Table:
+    """Make the postings of rows by a column of texts, in the form of a file."""
+    texts = [text or "" for text in rows[column].to_pylist()]
+    mark, found = _BETWEEN, list(map(_TEXT, tokenize(f"\n{_BETWEEN}\n".join(texts))))
+    if found.count(mark) != len(texts) - 1:
+        # a text contains the separator
+        mark, each = "", (map(_TEXT, tokenize(text)) for text in texts)
+        found = [term for terms in each for term in (*terms, mark)][:-1]
+    codes = {term: code for code, term in enumerate(dict.fromkeys(found))}
+    coded = np.fromiter(map(codes.__getitem__, found), np.int64, len(found))
+    is_term = coded != codes.get(mark, -1)
+    row_of, coded = np.cumsum(~is_term)[is_term], coded[is_term]
+    hashes = np.array(list(map(term_hash, codes)), np.uint64)
+    order = np.argsort(hashes)
+    keys = np.sort(np.argsort(order)[coded] << (32 - _COUNT_BITS) | row_of)
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    packed = keys[firsts] << _COUNT_BITS | np.minimum(np.diff(firsts, append=len(keys)), _LARGEST)
+    lengths = np.bincount(row_of, minlength=len(texts))
+    return _table(hashes[order], packed, rows["id"].to_numpy(), rows[NUMBER].to_numpy(), lengths)
+
+
+def join_postings(files: Sequence[Postings], exists: Callable[[Array], Array]) -> pa.Table | None:
+    """Join files to one, without the rows of documents that no longer exist. Return None if no row is left."""
+    terms = np.unique(np.concatenate([file.terms for file in files]))
+    parts, kept, first = [], [], 0
+    for file in files:
+        mask = exists(file.documents)
+        positions = first + np.cumsum(mask) - 1
+        ranks = np.repeat(np.searchsorted(terms, file.terms), file.starts[1:] - file.starts[:-1])
+        rows = file.packed >> _COUNT_BITS
+        packed = ranks << 32 | positions[rows] << _COUNT_BITS | (file.packed & _LARGEST)
+        parts.append(packed[mask[rows]])
+        kept.append([column[mask] for column in (file.ids, file.documents, file.lengths)])
+        first += len(kept[-1][0])
+    columns = [np.concatenate(column) for column in zip(*kept, strict=True)]
+    return _table(terms, np.sort(np.concatenate(parts)), *columns) if first else None
+
+
+def _table(terms: Array, packed: Array, ids: Array, documents: Array, lengths: Array) -> pa.Table:
+    """Make the table of a file. `packed` are the sorted postings, each with the rank of its term in the upper 32 bits."""
+    counts = np.bincount(packed >> 32, minlength=len(terms))
+    starts = np.concatenate([[0], np.cumsum(counts[counts > 0])])
+    columns = (terms[counts > 0], starts, packed & 0xFFFFFFFF, ids, documents, lengths)
+    kinds = zip(columns, _KINDS.items(), strict=True)
+    return pa.table({name: [column.astype(kind)] for column, (name, kind) in kinds}, schema=_SCHEMA)

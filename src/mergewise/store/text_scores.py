@@ -1,108 +1,103 @@
-"""BM25 scores over shards for a table without postings (`store.postings`), such as a very large one.
+"""The terms of questions, and BM25 scores over shards for a table without postings (`store.postings`), as a very large one.
 
-LanceDB searches with the table's own statistics. Boosts in the query make its ranking nearly that of all shards. Then the texts
-of the hits are tokenized by LanceDB, and scored with the given statistics.
+LanceDB searches such a table with the table's own statistics. The hits are scored again with those of all shards.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from mergewise.store.postings import K1, B, TextFrequencies
+import numpy as np
+import pyarrow as pa
+
+from mergewise.store.lance_import import Sessions, connect_for_reading
+from mergewise.store.lance_state import run
+from mergewise.store.numbers import EVERYTHING
+from mergewise.store.postings import K1, B, Postings, TextFrequencies, TextIndex, make_postings
+from mergewise.store.tables import NUMBER
+from mergewise.text.terms import STOP_WORDS
 
 if TYPE_CHECKING:
+    from lancedb.index import FTS
     from lancedb.table import AsyncTable
 
-# a separator between texts that are tokenized together
-_BETWEEN = "qzvxkjwq"
+# Split words by Unicode's rules, so that scripts without spaces can be searched too. The built-in stop words of this tokenizer
+# include all languages, and so "cat" and "dog". Our own list replaces them.
+TEXT_TOKENIZER = "icu/split"
 _WORD = re.compile(r"\w+")
 
 
-class TextScorer:
-    """The searched text of a table in one state. It counts each term once."""
+def text_index() -> FTS:
+    """Return the configuration of a full text index."""
+    from lancedb.index import FTS
+
+    return FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
+
+
+def question_terms(question: str) -> list[str]:
+    """Return the terms of a question like a new index, without an index."""
+    return [token.text for token in run(_empty_table().tokenize(question, column="text"))]
+
+
+@cache
+def _empty_table() -> AsyncTable:
+    from lancedb.table import AsyncTable
+
+    async def create() -> AsyncTable:
+        database = await connect_for_reading("memory://", Sessions())
+        table = AsyncTable(await database.create_empty_table("questions", "create", pa.schema({"text": pa.string()})))
+        await table.create_index("text", config=text_index())
+        return table
+
+    return run(create())
+
+
+class SearchedText:
+    """The text of a table that LanceDB searches, in one state. Each term is counted once."""
 
     def __init__(self, table: AsyncTable, column: str, rows: int) -> None:
-        self.column, self._table, self._rows = column, table, rows
+        self._table, self.column, self._rows = table, column, rows
         self._mean_length = 0.0
         self._counts: dict[str, int] = {}
 
-    async def terms(self, texts: Sequence[str]) -> list[Counter[str]]:
-        """Count the terms of each text like the index."""
-        parts: list[Counter[str]] = [Counter()]
-        for token in await self._tokens(f"\n{_BETWEEN}\n".join(texts)):
-            if token == _BETWEEN:
-                parts.append(Counter())
-            else:
-                parts[-1][token] += 1
-        # a text may contain the separator itself
-        return parts if len(parts) == len(texts) else [Counter(await self._tokens(text)) for text in texts]
+    def _tokens(self, text: str) -> Iterable[Any]:
+        return run(self._table.tokenize(text, column=self.column))
 
-    async def _tokens(self, text: str) -> list[str]:
-        tokens = await self._table.tokenize(text, column=self.column) if text else ()
-        return [token.text for token in tokens]
+    def _terms(self, text: str) -> list[str]:
+        return [token.text for token in self._tokens(text)]
 
-    async def frequencies(self, question: str) -> TextFrequencies:
+    def frequencies(self, question: str) -> TextFrequencies:
         """Return the table's own statistics for a question."""
-        counts = {}
-        for term, word in (await self._words(question)).items():
-            if term not in self._counts:
-                self._counts[term] = await self._count(term, word)
-            counts[term] = self._counts[term]
-        return TextFrequencies(self._rows, round(self._mean_length * self._rows), counts)
-
-    async def _words(self, question: str) -> dict[str, str]:
-        """Map each term of the question to a text that has this term only."""
-        terms, words = (await self.terms([question]))[0], list(dict.fromkeys(_WORD.findall(question)))
-        single = {
-            term: word
-            for word, own in zip(words, await self.terms(words), strict=True)
-            if own.total() == 1
-            for term in own
-        }
-        # a term without its own word, as in scripts without spaces, stands for itself
-        return {term: single.get(term, term) for term in terms}
-
-    async def _count(self, term: str, word: str) -> int:
-        """Return the number of rows with a term. The first count also finds the mean length of all rows, from a score."""
-        query = self._table.query().nearest_to_text(self._match(word, 1.0), self.column)
-        rows = await query.select([self.column, "_score"]).limit(1).to_arrow()
-        count = len(await query.select(["_score"]).limit(max(1, self._rows)).to_arrow()) if len(rows) else 0
-        if len(rows) and not self._mean_length:
-            own = (await self.terms(rows[self.column].to_pylist()))[0]
-            weight = TextFrequencies(self._rows, 0, {term: count}).weight(term)
-            parts = weight * own[term] / rows["_score"][0].as_py() - own[term] - K1 * (1 - B)
-            self._mean_length = K1 * B * own.total() / parts
-        return count
-
-    def _match(self, word: str, boost: float) -> Any:
-        from lancedb.query import MatchQuery
-
-        make: Any = MatchQuery
-        return make(word, self.column, boost=boost)
-
-    async def query(self, question: str, frequencies: TextFrequencies) -> Any:
-        """Return a query that ranks rows nearly by the given statistics."""
-        from lancedb.query import BooleanQuery, Occur
-
-        own, asked = await self.frequencies(question), (await self.terms([question]))[0]
-        make: Any = BooleanQuery
-        return make(
-            [
-                (Occur.SHOULD, self._match(word, asked[term] * frequencies.weight(term) / own.weight(term)))
-                for term, word in (await self._words(question)).items()
-            ]
+        terms = dict.fromkeys(self._terms(question))
+        if not terms.keys() <= self._counts.keys():
+            # a term without a word of its own, as in scripts without spaces, stands for itself
+            words = {own[0]: word for word in _WORD.findall(question) if len(own := self._terms(word)) == 1}
+            self._counts |= {
+                term: self._count(term, words.get(term, term)) for term in terms if term not in self._counts
+            }
+        return TextFrequencies(
+            self._rows, round(self._mean_length * self._rows), {one: self._counts[one] for one in terms}
         )
 
-    async def scores(self, question: str, texts: Sequence[str], frequencies: TextFrequencies) -> list[float]:
-        """Score texts with the given statistics."""
-        asked, *rows = await self.terms([question, *texts])
-        weights = {term: times * frequencies.weight(term) for term, times in asked.items()}
-        mean = frequencies.tokens / max(1, frequencies.rows)
-        parts = [K1 * (1 - B + B * row.total() / mean) for row in rows]
-        return [
-            sum(weight * row[term] / (row[term] + part) for term, weight in weights.items())
-            for row, part in zip(rows, parts, strict=True)
-        ]
+    def _count(self, term: str, word: str) -> int:
+        """Return the number of rows with a term. The first count also finds the mean length of all rows, from a score."""
+        query = self._table.query().nearest_to_text(word, columns=self.column)
+        best = run(query.select(["id", NUMBER, self.column, "_score"]).limit(1).to_arrow())
+        if not len(best):
+            return 0
+        count = len(run(query.select(["_score"]).limit(self._rows).to_arrow()))
+        hit = Postings(make_postings(best, self.column, self._tokens))
+        times, weight = hit.rows_and_counts(term)[1].sum(), TextFrequencies(self._rows, 0, {term: count}).weight(term)
+        part = weight * times / best["_score"][0].as_py() - times - K1 * (1 - B)
+        self._mean_length = self._mean_length or float(K1 * B * hit.lengths[0] / part)
+        return count
+
+    def scores(self, question: str, rows: pa.Table, frequencies: TextFrequencies) -> dict[int, float]:
+        """Score rows with the given statistics."""
+        index = TextIndex([Postings(make_postings(rows, self.column, self._tokens))], len(rows), np.zeros_like)
+        ids, scores = index.scores(Counter(self._terms(question)), frequencies, EVERYTHING)
+        return dict(zip(ids.tolist(), scores.tolist(), strict=True))

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 # Combining marks, with the letters between them: vowels of Hindi or Thai, and separate accents. `\w` does not match
 # them.
@@ -60,26 +61,36 @@ def spelled_terms(text: str) -> dict[str, str]:
     return {term: text[start:end] for start, end, term in reversed(list(english_terms(text)))}
 
 
-_LETTER = np.zeros(256, bool)
-_LETTER[list(b"abcdefghijklmnopqrstuvwxyz0123456789")] = True
-_ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
+# Characters of texts whose words `TermFinder` looks for together. In the others, words need the full pattern, or lower case may
+# have another length.
+_UNUSUAL = re.compile("[^\0-\u012f\u0131-\u02ff\u0370-\u0482\u048a-\u058f\u2000-\u20cf\u2100-\u2c7f]")
+_USUAL_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
-class TermFinder:
+@cache
+def _letters() -> npt.NDArray[np.bool_]:
+    """Return which of the usual characters are letters or digits."""
+    return np.array([chr(code).isalnum() for code in range(0x2C80)])
+
+
+class TermFinder(dict[str, str]):
     """A search for given terms in texts: `terms & content_terms(text)`, but many times as fast.
 
     It stems only words whose first two letters begin one of the terms, since a stem keeps the first letter of its word and all
-    but the last two.
+    but the last two. As a dictionary, it maps each word seen so far to its term, or to "".
     """
 
     def __init__(self, terms: frozenset[str]) -> None:
         self._terms = terms
-        # The term of each word seen so far, or "".
-        self._met: dict[str, str] = {}
-        # A table over the first two letters of a word, as one number.
+        # A table over the last bytes of the first two letters of a word, as one number.
         self._begins = np.zeros(1 << 16, bool)
-        for first, *rest in (term.encode() for term in terms):
+        for first, *rest in ([ord(letter) & 255 for letter in term] for term in terms):
             self._begins[first << 8 | rest[0] if len(rest) > 2 else slice(first << 8, first + 1 << 8)] = True
+
+    def __missing__(self, word: str) -> str:
+        stem = "" if word in STOP_WORDS else _stem(word)
+        self[word] = term = stem if stem in self._terms else ""
+        return term
 
     def find(self, texts: Sequence[str]) -> list[frozenset[str]]:
         """Return the terms in each of the texts."""
@@ -88,42 +99,33 @@ class TermFinder:
     def places(self, texts: Sequence[str]) -> list[list[tuple[int, str]]]:
         """Return, for each text, the offsets of the words whose stem is a term, with that term, in order."""
         found: list[list[tuple[int, str]]] = [[] for _ in texts]
-        plain = [at for at, text in enumerate(texts) if text.isascii()]
-        begins = np.cumsum([0, *(len(texts[at]) + 1 for at in plain)])
+        lowered = {at: text.lower() for at, text in enumerate(texts) if text.isascii() or not _UNUSUAL.search(text)}
+        usual, begins = list(lowered), np.cumsum([0, *(len(text) + 1 for text in lowered.values())])
         # Every character of a text needs a next one.
-        whole = "\n".join([*(texts[at] for at in plain), "\n"]).lower()
+        whole = "\n".join([*lowered.values(), "\n"]).replace("’", "'")
         starts = self._word_starts(whole)
-        owners = (begins.searchsorted(starts, "right") - 1).tolist()
-        words = [match[0] for start in starts if (match := _ASCII_WORD.match(whole, start))]
-        for start, owner, term in zip(starts, owners, self._terms_of(words), strict=True):
-            if term:
-                found[plain[owner]].append((start - int(begins[owner]), term))
-        for at, text in enumerate(texts):
-            if not text.isascii():
-                lowered = text.lower()
-                matches = list(_WORD.finditer(lowered if len(lowered) == len(text) else text))
-                terms = self._terms_of([match[0].lower() for match in matches])
-                found[at] = [(match.start(), term) for match, term in zip(matches, terms, strict=True) if term]
+        owners = begins.searchsorted(starts, "right") - 1
+        offsets = (starts - begins[owners]).tolist()
+        for start, owner, offset in zip(starts.tolist(), owners.tolist(), offsets, strict=True):
+            if (word := _USUAL_WORD.match(whole, start)) and (term := self[word[0]]):
+                found[usual[owner]].append((offset, term))
+        for at in range(len(texts)) if len(usual) < len(texts) else ():
+            if at not in lowered:
+                text = texts[at].lower() if len(texts[at].lower()) == len(texts[at]) else texts[at]
+                matches = _WORD.finditer(text)
+                found[at] = [(match.start(), term) for match in matches if (term := self[match[0].lower()])]
         return found
 
-    def _word_starts(self, text: str) -> list[int]:
-        """Return where words begin, in a lower-case ASCII text, whose stem may be one of the terms."""
-        codes = np.frombuffer(text.encode(), np.uint8)
-        pairs = codes[:-1].astype(np.uint16) << 8 | codes[1:]
-        likely = np.flatnonzero(self._begins.take(pairs))
+    def _word_starts(self, text: str) -> npt.NDArray[np.int64]:
+        """Return where words begin, in a lower-case text of usual characters, whose stem may be one of the terms."""
+        codes = np.frombuffer(text.encode("utf-16-le"), np.uint16)
+        likely = np.flatnonzero(self._begins.take((codes[:-1] & 255) << 8 | codes[1:] & 255))
         # At the first letter, this index wraps to the end of the text, which is not a letter.
-        before = codes[likely - 1]
+        before, is_letter = codes[likely - 1], _letters()
         # The part after an apostrophe within a word belongs to the word.
-        within = _LETTER[before] | (before == ord("'")) & _LETTER[codes[likely - 2]]
-        starts: list[int] = likely[~within].tolist()
+        within = is_letter[before] | (before == ord("'")) & is_letter[codes[likely - 2]]
+        starts: npt.NDArray[np.int64] = likely[~within]
         return starts
-
-    def _terms_of(self, words: Sequence[str]) -> list[str]:
-        """Return the stem of each word if it is one of the terms, else ""."""
-        for word in set(words) - self._met.keys():
-            stem = "" if word in STOP_WORDS else _stem(word)
-            self._met[word] = stem if stem in self._terms else ""
-        return [self._met[word] for word in words]
 
 
 @cache

@@ -60,7 +60,13 @@ def test_a_heading_is_paid_once_a_section_and_a_title_once_a_document() -> None:
     # Gains are compared by lines with all their levels.
     assert prices.whole_cost([2], frozenset([1])) == prices.cost([2], frozenset([1])) + title
     assert prices.whole_cost([1], frozenset([0])) == prices.cost([1], frozenset([0]))
-    assert (list(prices.same_section(0)), list(prices.same_section(2))) == ([0, 1], [2])
+    assert (prices.cheaper([0], frozenset()), prices.cheaper([2], frozenset([0]))) == ({0, 1}, {2})
+    # Later ones of a section only join their neighbours, unless a sentence needs others.
+    assert prices.cheaper([0], frozenset([1])) == {1}
+    apart = Prices([candidates.sentences[i] for i in at(candidates, "Silent Rain is")] * 2, Models(characters))
+    assert apart.cheaper([1], frozenset([0])) == set()
+    needing = Prices([candidates.sentences[i] for i in chosen], Models(characters), frozenset([1, 2]))
+    assert needing.cheaper([1], frozenset([0, 1])) == {0, 1}
     assert prices.tokens.tolist() == [len(candidates.sentences[i].text) for i in chosen]
 
 

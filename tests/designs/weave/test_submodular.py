@@ -135,7 +135,7 @@ def test_a_cheaper_bundle_is_evaluated_again() -> None:
         heading = 5 if {0, 1} & set(new) and not {0, 1} & taken else 0
         return heading + sum((1, 1, 3)[i] for i in new)
 
-    found = maximise(plain([9.0, 2.0, 3.0]), [(0,), (1,), (2,)], cost, 100, lambda i: (0, 1) if i < 2 else ())
+    found = maximise(plain([9.0, 2.0, 3.0]), [(0,), (1,), (2,)], cost, 100, lambda new, taken: {0, 1} - taken)
     assert found.order == (0, 1, 2)
 
 

@@ -50,5 +50,5 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         return pack(question, [passage.candidate for passage in passages], budget, models, parameters.order, trace)
     hits = search_leaves(question, reader, parameters.k, trace, parameters.by)
     leads = Antecedents({hit.row.id: hit.row for hit in hits}, reader)
-    candidates = [leads.candidate([hit.row], hit.score) for hit in hits]
+    candidates = (leads.candidate([hit.row], hit.score) for hit in hits)
     return pack(question, candidates, budget, models, parameters.order, trace)

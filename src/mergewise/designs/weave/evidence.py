@@ -158,6 +158,7 @@ class Candidates:
         self._vectors: tuple[int, FloatArray | None] = 0, None
         self._cosines: tuple[int, FloatArray] = 0, np.empty(0, np.float32)
         self._fixed: list[FloatArray] = []  # features that never change, in the order of `_fixed_features`
+        self._tokens: list[int] = []
         self._sections: list[int] = []  # a number for the section of each candidate
         self._documents: list[int] = []
         self._numbers: dict[SectionKey | str, int] = {}
@@ -201,6 +202,7 @@ class Candidates:
         for lead in leaf.leads or ():
             self._leads[first + lead.number] = leaf.id - lead.back, lead.of
         self.sentences += [SentenceInLeaf(leaf, number) for number in range(count)]
+        self._tokens += [sentence.tokens for sentence in leaf.sentences]
         terms = [_NONE] * count
         if places:
             start = leaf.start
@@ -352,8 +354,8 @@ class Candidates:
         A part of a run that none of the leaves holds has no weight: it may span two words.
         """
         held: dict[int, set[str]] = defaultdict(set)
-        for sentence, terms in zip(self.sentences, self.covered_terms, strict=True):
-            held[sentence.leaf.id] |= terms
+        for (leaf, _), terms in zip(self.sentences, self.covered_terms, strict=True):
+            held[leaf.id] |= terms
         counts = Counter(term for terms in held.values() for term in terms)
         parts = self.asked.telling.parts - counts.keys()
         raw = {
@@ -388,7 +390,7 @@ class Candidates:
         """
         raised = self.relevance.copy()
         sections = np.array(self._sections)
-        sizes = np.bincount(sections, [sentence.tokens for sentence in self.sentences])[sections]
+        sizes = np.bincount(sections, self._tokens)[sections]
         for distance in (1, 2):
             near = (sections[distance:] == sections[:-distance]) & (sizes[distance:] <= most)
             after, before = raised[distance:], raised[:-distance]
@@ -434,13 +436,13 @@ class Candidates:
             (
                 self.scores.get(sentence.leaf.id, 0.0),
                 1 / self._ranks.get(sentence.leaf.id, np.inf),
-                shares[terms[at]],
-                shares[covered[at]],
-                self.opens(first + at),
-                min(sentence.tokens, 100) / 50,
+                shares[held],
+                shares[above],
+                sentence.number == 0 and self.opens(first + at),
+                min(self._tokens[first + at], 100) / 50,
                 wanted is not None and offers(sentence.text, wanted),
             )
-            for at, sentence in enumerate(self.sentences[first:])
+            for at, (sentence, held, above) in enumerate(zip(self.sentences[first:], terms, covered, strict=True))
         ]
 
     def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -10,6 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
@@ -88,6 +89,7 @@ class Follower:
         self._possible: dict[int, list[tuple[str, int, int]]] = {}
         self._definitions: dict[str, list[Definition]] = {}
         self._mentioned: dict[str, int] = {}  # number of leaves with a name
+        self._texts: list[str] = []  # of the known leaves, in lower case
 
     def follow(self) -> dict[Definition, list[Link]]:
         """Return the definitions of the names in the `beam` strongest candidates, with the links that lead there.
@@ -143,11 +145,12 @@ class Follower:
         if not sure and defined > 1:
             return 0.0
         written = words.written(mention.first, mention.last).lower()
+        leaves = self.candidates.leaves
         if written not in self._mentioned:
-            whole = re.compile(re.escape(written) if words.is_joined(*mention[1:]) else rf"(?<!\w){re.escape(written)}")
-            texts = (leaf.text.lower() for leaf in self.candidates.leaves.values())
-            self._mentioned[written] = sum(written in text and whole.search(text) is not None for text in texts)
-        share = (self._mentioned[written] - 1 - defined) / len(self.candidates.leaves)
+            self._texts += [leaf.text.lower() for leaf in islice(leaves.values(), len(self._texts), None)]
+            holds = str.__contains__ if words.is_joined(*mention[1:]) else _begins_word
+            self._mentioned[written] = sum([holds(text, written) for text in self._texts if written in text])
+        share = (self._mentioned[written] - 1 - defined) / len(leaves)
         return min(1.0, max(0.0, 2 - 2 * share / (MENTIONED if sure else UNMARKED)))
 
     def _as_named(self, candidate: int, strength: FloatArray) -> float:
@@ -191,9 +194,17 @@ class Follower:
 
     def _is_near(self, candidate: int, mention: Mention) -> bool:
         """Return whether the name is next to a word of the question. The title of the candidate's own document never is."""
-        words, own = self._words[candidate].folded, names_of_title(self.candidates.sentences[candidate].leaf.title)
+        words, title = self._words[candidate].folded, self.candidates.sentences[candidate].leaf.title
         around = words[max(0, mention.first - NEARBY) : mention.first] + words[mention.last : mention.last + NEARBY - 1]
-        return mention.name not in own and any(word[:PREFIX] in self._relations for word in around)
+        return any(word[:PREFIX] in self._relations for word in around) and mention.name not in names_of_title(title)
+
+
+def _begins_word(text: str, name: str) -> bool:
+    """Return true if a word of the text, or a run of its words, begins with the name."""
+    at = text.find(name)
+    while at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_"):
+        at = text.find(name, at + 1)
+    return at >= 0
 
 
 def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:

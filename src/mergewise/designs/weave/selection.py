@@ -43,12 +43,13 @@ def select(
     best = by_score(relevance)[:CONSIDERED]
     needed = needed_by(candidates, list(dict.fromkeys([*best, *first])), parameters.previous)
     considered = list(needed)
-    prices = Prices([candidates.sentences[i] for i in considered], models)
     at = {i: position for position, i in enumerate(considered)}
-    bundles = [tuple(at[i] for i in bundle) for bundle in needed.values()]
+    bundles = [tuple([at[i] for i in bundle]) for bundle in needed.values()]
+    needing = frozenset(position for position, bundle in enumerate(bundles) if len(bundle) > 1)
+    prices = Prices([candidates.sentences[i] for i in considered], models, needing)
     objective = objective_of(candidates, considered, relevance[considered], prices.tokens, parameters)
     ahead = [at[i] for i in first if i in at]
-    selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, ahead, prices.whole_cost)
+    selection = maximise(objective, bundles, prices.cost, budget, prices.cheaper, ahead, prices.whole_cost)
     chosen = [considered[position] for position in selection.order]
     steps = len(selection.sizes)
     if parameters.price and steps:
@@ -73,7 +74,7 @@ def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> di
             needed[candidate] = candidates.bundle(candidate, previous=previous)
             waiting.extend(needed[candidate] or ())
     known = {candidate: bundle for candidate, bundle in needed.items() if bundle is not None}
-    while lacking := [candidate for candidate, bundle in known.items() if not known.keys() >= set(bundle)]:
+    while lacking := [candidate for candidate, bundle in known.items() if not all(map(known.__contains__, bundle))]:
         for candidate in lacking:
             del known[candidate]
     return known
@@ -95,9 +96,9 @@ def objective_of(
     for term in sorted(candidates.asked.terms):
         rows.append(sure * np.array([term in terms for terms in held]))
         weights.append(candidates.share([term]))
-    sections = [candidates.sentences[i].section for i in considered]
+    sections = [candidates.sentences[i].section for i in considered] if candidates.asked.kind == "comparison" else []
     named = [section for section in candidates.named if section in sections]
-    for section in named if candidates.asked.kind == "comparison" else ():
+    for section in named:
         rows.append(relevance * new * np.array([section == other for other in sections]))
         weights.append(1 / len(named))
     most = float(np.sort(worth)[::-1][:10].sum())

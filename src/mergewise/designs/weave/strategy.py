@@ -69,7 +69,8 @@ def assemble(
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
     spans = [span for passage in context.passages for span in passage.spans]
-    shown = [i for i in chosen if any(candidates.sentences[i].span.overlaps(span) for span in spans)]
+    own_spans = {i: candidates.sentences[i].span for i in chosen}
+    shown = [i for i, own in own_spans.items() if any(map(own.overlaps, spans))]
     complete = float(probabilities(candidates, shown, [len(shown)])[0]) if shown else 0.0
     passages = scored_passages(context.passages, candidates, chosen)
     candidates.relevance = own  # confidence in answers was calibrated on weave's own scores
@@ -106,14 +107,15 @@ def gather(
     previous = previous_leaves(candidates, parameters.beam) if parameters.previous else []
     follower = Follower(candidates, reader, names, parameters.beam)
     for hop in range(1, parameters.hops + 1):
-        reached = follower.follow()
+        reached, count = follower.follow(), len(candidates)
         candidates.add(reader.sentences([*leaves_of(strongest(reached), candidates.leaves), *previous]).values())
         previous = []
         links = by_section(candidates, reached)
         settled = links == candidates.links
         _trace_hop(hop, candidates, links, trace)
         candidates.links = links
-        candidates.judge()
+        if not settled or len(candidates) > count:
+            candidates.judge()
         if hop == 1 and search_onward(candidates, follower, parameters.onward, trace):
             candidates.judge()
         elif settled:

@@ -12,7 +12,7 @@ Bilmes 2010).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -96,16 +96,16 @@ def maximise(
     bundles: Sequence[tuple[int, ...]],
     cost: Cost,
     budget: int,
-    cheaper: Callable[[int], Iterable[int]] = lambda candidate: (),
+    cheaper: Callable[[Sequence[int], frozenset[int]], Set[int]] = lambda new, taken: frozenset(),
     first: Sequence[int] = (),
     divisor: Cost | None = None,
 ) -> Selection:
     """Select by lazy greedy gain per token under the budget, or return the best single bundle if it is worth more.
 
     Bundle i holds candidate i and what must be selected with it. A gain can only fall as the selection grows, so a bundle is
-    evaluated again only when it leads. `cheaper(i)` lists the bundles whose cost may fall when i is selected. The bundles
-    `first` are selected before all others, in their order and whatever they gain, as far as they fit. Gains are divided by
-    `divisor` instead of the cost, if given.
+    evaluated again only when it leads. `cheaper(new, taken)` returns the bundles whose cost may fall when `new` is selected.
+    The bundles `first` are selected before all others, in their order and whatever they gain, as far as they fit. Gains are
+    divided by `divisor` instead of the cost, if given.
     """
     divisor = divisor or cost
     state, left = GrowingSelection(objective), budget
@@ -153,9 +153,9 @@ def maximise(
         state.take(new)
         chosen += new
         steps.append((-entry.negative, len(chosen), budget - left))
-        taken |= set(new)
+        before, taken = taken, taken.union(new)
         rounds += 1
-        for i in {j for candidate in new for j in cheaper(candidate)} - taken:
+        for i in cheaper(new, before) - taken:
             rest = [j for j in bundles[i] if j not in taken]
             price = divisor(rest, taken)
             if price < lowest[i]:  # otherwise its entry is still an upper bound

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.index.tree.tables import LEAF, NAME, SECTION, name_hash
+from mergewise.index.tree.tables import LEAF, NAME, SECTION, name_digest
 from mergewise.protocols import FloatArray, OrderedBy, RowReader
 from mergewise.types import Definition, Leaf, LeafSentences, Section, Span
 
@@ -79,7 +79,7 @@ class NameTable:
 
     def definitions(self, names: Sequence[str], numbers: Collection[int] | None) -> dict[str, list[Definition]]:
         """Return the definitions of names in the documents with these numbers, or in all documents."""
-        wanted = np.fromiter(map(name_hash, names), np.int64, len(names))
+        wanted = np.frombuffer(b"".join(map(name_digest, names)), "<i8")
         starts = self._hashes.searchsorted(wanted)
         definitions = {}
         for i in np.flatnonzero(self._hashes.take(starts, mode="clip") == wanted).tolist() if len(self._hashes) else ():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -50,13 +50,12 @@ def pack_sentences(leaf: Leaf) -> list[int]:
 
 
 def unpack_sentences(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
-    starts, packed = rows["start"].to_pylist(), rows["sentences"].to_pylist()
-    return {"sentences": [_sentences(start, numbers) for start, numbers in zip(starts, packed, strict=True)]}
-
-
-def _sentences(start: int, numbers: Sequence[int]) -> tuple[Sentence, ...]:
-    parts = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
-    return tuple([Sentence(start + first, start + end, tokens) for first, end, tokens in parts])
+    counts = pc.list_value_length(rows["sentences"]).to_numpy() // 3
+    numbers = rows["sentences"].combine_chunks().flatten().to_numpy().reshape(-1, 3).astype(np.int64)
+    numbers[:, :2] += rows["start"].to_numpy().repeat(counts)[:, None]
+    # without the keywords of a call: a context reads hundreds of sentences
+    made = map(partial(tuple.__new__, Sentence), numbers.tolist())
+    return {"sentences": [tuple(islice(made, count)) for count in counts.tolist()]}
 
 
 SENTENCES = SerializedColumn(
@@ -98,13 +97,14 @@ SENTENCE_VECTORS = SerializedColumn(
 )
 
 
-@lru_cache(100_000)
-def name_hash(name: str) -> int:
-    """Hash a name to 64 bits. The result must never change between versions."""
-    return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "little", signed=True)
+def name_digest(name: str) -> bytes:
+    """Hash a name to a little-endian number of 64 bits. The result must never change between versions."""
+    return blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()
 
 
-NAME_HASH = SerializedColumn("hash", pa.int64(), lambda name: name_hash(name.name))
+NAME_HASH = SerializedColumn(
+    "hash", pa.int64(), lambda name: int.from_bytes(name_digest(name.name), "little", signed=True)
+)
 
 WORDS = f"words_{VERSION}"
 """The column of search words for leaves in languages other than English."""

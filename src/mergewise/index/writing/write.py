@@ -116,7 +116,7 @@ _Key: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _ChatCall:
     request: WritingRequest
     messages: list[Message]
     max_tokens: int
@@ -133,7 +133,7 @@ class _Plan:
 
     source: WritingSource
     capacity: int
-    calls: list[_Call]
+    calls: list[_ChatCall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +155,9 @@ class _Planner(Generic[Item]):
         shown = [tuple(everything[a:b]) for a, b in ranges]
         return _Plan(source, size, [self.call(WritingRequest(source, numbers, numbers)) for numbers in shown])
 
-    def call(self, request: WritingRequest) -> _Call:
+    def call(self, request: WritingRequest) -> _ChatCall:
         limit = max(LEAST_OUTPUT, int(SLACK * self.task.output(request)))
-        return _Call(request, self.task.prompt(request), min(limit, max(LEAST_OUTPUT, self.chat.window // 2)))
+        return _ChatCall(request, self.task.prompt(request), min(limit, max(LEAST_OUTPUT, self.chat.window // 2)))
 
     def cost(self, plans: Iterable[_Plan]) -> Estimate:
         total = Estimate()
@@ -171,7 +171,7 @@ class _Planner(Generic[Item]):
             total += Estimate(int(bool(due)), Usage(len(due), read, output), len(fresh) - len(due))
         return total
 
-    def _is_kept(self, call: _Call) -> bool:
+    def _is_kept(self, call: _ChatCall) -> bool:
         return isinstance(self.chat, KeepsReplies) and self.chat.has(
             call.messages, max_tokens=call.max_tokens, schema=self.task.schema
         )
@@ -310,7 +310,7 @@ class _WritingRun(Generic[Item]):
 
     # -- one call
 
-    async def _ask(self, call: _Call, growing: Written[Item]) -> list[Item]:
+    async def _ask(self, call: _ChatCall, growing: Written[Item]) -> list[Item]:
         """Return the items of a call's answer. If it was too long, also ask the halves."""
         request = call.request
         async with self._gate:
@@ -337,7 +337,7 @@ class _WritingRun(Generic[Item]):
         self._advance(request.source, request.asked)
         return items
 
-    async def _reply(self, call: _Call) -> Reply:
+    async def _reply(self, call: _ChatCall) -> Reply:
         """Return the answer of a call. Equal calls, from documents with the same text, are made and paid for once."""
         if call.key in self._under_way:
             return replace(await self._under_way[call.key], usage=Usage())

@@ -34,7 +34,7 @@ def make_collection(form: CollectionForm, service: InService) -> dict[str, Any]:
     views = tuple(form.views or ("leaf",))
     if lacking := [view for view in views if view not in mw.VIEWS]:
         raise invalid("/views", f"unknown view: {lacking[0][:80]!r}", f"some of: {', '.join(mw.VIEWS)}")
-    home = service.config.data / "collections" / form.name
+    home = service.config.home_of(form.name)
     path, blobs = str(home / "index"), str(home / "blobs")
     record = CollectionRecord(form.name, path, blobs, form.title, form.embedder, views, form.settings)
     return service.add_collection(record).info()

@@ -41,7 +41,7 @@ def _check(service: Service) -> None:
         service.state.check_writable()
     except MergewiseError:
         raise _not_ready("state not writable") from None
-    if not service.state.writer_is_alive():
+    if service.config.role == "all" and not service.state.writer_is_alive():
         raise _not_ready("writer not running")
     for collection in service.collections.all():
         try:

@@ -86,6 +86,7 @@ def question_of(collection: str, form: ContextForm) -> CollectionQuery:
         history=tuple(Message(turn.role, turn.content) for turn in form.history),
         chat=form.chat,
         include=frozenset(form.include),
+        snapshot=form.snapshot,
     )
 
 

@@ -87,12 +87,16 @@ class AnswerFields(Form): ...
 
 
 class ContextForm(ContextFields):
-    """Options of a context. Missing options take the collection's default."""
+    """Options of a context. Missing options take the collection's default.
+
+    The index must have the `snapshot` or a later one, such as that of a job's report. A server waits for it for some seconds.
+    """
 
     question: Annotated[str, Field(min_length=1, max_length=8000)]
     history: Annotated[list[TurnForm], Field(max_length=50)] = Field(default_factory=list)
     chat: str | None = None
     include: Includes = Field(default_factory=set)
+    snapshot: Annotated[str, Field(min_length=1, max_length=100)] | None = None
 
 
 @with_options_of(AnswerQuery)

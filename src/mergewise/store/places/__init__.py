@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mergewise.store.places.folder import Folder
 
 if TYPE_CHECKING:
+    from mergewise.store.places.objects import Objects
     from mergewise.store.places.place import Place
 
 SCHEMES = ("s3", "gs", "az")
@@ -44,8 +46,19 @@ def place_of(
         return Folder(Path(path))
     from mergewise.store.places.bucket import Bucket
 
-    url = _URL.sub(lambda match: f"{match[1]}://", os.fspath(path)).rstrip("/")
-    return Bucket(url, storage or {}, None if cache is None else Path(cache), cache_size, refresh)
+    return Bucket(_url_of(path), storage or {}, None if cache is None else Path(cache), cache_size, refresh)
+
+
+@lru_cache(maxsize=64)
+def objects_of(prefix: str | os.PathLike[str]) -> Objects:
+    """Return the objects below a URL, with the client options of the environment."""
+    from mergewise.store.places.objects import Objects
+
+    return Objects(_url_of(prefix), {})
+
+
+def _url_of(path: str | os.PathLike[str]) -> str:
+    return _URL.sub(lambda match: f"{match[1]}://", os.fspath(path)).rstrip("/")
 
 
 def root_of(place: Place, root: str | os.PathLike[str] | Mapping[str, Path] | None = None) -> Path | Mapping[str, Path]:
@@ -60,4 +73,4 @@ def root_of(place: Place, root: str | os.PathLike[str] | Mapping[str, Path] | No
     return Path(os.path.realpath(root))
 
 
-__all__ = ["SCHEMES", "is_url", "place_of", "root_of"]
+__all__ = ["SCHEMES", "is_url", "objects_of", "place_of", "root_of"]

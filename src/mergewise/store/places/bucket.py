@@ -13,12 +13,12 @@ import json
 import logging
 import re
 import secrets
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from errno import ENOSPC
 from hashlib import blake2b
 from pathlib import Path
 from posixpath import join
@@ -86,7 +86,7 @@ class Bucket:
     def __init__(
         self, url: str, storage: Mapping[str, str], cache: Path | None, cache_size: str | int, refresh: str | float
     ) -> None:
-        self._options = storage, cache, cache_size, refresh
+        self._options = cache, cache_size, refresh
         self.refresh: float | None = amount("refresh interval", refresh)
         self._objects = Objects(url, storage)
         # the endpoint is part of the name: two endpoints may have buckets of the same name
@@ -98,7 +98,8 @@ class Bucket:
         self._lease = Lease(self._objects)
         self._known: ManifestState | None = None
         self._shards: dict[tuple[str, bool], BucketShard] = {}
-        self._lock = Lock()
+        self._lock, self._renewing = Lock(), Lock()
+        self._warned = False
         self._remade = 0
         self._sessions = Sessions()
         self._openings = 0
@@ -146,12 +147,15 @@ class Bucket:
         if found is None:
             return None
         state = self._state(found)
-        if _tag(state).remade != self._remade:
-            # before a table is opened: versions of recreated tables have the names of older versions
-            for place in self._places():
-                place._remade = _tag(state).remade
-            self._reset_connections()
+        self._remake(_tag(state).remade)
         return state
+
+    def _remake(self, remade: int) -> None:
+        """Reset the connections if tables were recreated: their versions have the names of older versions."""
+        if any(place._remade != remade for place in self._places()):
+            for place in self._places():
+                place._remade = remade
+            self._reset_connections()
 
     def _places(self) -> list[Bucket]:
         """Return this place and those of its shards."""
@@ -209,7 +213,7 @@ class Bucket:
         """Do nothing: a bucket holds only objects."""
 
     def create(self, manifest: Manifest, wait: float) -> None:
-        if self._first() is not None:
+        if self._objects.get(manifest.file) is not None:
             return
         self._objects.check_conditional_writes(f".conditions-{secrets.token_hex(8)}")
         try:
@@ -226,17 +230,18 @@ class Bucket:
             raise IndexBusy(f"another writer has changed {self}", "try again") from None
 
     def _put(self, manifest: Manifest, before: BucketTag | None, writer: str, index: str) -> BucketTag:
-        self._remade = max(place._remade for place in self._places())
+        remade = max(place._remade for place in self._places())
         fields: dict[str, Any] = {
             "sequence": 1 if before is None else before.sequence + 1,
             "index": index,
-            "remade": self._remade,
+            "remade": remade,
             # makes the content unique to this writer
             "writer": f"{writer}-{secrets.token_hex(8)}",
         }
         content = manifest_bytes(manifest, {BUCKET_FIELDS: fields})
         etag = self._objects.swap(manifest.file, content, None if before is None else before.etag)
-        tag = BucketTag(etag, fields["sequence"], index, self._remade)
+        self._remake(remade)
+        tag = BucketTag(etag, fields["sequence"], index, remade)
         self.know(ManifestState(manifest, tag))
         self._own |= {(name, version, self._remade) for name, version in manifest.tables.items()}
         return tag
@@ -270,7 +275,10 @@ class Bucket:
             return False
         table = f"{name}.lance"
         sizes = sizes_of_version(self._version(name, version))
-        if sizes is None or sum(size or 0 for size in sizes.values()) > self._cache.most:
+        if sizes is None:
+            return False
+        if sum(size or 0 for size in sizes.values()) > self._cache.most:
+            self._warn_of_small_cache()
             return False
 
         def fetch(file: str) -> None:
@@ -281,6 +289,7 @@ class Bucket:
                 list(pool.map(fetch, sizes))
         except OSError as error:
             log.info("cannot copy %s of %s: %s", name, self, error)
+            self._warn_of_small_cache()
             return False
         with self._lock:
             files = [version_name(version), *sizes]
@@ -317,23 +326,37 @@ class Bucket:
         self._remade += 1
         self.bypass_caches()
 
-    def bypass_caches(self) -> None:
+    def bypass_caches(self, bypass: bool = True) -> None:
         self._reset_connections()
-        self._direct = True
+        self._direct = bypass
 
     def _reset_connections(self) -> None:
         for place in self._places():
             place._connection = place._database = None
         self._sessions.reset()
 
-    def drop_copies(self) -> bool:
-        if not self._copied:
-            return False
-        log.warning("local copies of %s may be damaged: dropping them", self)
-        shutil.rmtree(self.directory / self._copies, ignore_errors=True)
-        self._copied = {}
-        self.bypass_caches()
-        return True
+    def renew_copies(self) -> None:
+        if not self._renewing.acquire(blocking=False):
+            # another thread is doing it
+            with self._renewing:
+                return
+        try:
+            log.warning("local copies of %s may be damaged: downloading them again", self)
+            self._reset_connections()
+            with ThreadPoolExecutor(_STREAMS) as pool:
+                list(pool.map(self._renew, [path for path in self.directory.rglob("*") if path.is_file()]))
+        finally:
+            self._renewing.release()
+
+    def _renew(self, path: Path) -> None:
+        """Replace a cached file that queries of this process use. Delete any other."""
+        name = path.relative_to(self.directory).as_posix()
+        if name not in self._cache.named:
+            path.unlink(missing_ok=True)
+            return
+        stored = name.removeprefix(f"{self._copies}/")
+        with suppress(OSError):
+            self._cache.fetch(name, lambda part: self.download(stored, part), again=True)
 
     def stamp(self, name: str, version: int) -> Stamp:
         return (name, version, self._remade)
@@ -361,7 +384,22 @@ class Bucket:
 
     def fetch(self, file: str, *, again: bool = False) -> Path:
         name = f"{FOLDER}/{file}"
-        return self._cache.fetch(name, lambda part: self.download(name, part), again=again)
+        try:
+            return self._cache.fetch(name, lambda part: self.download(name, part), again=again)
+        except OSError as error:
+            if error.errno == ENOSPC:
+                self._warn_of_small_cache()
+            raise
+
+    def _warn_of_small_cache(self) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning(
+                "cache too small for %s: it holds %s MB, the index has %s MB, so each question reads from the bucket; "
+                "set `cache_size` to more than the index",
+                self,
+                *(round(size / 1e6, 1) for size in (self._cache.most, self.size().bytes)),
+            )
 
     def publish(self, file: str) -> None:
         self.upload(self._cache.path(f"{FOLDER}/{file}"), f"{FOLDER}/{file}")
@@ -441,11 +479,16 @@ class Bucket:
 class BucketShard(ShardState, Bucket):
     """The `Place` of one shard on an object store. The parent makes the state known to it."""
 
+    parent: Bucket
+
     def __init__(self, parent: Bucket, name: str) -> None:
-        Bucket.__init__(self, f"{parent}/{name}", *parent._options)
+        Bucket.__init__(self, f"{parent}/{name}", parent._objects.storage, *parent._options)
         ShardState.__init__(self, parent, name)
         # all shards share the caches of search indexes
         self._sessions = parent._sessions
+
+    def _warn_of_small_cache(self) -> None:
+        self.parent._warn_of_small_cache()
 
     def know_part(self, state: ManifestState) -> None:
         if (own := state.manifest.parts.get(self.name)) is not None:

@@ -100,7 +100,6 @@ class FileCache:
             except OSError as error:
                 log.debug("cannot remove %s now: %s", file, error)
         if total > self.most:
-            log.warning("cache %s is full: rows are read from the bucket, queries are slower", self._root)
             raise OSError(errno.ENOSPC, "the cache is full", str(path))
         # count again early, since other processes also fill the cache
         self._spare = (self.most - total) // 4

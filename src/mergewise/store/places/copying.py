@@ -57,6 +57,7 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
 def _files(source: Place, manifest: Manifest) -> Iterator[str]:
     """Yield all files that the manifest needs."""
     for folder, part in manifest.parts.items():
+        (source.shard(folder) if folder else source).check_same()
         yield from _files_of(source, folder, part)
 
 

@@ -150,11 +150,11 @@ class Folder:
         shutil.rmtree(self._table(name), ignore_errors=True)
         self.bypass_caches()
 
-    def bypass_caches(self) -> None:
+    def bypass_caches(self, bypass: bool = True) -> None:
         self._sessions.reset()
 
-    def drop_copies(self) -> bool:
-        return False
+    def renew_copies(self) -> None:
+        """Do nothing: a folder has no copies."""
 
     def stamp(self, name: str, version: int) -> Stamp | None:
         with suppress(OSError):

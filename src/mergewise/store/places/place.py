@@ -95,11 +95,11 @@ class Place(Protocol):
     def drop_table(self, name: str) -> None:
         """Delete a table that no manifest will name, even if its files are damaged."""
 
-    def bypass_caches(self) -> None:
-        """Open tables without caches, in memory or on disk, from now on."""
+    def bypass_caches(self, bypass: bool = True) -> None:
+        """Drop the caches in memory. From now on, open tables without local copies, or with them again."""
 
-    def drop_copies(self) -> bool:
-        """Drop the local copies of tables, which may be damaged. Return whether there were any."""
+    def renew_copies(self) -> None:
+        """Replace all local copies of files, because some may be damaged."""
 
     def stamp(self, name: str, version: int) -> Stamp | None:
         """Return the stamp of a version, or None if the version is missing."""

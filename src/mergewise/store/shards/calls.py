@@ -57,7 +57,8 @@ class Shards(Protocol):
 def answers(calls: Iterable[tuple[LanceReader, Call]]) -> list[Any]:
     """Answer calls in this process. All searches start before the first result is awaited."""
     started = [getattr(reader, call.method)(*call.arguments, **call.keywords) for reader, call in calls]
-    return [one.result() if isinstance(one, Future) else one for one in started]
+    finished = (one.result() if isinstance(one, Future) else one for one in started)
+    return [one() if callable(one) else one for one in finished]
 
 
 class LocalShards:

@@ -6,14 +6,14 @@ Global row ids and document numbers have the shard in their high bits.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from heapq import merge
-from itertools import accumulate, chain, groupby, islice
-from operator import attrgetter, itemgetter
+from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,16 +24,18 @@ import pyarrow.compute as pc
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.copies import Records, RepeatedTexts, copies_of, duplicates_of, repeated_numbers
 from mergewise.store.kept import SnapshotCache
+from mergewise.store.lance_reader import ShardHit
 from mergewise.store.lance_state import specs_of
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers
 from mergewise.store.postings import TextFrequencies
-from mergewise.store.shards.calls import Answers, Call, Calls, PendingSearches, Search, Shards
+from mergewise.store.shards.calls import Call, PendingSearches, Search, Shards
 from mergewise.store.shards.place import shard_of
 from mergewise.store.tables import NUMBER, Column, columns_of
+from mergewise.store.text_scores import question_terms
 from mergewise.store.views import Registry
-from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, RowId, Rows
+from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
@@ -41,6 +43,8 @@ Kept = TypeVar("Kept")
 # bits for the ids of one shard: with 1024 shards, global ids are still exact numbers in JSON
 BITS = 42
 LOW = (1 << BITS) - 1
+# number of terms of a table whose frequencies are kept
+MOST_TERMS = 100_000
 
 
 class ShardedReader:
@@ -61,9 +65,11 @@ class ShardedReader:
         self._specs = specs_of(self.manifests[0], registry)
         self._first = next(iter(self._specs))
         self._kept = SnapshotCache()
-        self._older = SnapshotCache() if before is None else before._kept
-        olds: Sequence[Manifest | None] = [None] * len(self.manifests) if before is None else before.manifests
-        self._is_changed = [one != old for one, old in zip(self.manifests, olds, strict=True)]
+        # answers of all shards that are fixed for a state, by name, and the state of each
+        self._answers: dict[str, tuple[Sequence[Manifest], Sequence[Any]]] = {}
+        if before is not None:
+            self._answers = before._answers.copy()
+        self._frequencies: dict[str, TextFrequencies] = {}
         self._pending = PendingSearches(shards)
 
     @property
@@ -90,23 +96,29 @@ class ShardedReader:
 
     def _some(self, arguments: Mapping[int, tuple[Any, ...]], method: str) -> list[Any]:
         """Return the answers of some shards to one method with their own arguments, in the order of `arguments`."""
-        answers = self.shards.ask({at: [Call.of(method, *own)] for at, own in arguments.items()})
+        answers = self.shards.ask({at: [Call.of(method, *own)] for at, own in arguments.items()}) if arguments else {}
         return [answers[at][0] for at in arguments]
 
-    def _fixed(self, method: str, *arguments: Any, where: str | None = None) -> list[Any]:
-        """Return the answers of all shards to a call, from the cache as far as a shard is unchanged."""
+    def _fixed(self, method: str, *arguments: Any) -> list[Any]:
+        """Return the answers of all shards to a call that has one answer in a state. Unchanged shards are not asked again."""
         name = f"{method} {arguments}"
 
         def ask() -> list[Any]:
-            older = self._older.get(name, where)
-            known = (
-                {} if older is None else {at: older[at] for at, changed in enumerate(self._is_changed) if not changed}
-            )
+            known = self._unchanged(name)
             asked = [at for at in range(len(self.manifests)) if at not in known]
             known |= zip(asked, self._some(dict.fromkeys(asked, arguments), method), strict=True)
-            return [known[at] for at in range(len(self.manifests))]
+            return self._keep(name, [known[at] for at in range(len(self.manifests))])
 
-        return self.once(name, ask, where)
+        return self.once(f"all {name}", ask)
+
+    def _unchanged(self, name: str) -> dict[int, Any]:
+        """Return the kept answers of the shards that are still in the state of the answer."""
+        states = zip(self.manifests, *self._answers.get(name, ((), ())), strict=False)
+        return {at: answer for at, (now, then, answer) in enumerate(states) if now == then}
+
+    def _keep(self, name: str, answers: list[Any]) -> list[Any]:
+        self._answers[name] = self.manifests, answers
+        return answers
 
     def _shard_of(self, doc_id: str) -> int:
         return shard_of(doc_id, len(self.manifests))
@@ -135,8 +147,13 @@ class ShardedReader:
     def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
         return self._by_id("texts", doc_ids)
 
-    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
-        return list(chain.from_iterable(self._all("known_documents", doc_ids, sources)))
+    def infos(self, doc_ids: Sequence[str]) -> dict[str, DocumentInfo]:
+        return self._by_id("infos", doc_ids)
+
+    def known_documents(
+        self, doc_ids: Sequence[str] = (), sources: Sequence[str] = (), below: Sequence[str] = ()
+    ) -> list[Known]:
+        return list(chain.from_iterable(self._all("known_documents", doc_ids, sources, below)))
 
     def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
         found = self._by_id("document_rows", doc_ids, lambda rows: {one.document.id: one for one in rows})
@@ -144,7 +161,7 @@ class ShardedReader:
 
     def numbers(self, where: str | None = None) -> DocumentNumbers:
         def join() -> DocumentNumbers:
-            parts = self._fixed("numbers", where, where=where)
+            parts = self._fixed("numbers") if where is None else self._all("numbers", where)
             return DocumentNumbers(np.concatenate([shifted(own.array, at) for at, own in enumerate(parts)]))
 
         return self.once("numbers", join, where)
@@ -173,7 +190,7 @@ class ShardedReader:
         return {name: kind for kinds in self._fixed("metadata_kinds") for name, kind in kinds.items()}
 
     def languages(self) -> Mapping[str, int]:
-        return self.once("languages of all", lambda: sum(map(Counter, self._fixed("languages")), Counter()))
+        return self.once("languages", lambda: sum(map(Counter, self._fixed("languages")), Counter()))
 
     def sample(self, language: str, count: int) -> IntArray:
         parts = self._all("sample", language, -(-count // len(self.manifests)))
@@ -261,17 +278,14 @@ class ShardedReader:
         numbers = np.concatenate([shifted(own.numbers, at) for at, own in enumerate(texts)])
         order = np.argsort(hashes, kind="stable")
         repeated = repeated_numbers(hashes[order], numbers[order])
-        older: Records = self._older.get("repeated") or {}
-        records = {
-            number: older[number]
-            for number in repeated.tolist()
-            if number in older and not self._is_changed[_shard(number)]
-        }
-        missing = group_by((number for number in repeated.tolist() if number not in records), _shard)
-        answers = self._some({at: (np.array(own) & LOW,) for at, own in missing.items()}, "statements")
-        for at, own in zip(missing, answers, strict=True):
-            records |= {(at << BITS) + number: (name, statement) for number, name, statement in own}
-        return records
+        known = self._unchanged("repeated")
+        by_shard = {at: np.array(own) & LOW for at, own in group_by(repeated.tolist(), _shard).items()}
+        missing = {at: (own,) for at, own in by_shard.items() if known.get(at, {}).keys() != set(own.tolist())}
+        for at, statements in zip(missing, self._some(missing, "statements"), strict=True):
+            known[at] = {number: (name, statement) for number, name, statement in statements}
+        own_records = [known[at] if at in by_shard else {} for at in range(len(self.manifests))]
+        self._keep("repeated", own_records)
+        return {(at << BITS) + number: one for at, own in enumerate(own_records) for number, one in own.items()}
 
     def duplicates(self) -> list[Duplicate]:
         return duplicates_of(self._repeated_documents(), self.copies())
@@ -291,91 +305,54 @@ class ShardedReader:
         """Search text in all shards. With `words` or `every`, scores are local to each shard."""
         table = table or self._first
         if words or every:
-            return self._pending.add(self._search("text_search", question, k, where, table, words=words, every=every))
+            return self._start("text_search", question, k, where, table, words=words, every=every)
         return self._pending.add(self._text_search(question, k, where, table))
 
     def _text_search(self, question: str, k: int, where: str | None, table: str) -> Search:
-        """Search with the statistics of all shards."""
-        answers = yield {at: [Call.of("text_frequencies", question, table)] for at in range(len(self.manifests))}
-        parts = [own[0] for own in answers.values() if own[0] is not None]
-        if not parts:
-            return []
-        frequencies = TextFrequencies.total(parts)
+        """Search with the statistics of all shards, which are asked for unknown terms only."""
+        terms, kept = question_terms(question), self._frequencies.get(table)
+        if kept is None or not kept.counts.keys() >= set(terms):
+            answers = yield {at: [Call.of("text_frequencies", question, table)] for at in range(len(self.manifests))}
+            parts = [own[0] for own in answers.values() if own[0] is not None]
+            if not parts:
+                return []
+            total = TextFrequencies.total(parts)
+            known = {} if kept is None or len(kept.counts) > MOST_TERMS else kept.counts
+            kept = self._frequencies[table] = total._replace(counts={**known, **total.counts})
+            terms = list(total.counts)
+        frequencies = kept._replace(counts={term: kept.counts[term] for term in terms})
         return (yield from self._search("text_search", question, k, where, table, frequencies=frequencies))
 
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
-        return self._pending.add(self._search("vector_search", vector, k, where, table or self._first, column=column))
+        return self._start("vector_search", vector, k, where, table or self._first, column=column)
+
+    def _start(self, *arguments: Any, **keywords: Any) -> Future[Ranking]:
+        return self._pending.add(self._search(*arguments, **keywords))
 
     def _search(self, method: str, asked: Any, k: int, where: str | None, table: str, **keywords: Any) -> Search:
-        """Search each shard for `k` hits without copies, and merge them."""
-        found: dict[int, Ranking] = {}
+        """Search each shard for `k` hits without copies. Equal scores are in the order of document ids, as in one index."""
+        copies = self.once("copies of others", lambda: self._copies_of_others(where), where)
+        found: dict[int, list[ShardHit]] = {}
         limit, missing = k, list(range(len(self.manifests)))
         while missing:
-            answers = yield {at: [Call.of(method, asked, limit, where, table, **keywords)] for at in missing}
-            copied = yield from self._copied_rows({at: own[0] for at, own in answers.items()}, where, table)
-            for at, (ranking,) in answers.items():
-                found[at] = [hit for hit in ranking if (at << BITS) + hit[0] not in copied]
-            # a shard whose hits are mostly copies may have more hits
-            missing = [at for at, (ranking,) in answers.items() if len(found[at]) < k <= limit <= len(ranking)]
-            limit *= 4
-        hits = [((at << BITS) + row, value) for at, own in found.items() for row, value in own]
-        return (yield from self._best(hits, k, table))
-
-    def _best(self, hits: list[tuple[int, float]], k: int, table: str) -> Search:
-        """Return the `k` best hits. Equal scores of several shards are in the order of document ids, as in one index."""
-        ranked = sorted(hits, key=lambda hit: -hit[1])
-        groups = [list(group) for _, group in groupby(ranked, itemgetter(1))]
-        firsts = accumulate(map(len, groups), initial=0)
-        tied = [
-            row
-            for group, first in zip(groups, firsts, strict=False)
-            if first < k
-            for row, _ in group
-            if group[0][0] >> BITS != group[-1][0] >> BITS
-        ]
-        names: dict[int, str] = {}
-        if tied and self._specs[table].table.names_documents:
-            by_shard = group_by(tied, _shard)
             answers = yield {
-                at: [Call.of("rows", table, _NamedRow, [row & LOW for row in own])] for at, own in by_shard.items()
+                at: [Call.of("hits", method, table, asked, limit, where=where, **keywords)] for at in missing
             }
-            names = {(at << BITS) + row: one.doc_id for at, (rows,) in answers.items() for row, one in rows.items()}
-        return sorted(ranked, key=lambda hit: (-hit[1], names.get(hit[0], "")))[:k]
-
-    def _copied_rows(
-        self, rankings: Mapping[int, Ranking], where: str | None, table: str
-    ) -> Generator[Calls, Answers, set[int]]:
-        """Return the hits in documents whose original is in another shard. A shard drops copies of its own documents."""
-        copies = self.once("copies of others", lambda: self._copies_of_others(where), where)
-        asked = {at: [row for row, _ in ranking] for at, ranking in rankings.items() if at in copies and ranking}
-        if not asked:
-            return set()
-        answers = yield {at: [Call.of("rows", table, _RowOfDocument, own)] for at, own in asked.items()}
-        return {
-            (at << BITS) + row
-            for at, (rows,) in answers.items()
-            for row, one in rows.items()
-            if one.document in copies[at]
-        }
+            for at, (hits,) in answers.items():
+                # a shard drops copies of its own documents
+                found[at] = [hit for hit in hits if hit.document not in copies.get(at, ())]
+            # a shard whose hits are mostly copies may have more hits
+            missing = [at for at, (hits,) in answers.items() if len(found[at]) < k and len(hits) >= limit]
+            limit *= 4
+        hits = ((-hit.score, hit.doc_id, (at << BITS) + hit.id) for at, own in found.items() for hit in own)
+        return [(row, -score) for score, _, row in sorted(hits)[:k]]
 
     def _copies_of_others(self, where: str | None) -> dict[int, set[int]]:
         pairs = self.copies(where).items()
         by_shard = group_by((copy for copy, original in pairs if copy >> BITS != original >> BITS), _shard)
         return {at: {number & LOW for number in own} for at, own in by_shard.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _RowOfDocument:
-    id: RowId
-    document: int
-
-
-@dataclass(frozen=True, slots=True)
-class _NamedRow:
-    id: RowId
-    doc_id: str
 
 
 def snapshot_of(manifests: Iterable[Manifest]) -> str:

@@ -71,10 +71,9 @@ class ShardedStore:
         with self._opening:
             first, before = self._shards is None, self._reader
             if before is None or before.manifests != manifest.shards:
-                shards = self._open_all(manifest, self._shards)
-                self._use(shards)
+                self._shards, self._reader = self._open_all(manifest)
                 if self.place.refresh is not None and first:
-                    _prewarm(shards.readers)
+                    _prewarm(self._shards.readers)
                     look_for_changes(self, self.place.refresh)
             assert self._reader is not None
             return self._reader
@@ -83,20 +82,17 @@ class ShardedStore:
         """Look for a newer state of the place and open it. Queries use the old state until the new one is ready."""
         state = self.place.newer()
         if state is not None:
-            before = self._shards
-            shards = self._open_all(self._checked(state.manifest), before)
-            _prewarm([own for own in shards.readers if before is None or own not in before.readers])
+            before = () if self._shards is None else self._shards.readers
+            shards, reader = self._open_all(self._checked(state.manifest))
+            _prewarm([own for own in shards.readers if own not in before])
             with self._opening:
                 self.place.know(state)
-                self._use(shards)
+                self._shards, self._reader = shards, reader
 
-    def _use(self, shards: LocalShards) -> None:
-        self._shards, self._reader = shards, ShardedReader(shards, self.directory, self.registry, self._reader)
-
-    def _open_all(self, manifest: ShardedManifest, before: LocalShards | None) -> LocalShards:
-        olds: Sequence[LanceReader | None] = [None] * len(manifest.shards) if before is None else before.readers
-        parts = zip(manifest.parts.items(), olds, strict=True)
-        return LocalShards([self._open(name, own, old) for (name, own), old in parts])
+    def _open_all(self, manifest: ShardedManifest) -> tuple[LocalShards, ShardedReader]:
+        olds = dict(enumerate(() if self._shards is None else self._shards.readers))
+        shards = LocalShards([self._open(*part, olds.get(at)) for at, part in enumerate(manifest.parts.items())])
+        return shards, ShardedReader(shards, self.place.directory, self.registry, self._reader)
 
     def _open(self, name: str, manifest: Manifest, before: LanceReader | None) -> LanceReader:
         """Open the reader of a shard. An unchanged shard keeps its reader."""
@@ -221,8 +217,8 @@ class ShardedStore:
         try:
             with self._opening:
                 if self._shards is not None:
-                    self._reader = None
-                    self._use(self._open_all(manifest, None))
+                    self._shards = LocalShards(())
+                    self._shards, self._reader = self._open_all(manifest)
             places = [self.place.shard(name) for name in manifest.parts]
             for at, store in enumerate(self._new_stores(manifest, places)):
                 for problem in store.check():
