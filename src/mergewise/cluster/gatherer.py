@@ -126,6 +126,8 @@ class _Round:
         self._searchers, self._ray = shards.searchers, shards.searchers.actors.ray
         self._answers: dict[int, list[Any]] = {}
         self._tried: dict[int, set[str]] = {at: set() for at in calls}
+        # shards that searchers were told to open for this snapshot
+        self._reopened: set[int] = set()
         self._running: dict[Any, ShardMessage] = {}
 
     def answers(self) -> dict[int, list[Any]]:
@@ -149,16 +151,25 @@ class _Round:
         return [at for at in shards if at not in self._answers]
 
     def _send(self, shards: Iterable[int], error: object = "no searcher holds it") -> None:
-        """Send the calls of each shard to its next replica. Raise ShardsMissing without one, unless a message still runs."""
+        """Send the calls of each shard to its next replica. Without one, let the searchers open it, or raise ShardsMissing."""
         messages: dict[str, list[int]] = defaultdict(list)
         for at in self._lacking(shards):
             order = self._searchers.in_order(at, {*self._shards.placement.searchers[at]} - self._tried[at])
             if order:
                 self._tried[at].add(order[0])
                 messages[order[0]].append(at)
-            elif not any(at in one.shards for one in self._running.values()):
+            elif any(at in one.shards for one in self._running.values()):
+                continue
+            elif at in self._reopened:
                 what = f"shard {at} of {len(self._shards.manifests)} is not available: {error}"
                 raise ShardsMissing(what, "ask again; see `mergewise cluster status`")
+            else:
+                # successors of dead searchers hold newer snapshots only
+                self._reopened.add(at)
+                self._tried[at].clear()
+                placement = self._shards.placement
+                self._searchers.actors.ask_all(placement.searchers[at], "hold", placement.state, {at})
+                self._send([at], error)
         for name, own in messages.items():
             message = ShardMessage(name, own, monotonic())
             request = pickle.dumps({at: self._calls[at] for at in own}, pickle.HIGHEST_PROTOCOL)
