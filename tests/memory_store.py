@@ -212,6 +212,8 @@ class MemoryStore:
         assert vectors is not None
         return np.sort(rows["id"].to_numpy()[np.isnan(vectors[:, 0])])
 
+    gaps = ""
+
     @property
     def snapshot(self) -> str:
         return f"{self._next_number} {sorted(self._documents)}"

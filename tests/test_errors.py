@@ -12,8 +12,8 @@ from mergewise.errors import REQUIREMENT, MergewiseError, MissingExtra, UsageErr
 EVERY = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MergewiseError)]
 
 
-def test_only_a_busy_index_is_retryable() -> None:
-    assert [kind.__name__ for kind in EVERY if kind.retryable] == ["IndexBusy"]
+def test_a_busy_index_and_a_lost_shard_are_retryable() -> None:
+    assert [kind.__name__ for kind in EVERY if kind.retryable] == ["IndexBusy", "ShardsMissing"]
 
 
 def test_exit_codes_separate_usage_errors_from_failures() -> None:

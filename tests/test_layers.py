@@ -24,7 +24,7 @@ LEVELS = [
     {"index"},
     {"retrieve", "assemble", "generate"},
     {"designs"},
-    {"rounds", "history", "async_api"},
+    {"rounds", "history", "async_api", "cluster"},
     {"asking"},
     {"engine"},
     {"opening"},

@@ -13,6 +13,7 @@ from scripts.reference.markup import documented, settings_table, table, wrapped
 ROOT = Path(__file__).parents[2]
 # Variables that no option stands for. A variable that the code reads and that is neither here nor an option is an error.
 OTHER_VARIABLES = {
+    "RAY_AUTH_MODE": "`token`: Ray asks for its token (`mergewise cluster`)",
     "AWS_ALLOW_HTTP": "`true` to reach the object store of an `s3://` index without TLS; also the other `AWS_...` variables",
     "OPENAI_API_KEY": "Key of the endpoint of `openai:MODEL`",
     "OPENAI_BASE_URL": "Endpoint of every `openai:MODEL`; OpenAI's by default",

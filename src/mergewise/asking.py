@@ -208,6 +208,8 @@ def _assemble_context(question: str, query: Query, state: IndexState, reader: Hy
         reason = f"{waiting} leaves have no vectors yet: found only by words"
         step = Step("vectors", reason, cause=Cause.MISSING)
         context = replace(context, trace=(step, *context.trace))
+    if gaps := state.store.gaps:
+        context = replace(context, trace=(Step("shards", gaps, cause=Cause.MISSING), *context.trace))
     check_time()
     held, tokens, took = len(context.passages), context.tokens, _ms_since(began)
     log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", query.strategy, held, tokens, budget, took)

@@ -14,6 +14,7 @@ MergewiseError
     ├── OlderFormat       an index of an older mergewise (exit 2)
     ├── EmbedderMismatch  an index of another embedder (exit 2)
     ├── IndexBusy         another process is writing (retryable)
+    ├── ShardsMissing     no node of a cluster answers for a shard (retryable)
     └── CorruptIndex      a damaged index
 """
 
@@ -151,6 +152,12 @@ class EmbedderMismatch(StoreError):
 
 class IndexBusy(StoreError):
     """An index that another process is writing. Try again later."""
+
+    retryable = True
+
+
+class ShardsMissing(StoreError):
+    """An index with a shard for which no node of a cluster answers. Ask again later, or for a partial answer."""
 
     retryable = True
 

@@ -73,6 +73,8 @@ def open(
     refresh: str | float = "1s",
     shards: int | None = None,
     second_source: str | os.PathLike[str] | Index | SecondSource | None = None,
+    ray: str | None = None,
+    partial: bool = False,
 ) -> Index:
     """Open the index at `path`, or create it.
 
@@ -106,6 +108,8 @@ def open(
         shards: Number of shards of a new index. It is fixed once the index exists.
         second_source: Another index or its directory, or a function `search(keywords, k)` that returns up to k documents. The
             strategy `crag` searches it if the index does not hold the answer. By default it searches the index again.
+        ray: Ray cluster that searches the index (`mergewise cluster start`): "auto" or HOST:PORT. The index is read-only then.
+        partial: On a cluster, answer without the shards that no node can search. The trace names them. By default it is an error.
 
     Returns:
         The index, a context manager.
@@ -132,11 +136,15 @@ def open(
     new = given or EMBEDDER
     _check_embeddable(wanted, known.embedder if known is not None else new if isinstance(new, str) else new.spec)
     if known is None:
-        if not create:
+        if not create or ray is not None:
             raise UsageError(f"index not found: {place}", "create it: mergewise index PATH...")
         manifest = _new_manifest(new, wanted, own_texts)
         place.create(manifest if shards is None else ShardedManifest.of([manifest] * shards, None), patience)
     store = store_at(place, patience)
+    if ray is not None:
+        from mergewise.cluster import ClusterStore
+
+        store = ClusterStore(place, text("cluster address", ray), partial=partial)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
     if isinstance(given, str):

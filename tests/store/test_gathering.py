@@ -39,6 +39,8 @@ def documents(count: int) -> list[mw.Document]:
 class CountingShards:
     """Shards that count messages. Calls and results are pickled as on a wire."""
 
+    gaps = ""
+
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
         self.asked: list[Calls] = []

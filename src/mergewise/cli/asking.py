@@ -23,6 +23,8 @@ class IndexModelOptions:
 
     index_dir: options.IndexOption = options.DEFAULT_INDEX
     search: options.SearchOption = None
+    ray: options.ClusterOption = None
+    partial: settings.PartialSetting = False
     embedder: options.NamedEmbedderOption = None
     chat: options.ChatOption = defaults.CHAT
     prompts: options.PromptsOption = None
@@ -52,6 +54,8 @@ class IndexModelOptions:
             weights=self.weights,
             search_settings=options.search_settings(self.search),
             create=False,
+            ray=self.ray,
+            partial=self.partial,
             scorer=scorer,
             causal=causal,
             second_source=self.second_source,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import chat, comparison, demo, evaluate, manage, questions, serving, show, training, tuning
+from mergewise.cli import chat, cluster, comparison, demo, evaluate, manage, questions, serving, show, training, tuning
 from mergewise.cli.configuration import (
     TRUST,
     existing_configuration,
@@ -54,6 +54,7 @@ app.command("questions", cls=NamingCommand)(tuning.questions)
 app.add_typer(training.app)
 app.command("serve", cls=NamingCommand)(serving.serve)
 app.add_typer(serving.app)
+app.add_typer(cluster.app)
 app.command("mcp", cls=NamingCommand)(serving.mcp)
 app.command("demo", cls=NamingCommand)(demo.demo)
 
@@ -182,7 +183,7 @@ def _defaults() -> dict[str, Any]:
 
 def callbacks() -> dict[str, Any]:
     """Return the functions behind the commands, by name. A command of a group has both words in its name."""
-    groups = {"": app, **{f"{group.info.name} ": group for group in (training.app, serving.app)}}
+    groups = {"": app, **{f"{group.info.name} ": group for group in (training.app, serving.app, cluster.app)}}
     return {
         f"{before}{command.name}": command.callback
         for before, commands in groups.items()

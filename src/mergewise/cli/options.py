@@ -391,6 +391,15 @@ RayOption = option_parameter(_BY_NAME["ray"]).annotation
 GPUsOption = option_parameter(_BY_NAME["gpus_per_worker"]).annotation
 
 
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Ray cluster that searches the index (see `mergewise cluster`).",
+        rich_help_panel=SEARCH,
+    ),
+]
 PromptsOption = Annotated[
     Path | None, model_option("prompts", "Folder of your own prompts (see `mergewise prompts`).", metavar="DIR")
 ]

@@ -75,6 +75,7 @@ def serve(
         ),
     ] = None,
     embedder: options.EmbedderOption = None,
+    ray: options.ClusterOption = None,
 ) -> None:
     """Serve documents over HTTP: a web page, an API, OpenAI's API and MCP. Needs the extra serve.
 
@@ -87,7 +88,7 @@ def serve(
 
     place = _place(data, docs or [], follow_links)
     flags = {"host": host, "port": port, "workers": workers, "needs_token": auth}
-    flags |= {"role": role, "database": database, "storage": storage}
+    flags |= {"role": role, "database": database, "storage": storage, "ray": ray}
     settings = server_config(place, config, chat or (), embedder, **flags)
 
     def say_where(url: str, secret: str | None) -> None:

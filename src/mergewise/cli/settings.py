@@ -38,6 +38,7 @@ PriceOutSetting = Annotated[float, Setting("Price of a million output tokens", P
 FileSecondsSetting = Annotated[float, Setting("Time limit of reading a file in seconds", SECONDS)]
 OCRPagesSetting = Annotated[int, Setting("Maximum scanned pages per file for text recognition", Range(1, 10_000))]
 GPUsSetting = Annotated[float, Setting(_GPUS.help, _GPUS.range)]
+PartialSetting = Annotated[bool, Setting("With --ray: answer without the shards that no node can search")]
 WeightsSetting = Annotated[Path | None, Setting("File of weave's weights from `mergewise tune --fit`")]
 
 

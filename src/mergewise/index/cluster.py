@@ -67,7 +67,7 @@ def on_cluster(size: int, address: str, workers: int | None, gpus_per_worker: fl
     if not size:
         yield INLINE
         return
-    ray = _ray()
+    ray = load_ray()
     with _membership(ray, address, workers):
         count = workers if workers is not None and workers > 1 else _count_fitting_workers(ray, gpus_per_worker)
         actor = ray.remote(num_cpus=1, num_gpus=gpus_per_worker, max_restarts=0)(ClusterActor)
@@ -78,7 +78,8 @@ def on_cluster(size: int, address: str, workers: int | None, gpus_per_worker: fl
             pool.close()
 
 
-def _ray() -> Any:
+def load_ray() -> Any:
+    """Import Ray. Raises MissingExtra."""
     try:
         import ray
     # a broken installation may raise any error
@@ -93,14 +94,30 @@ def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    join(ray, address, workers or 1)
+    try:
+        with redirect_stdout(_OutputWithoutRay(sys.stdout)):
+            yield
+    finally:
+        with redirect_stdout(sys.stderr):
+            ray.shutdown()
+
+
+def join(ray: Any, address: str, workers: int = 1) -> None:
+    """Join the cluster for the rest of this process, unless it has joined one.
+
+    Raises:
+        UsageError: if no cluster answers.
+    """
+    if ray.is_initialized():
+        return
     if "://" in address:
         raise UsageError(f"invalid cluster address: {address!r} (expected no scheme)", _HINT)
-    is_local = address == LOCAL
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if is_local:
+    if address == LOCAL:
         # switch off Ray's usage reports
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        options |= {"include_dashboard": False, "num_cpus": max(cores(), workers or 1)}
+        options |= {"include_dashboard": False, "num_cpus": max(cores(), workers)}
     else:
         _check_cluster(address)
     try:
@@ -108,12 +125,6 @@ def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
             ray.init(address=address, **options)
     except Exception as error:
         raise UsageError(f"Ray cluster not available at {address!r}: {_last_line(str(error))}", _HINT) from error
-    try:
-        with redirect_stdout(_OutputWithoutRay(sys.stdout)):
-            yield
-    finally:
-        with redirect_stdout(sys.stderr):
-            ray.shutdown()
 
 
 class _OutputWithoutRay:

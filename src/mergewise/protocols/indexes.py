@@ -190,6 +190,11 @@ class StoreReader(TableReader, Protocol):
         """Short hash of this state."""
         ...
 
+    @property
+    def gaps(self) -> str:
+        """Description of the part of the index that cannot be searched now. Empty if all of it can."""
+        ...
+
     def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
         """List documents in the order they were added.
 

@@ -157,6 +157,7 @@ class Collection:
             embedder=embedder,
             cache=self._config.cache if self.is_in_bucket else None,
             root=folder_roots(self.record.path, self.own.folders),
+            ray=self._config.ray,
         )
 
     def _keep_opening(self) -> None:

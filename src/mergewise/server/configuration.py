@@ -256,6 +256,7 @@ class ServerConfig:
     needs_token: bool = True
     allow_writes_by_mcp: bool = False
     watch: bool = False
+    ray: str | None = None
     chats: Mapping[str, ModelConfig] = field(default_factory=dict)
     embedders: Mapping[str, ModelConfig] = field(default_factory=dict)
     rerankers: Mapping[str, ModelConfig] = field(default_factory=dict)

@@ -32,6 +32,8 @@ KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
 class LanceDocuments(LanceState):
     """The document methods of `StoreReader`."""
 
+    gaps = ""
+
     @property
     def snapshot(self) -> str:
         return self.once("snapshot", lambda: self.manifest.snapshot)

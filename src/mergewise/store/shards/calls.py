@@ -44,6 +44,11 @@ class Shards(Protocol):
     @property
     def manifests(self) -> tuple[Manifest, ...]: ...
 
+    @property
+    def gaps(self) -> str:
+        """Description of missing shards. Empty if none is missing."""
+        ...
+
     def ask(self, calls: Calls) -> Answers:
         """Send each shard its calls. The first error is raised."""
         ...
@@ -58,6 +63,8 @@ def answers(calls: Iterable[tuple[LanceReader, Call]]) -> list[Any]:
 
 class LocalShards:
     """Shards in this process."""
+
+    gaps = ""
 
     def __init__(self, readers: Sequence[LanceReader]) -> None:
         self.readers = tuple(readers)

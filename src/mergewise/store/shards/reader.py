@@ -81,6 +81,10 @@ class ShardedReader:
     def snapshot(self) -> str:
         return self.once("snapshot", lambda: snapshot_of(self.manifests))
 
+    @property
+    def gaps(self) -> str:
+        return self.shards.gaps
+
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         return self._kept.once(name, make, where)
 

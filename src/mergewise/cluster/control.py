@@ -1,0 +1,104 @@
+"""Start and stop of the actors of an index, and their state."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mergewise.cluster.actors import Actors
+from mergewise.cluster.coordinator import Coordinator
+from mergewise.cluster.placement import COORDINATOR, sharded_place
+from mergewise.errors import StoreError, UsageError
+from mergewise.index.cluster import join, load_ray
+
+_LOOK_SECONDS = 0.2
+
+
+class Control:
+    """The commands for the actors of an index on a Ray cluster.
+
+    Args:
+        index: Directory or URL of the index. All nodes must see it under this name.
+        address: Address of the cluster: "local", "auto" or HOST:PORT.
+    """
+
+    def __init__(self, index: str | os.PathLike[str], address: str) -> None:
+        place = sharded_place(index)
+        # a relative path has another meaning on a node
+        self._index = str(place) if place.refresh is not None else str(Path(index).resolve())
+        self._ray = load_ray()
+        join(self._ray, address)
+        self._actors = Actors(self._ray, place)
+
+    @property
+    def address(self) -> str:
+        return str(self._ray.get_runtime_context().gcs_address)
+
+    def start(self, replicas: int, *, needs_token: bool = True) -> None:
+        """Start the coordinator, which starts a searcher on each node, or change the number of replicas of a running one.
+
+        Raises:
+            UsageError: if the cluster takes commands without a token, unless `needs_token` is False.
+        """
+        mode = self._ray.get(self._ray.remote(num_cpus=0)(_token_mode).remote())
+        if needs_token and mode != "token":
+            raise UsageError(
+                "this Ray cluster needs no token: whoever reaches its ports can run programs on it",
+                "set RAY_AUTH_MODE=token on all nodes, or pass --no-auth",
+            )
+        named = {
+            "name": COORDINATOR,
+            "namespace": self._actors.namespace,
+            "lifetime": "detached",
+            "get_if_exists": True,
+        }
+        actor = self._ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=4)(Coordinator)
+        self._ray.get(actor.options(**named).remote(self._index, replicas).configure.remote(replicas))
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of nodes and shards as JSON values."""
+        state: dict[str, Any] = self._call("state")
+        return state
+
+    def drain(self, node: str) -> None:
+        """Move the shards of a node to other nodes. Raises UsageError for an unknown node."""
+        self._call("drain", node)
+
+    def stop(self) -> None:
+        """End all actors of the index."""
+        for name in (COORDINATOR, *self._actors.searchers()):
+            try:
+                self._ray.kill(self._actors.get(name))
+            except ValueError:
+                continue
+
+    def leave(self) -> None:
+        """Leave the cluster. A local one ends."""
+        self._ray.shutdown()
+
+    def wait(self, is_done: Callable[[dict[str, Any]], bool], patience: float) -> dict[str, Any]:
+        """Wait for a state and return it. Raises StoreError if it takes longer than `patience` seconds."""
+        until = time.monotonic() + patience
+        while not is_done(state := self.state()):
+            if time.monotonic() > until:
+                reason = state["error"] or next((one["error"] for one in state["nodes"] if one.get("error")), "")
+                raise StoreError(
+                    f"the cluster is not ready after {patience:.0f} seconds: {reason or 'shards are opening'}"
+                )
+            time.sleep(_LOOK_SECONDS)
+        return state
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        try:
+            return self._ray.get(getattr(self._actors.get(COORDINATOR), method).remote(*arguments))
+        except (ValueError, self._ray.exceptions.RayActorError):
+            raise UsageError("no coordinator of this index on this cluster", "run `mergewise cluster start`") from None
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+
+
+def _token_mode() -> str:
+    return os.environ.get("RAY_AUTH_MODE", "")

@@ -1,0 +1,276 @@
+"""The transport of the gatherer: one message a searcher, with a deadline, hedging and failover.
+
+searcher   of each shard the first of its replicas, in an order of this process, that has not failed or been slow lately
+deadline   travels with the message in seconds, and a message that is not needed any more is cancelled in the searcher's queue
+hedging    a message that takes longer than 95 % of its searcher's answers is sent to the next replicas, too: at most 5 % of all
+failover   a dead or silent searcher, a missing snapshot, or files that cannot be read: the message goes to the next replicas
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+import mergewise
+from mergewise.cluster.actors import Actors
+from mergewise.cluster.placement import REFRESH, Placement
+from mergewise.concurrency import check_time
+from mergewise.designs import VIEWS
+from mergewise.errors import ShardsMissing, StoreError, UsageError
+from mergewise.index.cluster import join, load_ray
+from mergewise.store.lance import LanceStore
+from mergewise.store.lance_reader import LanceReader
+from mergewise.store.manifest import ShardedManifest
+from mergewise.store.places.place import Place
+from mergewise.store.shards.calls import Answers, Calls, LocalShards
+from mergewise.store.shards.reader import ShardedReader
+from mergewise.store.shards.store import ShardedStore
+
+# share of messages that may be hedged, and seconds until the first ones are
+HEDGED, FIRST_HEDGE = 0.05, 0.5
+# seconds for which a searcher that failed or was slow is the last choice: at first, and at most after further failures
+AVOIDED, LONGEST = 1.0, 16.0
+# seconds without an answer after which a searcher counts as dead, and longest wait without a look at the deadline
+SILENT, LOOK = 30.0, 0.5
+# number of last answers of a searcher whose times are kept, and how many must be known
+_MEASURED, _FEWEST = 200, 20
+
+
+@dataclass(eq=False, slots=True)
+class ShardMessage:
+    """Calls on their way to a searcher."""
+
+    searcher: str
+    shards: list[int]
+    sent: float
+    is_hedged: bool = False
+
+
+class Searchers:
+    """What this process knows of the searchers, over all questions."""
+
+    def __init__(self, actors: Actors) -> None:
+        self.actors = actors
+        self.messages = self.hedges = 0
+        # until when a searcher is avoided, and for how long
+        self._avoided: dict[str, tuple[float, float]] = {}
+        self._seconds: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MEASURED))
+
+    def in_order(self, shard: int, searchers: Iterable[str]) -> list[str]:
+        """Sort the replicas of a shard, best first. Each process has its own order, so that all replicas have work."""
+        now, own = monotonic(), os.getpid()
+        late = {name: max(0.0, self._avoided.get(name, (0.0, 0.0))[0] - now) for name in searchers}
+        return sorted(late, key=lambda name: (late[name], crc32(f"{own} {shard} {name}".encode())))
+
+    def avoid(self, searcher: str) -> None:
+        seconds = min(LONGEST, 2 * self._avoided.get(searcher, (0.0, AVOIDED / 2))[1])
+        self._avoided[searcher] = monotonic() + seconds, seconds
+
+    def note_answer(self, message: ShardMessage) -> None:
+        self._seconds[message.searcher].append(monotonic() - message.sent)
+        self._avoided.pop(message.searcher, None)
+
+    def hedging_time(self, message: ShardMessage) -> float:
+        """Return the time at which the message goes to other replicas, too."""
+        if message.is_hedged or self.hedges > HEDGED * self.messages:
+            return message.sent + SILENT
+        known = self._seconds[message.searcher]
+        return message.sent + (FIRST_HEDGE if len(known) < _FEWEST else float(np.percentile(known, 95)))
+
+    def look(self, known: Placement, *, at_all: bool) -> tuple[Placement | None, set[str]]:
+        """Ask a searcher, or all, for a newer placement. Return it, and the searchers that answered."""
+        asked = self.in_order(0, {name for own in known.searchers for name in own})[: None if at_all else 1]
+        newer, heard = self.actors.newest_placement(asked, known.number)
+        if not heard:
+            newer, heard = self.actors.newest_placement(self.actors.searchers(), known.number)
+        for name in {*asked} - heard:
+            self.avoid(name)
+        return newer, heard
+
+
+class ClusterShards:
+    """The `Shards` protocol over the searchers of a placement. `missing` shards are answered as empty ones."""
+
+    def __init__(self, searchers: Searchers, placement: Placement, missing: Mapping[int, LanceReader]) -> None:
+        self.searchers, self.missing = searchers, missing
+        # a later placement of the same snapshot may replace it
+        self.placement = placement
+        self.manifests, self.snapshot = placement.manifests, placement.snapshot
+
+    @property
+    def gaps(self) -> str:
+        names = ", ".join(map(str, self.missing))
+        return f"{len(self.missing)} of {len(self.manifests)} shards could not be searched: {names}" if names else ""
+
+    def ask(self, calls: Calls) -> Answers:
+        found: dict[int, list[Any]] = {}
+        for at in calls.keys() & self.missing.keys():
+            found[at] = LocalShards([self.missing[at]]).ask({0: calls[at]})[0]
+        return found | _Round(self, {at: own for at, own in calls.items() if at not in found}).answers()
+
+
+class _Round:
+    """The messages of one `ask`."""
+
+    def __init__(self, shards: ClusterShards, calls: Calls) -> None:
+        self._shards, self._calls = shards, calls
+        self._searchers, self._ray = shards.searchers, shards.searchers.actors.ray
+        self._answers: dict[int, list[Any]] = {}
+        self._tried: dict[int, set[str]] = {at: set() for at in calls}
+        # shards that searchers were told to open for this snapshot
+        self._reopened: set[int] = set()
+        self._running: dict[Any, ShardMessage] = {}
+
+    def answers(self) -> dict[int, list[Any]]:
+        try:
+            self._send(self._calls)
+            while self._lacking(self._calls):
+                check_time()
+                wait = min(map(self._searchers.hedging_time, self._running.values())) - monotonic()
+                for ref in self._ray.wait([*self._running], timeout=min(max(wait, 0.001), LOOK))[0]:
+                    self._take(ref, self._running.pop(ref))
+                self._hedge()
+            return self._answers
+        finally:
+            # another searcher was quicker, or the question is over
+            for ref, message in self._running.items():
+                self._ray.cancel(ref)
+                if message.is_hedged:
+                    self._searchers.avoid(message.searcher)
+
+    def _lacking(self, shards: Iterable[int]) -> list[int]:
+        return [at for at in shards if at not in self._answers]
+
+    def _send(self, shards: Iterable[int], error: object = "no searcher holds it") -> None:
+        """Send the calls of each shard to its next replica. Without one, let the searchers open it, or raise ShardsMissing."""
+        messages: dict[str, list[int]] = defaultdict(list)
+        for at in self._lacking(shards):
+            order = self._searchers.in_order(at, {*self._shards.placement.searchers[at]} - self._tried[at])
+            if order:
+                self._tried[at].add(order[0])
+                messages[order[0]].append(at)
+            elif any(at in one.shards for one in self._running.values()):
+                continue
+            elif at in self._reopened:
+                what = f"shard {at} of {len(self._shards.manifests)} is not available: {error}"
+                raise ShardsMissing(what, "ask again; see `mergewise cluster status`")
+            else:
+                # successors of dead searchers hold newer snapshots only
+                self._reopened.add(at)
+                self._tried[at].clear()
+                placement = self._shards.placement
+                self._searchers.actors.ask_all(placement.searchers[at], "hold", placement.state, {at})
+                self._send([at], error)
+        for name, own in messages.items():
+            message = ShardMessage(name, own, monotonic())
+            request = pickle.dumps({at: self._calls[at] for at in own}, pickle.HIGHEST_PROTOCOL)
+            try:
+                ask = self._searchers.actors.get(name).ask
+            except ValueError as dead:
+                self._fail(message, dead)
+                continue
+            self._searchers.messages += 1
+            self._running[ask.remote(self._shards.snapshot, check_time(), request)] = message
+
+    def _take(self, ref: Any, message: ShardMessage) -> None:
+        try:
+            outcome = pickle.loads(self._ray.get(ref))
+        except self._ray.exceptions.RayError as error:
+            self._searchers.actors.forget(message.searcher)
+            self._fail(message, error)
+            return
+        if isinstance(outcome, dict):
+            self._searchers.note_answer(message)
+            self._answers = outcome | self._answers
+        elif isinstance(outcome, StoreError):
+            self._fail(message, outcome)
+        else:
+            raise outcome
+
+    def _fail(self, message: ShardMessage, error: Exception) -> None:
+        self._searchers.avoid(message.searcher)
+        self._send(message.shards, error)
+
+    def _hedge(self) -> None:
+        """Send late messages to other replicas, too. A silent searcher counts as dead."""
+        for ref, message in [*self._running.items()]:
+            now = monotonic()
+            if now > message.sent + SILENT:
+                del self._running[ref]
+                self._fail(message, StoreError(f"{message.searcher} is silent"))
+            elif now > self._searchers.hedging_time(message):
+                message.is_hedged = True
+                self._searchers.hedges += 1
+                self._send(message.shards)
+
+
+class ClusterStore(ShardedStore):
+    """The store of an index that a cluster searches. It cannot be changed.
+
+    Args:
+        place: Place of the index.
+        address: Address of the Ray cluster.
+        partial: Answer without the shards that no searcher holds, instead of raising ShardsMissing.
+    """
+
+    def __init__(self, place: Place, address: str, *, partial: bool = False) -> None:
+        super().__init__(place, VIEWS)
+        ray = load_ray()
+        join(ray, address)
+        self._searchers, self._partial, self._looked_at = Searchers(Actors(ray, place)), partial, monotonic()
+        found, _ = self._searchers.actors.newest_placement(self._searchers.actors.searchers())
+        if found is None:
+            start = f"start them: mergewise cluster start --index {place}"
+            raise UsageError(f"no searchers of {place} on this cluster", start)
+        self._cluster = self._shards_of(found, ())
+
+    @property
+    def manifest(self) -> ShardedManifest:
+        return self._checked(self._cluster.placement.state.manifest)
+
+    def reader(self) -> ShardedReader:
+        """Return the reader of the last announced snapshot."""
+        with self._opening:
+            self._look_for_placement()
+            if self._reader is None or self._reader.shards is not self._cluster:
+                # a reader without all shards has values of empty shards
+                before = None if self._partial else self._reader
+                self._reader = ShardedReader(self._cluster, self.directory, VIEWS, before)
+            return self._reader
+
+    def _look_for_placement(self) -> None:
+        """Look for a newer placement from time to time, and with `partial` for searchers."""
+        if monotonic() < self._looked_at + REFRESH:
+            return
+        self._looked_at, known = monotonic(), self._cluster
+        newer, heard = self._searchers.look(known.placement, at_all=self._partial)
+        placement = newer or known.placement
+        missing = [at for at, own in enumerate(placement.searchers) if self._partial and heard.isdisjoint(own)]
+        if placement.snapshot != known.snapshot or missing != [*known.missing]:
+            self._cluster = self._shards_of(placement, missing)
+        known.placement = placement if placement.snapshot == known.snapshot else known.placement
+
+    def _shards_of(self, placement: Placement, missing: Sequence[int]) -> ClusterShards:
+        if placement.version != mergewise.__version__:
+            versions = f"{placement.version} (expected {mergewise.__version__})"
+            raise UsageError(
+                f"the searchers of {self.place} have mergewise {versions}", "install one version everywhere"
+            )
+        parts = [*self._checked(placement.state.manifest).parts.items()]
+        empty = {at: replace(parts[at][1], tables={}, mapped={}, unembedded={}) for at in missing}
+        readers = {at: LanceReader(self.place.shard(parts[at][0]), own, VIEWS) for at, own in empty.items()}
+        return ClusterShards(self._searchers, placement, readers)
+
+    @contextmanager
+    def _change(self) -> Iterator[list[LanceStore]]:
+        raise UsageError(f"{self.place} is open for questions only", "open it without `ray` to change it")
+        yield []

@@ -1,0 +1,83 @@
+"""The state that searchers, the coordinator and gatherers share: the searchers of each shard of one snapshot.
+
+All actors of an index have one namespace, and a searcher has the name of its node. So everybody finds them without a registry.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from mergewise.errors import UsageError
+from mergewise.store.manifest import Manifest, ShardedManifest
+from mergewise.store.places import place_of
+from mergewise.store.places.place import ManifestState, Place
+from mergewise.store.shards.reader import snapshot_of
+
+COORDINATOR, SEARCHER = "coordinator", "searcher-"
+# the thread pool of a searcher that stays free of questions
+CONTROL = "control"
+# seconds between two looks at the index, at the searchers, and at the announced placement
+REFRESH = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The searchers that hold each shard of one snapshot, ready for questions.
+
+    Attributes:
+        number: Number of the announcement, which grows.
+        version: Version of mergewise of the searchers.
+        state: Manifests of all shards.
+        searchers: Names of the searchers of each shard.
+        replicas: Wanted number of searchers of each shard.
+        drained: Names of the searchers that get no shards.
+    """
+
+    number: int
+    version: str
+    state: ManifestState
+    searchers: tuple[tuple[str, ...], ...]
+    replicas: int
+    drained: frozenset[str] = frozenset()
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        return manifests_of(self.state)
+
+    @property
+    def snapshot(self) -> str:
+        return snapshot_of(self.manifests)
+
+    def shards_of(self, searcher: str) -> set[int]:
+        return {at for at, names in enumerate(self.searchers) if searcher in names}
+
+
+def searchers_of(shard: int, searchers: Iterable[str], replicas: int) -> tuple[str, ...]:
+    """Choose the searchers of a shard by rendezvous hashing: a change of the searchers moves few shards."""
+
+    def weight(searcher: str) -> bytes:
+        return blake2b(f"{shard} {searcher}".encode()).digest()
+
+    return tuple(sorted(searchers, key=weight)[:replicas])
+
+
+def sharded_place(index: str | os.PathLike[str]) -> Place:
+    """Return the place of an index in shards. Raises UsageError for another index."""
+    place = place_of(index)
+    if not isinstance(place.known(), ShardedManifest):
+        raise UsageError(f"no index in shards: {place}", "create one: mergewise index PATH... --shards N")
+    return place
+
+
+def manifests_of(state: ManifestState) -> tuple[Manifest, ...]:
+    assert isinstance(state.manifest, ShardedManifest)
+    return state.manifest.shards
+
+
+def namespace_of(place: Place) -> str:
+    """Return the namespace of an index's actors."""
+    name = str(place) if place.refresh is not None else os.path.realpath(place.directory)
+    return f"mergewise-{blake2b(name.encode(), digest_size=8).hexdigest()}"

@@ -1,0 +1,138 @@
+"""The actor of a node. It holds shards of the last snapshots open and answers calls to them.
+
+Messages are pickled here, because Ray's own pickling calls Python for each record.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import defaultdict, deque
+from resource import RUSAGE_SELF, getrusage
+from threading import Lock
+from time import monotonic, perf_counter
+from typing import Any
+
+import numpy as np
+
+import mergewise
+from mergewise.cluster.placement import Placement, manifests_of, sharded_place
+from mergewise.concurrency import check_time, deadline_in
+from mergewise.designs import VIEWS
+from mergewise.errors import MergewiseError, StoreError
+from mergewise.store.lance_reader import LanceReader
+from mergewise.store.places.place import ManifestState
+from mergewise.store.shards.calls import Calls, answers
+from mergewise.store.shards.reader import snapshot_of
+
+# seconds for which a searcher holds a shard that no placement names any more, and for which an error excludes it
+KEPT, EXCLUDED = 60.0, 30.0
+_MEASURED = 1000
+
+
+class NoSuchSnapshot(StoreError):
+    """A shard or a snapshot that a searcher does not hold. Another searcher may."""
+
+    retryable = True
+
+
+class Searcher:
+    """The shards that one node holds."""
+
+    def __init__(self, index: str, name: str) -> None:
+        self._name = name
+        self._place = sharded_place(index)
+        self._readers: dict[tuple[str, int], LanceReader] = {}
+        self._asked: set[tuple[str, int]] = set()
+        # the last two placements, the newest first
+        self._placements: list[Placement] = []
+        # the time since when a reader is unneeded
+        self._unneeded: dict[tuple[str, int], float] = {}
+        self._opening = Lock()
+        self._seconds: deque[float] = deque(maxlen=_MEASURED)
+        self._failed = ("", 0.0)
+
+    def report(self) -> dict[str, Any]:
+        """Return the state as JSON values: memory in bytes, and times of answers in milliseconds. Close unneeded readers."""
+        self._close_unneeded()
+        held = defaultdict(list)
+        for snapshot, at in sorted(self._readers.copy()):
+            held[snapshot].append(at)
+        p50, p95 = np.percentile(self._seconds.copy() or [0.0], (50, 95))
+        error, failed_at = self._failed
+        return {
+            "version": mergewise.__version__,
+            "pid": os.getpid(),
+            "held": dict(held),
+            "announced": self._placements[0].number if self._placements else 0,
+            "memory": getrusage(RUSAGE_SELF).ru_maxrss * 1024,
+            "p50": round(1000 * p50, 1),
+            "p95": round(1000 * p95, 1),
+            "error": error if monotonic() < failed_at + EXCLUDED else "",
+        }
+
+    def hold(self, state: ManifestState, shards: set[int]) -> None:
+        """Open shards of a snapshot, with all their files. An error is part of the report."""
+        snapshot = snapshot_of(manifests_of(state))
+        self._asked = {(snapshot, at) for at in shards}
+        with self._opening:
+            try:
+                for at in sorted(shards):
+                    if (snapshot, at) not in self._readers:
+                        self._readers[snapshot, at] = self._open(at, state)
+                # the cache of a bucket keeps the files of the state that it knows
+                self._place.know(state)
+                self._failed = ("", 0.0)
+            except Exception as error:
+                self._failed = (f"shard {at}: {error}", monotonic())
+
+    def _open(self, at: int, state: ManifestState) -> LanceReader:
+        manifest = manifests_of(state)[at]
+        before = next((self._readers[key] for key in reversed(list(self._readers)) if key[1] == at), None)
+        if before is not None and before.manifest == manifest:
+            return before
+        place = self._place.shard(list(state.manifest.parts)[at])
+        place.check_same()
+        reader = LanceReader(place, manifest, VIEWS, before)
+        reader.prewarm()
+        return reader
+
+    def announce(self, placement: Placement) -> None:
+        """Keep a placement for gatherers. The shards of this one and the one before stay open."""
+        if not self._placements or placement.number > self._placements[0].number:
+            self._placements = [placement, *self._placements[:1]]
+
+    def newer_placement(self, number: int) -> Placement | None:
+        """Return the last announced placement if its number is larger."""
+        newest = self._placements[0] if self._placements else None
+        return newest if newest is not None and newest.number > number else None
+
+    def ask(self, snapshot: str, seconds: float | None, request: bytes) -> bytes:
+        """Answer calls by shard within the time. An error is returned, not raised."""
+        began = perf_counter()
+        try:
+            with deadline_in(seconds):
+                answer = pickle.dumps(self._answer(snapshot, pickle.loads(request)), pickle.HIGHEST_PROTOCOL)
+        except MergewiseError as error:
+            answer = pickle.dumps(error)
+        except Exception as error:
+            answer = pickle.dumps(StoreError(f"{type(error).__name__}: {error}"))
+        self._seconds.append(perf_counter() - began)
+        return answer
+
+    def _answer(self, snapshot: str, calls: Calls) -> dict[int, list[object]]:
+        check_time()
+        try:
+            readers = {at: self._readers[snapshot, at] for at in calls}
+        except KeyError as missing:
+            raise NoSuchSnapshot(f"{self._name} does not hold snapshot and shard {missing}", "ask again") from None
+        results = iter(answers((readers[at], call) for at, own in calls.items() for call in own))
+        return {at: [next(results) for _ in own] for at, own in calls.items()}
+
+    def _close_unneeded(self) -> None:
+        needed = {(one.snapshot, at) for one in self._placements for at in one.shards_of(self._name)} | self._asked
+        now = monotonic()
+        self._unneeded = {key: self._unneeded.get(key, now) for key in self._readers.copy() if key not in needed}
+        for key, since in self._unneeded.items():
+            if now - since > KEPT:
+                del self._readers[key]

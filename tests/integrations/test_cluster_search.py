@@ -1,0 +1,471 @@
+"""An index that three nodes of a local Ray cluster search gives the contexts of one index, whatever is killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+import mergewise as mw
+from mergewise.cluster import ClusterStore, Control
+from mergewise.cluster.placement import COORDINATOR, REFRESH, SEARCHER, searchers_of
+from mergewise.errors import DeadlineExceeded, ShardsMissing, UsageError, install_command
+from mergewise.store.places import place_of
+from mergewise.store.shards.calls import Call
+from tests.object_store import KEY, object_store
+from tests.support import HashEmbedder, until
+
+ray = pytest.importorskip("ray", reason=f"ray is not installed: {install_command('ray')}")
+# Ray itself warns
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
+SHARDS, TOWERS, REPLICAS = 4, 30, 2
+QUESTIONS = [f"When did the tower {number} of Brook fall?" for number in range(TOWERS)]
+STRATEGIES = ("topk", "weave")
+
+
+def towers(year: int = 1900) -> list[mw.Document]:
+    return [
+        mw.Document(
+            f"tower {number}",
+            f"# Tower {number}\n\nThe tower {number} of Brook fell in {year + number}, {'very ' * number}late. "
+            f"A mason of Delft built it again. "
+            f"Nobody lives in tower {number}.\n",
+        )
+        for number in range(TOWERS)
+    ]
+
+
+def new_index(place: str | Path, shards: int | None = SHARDS) -> mw.Index:
+    index = mw.open(place, embedder=HashEmbedder(), shards=shards)
+    index.add(*towers())
+    return index
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An index on an object store, whose keys are in the environment of all nodes."""
+    with object_store() as store, pytest.MonkeyPatch.context() as patch:
+        keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": KEY, "AWS_REGION": "us-east-1"}
+        places = {"AWS_ENDPOINT": store.storage["endpoint"], "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+        for name, value in {**keys, **places, "AWS_ALLOW_HTTP": "true", "RAY_USAGE_STATS_ENABLED": "0"}.items():
+            patch.setenv(name, value)
+        yield "s3://indexes/towers"
+
+
+@pytest.fixture(scope="module")
+def nodes(bucket: str) -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    running = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    for _ in range(2):
+        running.add_node(num_cpus=1)
+    yield running
+    ray.shutdown()
+    running.shutdown()
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], mw.Context]:
+    """The contexts of one index, by strategy and question."""
+    one = new_index(tmp_path_factory.mktemp("one") / "index", None)
+    return {(name, question): one.context(question, strategy=name) for name in STRATEGIES for question in QUESTIONS}
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory: pytest.TempPathFactory) -> mw.Index:
+    return new_index(tmp_path_factory.mktemp("sharded") / "index")
+
+
+@pytest.fixture(scope="module")
+def place(sharded: mw.Index) -> Path:
+    return sharded.store.directory
+
+
+@pytest.fixture
+def control(nodes: Any, place: Path) -> Control:
+    """The running cluster, with all shards on all their searchers."""
+    own = Control(place, nodes.address)
+    own.start(REPLICAS, needs_token=False)
+    own.wait(is_whole, 60)
+    return own
+
+
+def is_whole(state: dict[str, Any]) -> bool:
+    """Return whether each node holds its shards of the announced snapshot."""
+    held = {node["node"]: node.get("held", {}).get(state["snapshot"], []) for node in state["nodes"]}
+    return state["ready"] and all(at in held.get(name, ()) for at, own in enumerate(state["shards"]) for name in own)
+
+
+def used(state: dict[str, Any]) -> set[str]:
+    """Return the nodes that the placement names."""
+    return {name for own in state["shards"] for name in own}
+
+
+def opened(place: str | Path, nodes: Any, **options: Any) -> mw.Index:
+    return mw.open(place, embedder=HashEmbedder(), ray=nodes.address, **options)
+
+
+def pids(control: Control) -> dict[str, int]:
+    return {node["node"]: node["pid"] for node in control.state()["nodes"]}
+
+
+def check_same(found: mw.Context, expected: mw.Context) -> None:
+    assert found.text == expected.text
+    for one, other in zip(found.passages, expected.passages, strict=True):
+        assert one.spans == other.spans and one.score == pytest.approx(other.score, abs=1e-3)
+
+
+class Asking:
+    """Questions in a thread. Contexts must equal those of one index, and no question may fail."""
+
+    def __init__(self, index: mw.Index, expected: dict[tuple[str, str], mw.Context]) -> None:
+        self.count, self.failed = 0, list[BaseException]()
+        self._index, self._expected = index, expected
+        self._ended = Event()
+        self._thread = Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            name, question = list(self._expected)[self.count % len(self._expected)]
+            try:
+                check_same(self._index.context(question, strategy=name), self._expected[name, question])
+            except BaseException as error:
+                self.failed.append(error)
+                return
+            self.count += 1
+
+    def more(self, count: int = 20) -> None:
+        """Wait for more answers."""
+        goal = self.count + count
+        assert until(lambda: self.count >= goal or bool(self.failed), 60)
+        assert not self.failed, self.failed
+
+    def __enter__(self) -> Asking:
+        self._thread.start()
+        self.more(5)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        assert not self.failed, self.failed
+
+
+def store_of(index: mw.Index) -> ClusterStore:
+    assert isinstance(index.store, ClusterStore)
+    return index.store
+
+
+def test_a_cluster_without_tokens_is_refused(nodes: Any, place: Path) -> None:
+    with pytest.raises(UsageError, match="needs no token"):
+        Control(place, nodes.address).start(REPLICAS)
+    with pytest.raises(UsageError, match="no searchers"):
+        opened(place, nodes)
+
+
+def test_contexts_equal_those_of_one_index(
+    control: Control, nodes: Any, place: Path, expected: dict[tuple[str, str], mw.Context]
+) -> None:
+    index = opened(place, nodes)
+    state = control.state()
+    assert all(len({*own}) == REPLICAS for own in state["shards"]) and len(state["nodes"]) == 3
+    for (name, question), context in expected.items():
+        check_same(index.context(question, strategy=name), context)
+    searchers = store_of(index)._searchers
+    for name, rounds in (("topk", 2), ("weave", 6)):
+        before = searchers.messages
+        for question in QUESTIONS:
+            index.context(question, strategy=name)
+        assert searchers.messages - before <= (rounds * 3 + 1) * TOWERS, name
+    with pytest.raises(UsageError, match="questions only"):
+        index.add(mw.Document("a", "b"))
+
+
+@pytest.mark.parametrize("delay", [None, 0.0, 0.3])
+def test_a_searcher_is_killed(
+    control: Control, nodes: Any, place: Path, sharded: mw.Index, expected: dict[tuple[str, str], mw.Context],
+    delay: float | None,
+) -> None:  # fmt: skip
+    """Killed while it answers, or while it opens the shards of a new snapshot."""
+    with Asking(opened(place, nodes), expected) as asking:
+        if delay is not None:
+            # a change of nothing that questions read
+            sharded.describe(["tower 1"], {"delay": f"{delay} {time.time()}"})
+            time.sleep(delay)
+        node, pid = next(iter(pids(control).items()))
+        os.kill(pid, signal.SIGKILL)
+        asking.more()
+        assert until(lambda: pids(control).get(node) not in (None, pid))
+        control.wait(lambda state: is_whole(state) and state["snapshot"] == sharded.store.reader().snapshot, 60)
+        asking.more()
+
+
+def test_a_node_is_removed(
+    control: Control, nodes: Any, place: Path, expected: dict[tuple[str, str], mw.Context]
+) -> None:
+    with Asking(opened(place, nodes), expected) as asking:
+        gone = list(nodes.worker_nodes)[-1]
+        nodes.remove_node(gone, allow_graceful=False)
+        asking.more()
+        control.wait(lambda state: is_whole(state) and gone.node_id[:16] not in used(state), 60)
+        asking.more()
+        nodes.add_node(num_cpus=1)
+        control.wait(lambda state: is_whole(state) and len(used(state)) == 3, 60)
+        asking.more()
+
+
+def test_a_node_is_drained(
+    control: Control, nodes: Any, place: Path, expected: dict[tuple[str, str], mw.Context]
+) -> None:
+    with pytest.raises(UsageError, match="unknown node"):
+        control.drain("nobody")
+    with Asking(opened(place, nodes), expected) as asking:
+        node = control.state()["shards"][0][0]
+        control.drain(node)
+        control.wait(lambda state: is_whole(state) and node not in used(state), 60)
+        asking.more()
+        control.start(REPLICAS, needs_token=False)
+        control.wait(lambda state: is_whole(state) and node in used(state), 60)
+        asking.more()
+
+
+@contextmanager
+def without_coordinator(control: Control) -> Iterator[None]:
+    """Kill the coordinator for good, and start it again at the end."""
+    ray.kill(control._actors.get(COORDINATOR))
+    control._actors.forget(COORDINATOR)
+    try:
+        yield
+    finally:
+        control.start(REPLICAS, needs_token=False)
+        control.wait(is_whole, 60)
+
+
+def test_without_a_coordinator_only_the_placement_is_frozen(
+    control: Control, nodes: Any, place: Path, sharded: mw.Index, expected: dict[tuple[str, str], mw.Context]
+) -> None:
+    before = control.state()
+    with without_coordinator(control), Asking(opened(place, nodes), expected) as asking:
+        sharded.describe(["tower 1"], {"frozen": str(time.time())})
+        asking.more()
+        assert opened(place, nodes).context(QUESTIONS[0]).snapshot == before["snapshot"]
+        control.start(REPLICAS, needs_token=False)
+        assert until(lambda: opened(place, nodes).context(QUESTIONS[0]).snapshot == sharded.store.reader().snapshot)
+        asking.more()
+    assert control.state()["shards"] == before["shards"]
+
+
+def test_the_coordinator_restarts(control: Control, nodes: Any, place: Path, sharded: mw.Index) -> None:
+    ray.kill(control._actors.get(COORDINATOR), no_restart=False)
+    sharded.describe(["tower 1"], {"restart": str(time.time())})
+    index = opened(place, nodes)
+    assert until(lambda: index.context(QUESTIONS[0]).snapshot == sharded.store.reader().snapshot)
+
+
+def test_both_replicas_are_dead(
+    control: Control, nodes: Any, place: Path, expected: dict[tuple[str, str], mw.Context]
+) -> None:
+    index, partial = opened(place, nodes), opened(place, nodes, partial=True)
+    check_same(partial.context(QUESTIONS[0]), expected["weave", QUESTIONS[0]])
+    lost = control.state()["shards"][0]
+    gone = [at for at, own in enumerate(control.state()["shards"]) if {*own} <= {*lost}]
+    with without_coordinator(control):
+        running = pids_of(control)
+        for node in lost:
+            os.kill(running[SEARCHER + node], signal.SIGKILL)
+        with pytest.raises(ShardsMissing, match=f"of {SHARDS} is not available") as raised:
+            index.context(QUESTIONS[0])
+        assert raised.value.retryable
+        time.sleep(REFRESH)
+        for question in QUESTIONS[:8]:
+            context = partial.context(question)
+            assert [step.reason for step in context.trace if step.action == "shards"] == [
+                f"{len(gone)} of {SHARDS} shards could not be searched: {', '.join(map(str, gone))}"
+            ]
+    for own in (index, partial):
+        assert until(lambda own=own: not own.store.reader().gaps and own.context(QUESTIONS[0]).passages)  # type: ignore[misc]
+        check_same(own.context(QUESTIONS[0]), expected["weave", QUESTIONS[0]])
+
+
+def pids_of(control: Control) -> dict[str, int]:
+    """Return the process of each searcher, without the coordinator."""
+    reports = control._actors.ask_all(control._actors.searchers(), "report").items()
+    return {name: one["pid"] for name, one in reports if not isinstance(one, Exception)}
+
+
+ASKING = """
+import sys
+import mergewise
+from tests.object_store import KEY, object_store
+from tests.support import HashEmbedder
+
+index = mergewise.open(sys.argv[1], embedder=HashEmbedder(), ray=sys.argv[2])
+for number in range(10**6):
+    index.context(f"When did the tower {number % 30} of Brook fall?")
+    print(number, flush=True)
+"""
+
+
+def test_a_gatherer_is_killed(
+    control: Control, nodes: Any, place: Path, expected: dict[tuple[str, str], mw.Context]
+) -> None:
+    with Asking(opened(place, nodes), expected) as asking:
+        with subprocess.Popen([sys.executable, "-c", ASKING, place, nodes.address], stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None and other.stdout.readline() == b"0\n"
+            other.kill()
+        asking.more()
+    assert is_whole(control.state())
+
+
+def test_a_slow_replica_costs_one_hedge(
+    control: Control, nodes: Any, place: Path, expected: dict[tuple[str, str], mw.Context]
+) -> None:
+    index = opened(place, nodes)
+    for question in QUESTIONS:
+        index.context(question)
+    searchers = store_of(index)._searchers
+    searchers.messages, searchers.hedges = 1000, 0
+    used = searchers.in_order(0, store_of(index).reader().shards.placement.searchers[0])[0]  # type: ignore[attr-defined]
+    pid = pids_of(control)[used]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        check_same(index.context(QUESTIONS[0]), expected["weave", QUESTIONS[0]])
+        assert time.monotonic() - began < 3 and 1 <= searchers.hedges <= 10
+        # the slow replica is not asked again at once
+        before = searchers.hedges
+        index.context(QUESTIONS[1], strategy="topk")
+        assert searchers.hedges <= before + 1
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_searchers_refuse_other_snapshots_and_late_calls(control: Control, nodes: Any, place: Path) -> None:
+    index = opened(place, nodes)
+    reader = store_of(index).reader()
+    name = reader.shards.placement.searchers[0][0]  # type: ignore[attr-defined]
+    calls = pickle.dumps({0: [Call.of("row_counts")]})
+
+    def ask(snapshot: str, seconds: float) -> Any:
+        return pickle.loads(ray.get(control._actors.get(name).ask.remote(snapshot, seconds, calls)))
+
+    assert ask(reader.snapshot, 10)[0][0]["leaf"] > 0
+    assert type(ask("0" * 16, 10)).__name__ == "NoSuchSnapshot"
+    assert isinstance(ask(reader.snapshot, 0.0), DeadlineExceeded)
+    with pytest.raises(DeadlineExceeded):
+        index.context(QUESTIONS[0], deadline=0.0001)
+    with pytest.raises(ShardsMissing, match="does not hold"):
+        reader.shards.snapshot = "0" * 16  # type: ignore[attr-defined]
+        reader.shards.ask({0: [Call.of("row_counts")]})
+
+
+def test_commits_during_questions_do_not_mix(control: Control, nodes: Any, place: Path, sharded: mw.Index) -> None:
+    """Each commit moves all towers by 1000 years, so a context with two millennia is a mixed state."""
+    index, seen, mixed = opened(place, nodes), set[int](), list[str]()
+    ended = Event()
+
+    def ask() -> None:
+        while not ended.is_set():
+            text = index.context("When did the towers of Brook fall?", strategy="topk").text
+            words = [word.strip(".,") for word in text.split()]
+            years = {int(word) // 1000 for word in words if word.isdigit() and len(word) == 4}
+            seen.update(years)
+            if len(years) != 1:
+                mixed.append(text)
+
+    asking = Thread(target=ask)
+    asking.start()
+    try:
+        for millennium in range(2, 6):
+            sharded.add(*towers(1000 * millennium))
+            assert until(lambda goal=millennium: goal in seen or bool(mixed), 30)  # type: ignore[misc]
+    finally:
+        ended.set()
+        asking.join()
+        sharded.add(*towers())
+    assert not mixed and seen >= {2, 3, 4, 5}
+    assert until(lambda: index.context(QUESTIONS[0]).snapshot == sharded.store.reader().snapshot)
+
+
+def test_a_node_of_another_version_is_not_used(control: Control, nodes: Any, place: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import mergewise\nmergewise.__version__ = '0.0'\n")
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    node = nodes.add_node(num_cpus=1, env_vars={"PYTHONPATH": path})
+    try:
+
+        def version(state: dict[str, Any]) -> str | None:
+            return next((one.get("version") for one in state["nodes"] if one["node"] == node.node_id[:16]), None)
+
+        state = control.wait(lambda state: version(state) is not None, 60)
+        assert version(state) == "0.0" and node.node_id[:16] not in used(state)
+    finally:
+        nodes.remove_node(node, allow_graceful=False)
+
+
+def test_an_index_in_a_bucket_is_searched(nodes: Any, bucket: str, expected: dict[tuple[str, str], mw.Context]) -> None:
+    written = new_index(bucket)
+    control = Control(bucket, nodes.address)
+    control.start(REPLICAS, needs_token=False)
+    control.wait(is_whole, 60)
+    index = opened(bucket, nodes)
+    with Asking(index, expected) as asking:
+        written.describe(["tower 1"], {"year": 1})
+        assert until(lambda: index.context(QUESTIONS[0]).snapshot == written.store.reader().snapshot)
+        os.kill(next(iter(pids(control).values())), signal.SIGKILL)
+        asking.more()
+    control.stop()
+    with pytest.raises(UsageError, match="no coordinator"):
+        control.state()
+
+
+def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
+    """The commands, on a cluster of their own."""
+    index = mw.open(tmp_path / "index", embedder="none", shards=2)
+    index.add(*towers())
+    run = [sys.executable, "-m", "mergewise"]
+    with subprocess.Popen([*run, "cluster", "start", "--index", tmp_path / "index"], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        first = started.stdout.readline().decode().strip()
+        assert first.startswith("2 shards on 1 nodes: ")
+        named = "--index", tmp_path / "index", "--ray", first.rpartition(" ")[2]
+
+        def output(*words: str) -> str:
+            environment = os.environ | {"RAY_AUTH_MODE": "token"}
+            done = subprocess.run([*run, *words, *named], capture_output=True, text=True, env=environment, timeout=90)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        assert "1903" in output("ask", QUESTIONS[3])
+        state = json.loads(output("cluster", "status", "--json"))
+        assert state["ready"] and state["snapshot"] == index.store.reader().snapshot and len(state["shards"]) == 2
+        shown = output("cluster", "status")
+        assert "shards 0, 1" in shown and "p95" in shown
+        started.send_signal(signal.SIGINT)
+        assert started.wait(30) == 0
+
+
+def test_few_shards_move_when_a_node_leaves() -> None:
+    names = [f"{SEARCHER}{number}" for number in range(8)]
+    before = [searchers_of(at, names, 2) for at in range(64)]
+    after = [searchers_of(at, names[:-1], 2) for at in range(64)]
+    assert all({*one} - {names[-1]} <= {*other} for one, other in zip(before, after, strict=True))
+    held = [sum(name in own for own in before) for name in names]
+    assert sum(held) == 128 and min(held) > 5
+
+
+def test_an_index_without_shards_is_refused(nodes: Any, tmp_path: Path) -> None:
+    new_index(tmp_path / "index", None)
+    with pytest.raises(UsageError, match="no index in shards"):
+        Control(tmp_path / "index", nodes.address)
+    assert place_of(tmp_path / "index").known() is not None
