@@ -4,10 +4,15 @@ python -m benchmarks.scale --embedder minilm --keep INDEX     # builds an index 
 python -m benchmarks.million INDEX --keep DIR [--runs 'shape;rq;shards']
 
 There are no million real vectors at hand, so the vectors of an index are multiplied: to a vector are added random multiples of
-the differences to its near neighbours, so that the new vectors stay within the space that the real ones fill there. `shape`
-compares the result with the real vectors: distances to the neighbours of vectors and of real questions, and the local dimension,
-which must go on as they did from 10^4 to 10^5. Vectors and finished runs are stored in DIR, and are not made again. Candidates are
-compared exactly afterwards, as in the store. Milliseconds are of the processor, over all threads.
+the differences to its near neighbours, so that the new vectors stay within the space that the real ones fill there.
+
+shape       distances to the neighbours of vectors and of real questions, and the local dimension, of real and of made vectors:
+            they should go on as they did from 10^4 to 10^5
+partitions  recall by the number of partitions searched, if their rows were compared exactly: no index is built
+others      recall, milliseconds, processor milliseconds over all threads, bytes and build time of an index. Candidates are
+            compared exactly afterwards, as in the store
+
+Vectors, built tables and finished runs are stored in DIR, and are not made again.
 """
 
 from __future__ import annotations
@@ -15,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +57,9 @@ def real_vectors(index: Path, sentences: bool = False) -> Halves:
     vectors = rows["vector"].chunk(0).flatten().to_numpy().reshape(len(rows), -1)
     if sentences:
         small = np.frombuffer(b"".join(filter(None, rows["sentence_vectors"].to_pylist())), np.int8)
-        vectors = np.concatenate([vectors, unit(small.reshape(-1, vectors.shape[1]).astype(np.float32)).astype(np.float16)])
+        vectors = np.concatenate(
+            [vectors, unit(small.reshape(-1, vectors.shape[1]).astype(np.float32)).astype(np.float16)]
+        )
     _, first = np.unique(np.ascontiguousarray(vectors[:, :32]).view("V64")[:, 0], return_index=True)
     return vectors[np.random.default_rng(0).permutation(first)]
 
@@ -133,6 +139,8 @@ class Run:
     vectors: str
     config: Callable[[], Any]
     tables: int = 1
+    # the first tables only, which are like the others
+    built: int | None = None
     # partitions searched in each table, and candidates as a multiple of the rows asked for
     searched: Sequence[tuple[int, int]] = ((20, 2), (43, 2), (64, 2), (86, 2), (86, 4), (128, 2), (172, 2))
     ef: int | None = None
@@ -147,7 +155,7 @@ RUNS = {
     "real, partitions of 400": Run("real", _rq(partitions=245)),
     "real with sentences": Run("sentences", _rq(), searched=((20, 2), (27, 2), (40, 2), (60, 2))),
     "rq": Run("made", _rq()),
-    "shards": Run("made", _rq(), SHARDS, ((10, 2), (20, 2), (21, 2), (27, 2))),
+    "shards": Run("made", _rq(), SHARDS, 2, ((10, 2), (20, 2), (21, 2), (27, 2))),
     "rq, 1024 partitions": Run("made", _rq(partitions=1024), searched=((43, 2), (86, 2), (172, 2), (344, 2))),
     "rq, 1 bit": Run("made", _rq(1), searched=((43, 2), (86, 4), (86, 8), (172, 8))),
     "sq": Run("made", lambda: IvfSq(distance_type="dot"), searched=((43, 2), (86, 2))),
@@ -161,32 +169,43 @@ RUNS = {
 
 
 def measure(name: str, vectors: Halves, queries: FloatArray, folder: Path) -> Iterator[dict[str, Any]]:
+    """Build the index, or go on with what is built of it, and search it.
+
+    Where only some of the tables are built, recall is that of the rows that they have, and times are multiplied.
+    """
     of = RUNS[name]
     truth, _ = nearest(queries, vectors, K)
-    shutil.rmtree(folder, ignore_errors=True)
-    database = lancedb.connect(str(folder))
-    cpu, began, tables = process_time(), perf_counter(), []
+    tables = []
     # like documents, vectors are spread over the tables
-    parts = [np.arange(at, len(vectors), of.tables) for at in range(of.tables)]
+    parts = [np.arange(at, len(vectors), of.tables) for at in range(of.built or of.tables)]
     for at, rows in enumerate(parts):
-        table = database.create_table(f"t{at}", pa.table({"vector": vector_array(np.asarray(vectors[rows]))}))
-        table.create_index("vector", config=of.config())
-    built = {"build_s": perf_counter() - began, "build_cpu_s": process_time() - cpu}
-    index_bytes = sum(file.stat().st_size for file in folder.glob("*/_indices/**/*") if file.is_file())
-    built["bytes_per_row"] = index_bytes / len(vectors)
-    tables = [run(opened(folder, f"t{at}")) for at in range(of.tables)]
+        times = folder / f"t{at}.json"
+        if not times.exists():
+            data = pa.table({"vector": vector_array(np.asarray(vectors[rows]))})
+            table = lancedb.connect(str(folder)).create_table(f"t{at}", data, mode="overwrite")
+            began, cpu = perf_counter(), process_time()
+            table.create_index("vector", config=of.config())
+            times.write_text(json.dumps([perf_counter() - began, process_time() - cpu]))
+        tables.append(run(opened(folder, f"t{at}")))
+    built = np.array([json.loads((folder / f"t{at}.json").read_text()) for at in range(len(parts))]).sum(0)
+    files = [file.stat().st_size for file in folder.glob("*/_indices/**/*") if file.is_file()]
+    held = sum(map(len, parts))
+    costs = {"build_s": built[0], "build_cpu_s": built[1], "built": held, "bytes_per_row": sum(files) / held}
 
     async def hits(table: Any, query: FloatArray, probes: int, limit: int) -> Any:
-        search = table.query().nearest_to(query.astype(np.float16)).column("vector").distance_type("dot").nprobes(probes)
+        search = (
+            table.query().nearest_to(query.astype(np.float16)).column("vector").distance_type("dot").nprobes(probes)
+        )
         search = search if of.ef is None else search.ef(of.ef)
         return await search.with_row_id().select(["_distance"]).limit(limit).to_arrow()
 
-    def search(query: FloatArray, probes: int, limit: int) -> npt.NDArray[np.int64]:
-        found = [rows[run(hits(t, query, probes, limit))["_rowid"].to_numpy()] for t, rows in zip(tables, parts, strict=True)]
+    def search(query: FloatArray, probes: int, limit: int) -> set[int]:
+        found = [
+            rows[run(hits(t, query, probes, limit))["_rowid"].to_numpy()] for t, rows in zip(tables, parts, strict=True)
+        ]
         rows = np.sort(np.concatenate(found))
-        cosines = vectors[rows].astype(np.float32) @ query
-        best: npt.NDArray[np.int64] = rows[np.argsort(-cosines, kind="stable")[:K]]
-        return best
+        _ = vectors[rows].astype(np.float32) @ query
+        return {*rows.tolist()}
 
     for probes, refine in of.searched:
         for query in queries[:20]:
@@ -195,15 +214,54 @@ def measure(name: str, vectors: Halves, queries: FloatArray, folder: Path) -> It
         for query in queries:
             began, cpu = perf_counter(), process_time()
             found.append(search(query, probes, refine * K))
-            milliseconds.append(1000 * (perf_counter() - began))
-            cpu_milliseconds.append(1000 * (process_time() - cpu))
-        recalls = {
-            f"recall@{k}": float(np.mean([len({*a[:k]} & {*b[:k]}) / k for a, b in zip(found, truth, strict=True)]))
-            for k in (10, 100)
+            milliseconds.append(1000 * (perf_counter() - began) * of.tables / len(parts))
+            cpu_milliseconds.append(1000 * (process_time() - cpu) * of.tables / len(parts))
+        recalls = {}
+        for k in (10, 100):
+            near = [{row for row in rows[:k].tolist() if row % of.tables < len(parts)} for rows in truth]
+            recalls[f"recall@{k}"] = sum(len(a & b) for a, b in zip(near, found, strict=True)) / sum(map(len, near))
+        times_of = {
+            "ms": median(milliseconds),
+            "cpu_ms": median(cpu_milliseconds),
+            "mean_cpu_ms": float(np.mean(cpu_milliseconds)),
         }
-        times = {"ms": median(milliseconds), "cpu_ms": median(cpu_milliseconds), "mean_cpu_ms": float(np.mean(cpu_milliseconds))}
-        yield {"run": name, "rows": len(vectors), "probes": probes, "refine": refine, **recalls, **times, **built}
-    shutil.rmtree(folder)
+        yield {"run": name, "rows": len(vectors), "probes": probes, "refine": refine, **recalls, **times_of, **costs}
+
+
+# -- partitions alone
+
+# vectors, partitions of all tables, tables
+CURVES = (("real", 24, 1), ("real", 245, 1), ("made", 245, 1), ("made", 248, SHARDS), ("made", 1024, 1))
+SHARES = (0.05, 0.08, 0.12, 0.175, 0.25, 0.35, 0.5, 0.65, 0.8)
+
+
+def partition_recall(vectors: Halves, queries: FloatArray, partitions: int, tables: int) -> Iterator[dict[str, Any]]:
+    """Return recall by the share of partitions searched, if their rows were compared exactly: the most that an index finds."""
+    truth, _ = nearest(queries, vectors, K)
+    draw = np.random.default_rng(5)
+    each = partitions // tables
+    rank = np.empty(truth.shape, np.int64)
+    for at in range(tables):
+        mine = truth % tables == at
+        sample = np.arange(at, len(vectors), tables)
+        sample = np.sort(draw.choice(sample, min(len(sample), 60 * each), replace=False))
+        trained = vectors[sample].astype(np.float32)
+        centres = trained[draw.choice(len(trained), each, replace=False)]
+        for _ in range(6):
+            cell = (trained @ centres.T).argmax(1)
+            sums = np.zeros_like(centres)
+            np.add.at(sums, cell, trained)
+            full = np.linalg.norm(sums, axis=1) > 0
+            centres[full] = unit(sums[full])
+        rows = truth[mine]
+        cells = (vectors[rows].astype(np.float32) @ centres.T).argmax(1)
+        # the place of each partition in the order in which a question searches them
+        places = (-(queries @ centres.T)).argsort(1).argsort(1)
+        rank[mine] = places[np.nonzero(mine)[0], cells]
+    for share in SHARES:
+        probes = max(1, round(share * each))
+        recalls = {f"recall@{k}": float((rank[:, :k] < probes).mean()) for k in (10, 100)}
+        yield {"partitions": partitions, "tables": tables, "probes of each": probes, **recalls}
 
 
 async def opened(folder: Path, name: str) -> Any:
@@ -243,8 +301,14 @@ def main() -> None:
                 rows.append({"run": name, "kind": kind, "rows": len(vectors), "spread": options.spread})
                 rows[-1] |= {"vectors": shape(vectors[np.sort(draw)].astype(np.float32), vectors, own=True)}
                 rows[-1] |= {"questions": shape(queries, vectors, own=False)}
+        elif name == "partitions":
+            rows = []
+            for kind, partitions, tables in CURVES:
+                for row in partition_recall(vectors_of(kind), queries, partitions, tables):
+                    rows.append({"run": name, "kind": kind, **row})
+                    print(json.dumps(rows[-1]), flush=True)
         else:
-            rows = list(measure(name, vectors_of(RUNS[name].vectors), queries, options.keep / "lance"))
+            rows = list(measure(name, vectors_of(RUNS[name].vectors), queries, options.keep / name.replace(" ", "-")))
         with results.open("a") as lines:
             for row in rows:
                 row["load"] = os.getloadavg()[0]

@@ -132,7 +132,11 @@ def test_the_kubernetes_manifest(tmp_path: Path) -> None:
                 assert flags.pop("config") == "/etc/mergewise/serve.toml"
                 config = load_config(tmp_path, file, environment, flags)
                 roles.add(config.role)
-                assert config.database and config.collections["manual"].path and not config.collections["manual"].is_read_only
+                assert (
+                    config.database
+                    and config.collections["manual"].path
+                    and not config.collections["manual"].is_read_only
+                )
     assert roles == {"web", "writer"}
     # a server finds the Ray node of its pod by the processes, and talks to it by its files
     node = pods[0]["spec"]
