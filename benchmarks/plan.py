@@ -11,6 +11,7 @@ import argparse
 from dataclasses import dataclass, fields
 
 from benchmarks.cells import markdown
+from mergewise.store.lance_search import NPROBES, PROBED_ROWS
 
 MILLION, DAY, MONTH_HOURS = 1_000_000, 24, 730
 
@@ -29,18 +30,20 @@ class Plan:
     # measured: bytes of a leaf on disk, and of it in the search indexes that must stay in memory
     disk_bytes: float = 4_200
     warm_bytes: float = 374
-    # measured: milliseconds of a search of 10^6 leaves, and the exponents by which they grow
+    # measured: milliseconds of a text search of 10^6 leaves, and the exponent by which they grow
     text_ms: float = 2.3
     text_growth: float = 0.14
-    vector_ms: float = 10.0
-    vector_growth: float = 0.33
+    # measured: milliseconds of a vector search, and of each partition of it. The partitions grow as in `store.lance_search`
+    vector_ms: float = 6.7
+    partition_ms: float = 0.064
+    partition_growth: float = 2 / 3
     # measured: milliseconds of a question beside its searches, and of each shard beside them
     question_ms: float = 25.0
     shard_ms: float = 1.2
     # measured: leaves embedded a second and core, milliseconds of indexing a leaf, and of building the vector index
     embedded: float = 100
     indexing_ms: float = 1.03
-    vector_index_ms: float = 0.1
+    vector_index_ms: float = 0.062
     # the limit of LanceDB's cache of one shard (`store.lance_import`)
     cache_bytes: float = 6 * 2**30
     # assumed: dollars
@@ -52,9 +55,13 @@ class Plan:
         return self.leaves / self.shards
 
     @property
+    def partitions(self) -> float:
+        return NPROBES * max(1.0, self.shard_leaves / PROBED_ROWS) ** self.partition_growth
+
+    @property
     def search_ms(self) -> float:
-        size = self.shard_leaves / MILLION
-        return self.text_ms * size**self.text_growth + self.vector_ms * size**self.vector_growth + self.shard_ms
+        text = self.text_ms * (self.shard_leaves / MILLION) ** self.text_growth
+        return text + self.vector_ms + self.partition_ms * self.partitions + self.shard_ms
 
     @property
     def cpu_ms(self) -> float:
@@ -73,6 +80,7 @@ class Plan:
             ("shards of a node", f"{self.shards * self.replicas / self.nodes:.1f}"),
             ("disk of a node, GB", f"{disk * self.replicas / self.nodes / 1e9:.0f}"),
             ("warm search indexes of a node, GB", f"{warm * self.replicas / self.nodes / 1e9:.0f}"),
+            ("partitions that a search reads in a shard", f"{self.partitions:.0f}"),
             ("a search of one shard, CPU ms", f"{self.search_ms:.0f}"),
             ("a question, CPU s", f"{self.cpu_ms / 1000:.2f}"),
             (f"questions a second at {self.load:.0%} load", f"{rate:.0f}"),
