@@ -231,7 +231,7 @@ def partition_recall(vectors: Halves, queries: FloatArray, partitions: int, tabl
             centres[full] = unit(sums[full])
         rows = truth[mine]
         cells = (vectors[rows].astype(np.float32) @ centres.T).argmax(1)
-        # the place of each partition in the order in which a question searches them
+        # when a question searches each partition
         places = (-(queries @ centres.T)).argsort(1).argsort(1)
         rank[mine] = places[np.nonzero(mine)[0], cells]
     for share in SHARES:
@@ -248,7 +248,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("index", type=Path)
     parser.add_argument("--keep", type=Path, required=True)
-    parser.add_argument("--runs", default="shape;rq;shards", help="Any of: " + "; ".join(RUNS))
+    parser.add_argument(
+        "--runs", default="shape;rq;shards", help="Any of: " + "; ".join(["shape", "partitions", *RUNS])
+    )
     parser.add_argument("--spread", type=float, default=SPREAD)
     parser.add_argument("--size", type=int, default=SIZE)
     options = parser.parse_args()

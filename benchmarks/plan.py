@@ -98,7 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for field in fields(Plan):
         parser.add_argument("--" + field.name.replace("_", "-"), type=float, default=field.default)
-    print(markdown(["", "value"], Plan(**vars(parser.parse_args())).rows()))
+    print(markdown(["", "value"], [[*row] for row in Plan(**vars(parser.parse_args())).rows()]))
 
 
 if __name__ == "__main__":
