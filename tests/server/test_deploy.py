@@ -63,7 +63,8 @@ def test_the_container(tmp_path: Path) -> None:
     assert load_config(tmp_path, environment=environment).host == "0.0.0.0"
     assert Path(environment["MERGEWISE_SERVE_DATA"]).is_relative_to("/data")
     assert Path(environment["XDG_STATE_HOME"]).is_relative_to("/data")
-    assert extras(next(run for run in lines["RUN"] if "pip install" in run)) <= known_extras()
+    assert "pip install" in lines["RUN"][0] and ".[$EXTRAS]" in lines["RUN"][0]
+    assert {*lines["ARG"][0].removeprefix("EXTRAS=").split(",")} <= known_extras()
 
 
 def test_the_services() -> None:
@@ -99,6 +100,59 @@ def test_the_unit() -> None:
     assert words[words.index("--port") + 1] == str(PORT)
     comments = (DEPLOY / "mergewise.service").read_text()
     assert extras(comments) <= known_extras()
+
+
+def test_the_kubernetes_manifest(tmp_path: Path) -> None:
+    text = (DEPLOY / "kubernetes" / "mergewise.yaml").read_text()
+    objects = list(yaml.safe_load_all(text))
+    named = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    assert len(named) == len(objects)
+    ray, writer = named["RayCluster", "mergewise"]["spec"], named["Deployment", "mergewise-writer"]["spec"]
+    (searchers,) = ray["workerGroupSpecs"]
+    pods = [one["template"] for one in (ray["headGroupSpec"], searchers, writer)]
+    file = tmp_path / "serve.toml"
+    file.write_text(named["ConfigMap", "mergewise"]["data"][file.name])
+    created = dict(re.findall(r"create secret generic (\S+) (.+)", text.replace("\\\n#", "")))
+    roles = set()
+    for pod in pods:
+        spec = pod["spec"]
+        # Kubernetes would set variables with the prefix of ours
+        assert spec["securityContext"]["runAsUser"] == 10001 and spec["enableServiceLinks"] is False
+        volumes = {volume["name"] for volume in spec["volumes"]}
+        for container in spec["containers"]:
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+            secrets = [one["secretRef"]["name"] for one in container["envFrom"]]
+            environment = dict(
+                pair.split("=", 1) for name in secrets for pair in re.findall(r"from-literal=(\S+)", created[name])
+            )
+            if container["name"] == "mergewise":
+                check_command(container["args"])
+                words = iter(container["args"][1:])
+                flags = {word.removeprefix("--"): next(words) for word in words}
+                assert flags.pop("config") == "/etc/mergewise/serve.toml"
+                config = load_config(tmp_path, file, environment, flags)
+                roles.add(config.role)
+                assert (
+                    config.database
+                    and config.collections["manual"].path
+                    and not config.collections["manual"].is_read_only
+                )
+    assert roles == {"web", "writer"}
+    # a server finds the Ray node of its pod by the processes, and talks to it by its files
+    node = pods[0]["spec"]
+    files = [{mount["mountPath"] for mount in container["volumeMounts"]} for container in node["containers"]]
+    assert node["shareProcessNamespace"] and files[0] == files[1] > {"/tmp/ray", "/dev/shm"}
+    service, budget = named["Service", "mergewise"]["spec"], named["PodDisruptionBudget", "mergewise-search"]["spec"]
+    assert service["selector"].items() <= pods[0]["metadata"]["labels"].items()
+    assert budget["selector"]["matchLabels"].items() <= pods[1]["metadata"]["labels"].items()
+    assert not service["selector"].items() <= pods[2]["metadata"]["labels"].items()
+    ports = {port["name"]: port["containerPort"] for one in node["containers"] for port in one.get("ports", ())}
+    assert ports == {service["ports"][0]["targetPort"]: PORT}
+    told = re.findall(r"^#.*? mergewise ((?:index|cluster|server) .+)$", text, flags=re.M)
+    assert {line.split()[0] for line in told} == {"index", "cluster", "server"}
+    for line in told:
+        check_command(shlex.split(line))
+    assert {*re.search(r"EXTRAS=(\S+)", text)[1].split(",")} <= known_extras()  # type: ignore[index]
 
 
 def test_unknown_commands_are_noticed() -> None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # recall 0.99 of an exact search at 10^5 rows, see archive/evaluation.md
 NPROBES, REFINE = 20, 2
-# Rows up to which NPROBES partitions are searched. Beyond, the number grows by the cube root of the rows, because a fixed number
-# of partitions of one size finds less and less (archive/scale.md).
+# Rows up to which NPROBES partitions are searched. Beyond, the number grows with the rows to the power 2/3, because a fixed number
+# of partitions of one size finds less and less: recall@10 of 0.95 at 10^6 rows (benchmarks/million.py).
 PROBED_ROWS = 100_000
 # maximum number of rows that a filtered search compares exactly, and the maximum as a multiple of an index search's depth
 EXACT_ROWS, EXACT_DEPTH = 20_000, 50
@@ -180,7 +180,7 @@ class LanceSearch(LanceDocuments):
         query = query if others is None else query.fast_search()
         # The nearest rows of a small filter lie further apart, so more partitions are searched: recall 0.997 of an exact search,
         # instead of 0.80 (archive/log.md).
-        probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (1 / 3) / documents.share**0.5)
+        probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (2 / 3) / documents.share**0.5)
         is_scanned = table in self.manifest.unembedded and f"{table}.{column}" not in self.manifest.trained
         conditions = [f"{column} is not null"] if is_scanned else []
         if documents.is_cheaper_as_condition(wanted):
