@@ -184,7 +184,7 @@ def test_a_search_of_postings_equals_a_literal_scan(
     scored = list(zip(ids.tolist(), documents.tolist(), scores.tolist(), strict=True))
     literal = of_documents(reader, scored, wanted_numbers(reader, where), k)
     found = reader.text_search(question, k, where).result()
-    assert [row for row, _ in found] == [row for row, _ in literal] and len(scored) > len(literal)
+    assert [row for row, _ in found] == [row for row, _ in literal]
     assert np.allclose([score for _, score in found], [score for _, score in literal], atol=1e-6)
 
 

@@ -151,11 +151,11 @@ def test_both_searches_find_best_first(store: Store) -> None:
     assert store.reader().text_search('"AND" OR cats* -dogs', 5).result()
 
 
-def test_ties_for_the_last_places_go_to_the_lowest_ids(store: Store) -> None:
+def test_ties_for_the_last_places_go_to_the_first_documents(store: Store) -> None:
     for start in (0, 30, 60):  # several changes make several parts, which are searched in parallel
         said = ["Cats eat fish." if n % 9 == 7 else "Cats eat meat." for n in range(start, start + 30)]
         store.write(
-            rows_of([Document(f"d{n}", f"{text} That is note {n}.") for n, text in enumerate(said, start)], EMBEDDER)
+            rows_of([Document(f"d{n:02}", f"{text} That is note {n}.") for n, text in enumerate(said, start)], EMBEDDER)
         )
     reader = store.reader()
     every = [row for row, _ in reader.text_search("cats eat", 1_000).result()]
