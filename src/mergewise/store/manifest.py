@@ -105,13 +105,17 @@ class Manifest:
 
 @dataclass(frozen=True)
 class ShardedManifest(Manifest):
-    """The state of an index in shards: their manifests, and what they have in common. Indexes of older versions have no id."""
+    """The state of an index in shards: their manifests, and what they have in common. Indexes of older versions have no id.
+
+    Another number of shards is another `generation`, with folders of its own.
+    """
 
     shards: tuple[Manifest, ...] = ()
     id: str | None = None
+    generation: int = 1
 
     @classmethod
-    def of(cls, shards: Sequence[Manifest], identity: str | None) -> ShardedManifest:
+    def of(cls, shards: Sequence[Manifest], identity: str | None, generation: int = 1) -> ShardedManifest:
         """Join the manifests of all shards.
 
         A view is missing in the index if a shard lacks it, and offered if all shards offer it.
@@ -124,7 +128,8 @@ class ShardedManifest(Manifest):
             )
             for name, view in shards[0].views.items()
         }
-        return cls(shards[0].embedder, shards[0].dimension, views, shards=tuple(shards), id=identity)
+        first = shards[0]
+        return cls(first.embedder, first.dimension, views, shards=tuple(shards), id=identity, generation=generation)
 
     @property
     def file(self) -> str:
@@ -132,7 +137,17 @@ class ShardedManifest(Manifest):
 
     @cached_property
     def parts(self) -> Mapping[str, Manifest]:
-        return {f"shard-{at:04}": shard for at, shard in enumerate(self.shards)}
+        folder = f"{generation_folder(self.generation)}/" if self.generation > 1 else ""
+        return {f"{folder}shard-{at:04}": shard for at, shard in enumerate(self.shards)}
+
+    @property
+    def next_folder(self) -> str:
+        """The folder of the next generation. It is an index in shards until it replaces this generation."""
+        return generation_folder(self.generation + 1)
+
+
+def generation_folder(generation: int) -> str:
+    return f"generation-{generation:04}"
 
 
 def read_manifest(directory: Path) -> Manifest | None:
@@ -142,7 +157,7 @@ def read_manifest(directory: Path) -> Manifest | None:
         text = _read(path)
         if text is None and (_has_tables(directory) or any(directory.glob("shard-*/*.lance"))):
             raise CorruptIndex(f"missing manifest: {path}", damage_hint(directory))
-        if text is None and directory.is_dir() and any(not entry.name.startswith(".") for entry in directory.iterdir()):
+        if text is None and directory.is_dir() and any(map(_is_strange, directory.iterdir())):
             raise NotAnIndex(f"{directory} is not a mergewise index", "choose another --index, or an empty directory")
     except UnicodeDecodeError:
         raise _damage_error(path) from None
@@ -155,6 +170,11 @@ def read_manifest(directory: Path) -> Manifest | None:
         reason = getattr(error, "strerror", None) or str(error)
         raise NotAnIndex(f"cannot read {str(path)[:200]!r}: {reason}", "choose another --index") from None
     return None if text is None else _parse(text, path)
+
+
+def _is_strange(entry: Path) -> bool:
+    """Return whether no killed writer of a new index has made this entry."""
+    return not entry.name.startswith((".", "shard-"))
 
 
 def state_file(directory: Path) -> Path:
@@ -263,9 +283,10 @@ def _state_of(raw: Mapping[str, Any], place: object) -> Manifest:
     except (ValueError, TypeError, AttributeError):
         shards = []
     common = {(one.embedder, one.dimension, *sorted(one.views)) for one in shards}
-    if len(common) != 1 or len(shards) > MOST_SHARDS:
+    generation = raw.get("generation", 1)
+    if len(common) != 1 or len(shards) > MOST_SHARDS or not (_is_count(generation) and generation):
         raise CorruptIndex(f"invalid list of shards in {place}/{SHARDS_NAME}", "restore it from a copy")
-    return ShardedManifest.of(shards, identity if isinstance(identity, str) else None)
+    return ShardedManifest.of(shards, identity if isinstance(identity, str) else None, generation)
 
 
 def _damage_error(path: Path) -> CorruptIndex:
@@ -361,7 +382,7 @@ def manifest_record(manifest: Manifest) -> dict[str, Any]:
     """Convert a manifest to its record."""
     if isinstance(manifest, ShardedManifest):
         shards = [manifest_record(shard) for shard in manifest.shards]
-        return {"format": SHARDS_FORMAT, "id": manifest.id, "shards": shards}
+        return {"format": SHARDS_FORMAT, "id": manifest.id, "generation": manifest.generation, "shards": shards}
     raw = {**asdict(manifest), "format": WAITING if manifest.unembedded else FORMAT}
     if not manifest.unembedded:
         # older versions do not know this field

@@ -288,7 +288,7 @@ class ShardedReader:
         copies = self.once("copies of others", lambda: self._copies_of_others(where), where)[at]
         if not len(copies) or not ranking:
             return ranking
-        rows = self.readers[at].rows(table, _RowOfDocument, [row for row, _ in ranking])
+        rows = self.readers[at].rows(table, RowOfDocument, [row for row, _ in ranking])
         copied = {row for row, record in rows.items() if copies.holds(np.array([record.document]))[0]}
         return [hit for hit in ranking if hit[0] not in copied]
 
@@ -312,7 +312,7 @@ class _Gathering(Future[Ranking]):
 
 
 @dataclass(frozen=True, slots=True)
-class _RowOfDocument:
+class RowOfDocument:
     id: RowId
     document: int
 
