@@ -506,7 +506,7 @@ def reshard(
     """Change the number of shards of an index. Nothing is embedded, and a killed command goes on when it is repeated."""
     import mergewise
 
-    opened = mergewise.open(index_dir, embedder=permitted_embedder(index_dir), create=False)
+    opened = mergewise.open(index_dir, create=False)
     opened.reshard(shards)
     say(f"{len(opened)} documents in {shards} shards in {index_dir}")
 
