@@ -86,7 +86,7 @@ class Bucket:
     def __init__(
         self, url: str, storage: Mapping[str, str], cache: Path | None, cache_size: str | int, refresh: str | float
     ) -> None:
-        self._options = storage, cache, cache_size, refresh
+        self._options = cache, cache_size, refresh
         self.refresh: float | None = amount("refresh interval", refresh)
         self._objects = Objects(url, storage)
         # the endpoint is part of the name: two endpoints may have buckets of the same name
@@ -491,7 +491,7 @@ class BucketShard(ShardState, Bucket):
     parent: Bucket
 
     def __init__(self, parent: Bucket, name: str) -> None:
-        Bucket.__init__(self, f"{parent}/{name}", *parent._options)
+        Bucket.__init__(self, f"{parent}/{name}", parent._objects.storage, *parent._options)
         ShardState.__init__(self, parent, name)
         # all shards share the caches of search indexes
         self._sessions = parent._sessions
