@@ -267,7 +267,7 @@ def test_an_unfinished_change_must_be_finished(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(Killed):
         reshard(store, 3)
     monkeypatch.undo()
-    with pytest.raises(UsageError, match="to 3 shards") as raised:
+    with pytest.raises(UsageError, match="change to 3 shards") as raised:
         reshard(store, 4)
     assert "--shards 3" in str(raised.value.hint)
     reshard(store, 3)

@@ -115,7 +115,7 @@ class ShardedManifest(Manifest):
     generation: int = 1
 
     @classmethod
-    def of(cls, shards: Sequence[Manifest], identity: str | None, generation: int = 1) -> ShardedManifest:
+    def of(cls, shards: Sequence[Manifest], own_id: str | None, generation: int = 1) -> ShardedManifest:
         """Join the manifests of all shards.
 
         A view is missing in the index if a shard lacks it, and offered if all shards offer it.
@@ -128,8 +128,9 @@ class ShardedManifest(Manifest):
             )
             for name, view in shards[0].views.items()
         }
-        first = shards[0]
-        return cls(first.embedder, first.dimension, views, shards=tuple(shards), id=identity, generation=generation)
+        return cls(
+            shards[0].embedder, shards[0].dimension, views, shards=tuple(shards), id=own_id, generation=generation
+        )
 
     @property
     def file(self) -> str:
@@ -137,17 +138,13 @@ class ShardedManifest(Manifest):
 
     @cached_property
     def parts(self) -> Mapping[str, Manifest]:
-        folder = f"{generation_folder(self.generation)}/" if self.generation > 1 else ""
+        folder = f"{self.folders[0]}/" if self.generation > 1 else ""
         return {f"{folder}shard-{at:04}": shard for at, shard in enumerate(self.shards)}
 
     @property
-    def next_folder(self) -> str:
-        """The folder of the next generation. It is an index in shards until it replaces this generation."""
-        return generation_folder(self.generation + 1)
-
-
-def generation_folder(generation: int) -> str:
-    return f"generation-{generation:04}"
+    def folders(self) -> tuple[str, str]:
+        """The folders of this generation, unless it is the first, and of the next, which is an index until it replaces this."""
+        return f"generation-{self.generation:04}", f"generation-{self.generation + 1:04}"
 
 
 def read_manifest(directory: Path) -> Manifest | None:
@@ -157,7 +154,9 @@ def read_manifest(directory: Path) -> Manifest | None:
         text = _read(path)
         if text is None and (_has_tables(directory) or any(directory.glob("shard-*/*.lance"))):
             raise CorruptIndex(f"missing manifest: {path}", damage_hint(directory))
-        if text is None and directory.is_dir() and any(map(_is_strange, directory.iterdir())):
+        # a killed writer of a new index leaves hidden files and folders of shards
+        entries = directory.iterdir() if text is None and directory.is_dir() else ()
+        if any(not entry.name.startswith((".", "shard-")) for entry in entries):
             raise NotAnIndex(f"{directory} is not a mergewise index", "choose another --index, or an empty directory")
     except UnicodeDecodeError:
         raise _damage_error(path) from None
@@ -170,11 +169,6 @@ def read_manifest(directory: Path) -> Manifest | None:
         reason = getattr(error, "strerror", None) or str(error)
         raise NotAnIndex(f"cannot read {str(path)[:200]!r}: {reason}", "choose another --index") from None
     return None if text is None else _parse(text, path)
-
-
-def _is_strange(entry: Path) -> bool:
-    """Return whether no killed writer of a new index has made this entry."""
-    return not entry.name.startswith((".", "shard-"))
 
 
 def state_file(directory: Path) -> Path:
@@ -276,14 +270,13 @@ def _state_of(raw: Mapping[str, Any], place: object) -> Manifest:
         raise NewerFormat(
             f"unknown format of {place}: {short_repr(raw['format'])} (expected {SHARDS_FORMAT})", "upgrade"
         )
-    identity = raw.get("id")
+    identity, generation = raw.get("id"), raw.get("generation", 1)
     try:
         shards = [manifest_of(_record(one), place) for one in raw["shards"]]
     # errors that a missing or malformed field raises
     except (ValueError, TypeError, AttributeError):
         shards = []
     common = {(one.embedder, one.dimension, *sorted(one.views)) for one in shards}
-    generation = raw.get("generation", 1)
     if len(common) != 1 or len(shards) > MOST_SHARDS or not (_is_count(generation) and generation):
         raise CorruptIndex(f"invalid list of shards in {place}/{SHARDS_NAME}", "restore it from a copy")
     return ShardedManifest.of(shards, identity if isinstance(identity, str) else None, generation)

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import time
 
 from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_bytes, version_of
-from mergewise.store.manifest import NAME, SHARDS_NAME, Manifest, ShardedManifest, generation_folder
+from mergewise.store.manifest import NAME, SHARDS_NAME, Manifest, ShardedManifest
 from mergewise.store.mapped import FOLDER, files_of
 
 log = logging.getLogger("mergewise")
@@ -65,12 +65,12 @@ def sweep(directory: Path, manifest: Manifest, *, all_of_it: bool = False) -> in
 
 def drop_generations(directory: Path, manifest: ShardedManifest, *, all_of_it: bool) -> None:
     """Delete the shards of earlier generations, an hour after the current one replaced them. The next one may be in progress."""
-    own = directory / generation_folder(manifest.generation)
+    own = directory / manifest.folders[0]
     # a kill may have left the state of the time before it was current
     (own / SHARDS_NAME).unlink(missing_ok=True)
     if all_of_it or time() - own.stat().st_mtime > GENERATION_KEPT:
         for path in (*directory.glob("shard-*"), *directory.glob("generation-*")):
-            if path.name not in (own.name, manifest.next_folder):
+            if path.name not in manifest.folders:
                 shutil.rmtree(path, ignore_errors=True)
 
 

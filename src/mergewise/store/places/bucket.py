@@ -440,7 +440,7 @@ class Bucket:
     def _needed_names(self, manifest: Manifest) -> set[str]:
         needed = {NAME, SHARDS_NAME, LEASE_NAME, CLOCK, UNNEEDED}
         if isinstance(manifest, ShardedManifest):
-            needed.add(manifest.next_folder)
+            needed.add(manifest.folders[1])
         for folder, part in manifest.parts.items():
             needed |= {join(folder, FOLDER, file) for file in files_of(part.mapped)}
             for name, version in part.tables.items():

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, zip_longest
+from dataclasses import replace
+from itertools import accumulate, chain, groupby, zip_longest
+from typing import TypeAlias
 
 from mergewise.errors import IndexBusy, StoreError, UsageError
 from mergewise.store.manifest import Manifest, ShardedManifest, ViewState
@@ -30,14 +31,8 @@ CHARACTERS, OF_EACH = 2_000_000, 1_000
 # Ids of the new rows begin this far above the old ones, so that vectors which another process writes late find no row.
 DISTANCE = 1 << 32
 
-
-@dataclass(frozen=True, slots=True)
-class _DocumentState:
-    """What is compared to find changed documents. `lacking` are the views and the vectors that come later."""
-
-    info: DocumentInfo
-    digest: str
-    lacking: frozenset[str]
+_DocumentState: TypeAlias = tuple[DocumentInfo, str, frozenset[str]]
+"""What is compared to find changed documents: with the digest, and the views and vectors that come later."""
 
 
 def reshard(store: ShardedStore, shards: int) -> None:
@@ -51,12 +46,12 @@ def reshard(store: ShardedStore, shards: int) -> None:
     if len(before.shards) == shards:
         return
     goal = _next_generation(store, before, shards)
-    _copy_changes(store.reader(), goal)
+    _copy_changes(store, goal)
     with place.writer(store.lock_wait) as writer:
         state = place.manifest()
         if state is None or store.manifest.generation != before.generation:
             raise IndexBusy(f"another process has changed the number of shards of {place}", "look at the index again")
-        _copy_changes(store.reader(), goal)
+        _copy_changes(store, goal)
         with goal.place.writer(store.lock_wait):
             place.swap(replace(goal.manifest, generation=before.generation + 1), state.tag, writer)
             goal.place.drop_state()
@@ -65,21 +60,20 @@ def reshard(store: ShardedStore, shards: int) -> None:
 
 def _next_generation(store: ShardedStore, before: ShardedManifest, shards: int) -> ShardedStore:
     """Open or create the index in the folder of the next generation."""
-    goal = ShardedStore(store.place.below(before.next_folder), store.registry, store.lock_wait)
+    goal = ShardedStore(store.place.below(before.folders[1]), store.registry, store.lock_wait)
     if goal.place.known() is None:
         views = {name: ViewState(view.settings, (), view.offered) for name, view in before.views.items()}
         next_id = max(shard.next_id for shard in before.shards) + DISTANCE
         empty = Manifest(before.embedder, before.dimension, views, next_id=next_id)
         goal.place.create(ShardedManifest.of([empty] * shards, None), store.lock_wait)
     if (standing := len(goal.manifests)) != shards:
-        raise UsageError(
-            f"unfinished: a change of {store.place} to {standing} shards", f"finish it: --shards {standing}"
-        )
+        raise UsageError(f"unfinished change to {standing} shards: {store.place}", f"finish it: --shards {standing}")
     return goal
 
 
-def _copy_changes(source: ShardedReader, goal: ShardedStore) -> None:
+def _copy_changes(store: ShardedStore, goal: ShardedStore) -> None:
     """Copy the documents that differ, and remove those that are gone."""
+    source = store.reader()
     for name, view in source.manifest.views.items():
         if name not in goal.settings:
             goal.begin_view(name, view.settings)
@@ -87,9 +81,10 @@ def _copy_changes(source: ShardedReader, goal: ShardedStore) -> None:
     standing, wanted = _states(goal.reader()), _states(source)
     goal.remove([doc_id for doc_id in standing if doc_id not in wanted])
     changed = [doc_id for doc_id, state in wanted.items() if standing.get(doc_id) != state]
-    ends = accumulate(wanted[doc_id].info.characters + OF_EACH for doc_id in changed)
+    ends = accumulate(wanted[doc_id][0].characters + OF_EACH for doc_id in changed)
     for _, batch in groupby(zip(changed, ends, strict=True), lambda pair: pair[1] // CHARACTERS):
-        _copy_documents(source, [doc_id for doc_id, _ in batch], goal)
+        # a new reader for each batch, because the files of a long copy's first state may be dropped
+        _copy_documents(store.reader(), [doc_id for doc_id, _ in batch], goal)
     for name, view in goal.manifest.views.items():
         if view.missing:
             goal.finish_view(name)
@@ -101,12 +96,12 @@ def _copy_documents(source: ShardedReader, doc_ids: Sequence[str], goal: Sharded
     views = [goal.registry[name].tables_of(settings) for name, settings in goal.settings.items()]
     found = in_threads(lambda reader: reader.document_rows(doc_ids), source.readers)
     by_id = {rows.document.id: with_own_ids(rows, views) for own in found for rows in own}
-    for failure in goal.write([by_id[doc_id] for doc_id in doc_ids], force=True).failed:
+    for failure in goal.write([by_id[doc_id] for doc_id in doc_ids if doc_id in by_id], force=True).failed:
         raise StoreError(f"cannot copy {failure.source}: {failure.reason}", "check the index")
 
 
 def _states(source: ShardedReader) -> dict[str, _DocumentState]:
-    """Return the states of all documents by id. The shards take turns, so that a batch has documents of all."""
+    """Return the states of all documents by id. The shards take turns, so that a batch has documents of each."""
     digests = {known.id: known.digest for known in source.known_documents()}
     lacking: dict[str, frozenset[str]] = defaultdict(frozenset)
     for reader in source.readers:
@@ -117,6 +112,5 @@ def _states(source: ShardedReader) -> dict[str, _DocumentState]:
         for name, numbers in runs.items():
             for doc_id in reader.numbered_in(numbers):
                 lacking[doc_id] |= {name}
-    turns = zip_longest(*(reader.documents() for reader in source.readers))
-    found = (info for turn in turns for info in turn if info is not None)
-    return {info.id: _DocumentState(info, digests[info.id], lacking[info.id]) for info in found}
+    found = filter(None, chain.from_iterable(zip_longest(*(reader.documents() for reader in source.readers))))
+    return {info.id: (info, digests[info.id], lacking[info.id]) for info in found}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
@@ -145,7 +145,7 @@ class ShardedStore:
         self,
         parts: Iterable[Part],
         shard: Callable[[Part, int], int],
-        change: Callable[[LanceStore, Sequence[Part]], Result],
+        change: Callable[[LanceStore, list[Part]], Result],
     ) -> list[Result]:
         """Make a change in the shards that have parts of it. `shard(part, shards)` returns the number of a part's shard."""
         with self._change() as shards:
@@ -162,15 +162,13 @@ class ShardedStore:
             _declare_metadata(shards, [row.document.metadata for row in rows])
 
             def write(at: int) -> AddReport:
-                if at in added or at in removed:
-                    own, gone = added.get(at, ()), removed.get(at, ())
-                    return shards[at].write(own, force=force, remove=gone, optimize=optimize)
-                # earlier changes may have left this shard behind
-                shards[at].optimize()
-                return AddReport()
+                done = shards[at].write(added.get(at, ()), force=force, remove=removed.get(at, ()), optimize=optimize)
+                # earlier changes may have left a shard behind
+                if optimize:
+                    shards[at].optimize()
+                return done
 
-            changed = range(len(shards)) if optimize else sorted({*added, *removed})
-            return sum(in_threads(write, changed), AddReport())
+            return sum(in_threads(write, range(len(shards)) if optimize else sorted({*added, *removed})), AddReport())
 
     def remove(self, doc_ids: Sequence[str]) -> int:
         return sum(self._in_some(doc_ids, shard_of, LanceStore.remove))
@@ -197,9 +195,7 @@ class ShardedStore:
         return [name for shard in reader.readers for name in shard.numbered_in(shard.manifest.views[view].missing)]
 
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
-        self._in_some(
-            rows, lambda row, shards: shard_of(row.document.id, shards), lambda shard, own: shard.write_view(view, own)
-        )
+        self._in_some(rows, lambda row, n: shard_of(row.document.id, n), lambda shard, own: shard.write_view(view, own))
 
     def finish_view(self, view: str) -> bool:
         return all(self._in_all(lambda shard: shard.finish_view(view)))
@@ -209,7 +205,7 @@ class ShardedStore:
             own = {name: [values[place] for place in places] for name, values in columns.items()}
             return shard.write_vectors(table, [ids[place] & LOW for place in places], own)
 
-        return sum(self._in_some(range(len(ids)), lambda place, shards: ids[place] >> BITS, write))
+        return sum(self._in_some(range(len(ids)), lambda place, n: ids[place] >> BITS, write))
 
     def finish_vectors(self) -> bool:
         return all(self._in_all(LanceStore.finish_vectors))
@@ -253,8 +249,7 @@ def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Re
     with ThreadPoolExecutor(_STREAMS) as pool:
         # each thread has the caller's deadline
         started = [pool.submit(copy_context().run, work, part) for part in parts]
-        wait(started)
-    return [future.result() for future in started]
+        return [future.result() for future in started]
 
 
 def _declare_metadata(shards: Sequence[LanceStore], given: Iterable[Metadata]) -> None:
