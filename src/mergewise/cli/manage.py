@@ -508,7 +508,7 @@ def reshard(
 
     opened = mergewise.open(index_dir, create=False)
     opened.reshard(shards)
-    say(f"{len(opened)} documents in {shards} shards in {index_dir}")
+    say(f"{len(opened)} documents in {shards} shards in {opened.store.place}")
 
 
 def copy(

@@ -128,9 +128,7 @@ class ShardedManifest(Manifest):
             )
             for name, view in shards[0].views.items()
         }
-        return cls(
-            shards[0].embedder, shards[0].dimension, views, shards=tuple(shards), id=own_id, generation=generation
-        )
+        return cls(shards[0].embedder, shards[0].dimension, views, shards=(*shards,), id=own_id, generation=generation)
 
     @property
     def file(self) -> str:

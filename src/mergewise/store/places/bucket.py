@@ -186,7 +186,7 @@ class Bucket:
             return self._shards[name, changing]
 
     def below(self, folder: str) -> Bucket:
-        return Bucket(f"{self}/{folder}", *self._options)
+        return Bucket(f"{self}/{folder}", self._objects.storage, *self._options)
 
     def _name_files(self, manifest: Manifest) -> None:
         mapped = (f"{FOLDER}/{file}" for file in files_of(manifest.mapped))
