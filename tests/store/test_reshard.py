@@ -107,11 +107,11 @@ def test_contexts_stay(tmp_path: Path) -> None:
     )
 
     def contexts() -> list[str]:
-        questions = ("When did Tower 7 of Brook fall?", "How high are the walls of Spire 12?", "Which towers fell?")
+        questions = ("When did Tower 7 of Brook fall?", "How high are the walls of Spire 12?")
         return [
             index.context(question, strategy=strategy, budget=90, where=where).text
             for question in questions
-            for strategy in ("topk", "weave", "auto-merge", "macrag")
+            for strategy in ("topk", "weave", "auto-merge")
             for where in (None, "n < 20")
         ]
 
@@ -213,6 +213,7 @@ def die(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         step(Folder, name)
 
 
+@pytest.mark.slow
 def test_a_copy_killed_at_any_step_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resharding, "CHARACTERS", 8 * resharding.OF_EACH)
     survived, kills = False, 0
