@@ -28,7 +28,7 @@ from mergewise.ranges import DOCUMENTS, Ceilings, Range, as_list, choice, number
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
-from mergewise.store.manifest import Manifest, check_plain
+from mergewise.store.manifest import MOST_SHARDS, Manifest, check_plain
 from mergewise.store.places import root_of
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Progress
@@ -696,3 +696,23 @@ class Index:
         except CorruptIndex as error:
             return [Problem(str(error), kind="lost")]
         return self.store.check()
+
+    def reshard(self, shards: int) -> None:
+        """Change the number of shards of an index in shards. All rows are copied with their vectors.
+
+        Questions and changes go on meanwhile; a change waits only for the last step. After a kill, the same call goes on. Old
+        files stay for an hour.
+
+        Args:
+            shards: Number of shards.
+
+        Raises:
+            UsageError: for an invalid number, an index without shards, or an unfinished call with another number.
+            IndexBusy: if another process writes for too long.
+        """
+        from mergewise.store.shards.reshard import reshard
+
+        whole("number of shards", shards, Range(1, MOST_SHARDS))
+        if not isinstance(self.store, ShardedStore):
+            raise UsageError(f"{self.store.place} has no shards", "index into another directory with --shards")
+        reshard(self.store, shards)

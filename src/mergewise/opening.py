@@ -105,7 +105,7 @@ def open(
         storage: Options of the object store, such as `endpoint`, `region` or `aws_access_key_id`. The environment gives the rest.
         cache_size: Size of the copies of a bucket's files.
         refresh: Time after which a change of another process in a bucket is seen.
-        shards: Number of shards of a new index. It is fixed once the index exists.
+        shards: Number of shards of a new index. `Index.reshard` changes it.
         second_source: Another index or its directory, or a function `search(keywords, k)` that returns up to k documents. The
             strategy `crag` searches it if the index does not hold the answer. By default it searches the index again.
         ray: Ray cluster that searches the index (`mergewise cluster start`): "auto" or HOST:PORT. The index is read-only then.
@@ -252,7 +252,7 @@ def _check_shards(place: Place, known: Manifest | None, shards: int | None) -> N
     if known is not None and standing != shards:
         raise UsageError(
             f"{place} has {f'{standing} shards' if standing else 'no shards'}",
-            "the number of shards is fixed: index into another directory",
+            "change the number: mergewise reshard" if standing else "index into another directory",
         )
 
 

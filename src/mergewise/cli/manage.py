@@ -1,4 +1,4 @@
-"""Commands that build, show, check and copy an index: `index`, `info`, `remove`, `check`, `copy` and `prompts`."""
+"""Commands that build, show, check and copy an index: `index`, `info`, `remove`, `check`, `reshard`, `copy` and `prompts`."""
 
 from __future__ import annotations
 
@@ -497,6 +497,18 @@ def check(
             hint = "run `mergewise check --repair` to repair it"
         say_error("the index is damaged", hint)
         raise typer.Exit(1)
+
+
+def reshard(
+    shards: Annotated[int, typer.Option("--shards", min=1, help="New number of shards.")],
+    index_dir: options.IndexOption = options.DEFAULT_INDEX,
+) -> None:
+    """Change the number of shards of an index. Nothing is embedded, and a killed command goes on when it is repeated."""
+    import mergewise
+
+    opened = mergewise.open(index_dir, create=False)
+    opened.reshard(shards)
+    say(f"{len(opened)} documents in {shards} shards in {opened.store.place}")
 
 
 def copy(

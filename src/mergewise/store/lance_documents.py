@@ -145,7 +145,8 @@ class LanceDocuments(LanceState):
             for name, spec in self._specs.items()
             if name in rows_of and not holds(self.manifest.views[spec.view].missing, number)
         }
-        return DocumentRows(d.document_from(document), document["_digest"], tables, d.origin_from(document))
+        language = document["_language"] or ""
+        return DocumentRows(d.document_from(document), document["_digest"], tables, d.origin_from(document), language)
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
         rows = self._document_records(doc_ids, ["id", "_first_id", "_leaves"])

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # recall 0.99 of an exact search at 10^5 rows, see archive/evaluation.md
 NPROBES, REFINE = 20, 2
-# Rows up to which NPROBES partitions are searched. Beyond, the number grows with the rows to the power 2/3, because a fixed number
-# of partitions of one size finds less and less: recall@10 of 0.95 at 10^6 rows (benchmarks/million.py).
+# Rows up to which NPROBES partitions are searched. Beyond, the number grows with the rows to the power 2/3, because a fixed
+# number of partitions of one size finds less and less: recall@10 of 0.96 at 10^6 rows (benchmarks/million.py).
 PROBED_ROWS = 100_000
 # maximum number of rows that a filtered search compares exactly, and the maximum as a multiple of an index search's depth
 EXACT_ROWS, EXACT_DEPTH = 20_000, 50

@@ -105,13 +105,17 @@ class Manifest:
 
 @dataclass(frozen=True)
 class ShardedManifest(Manifest):
-    """The state of an index in shards: their manifests, and what they have in common. Indexes of older versions have no id."""
+    """The state of an index in shards: their manifests, and what they have in common. Indexes of older versions have no id.
+
+    Another number of shards is another `generation`, with folders of its own.
+    """
 
     shards: tuple[Manifest, ...] = ()
     id: str | None = None
+    generation: int = 1
 
     @classmethod
-    def of(cls, shards: Sequence[Manifest], identity: str | None) -> ShardedManifest:
+    def of(cls, shards: Sequence[Manifest], own_id: str | None, generation: int = 1) -> ShardedManifest:
         """Join the manifests of all shards.
 
         A view is missing in the index if a shard lacks it, and offered if all shards offer it.
@@ -124,7 +128,7 @@ class ShardedManifest(Manifest):
             )
             for name, view in shards[0].views.items()
         }
-        return cls(shards[0].embedder, shards[0].dimension, views, shards=tuple(shards), id=identity)
+        return cls(shards[0].embedder, shards[0].dimension, views, shards=(*shards,), id=own_id, generation=generation)
 
     @property
     def file(self) -> str:
@@ -132,7 +136,13 @@ class ShardedManifest(Manifest):
 
     @cached_property
     def parts(self) -> Mapping[str, Manifest]:
-        return {f"shard-{at:04}": shard for at, shard in enumerate(self.shards)}
+        folder = f"{self.folders[0]}/" if self.generation > 1 else ""
+        return {f"{folder}shard-{at:04}": shard for at, shard in enumerate(self.shards)}
+
+    @property
+    def folders(self) -> tuple[str, str]:
+        """The folders of this generation, unless it is the first, and of the next, which is an index until it replaces this."""
+        return f"generation-{self.generation:04}", f"generation-{self.generation + 1:04}"
 
 
 def read_manifest(directory: Path) -> Manifest | None:
@@ -142,7 +152,9 @@ def read_manifest(directory: Path) -> Manifest | None:
         text = _read(path)
         if text is None and (_has_tables(directory) or any(directory.glob("shard-*/*.lance"))):
             raise CorruptIndex(f"missing manifest: {path}", damage_hint(directory))
-        if text is None and directory.is_dir() and any(not entry.name.startswith(".") for entry in directory.iterdir()):
+        # a killed writer of a new index leaves hidden files and folders of shards
+        entries = directory.iterdir() if text is None and directory.is_dir() else ()
+        if any(not entry.name.startswith((".", "shard-")) for entry in entries):
             raise NotAnIndex(f"{directory} is not a mergewise index", "choose another --index, or an empty directory")
     except UnicodeDecodeError:
         raise _damage_error(path) from None
@@ -256,16 +268,16 @@ def _state_of(raw: Mapping[str, Any], place: object) -> Manifest:
         raise NewerFormat(
             f"unknown format of {place}: {short_repr(raw['format'])} (expected {SHARDS_FORMAT})", "upgrade"
         )
-    identity = raw.get("id")
+    identity, generation = raw.get("id"), raw.get("generation", 1)
     try:
         shards = [manifest_of(_record(one), place) for one in raw["shards"]]
     # errors that a missing or malformed field raises
     except (ValueError, TypeError, AttributeError):
         shards = []
     common = {(one.embedder, one.dimension, *sorted(one.views)) for one in shards}
-    if len(common) != 1 or len(shards) > MOST_SHARDS:
+    if len(common) != 1 or len(shards) > MOST_SHARDS or not (_is_count(generation) and generation):
         raise CorruptIndex(f"invalid list of shards in {place}/{SHARDS_NAME}", "restore it from a copy")
-    return ShardedManifest.of(shards, identity if isinstance(identity, str) else None)
+    return ShardedManifest.of(shards, identity if isinstance(identity, str) else None, generation)
 
 
 def _damage_error(path: Path) -> CorruptIndex:
@@ -361,7 +373,7 @@ def manifest_record(manifest: Manifest) -> dict[str, Any]:
     """Convert a manifest to its record."""
     if isinstance(manifest, ShardedManifest):
         shards = [manifest_record(shard) for shard in manifest.shards]
-        return {"format": SHARDS_FORMAT, "id": manifest.id, "shards": shards}
+        return {"format": SHARDS_FORMAT, "id": manifest.id, "generation": manifest.generation, "shards": shards}
     raw = {**asdict(manifest), "format": WAITING if manifest.unembedded else FORMAT}
     if not manifest.unembedded:
         # older versions do not know this field

@@ -17,13 +17,15 @@ from pathlib import Path
 from time import time
 
 from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_bytes, version_of
-from mergewise.store.manifest import NAME, Manifest
+from mergewise.store.manifest import NAME, SHARDS_NAME, Manifest, ShardedManifest
 from mergewise.store.mapped import FOLDER, files_of
 
 log = logging.getLogger("mergewise")
 
 # seconds for which old versions stay for readers
 KEPT = 600.0
+# seconds for which the shards of the generation before stay
+GENERATION_KEPT = 3600.0
 # Old versions may use as many bytes as the index itself, enough for the state before, and at least this many.
 LEAST = 32_000_000
 _HINT = "latest_version_hint.json"
@@ -59,6 +61,17 @@ def sweep(directory: Path, manifest: Manifest, *, all_of_it: bool = False) -> in
             retained += leftover.bytes
     log.debug("swept %s: %d bytes in use, %d old, %d deleted", directory, live, retained, dropped)
     return live + retained
+
+
+def drop_generations(directory: Path, manifest: ShardedManifest, *, all_of_it: bool) -> None:
+    """Delete the shards of earlier generations, an hour after the current one replaced them. The next one may be in progress."""
+    own = directory / manifest.folders[0]
+    # a kill may have left the state of the time before it was current
+    (own / SHARDS_NAME).unlink(missing_ok=True)
+    if all_of_it or time() - own.stat().st_mtime > GENERATION_KEPT:
+        for path in (*directory.glob("shard-*"), *directory.glob("generation-*")):
+            if path.name not in manifest.folders:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def bytes_within(directory: Path) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import chain
 from operator import attrgetter
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mergewise.protocols import Embedder
-from mergewise.types import Rows
+from mergewise.types import DocumentRows, Rows
 
 NUMBER = "doc"
 """The column of the document's number in every table. The field `document` is read from it."""
@@ -255,6 +255,32 @@ def embedded_rows(table: Table, ids: Sequence[int], columns: Mapping[str, Any], 
 def ids_used(tables: Sequence[Table], rows: Mapping[str, Rows]) -> int:
     """Return the number of ids that the rows of one view need."""
     return sum(len(rows[table.name].records) for table in tables if table.has_ids)
+
+
+def with_shift(rows: Rows, by: Mapping[str, int]) -> Rows:
+    """Add offsets to the ids of rows."""
+    if not rows.records:
+        return rows
+    record: type = type(rows.records[0])
+    columns = [column for column in columns_of(record) if by.get(column.moves)]
+
+    def shift(record: Any) -> Any:
+        return replace(record, **{one.name: one.shift(getattr(record, one.name), by[one.moves]) for one in columns})
+
+    return replace(rows, records=tuple(map(shift, rows.records))) if columns else rows
+
+
+def with_own_ids(rows: DocumentRows, views: Iterable[Sequence[Table]]) -> DocumentRows:
+    """Return stored rows with ids from 0 in each view, as a store receives them. `views` are the tables of each view."""
+    tables = dict(rows.tables)
+    leaf: int | None = None
+    for view in views:
+        first = min((record.id for table in view if table.has_ids for record in rows[table.name]), default=0)
+        # the first view is the tree, and its first rows are the leaves
+        leaf = first if leaf is None else leaf
+        by = {"row": -first, "leaf": -leaf}
+        tables |= {table.name: with_shift(rows.tables[table.name], by) for table in view if table.name in rows.tables}
+    return replace(rows, tables=tables)
 
 
 # -- reading

@@ -38,7 +38,7 @@ from mergewise.store.lance_versions import (
     version_name,
     version_of,
 )
-from mergewise.store.manifest import NAME, SHARDS_NAME, Manifest, manifest_bytes, parse_manifest
+from mergewise.store.manifest import NAME, SHARDS_NAME, Manifest, ShardedManifest, manifest_bytes, parse_manifest
 from mergewise.store.mapped import FOLDER, files_of
 from mergewise.store.places.cache import FileCache
 from mergewise.store.places.lease import CLOCK, Lease, LeaseHolder
@@ -185,6 +185,9 @@ class Bucket:
                     shard.know_part(self._known)
             return self._shards[name, changing]
 
+    def below(self, folder: str) -> Bucket:
+        return Bucket(f"{self}/{folder}", self._objects.storage, *self._options)
+
     def _name_files(self, manifest: Manifest) -> None:
         mapped = (f"{FOLDER}/{file}" for file in files_of(manifest.mapped))
         self._cache.named = frozenset(mapped).union(*self._copied.values())
@@ -220,6 +223,9 @@ class Bucket:
             self._put(manifest, None, "", secrets.token_hex(8))
         except Superseded:
             log.info("another process has created %s", self)
+
+    def drop_state(self) -> None:
+        self._objects.delete([NAME, SHARDS_NAME])
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         assert isinstance(tag, BucketTag) and isinstance(writer, LeaseHolder)
@@ -433,12 +439,15 @@ class Bucket:
 
     def _needed_names(self, manifest: Manifest) -> set[str]:
         needed = {NAME, SHARDS_NAME, LEASE_NAME, CLOCK, UNNEEDED}
+        if isinstance(manifest, ShardedManifest):
+            needed.add(manifest.folders[1])
         for folder, part in manifest.parts.items():
             needed |= {join(folder, FOLDER, file) for file in files_of(part.mapped)}
             for name, version in part.tables.items():
                 table = join(folder, name)
                 files = files_of_version(self._version(table, version))
-                needed |= {f"{table}.lance/{file}" for file in (version_name(version), *files)}
+                # of the versions, `clean` itself names the old ones
+                needed |= {f"{table}.lance/{file}" for file in ("_versions", *files)}
         return needed
 
     def _seen_unneeded(self) -> dict[str, float]:
@@ -491,8 +500,10 @@ class BucketShard(ShardState, Bucket):
         self.parent._warn_of_small_cache()
 
     def know_part(self, state: ManifestState) -> None:
-        if (own := state.manifest.parts.get(self.name)) is not None:
-            self.know(ManifestState(own, state.tag))
+        own = state.manifest.parts.get(self.name)
+        # a shard of a state that the parent will know later needs only the tag
+        if own is not None or self._known is None:
+            self.know(ManifestState(own or state.manifest, state.tag))
 
     def check_same(self) -> None:
         """Do nothing: every read or swap of the parent's state checks the index."""
@@ -525,7 +536,7 @@ def _old_versions(table: str, listed: Iterable[ListedObject], named: int) -> lis
 
 
 def _is_kept(name: str, needed: set[str]) -> bool:
-    """Return whether an object stays: a needed one, a version's manifest, or a file in the folder of a needed search index."""
+    """Return whether an object stays: a needed one, or a file in a needed folder, such as that of a search index."""
     parts = name.split("/")
     folders = ("/".join(parts[:end]) for end in range(1, len(parts)))
-    return name in needed or "/_versions/" in name or any(folder in needed for folder in folders)
+    return name in needed or any(folder in needed for folder in folders)

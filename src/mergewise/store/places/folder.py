@@ -24,7 +24,7 @@ from mergewise.store.manifest import Manifest, ShardedManifest, check_plain, rea
 from mergewise.store.mapped import FOLDER, drop_unnamed
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 from mergewise.store.places.shard import ShardState
-from mergewise.store.sweep import bytes_within, sweep
+from mergewise.store.sweep import bytes_within, drop_generations, sweep
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -93,9 +93,15 @@ class Folder:
         if isinstance(manifest, ShardedManifest):
             manifest = replace(manifest, id=secrets.token_hex(16))
             for name in manifest.parts:
-                (self.directory / name).mkdir(exist_ok=True)
+                (self.directory / name).mkdir(parents=True, exist_ok=True)
                 write_whole(self.directory / name / OWN_NAME, _own_record(manifest, name))
         write_manifest(self.directory, manifest)
+
+    def drop_state(self) -> None:
+        state_file(self.directory).unlink(missing_ok=True)
+
+    def below(self, folder: str) -> Folder:
+        return Folder(self.directory / folder)
 
     def shard(self, name: str, *, changing: bool = False) -> FolderShard:
         return self._shards.setdefault((name, changing), FolderShard(self, name))
@@ -190,6 +196,8 @@ class Folder:
         if sure or bytes_within(self.directory) > GROWN * self._swept + GROWN_BY:
             parts = manifest.parts.items()
             self._swept = sum(sweep(self.directory / name, part, all_of_it=all_of_it) for name, part in parts)
+            if isinstance(manifest, ShardedManifest) and manifest.generation > 1:
+                drop_generations(self.directory, manifest, all_of_it=all_of_it)
 
     def size(self) -> PlaceSize:
         return PlaceSize(bytes_within(self.directory), state_file(self.directory).stat().st_mtime)
@@ -229,7 +237,8 @@ class FolderShard(ShardState, Folder):
         state, own = self.parent.known(), b""
         with suppress(OSError):
             own = regular_bytes(self.directory / OWN_NAME, _LONGEST_OWN)
-        is_other = isinstance(state, ShardedManifest) and state.id is not None and own != _own_record(state, self.name)
+        known = state if isinstance(state, ShardedManifest) and self.name in state.parts else None
+        is_other = known is not None and known.id is not None and own != _own_record(known, self.name)
         if self.directory.is_symlink() or not self.directory.is_dir() or is_other:
             raise CorruptIndex(f"missing or wrong shard: {self}", "restore all shards of this index from the same copy")
         Folder.check_same(self)

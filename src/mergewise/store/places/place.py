@@ -72,6 +72,9 @@ class Place(Protocol):
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         """Replace the manifest atomically. Raise IndexBusy if its tag has changed."""
 
+    def drop_state(self) -> None:
+        """Delete the state, so that nobody opens or changes this place any more. The files stay."""
+
     def check_same(self) -> None:
         """Raise StoreError if another index has replaced the opened one."""
 
@@ -128,6 +131,9 @@ class Place(Protocol):
 
         Without `sure`, clean only if enough was written since the last time.
         """
+
+    def below(self, folder: str) -> Place:
+        """Return the place in a folder of this place."""
 
     def shard(self, name: str, *, changing: bool = False) -> ShardPlace:
         """Return the place of a shard, a part of the state, for reading or for changes."""

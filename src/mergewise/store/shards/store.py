@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -12,6 +13,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from mergewise.errors import CorruptIndex
+from mergewise.store.documents import storable_metadata
 from mergewise.store.lance import LOCK_SECONDS, LanceStore, look_for_changes
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
@@ -27,7 +29,7 @@ from mergewise.types import AddReport, DocumentRows, Metadata, Problem
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
-# number of shards that are read in parallel before the first question
+# number of shards that are read or changed in parallel
 _STREAMS = 8
 
 
@@ -73,10 +75,16 @@ class ShardedStore:
             if before is None or before.manifests != manifest.shards:
                 self._shards, self._reader = self._open_all(manifest)
                 if self.place.refresh is not None and first:
-                    _prewarm(self._shards.readers)
+                    in_threads(LanceReader.prewarm, self._shards.readers)
                     look_for_changes(self, self.place.refresh)
             assert self._reader is not None
             return self._reader
+
+    def shard_readers(self) -> Sequence[LanceReader]:
+        """Return the readers of all shards of the last finished change."""
+        self.reader()
+        assert self._shards is not None
+        return self._shards.readers
 
     def refresh(self) -> None:
         """Look for a newer state of the place and open it. Queries use the old state until the new one is ready."""
@@ -84,21 +92,21 @@ class ShardedStore:
         if state is not None:
             before = () if self._shards is None else self._shards.readers
             shards, reader = self._open_all(self._checked(state.manifest))
-            _prewarm([own for own in shards.readers if own not in before])
+            in_threads(LanceReader.prewarm, [own for own in shards.readers if own not in before])
             with self._opening:
                 self.place.know(state)
                 self._shards, self._reader = shards, reader
 
     def _open_all(self, manifest: ShardedManifest) -> tuple[LocalShards, ShardedReader]:
-        olds = dict(enumerate(() if self._shards is None else self._shards.readers))
-        shards = LocalShards([self._open(*part, olds.get(at)) for at, part in enumerate(manifest.parts.items())])
+        olds = {} if self._shards is None else {reader.directory: reader for reader in self._shards.readers}
+        parts = ((self.place.shard(name), own) for name, own in manifest.parts.items())
+        shards = LocalShards([self._open(at, own, olds.get(at.directory)) for at, own in parts])
         return shards, ShardedReader(shards, self.place.directory, self.registry, self._reader)
 
-    def _open(self, name: str, manifest: Manifest, before: LanceReader | None) -> LanceReader:
+    def _open(self, place: Place, manifest: Manifest, before: LanceReader | None) -> LanceReader:
         """Open the reader of a shard. An unchanged shard keeps its reader."""
         if before is not None and before.manifest == manifest:
             return before
-        place = self.place.shard(name)
         place.check_same()
         return LanceReader(place, manifest, self.registry, before)
 
@@ -117,14 +125,16 @@ class ShardedStore:
             for place, manifest in zip(places, before.shards, strict=True):
                 place.begin(manifest, writer)
             # a failed change leaves values of rows that no manifest names
-            stores, self._stores = self._stores or self._new_stores(before, places), []
+            stores, self._stores = self._stores, []
+            if [store.place for store in stores] != places:
+                stores = self._new_stores(before, places)
             # a change of each shard fences off the writer that lost its lease
             for store in stores if writer.took_over else ():
                 store.remove(())
             yield stores
             shards = [place.pending or manifest for place, manifest in zip(places, before.shards, strict=True)]
             if tuple(shards) != before.shards:
-                now = ShardedManifest.of(shards, before.id)
+                now = ShardedManifest.of(shards, before.id, before.generation)
                 self.place.swap(now, state.tag, writer)
                 self.place.clean(now, sure=False)
             self._stores = stores
@@ -135,48 +145,51 @@ class ShardedStore:
         readers = [LanceReader(place, own, self.registry) for place, own in parts]
         return [LanceStore(reader.place, self.registry, self.lock_wait, reader) for reader in readers]
 
-    def _by_shard(self, parts: Iterable[Part], doc_id: Callable[[Part], str]) -> dict[int, list[Part]]:
-        shards = len(self.manifests)
-        return group_by(parts, lambda part: shard_of(doc_id(part), shards))
-
     def _in_all(self, change: Callable[[LanceStore], Result]) -> list[Result]:
         """Make the same change in all shards."""
         with self._change() as shards:
-            return [change(shard) for shard in shards]
+            return in_threads(change, shards)
 
     def _in_some(
-        self, parts: Mapping[int, Sequence[Part]], change: Callable[[LanceStore, Sequence[Part]], Result]
+        self,
+        parts: Iterable[Part],
+        shard: Callable[[Part, int], int],
+        change: Callable[[LanceStore, list[Part]], Result],
     ) -> list[Result]:
-        """Make a change in the shards that have parts of it."""
+        """Make a change in the shards that have parts of it. `shard(part, shards)` returns the number of a part's shard."""
         with self._change() as shards:
-            return [change(shards[at], own) for at, own in parts.items()]
+            # grouped here, because another process may have changed the number of shards
+            by_shard = group_by(parts, lambda part: shard(part, len(shards)))
+            return in_threads(lambda at: change(shards[at], by_shard[at]), [at for at in by_shard if at < len(shards)])
 
     def write(
         self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         with self._change() as shards:
-            added = self._by_shard(rows, lambda row: row.document.id)
-            removed = self._by_shard(remove, str)
-            written = sorted({*added, *removed})
-            report = AddReport()
-            for at in written:
-                own, gone = added.get(at, ()), removed.get(at, ())
-                report += shards[at].write(own, force=force, remove=gone, optimize=optimize)
-                _declare_metadata(shards, at)
-            if optimize:
-                for at in set(range(len(shards))).difference(written):
-                    # earlier changes may have left this shard behind
+            added = group_by(rows, lambda row: shard_of(row.document.id, len(shards)))
+            removed = group_by(remove, lambda doc_id: shard_of(doc_id, len(shards)))
+            _declare_metadata(shards, [row.document.metadata for row in rows])
+
+            def write(at: int) -> AddReport:
+                done = shards[at].write(added.get(at, ()), force=force, remove=removed.get(at, ()), optimize=optimize)
+                # earlier changes may have left a shard behind
+                if optimize:
                     shards[at].optimize()
-            return report
+                return done
+
+            return sum(in_threads(write, range(len(shards)) if optimize else sorted({*added, *removed})), AddReport())
 
     def remove(self, doc_ids: Sequence[str]) -> int:
-        return sum(self._in_some(self._by_shard(doc_ids, str), LanceStore.remove))
+        return sum(self._in_some(doc_ids, shard_of, LanceStore.remove))
 
     def describe(self, metadata: Mapping[str, Metadata]) -> None:
         with self._change() as shards:
-            for at, own in self._by_shard(metadata.items(), lambda item: item[0]).items():
-                shards[at].describe(dict(own))
-                _declare_metadata(shards, at)
+            by_shard = group_by(metadata, lambda doc_id: shard_of(doc_id, len(shards)))
+            _declare_metadata(shards, metadata.values())
+            in_threads(lambda at: shards[at].describe({name: metadata[name] for name in by_shard[at]}), by_shard)
+
+    def declare_metadata(self, kinds: Mapping[str, type]) -> None:
+        self._in_all(lambda shard: shard.declare_metadata(kinds))
 
     def optimize(self) -> None:
         self._in_all(LanceStore.optimize)
@@ -190,8 +203,7 @@ class ShardedStore:
         return self.reader().missing(view)
 
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
-        by_shard = self._by_shard(rows, lambda row: row.document.id)
-        self._in_some(by_shard, lambda shard, own: shard.write_view(view, own))
+        self._in_some(rows, lambda row, n: shard_of(row.document.id, n), lambda shard, own: shard.write_view(view, own))
 
     def finish_view(self, view: str) -> bool:
         return all(self._in_all(lambda shard: shard.finish_view(view)))
@@ -201,7 +213,7 @@ class ShardedStore:
             own = {name: [values[place] for place in places] for name, values in columns.items()}
             return shard.write_vectors(table, [ids[place] & LOW for place in places], own)
 
-        return sum(self._in_some(group_by(range(len(ids)), lambda place: ids[place] >> BITS), write))
+        return sum(self._in_some(range(len(ids)), lambda place, n: ids[place] >> BITS, write))
 
     def finish_vectors(self) -> bool:
         return all(self._in_all(LanceStore.finish_vectors))
@@ -240,14 +252,24 @@ class ShardedStore:
         return rebuilt
 
 
-def _prewarm(readers: Sequence[LanceReader]) -> None:
+def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+    """Do the work for all parts in threads. Return the results in order, or raise the first error when all threads have ended."""
     with ThreadPoolExecutor(_STREAMS) as pool:
-        list(pool.map(LanceReader.prewarm, readers))
+        # each thread has the caller's deadline
+        started = [pool.submit(copy_context().run, work, part) for part in parts]
+        return [future.result() for future in started]
 
 
-def _declare_metadata(shards: Sequence[LanceStore], at: int) -> None:
-    """Add the metadata columns of one shard to all shards, because a condition goes to all, and a key has one type in all."""
-    kinds = shards[at].reader().metadata_kinds()
-    for shard in shards if kinds else ():
-        if kinds.keys() - shard.reader().metadata_kinds().keys():
-            shard.declare_metadata(kinds)
+def _declare_metadata(shards: Sequence[LanceStore], given: Iterable[Metadata]) -> None:
+    """Add the keys of metadata to all shards first, because a condition goes to all, and a key has one type in all."""
+    given = [metadata for metadata in given if metadata]
+    if not given:
+        return
+    known = [shard.reader().metadata_kinds() for shard in shards]
+    kinds = {name: kind for own in known for name, kind in own.items()}
+    for metadata in given:
+        # the change itself refuses invalid metadata
+        with suppress(ValueError):
+            kinds |= {name: type(value) for name, value in storable_metadata(metadata, kinds).items()}
+    behind = [shard for shard, own in zip(shards, known, strict=True) if kinds.keys() - own.keys()]
+    in_threads(lambda shard: shard.declare_metadata(kinds), behind)
