@@ -49,7 +49,9 @@ class Coordinator:
         self._replicas = self._announced.replicas if self._announced else replicas
         self._drained = self._announced.drained if self._announced else frozenset()
         self._nodes: dict[str, dict[str, Any]] = {}
-        self._reports: dict[str, tuple[dict[str, Any], float]] = {}
+        # the last report of each searcher, and the times of reports and of starts
+        self._reports: dict[str, dict[str, Any]] = {}
+        self._heard: dict[str, float] = {}
         self._started: dict[str, float] = {}
         self._error = ""
         self._wake = Event()
@@ -75,7 +77,7 @@ class Coordinator:
         placement = self._announced
         nodes = [
             {"node": name, "address": node["NodeManagerAddress"], "drained": name in self._drained}
-            | self._reports.get(name, ({}, 0.0))[0]
+            | self._reports.get(name, {})
             for name, node in self._nodes.items()
         ]
         return {
@@ -103,7 +105,7 @@ class Coordinator:
         self._nodes = {node["NodeID"][:16]: node for node in self._ray.nodes() if node["Alive"]}
         self._look_at_searchers()
         target = self._target()
-        held = {name: report["held"].get(target.snapshot, ()) for name, (report, _) in self._reports.items()}
+        held = {name: report["held"].get(target.snapshot, ()) for name, report in self._reports.items()}
         lacking = [name for name, own in held.items() if not target.shards_of(name).issubset(own)]
         self._actors.ask_all(lacking, "prepare", target)
         if target.searchers[0] and not lacking and target != self._announced:
@@ -111,27 +113,25 @@ class Coordinator:
             self._announced = target = replace(target, number=max(target.number + 1, time_ns() // 10**6))
         self._next = None if target == self._announced else target
         if self._announced is not None:
-            late = [name for name, (report, _) in self._reports.items() if report["announced"] < self._announced.number]
+            late = [name for name, report in self._reports.items() if report["announced"] < self._announced.number]
             self._actors.ask_all(late, "announce", self._announced)
 
     def _look_at_searchers(self) -> None:
         """Read the searchers' reports, and start a searcher on each node that has none."""
         now = monotonic()
-        answers = self._actors.ask_all(self._nodes, "report")
-        for name, report in answers.items():
+        for name, report in self._actors.ask_all(self._nodes, "report").items():
             if not isinstance(report, Exception):
-                self._reports[name] = report, now
+                self._reports[name], self._heard[name] = report, now
                 self._started.pop(name, None)
                 continue
             if name in self._reports:
                 # its successor begins without shards
-                before, seen = self._reports[name]
-                self._reports[name] = before | {"held": {}, "announced": 0}, seen
+                self._reports[name] |= {"held": {}, "announced": 0}
             if name not in self._drained and now - self._started.get(name, -inf) > RETRY:
                 self._started[name] = now
                 self._start(name)
-        known = self._reports.items()
-        self._reports = {name: one for name, one in known if name in self._nodes and now - one[1] < SILENT}
+        alive = {name for name in self._nodes if now - self._heard.get(name, -inf) < SILENT}
+        self._reports = {name: report for name, report in self._reports.items() if name in alive}
 
     def _start(self, name: str) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -144,7 +144,7 @@ class Coordinator:
         """Return the placement to prepare. One that is being prepared is completed before the next snapshot, unless it fails."""
         usable = {
             name: report
-            for name, (report, _) in self._reports.items()
+            for name, report in self._reports.items()
             if report["version"] == mergewise.__version__ and name not in self._drained
         }
         is_failing = any(report["error"] for report in usable.values())

@@ -3,7 +3,8 @@
 searcher   of each shard the first of its replicas, in an order of this process, that has not failed or been slow lately
 deadline   travels with the message in seconds, and a message that is not needed any more is cancelled in the searcher's queue
 hedging    a message that takes longer than 95 % of its searcher's answers is sent to the next replicas, too: at most 5 % of all
-failover   a dead or silent searcher, a missing snapshot, or files that cannot be read: the message goes to the next replicas
+failover   a dead or silent searcher, a missing snapshot, or files that cannot be read: the message goes to the next replicas,
+           and at last with the manifests, so that a searcher of the newest placement opens the snapshot again
 """
 
 from __future__ import annotations
