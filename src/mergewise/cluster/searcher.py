@@ -98,13 +98,15 @@ class Searcher:
         with self._opening:
             for at in sorted(shards):
                 if (snapshot, at) not in self._readers:
-                    self._readers[snapshot, at] = self._reader(at, *parts[at])
+                    self._readers[snapshot, at] = self._reader(*parts[at])
 
-    def _reader(self, at: int, name: str, manifest: Manifest) -> LanceReader:
-        before = next((self._readers[key] for key in reversed(list(self._readers)) if key[1] == at), None)
+    def _reader(self, name: str, manifest: Manifest) -> LanceReader:
+        place = self._place.shard(name)
+        # with another number of shards, a shard has another directory
+        olds = (own for own in reversed([*self._readers.values()]) if own.directory == place.directory)
+        before = next(olds, None)
         if before is not None and before.manifest == manifest:
             return before
-        place = self._place.shard(name)
         place.check_same()
         reader = LanceReader(place, manifest, VIEWS, before)
         reader.prewarm()
