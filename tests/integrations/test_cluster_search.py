@@ -19,7 +19,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.cluster import ClusterStore, Control
-from mergewise.cluster.placement import COORDINATOR, REFRESH, SEARCHER, searchers_of
+from mergewise.cluster.placement import COORDINATOR, REFRESH, searchers_of
 from mergewise.errors import DeadlineExceeded, ShardsMissing, UsageError, install_command
 from mergewise.store.places import place_of
 from mergewise.store.shards.calls import Call
@@ -117,7 +117,7 @@ def opened(place: str | Path, nodes: Any, **options: Any) -> mw.Index:
 
 
 def pids(control: Control) -> dict[str, int]:
-    return {node["node"]: node["pid"] for node in control.state()["nodes"]}
+    return {node["node"]: node["pid"] for node in control.state()["nodes"] if "pid" in node}
 
 
 def check_same(found: mw.Context, expected: mw.Context) -> None:
@@ -183,11 +183,13 @@ def test_contexts_equal_those_of_one_index(
     for (name, question), context in expected.items():
         check_same(index.context(question, strategy=name), context)
     searchers = store_of(index)._searchers
+    # more than may be, so that no message is sent twice
+    searchers.hedges = 10**9
     for name, rounds in (("topk", 2), ("weave", 6)):
         before = searchers.messages
         for question in QUESTIONS:
             index.context(question, strategy=name)
-        assert searchers.messages - before <= (rounds * 3 + 1) * TOWERS, name
+        assert searchers.messages - before <= rounds * 3 * TOWERS, name
     with pytest.raises(UsageError, match="questions only"):
         index.add(mw.Document("a", "b"))
 
@@ -209,6 +211,20 @@ def test_a_searcher_is_killed(
         assert until(lambda: pids(control).get(node) not in (None, pid))
         control.wait(lambda state: is_whole(state) and state["snapshot"] == sharded.store.reader().snapshot, 60)
         asking.more()
+
+
+def test_an_older_snapshot_is_opened_again(control: Control, nodes: Any, place: Path, sharded: mw.Index) -> None:
+    """A question keeps its snapshot even if all searchers that held it are replaced."""
+    shards = store_of(opened(place, nodes)).reader().shards
+    calls = {at: [Call.of("row_counts")] for at in range(SHARDS)}
+    before, killed = shards.ask(calls), pids(control)
+    sharded.describe(["tower 1"], {"older": str(time.time())})
+    control.wait(lambda state: is_whole(state) and state["snapshot"] == sharded.store.reader().snapshot, 60)
+    for pid in killed.values():
+        os.kill(pid, signal.SIGKILL)
+    assert until(lambda: pids(control).items().isdisjoint(killed.items()), 60)
+    control.wait(is_whole, 60)
+    assert shards.ask(calls) == before
 
 
 def test_a_node_is_removed(
@@ -283,7 +299,7 @@ def test_both_replicas_are_dead(
     with without_coordinator(control):
         running = pids_of(control)
         for node in lost:
-            os.kill(running[SEARCHER + node], signal.SIGKILL)
+            os.kill(running[node], signal.SIGKILL)
         with pytest.raises(ShardsMissing, match=f"of {SHARDS} is not available") as raised:
             index.context(QUESTIONS[0])
         assert raised.value.retryable
@@ -377,7 +393,11 @@ def test_commits_during_questions_do_not_mix(control: Control, nodes: Any, place
 
     def ask() -> None:
         while not ended.is_set():
-            text = index.context("When did the towers of Brook fall?", strategy="topk").text
+            try:
+                text = index.context("When did the towers of Brook fall?", strategy="topk").text
+            except mw.MergewiseError as error:
+                mixed.append(f"lost: {error}")
+                return
             words = [word.strip(".,") for word in text.split()]
             years = {int(word) // 1000 for word in words if word.isdigit() and len(word) == 4}
             seen.update(years)
@@ -389,12 +409,13 @@ def test_commits_during_questions_do_not_mix(control: Control, nodes: Any, place
     try:
         for millennium in range(2, 6):
             sharded.add(*towers(1000 * millennium))
-            assert until(lambda goal=millennium: goal in seen or bool(mixed), 30)  # type: ignore[misc]
+            assert until(lambda goal=millennium: goal in seen or bool(mixed))  # type: ignore[misc]
     finally:
         ended.set()
         asking.join()
         sharded.add(*towers())
-    assert not mixed and seen >= {2, 3, 4, 5}
+    assert not mixed, mixed
+    assert seen >= {2, 3, 4, 5}
     assert until(lambda: index.context(QUESTIONS[0]).snapshot == sharded.store.reader().snapshot)
 
 
@@ -456,7 +477,7 @@ def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
 
 
 def test_few_shards_move_when_a_node_leaves() -> None:
-    names = [f"{SEARCHER}{number}" for number in range(8)]
+    names = [f"node {number}" for number in range(8)]
     before = [searchers_of(at, names, 2) for at in range(64)]
     after = [searchers_of(at, names[:-1], 2) for at in range(64)]
     assert all({*one} - {names[-1]} <= {*other} for one, other in zip(before, after, strict=True))

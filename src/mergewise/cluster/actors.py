@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Any
 
-from mergewise.cluster.placement import CONTROL, SEARCHER, Placement, namespace_of
+from mergewise.cluster.placement import CONTROL, COORDINATOR, Placement, full_name
 from mergewise.store.places.place import Place
 
 # seconds within which a searcher must answer a question about its state
@@ -17,8 +18,13 @@ class Actors:
 
     def __init__(self, ray: Any, place: Place) -> None:
         self.ray = ray
-        self.namespace = namespace_of(place)
+        self.namespace = f"mergewise-{blake2b(full_name(place).encode(), digest_size=8).hexdigest()}"
         self._handles: dict[str, Any] = {}
+
+    def start(self, actor: type, name: str, options: dict[str, Any], *arguments: Any) -> Any:
+        """Start a named actor that outlives this process, unless it lives. Return its handle."""
+        named = {"name": name, "namespace": self.namespace, "lifetime": "detached", "get_if_exists": True}
+        return self.ray.remote(num_cpus=0, **options)(actor).options(**named).remote(*arguments)
 
     def get(self, name: str) -> Any:
         """Return the handle of an actor. Raises ValueError if no such actor lives."""
@@ -32,8 +38,7 @@ class Actors:
     def searchers(self) -> list[str]:
         """List the searchers that live or start."""
         actors = self.ray.util.list_named_actors(all_namespaces=True)
-        mine = {one["name"] for one in actors if one["namespace"] == self.namespace}
-        return sorted(name for name in mine if name.startswith(SEARCHER))
+        return sorted({one["name"] for one in actors if one["namespace"] == self.namespace} - {COORDINATOR})
 
     def ask_all(self, names: Iterable[str], method: str, *arguments: Any) -> dict[str, Any]:
         """Call a control method of searchers at the same time.
@@ -44,12 +49,10 @@ class Actors:
         started = {}
         for name in names:
             try:
-                called = getattr(self.get(name), method)
-                started[called.options(concurrency_group=CONTROL).remote(*arguments)] = name
+                started[getattr(self.get(name), method).options(concurrency_group=CONTROL).remote(*arguments)] = name
             except ValueError as error:
                 results[name] = error
-        done = self.ray.wait(list(started), num_returns=len(started), timeout=PATIENCE)[0] if started else []
-        for ref in done:
+        for ref in self.ray.wait([*started], num_returns=len(started), timeout=PATIENCE)[0] if started else ():
             try:
                 results[started[ref]] = self.ray.get(ref)
             except self.ray.exceptions.RayError as error:

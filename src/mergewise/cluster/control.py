@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from mergewise.cluster.actors import Actors
 from mergewise.cluster.coordinator import Coordinator
-from mergewise.cluster.placement import COORDINATOR, sharded_place
+from mergewise.cluster.placement import COORDINATOR, full_name, sharded_place
 from mergewise.errors import StoreError, UsageError
 from mergewise.index.cluster import join, load_ray
 
@@ -27,8 +27,7 @@ class Control:
 
     def __init__(self, index: str | os.PathLike[str], address: str) -> None:
         place = sharded_place(index)
-        # a relative path has another meaning on a node
-        self._index = str(place) if place.refresh is not None else str(Path(index).resolve())
+        self._index = full_name(place)
         self._ray = load_ray()
         join(self._ray, address)
         self._actors = Actors(self._ray, place)
@@ -38,7 +37,7 @@ class Control:
         return str(self._ray.get_runtime_context().gcs_address)
 
     def start(self, replicas: int, *, needs_token: bool = True) -> None:
-        """Start the coordinator, which starts a searcher on each node, or change the number of replicas of a running one.
+        """Start the coordinator, which starts a searcher on each node. A running one gets the number of replicas.
 
         Raises:
             UsageError: if the cluster takes commands without a token, unless `needs_token` is False.
@@ -49,14 +48,9 @@ class Control:
                 "this Ray cluster needs no token: whoever reaches its ports can run programs on it",
                 "set RAY_AUTH_MODE=token on all nodes, or pass --no-auth",
             )
-        named = {
-            "name": COORDINATOR,
-            "namespace": self._actors.namespace,
-            "lifetime": "detached",
-            "get_if_exists": True,
-        }
-        actor = self._ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=4)(Coordinator)
-        self._ray.get(actor.options(**named).remote(self._index, replicas).configure.remote(replicas))
+        options = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": 4}
+        actor = self._actors.start(Coordinator, COORDINATOR, options, self._index, replicas)
+        self._ray.get(actor.configure.remote(replicas))
 
     def state(self) -> dict[str, Any]:
         """Return the state of nodes and shards as JSON values."""
@@ -70,10 +64,8 @@ class Control:
     def stop(self) -> None:
         """End all actors of the index."""
         for name in (COORDINATOR, *self._actors.searchers()):
-            try:
+            with suppress(ValueError):
                 self._ray.kill(self._actors.get(name))
-            except ValueError:
-                continue
 
     def leave(self) -> None:
         """Leave the cluster. A local one ends."""
@@ -84,10 +76,8 @@ class Control:
         until = time.monotonic() + patience
         while not is_done(state := self.state()):
             if time.monotonic() > until:
-                reason = state["error"] or next((one["error"] for one in state["nodes"] if one.get("error")), "")
-                raise StoreError(
-                    f"the cluster is not ready after {patience:.0f} seconds: {reason or 'shards are opening'}"
-                )
+                reason = state["error"] or "shards are opening"
+                raise StoreError(f"the cluster is not ready after {patience:.0f} seconds: {reason}")
             time.sleep(_LOOK_SECONDS)
         return state
 

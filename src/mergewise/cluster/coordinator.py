@@ -11,8 +11,6 @@ Its own state is the last announced placement, which it reads from the searchers
 
 from __future__ import annotations
 
-import logging
-from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from threading import Event, Thread
@@ -21,13 +19,11 @@ from typing import Any
 
 import mergewise
 from mergewise.cluster.actors import Actors
-from mergewise.cluster.placement import CONTROL, REFRESH, SEARCHER, Placement, manifests_of, searchers_of, sharded_place
+from mergewise.cluster.placement import CONTROL, REFRESH, Placement, searchers_of, sharded_place
 from mergewise.cluster.searcher import Searcher
 from mergewise.errors import StoreError, UsageError
 from mergewise.index.cluster import load_ray
-from mergewise.store.places.place import ManifestState
-
-log = logging.getLogger("mergewise")
+from mergewise.store.shards.reader import snapshot_of
 
 # seconds between two looks while searchers open shards
 SOON = 0.1
@@ -53,10 +49,10 @@ class Coordinator:
         self._replicas = self._announced.replicas if self._announced else replicas
         self._drained = self._announced.drained if self._announced else frozenset()
         self._nodes: dict[str, dict[str, Any]] = {}
-        self._reports: dict[str, tuple[dict[str, Any], float]] = {}
+        # the last report of each searcher, and the times of reports and of starts
+        self._reports: dict[str, dict[str, Any]] = {}
+        self._heard: dict[str, float] = {}
         self._started: dict[str, float] = {}
-        # running calls of `hold`
-        self._holding: dict[str, Any] = {}
         self._error = ""
         self._wake = Event()
         Thread(target=self._run, daemon=True).start()
@@ -79,19 +75,18 @@ class Coordinator:
     def state(self) -> dict[str, Any]:
         """Return the state of the cluster as JSON values."""
         placement = self._announced
-        short = slice(len(SEARCHER), None)
         nodes = [
-            {"node": name[short], "address": node["NodeManagerAddress"], "drained": name in self._drained}
-            | self._reports.get(name, ({}, 0.0))[0]
+            {"node": name, "address": node["NodeManagerAddress"], "drained": name in self._drained}
+            | self._reports.get(name, {})
             for name, node in self._nodes.items()
         ]
         return {
             "snapshot": placement and placement.snapshot,
             "replicas": self._replicas,
             "ready": placement is not None and self._next is None,
-            "shards": [[name[short] for name in own] for own in placement.searchers] if placement else [],
+            "shards": [list(own) for own in placement.searchers] if placement else [],
             "nodes": nodes,
-            "error": self._error,
+            "error": self._error or next(filter(None, (node.get("error") for node in nodes)), ""),
         }
 
     # -- placing
@@ -102,84 +97,67 @@ class Coordinator:
                 self._step()
                 self._error = ""
             except Exception as error:
-                if str(error) != self._error:
-                    log.warning("cannot place shards of %s: %s", self._index, error)
-                self._error = str(error)
+                self._error = f"cannot place shards: {error}"
             self._wake.wait(REFRESH if self._next is None else SOON)
             self._wake.clear()
 
     def _step(self) -> None:
-        self._nodes = {SEARCHER + node["NodeID"][:16]: node for node in self._ray.nodes() if node["Alive"]}
+        self._nodes = {node["NodeID"][:16]: node for node in self._ray.nodes() if node["Alive"]}
         self._look_at_searchers()
         target = self._target()
-        shards = {name: target.shards_of(name) for name in self._reports}
-        lacking = [name for name, own in shards.items() if own - self._held(name, target.snapshot)]
-        for name in lacking:
-            self._hold(name, target.state, shards[name])
+        held = {name: report["held"].get(target.snapshot, ()) for name, report in self._reports.items()}
+        lacking = [name for name, own in held.items() if not target.shards_of(name).issubset(own)]
+        self._actors.ask_all(lacking, "prepare", target)
         if target.searchers[0] and not lacking and target != self._announced:
             # the time, because a new coordinator may not hear of the last number
             self._announced = target = replace(target, number=max(target.number + 1, time_ns() // 10**6))
         self._next = None if target == self._announced else target
         if self._announced is not None:
-            late = [name for name, (report, _) in self._reports.items() if report["announced"] < self._announced.number]
+            late = [name for name, report in self._reports.items() if report["announced"] < self._announced.number]
             self._actors.ask_all(late, "announce", self._announced)
 
     def _look_at_searchers(self) -> None:
         """Read the searchers' reports, and start a searcher on each node that has none."""
         now = monotonic()
-        answers = self._actors.ask_all(self._nodes, "report")
-        for name, report in answers.items():
+        for name, report in self._actors.ask_all(self._nodes, "report").items():
             if not isinstance(report, Exception):
-                self._reports[name] = report, now
+                self._reports[name], self._heard[name] = report, now
                 self._started.pop(name, None)
                 continue
             if name in self._reports:
                 # its successor begins without shards
-                before, seen = self._reports[name]
-                self._reports[name] = before | {"held": {}, "announced": 0}, seen
+                self._reports[name] |= {"held": {}, "announced": 0}
             if name not in self._drained and now - self._started.get(name, -inf) > RETRY:
                 self._started[name] = now
                 self._start(name)
-        known = self._reports.items()
-        self._reports = {name: one for name, one in known if name in self._nodes and now - one[1] < SILENT}
+        alive = {name for name in self._nodes if now - self._heard.get(name, -inf) < SILENT}
+        self._reports = {name: report for name, report in self._reports.items() if name in alive}
 
     def _start(self, name: str) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         node = NodeAffinitySchedulingStrategy(self._nodes[name]["NodeID"], soft=False)
         options: dict[str, Any] = {"max_concurrency": QUESTIONS, "concurrency_groups": {CONTROL: CONTROLS}}
-        actor = self._ray.remote(num_cpus=0, max_restarts=0, **options)(Searcher)
-        named = {"name": name, "namespace": self._actors.namespace, "get_if_exists": True, "lifetime": "detached"}
-        actor.options(**named, scheduling_strategy=node).remote(self._index, name)
+        self._actors.start(Searcher, name, options | {"scheduling_strategy": node}, self._index, name)
 
     def _target(self) -> Placement:
         """Return the placement to prepare. One that is being prepared is completed before the next snapshot, unless it fails."""
         usable = {
-            name: report["error"]
-            for name, (report, _) in self._reports.items()
+            name: report
+            for name, report in self._reports.items()
             if report["version"] == mergewise.__version__ and name not in self._drained
         }
-        sound = [name for name, error in usable.items() if not error] or list(usable)
-        is_failing = any(usable.values())
+        is_failing = any(report["error"] for report in usable.values())
         state = self._place.manifest() if self._next is None or is_failing else self._next.state
         if state is None:
             raise StoreError(f"the index is gone: {self._place}")
+        snapshot = snapshot_of(state.manifest.parts.values())
+        sound = [name for name, report in usable.items() if report["failed"] != snapshot] or list(usable)
         return Placement(
             self._announced.number if self._announced else 0,
             mergewise.__version__,
             state,
-            tuple(searchers_of(at, sound, self._replicas) for at in range(len(manifests_of(state)))),
+            tuple(searchers_of(at, sound, self._replicas) for at in range(len(state.manifest.parts))),
             self._replicas,
             self._drained,
         )
-
-    def _held(self, name: str, snapshot: str) -> set[int]:
-        return {*self._reports[name][0]["held"].get(snapshot, ())}
-
-    def _hold(self, name: str, state: ManifestState, shards: set[int]) -> None:
-        """Let a searcher open shards, unless it still opens others."""
-        running = self._holding.get(name)
-        if running is None or self._ray.wait([running], timeout=0)[0]:
-            with suppress(ValueError):
-                hold = self._actors.get(name).hold.options(concurrency_group=CONTROL)
-                self._holding[name] = hold.remote(state, shards)

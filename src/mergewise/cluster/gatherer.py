@@ -3,7 +3,8 @@
 searcher   of each shard the first of its replicas, in an order of this process, that has not failed or been slow lately
 deadline   travels with the message in seconds, and a message that is not needed any more is cancelled in the searcher's queue
 hedging    a message that takes longer than 95 % of its searcher's answers is sent to the next replicas, too: at most 5 % of all
-failover   a dead or silent searcher, a missing snapshot, or files that cannot be read: the message goes to the next replicas
+failover   a dead or silent searcher, a missing snapshot, or files that cannot be read: the message goes to the next replicas,
+           and at last with the manifests, so that a searcher of the newest placement opens the snapshot again
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 import mergewise
 from mergewise.cluster.actors import Actors
-from mergewise.cluster.placement import REFRESH, Placement
+from mergewise.cluster.placement import REFRESH, Placement, searchers_of
 from mergewise.concurrency import check_time
 from mergewise.designs import VIEWS
 from mergewise.errors import ShardsMissing, StoreError, UsageError
@@ -31,7 +32,7 @@ from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import ShardedManifest
 from mergewise.store.places.place import Place
-from mergewise.store.shards.calls import Answers, Calls, LocalShards
+from mergewise.store.shards.calls import Answers, Calls, answers
 from mergewise.store.shards.reader import ShardedReader
 from mergewise.store.shards.store import ShardedStore
 
@@ -55,11 +56,11 @@ class ShardMessage:
     is_hedged: bool = False
 
 
-class Searchers:
-    """What this process knows of the searchers, over all questions."""
+class Searchers(Actors):
+    """The searchers of an index, and what this process knows of them, over all questions."""
 
-    def __init__(self, actors: Actors) -> None:
-        self.actors = actors
+    def __init__(self, ray: Any, place: Place) -> None:
+        super().__init__(ray, place)
         self.messages = self.hedges = 0
         # until when a searcher is avoided, and for how long
         self._avoided: dict[str, tuple[float, float]] = {}
@@ -88,10 +89,10 @@ class Searchers:
 
     def look(self, known: Placement, *, at_all: bool) -> tuple[Placement | None, set[str]]:
         """Ask a searcher, or all, for a newer placement. Return it, and the searchers that answered."""
-        asked = self.in_order(0, {name for own in known.searchers for name in own})[: None if at_all else 1]
-        newer, heard = self.actors.newest_placement(asked, known.number)
+        asked = self.in_order(0, known.names)[: None if at_all else 1]
+        newer, heard = self.newest_placement(asked, known.number)
         if not heard:
-            newer, heard = self.actors.newest_placement(self.actors.searchers(), known.number)
+            newer, heard = self.newest_placement(self.searchers(), known.number)
         for name in {*asked} - heard:
             self.avoid(name)
         return newer, heard
@@ -112,10 +113,10 @@ class ClusterShards:
         return f"{len(self.missing)} of {len(self.manifests)} shards could not be searched: {names}" if names else ""
 
     def ask(self, calls: Calls) -> Answers:
-        found: dict[int, list[Any]] = {}
-        for at in calls.keys() & self.missing.keys():
-            found[at] = LocalShards([self.missing[at]]).ask({0: calls[at]})[0]
-        return found | _Round(self, {at: own for at, own in calls.items() if at not in found}).answers()
+        empty = {
+            at: answers((self.missing[at], call) for call in calls[at]) for at in calls.keys() & self.missing.keys()
+        }
+        return empty | _Round(self, {at: own for at, own in calls.items() if at not in empty}).answers()
 
 
 class _Round:
@@ -123,10 +124,11 @@ class _Round:
 
     def __init__(self, shards: ClusterShards, calls: Calls) -> None:
         self._shards, self._calls = shards, calls
-        self._searchers, self._ray = shards.searchers, shards.searchers.actors.ray
+        self._searchers, self._ray = shards.searchers, shards.searchers.ray
         self._answers: dict[int, list[Any]] = {}
-        self._tried: dict[int, set[str]] = {at: set() for at in calls}
-        # shards that searchers were told to open for this snapshot
+        # the replicas of each shard that were not asked yet
+        self._left = {at: {*shards.placement.searchers[at]} for at in calls}
+        # shards that searchers must open for this snapshot
         self._reopened: set[int] = set()
         self._running: dict[Any, ShardMessage] = {}
 
@@ -152,49 +154,47 @@ class _Round:
 
     def _send(self, shards: Iterable[int], error: object = "no searcher holds it") -> None:
         """Send the calls of each shard to its next replica. Without one, let the searchers open it, or raise ShardsMissing."""
+        placement = self._shards.placement
         messages: dict[str, list[int]] = defaultdict(list)
         for at in self._lacking(shards):
-            order = self._searchers.in_order(at, {*self._shards.placement.searchers[at]} - self._tried[at])
-            if order:
-                self._tried[at].add(order[0])
-                messages[order[0]].append(at)
-            elif any(at in one.shards for one in self._running.values()):
-                continue
-            elif at in self._reopened:
-                what = f"shard {at} of {len(self._shards.manifests)} is not available: {error}"
-                raise ShardsMissing(what, "ask again; see `mergewise cluster status`")
-            else:
+            is_asked = any(at in one.shards for one in self._running.values())
+            if not self._left[at] and not is_asked and at not in self._reopened:
                 # successors of dead searchers hold newer snapshots only
                 self._reopened.add(at)
-                self._tried[at].clear()
-                placement = self._shards.placement
-                self._searchers.actors.ask_all(placement.searchers[at], "hold", placement.state, {at})
-                self._send([at], error)
+                newest = self._searchers.look(placement, at_all=True)[0] or placement
+                self._left[at] = {*searchers_of(at, newest.names, newest.replicas)}
+            if self._left[at]:
+                best = self._searchers.in_order(at, self._left[at])[0]
+                self._left[at].remove(best)
+                messages[best].append(at)
+            elif not is_asked:
+                what = f"shard {at} of {len(self._shards.manifests)} is not available: {error}"
+                raise ShardsMissing(what, "ask again; see `mergewise cluster status`")
         for name, own in messages.items():
             message = ShardMessage(name, own, monotonic())
             request = pickle.dumps({at: self._calls[at] for at in own}, pickle.HIGHEST_PROTOCOL)
             try:
-                ask = self._searchers.actors.get(name).ask
+                ask = self._searchers.get(name).ask
             except ValueError as dead:
                 self._fail(message, dead)
                 continue
             self._searchers.messages += 1
-            self._running[ask.remote(self._shards.snapshot, check_time(), request)] = message
+            state = placement.state if self._reopened.intersection(own) else None
+            self._running[ask.remote(self._shards.snapshot, check_time(), request, state)] = message
 
     def _take(self, ref: Any, message: ShardMessage) -> None:
         try:
             outcome = pickle.loads(self._ray.get(ref))
         except self._ray.exceptions.RayError as error:
-            self._searchers.actors.forget(message.searcher)
-            self._fail(message, error)
-            return
-        if isinstance(outcome, dict):
+            self._searchers.forget(message.searcher)
+            outcome = StoreError(str(error).partition("\n")[0])
+        if isinstance(outcome, StoreError):
+            self._fail(message, outcome)
+        elif isinstance(outcome, Exception):
+            raise outcome
+        else:
             self._searchers.note_answer(message)
             self._answers = outcome | self._answers
-        elif isinstance(outcome, StoreError):
-            self._fail(message, outcome)
-        else:
-            raise outcome
 
     def _fail(self, message: ShardMessage, error: Exception) -> None:
         self._searchers.avoid(message.searcher)
@@ -226,8 +226,8 @@ class ClusterStore(ShardedStore):
         super().__init__(place, VIEWS)
         ray = load_ray()
         join(ray, address)
-        self._searchers, self._partial, self._looked_at = Searchers(Actors(ray, place)), partial, monotonic()
-        found, _ = self._searchers.actors.newest_placement(self._searchers.actors.searchers())
+        self._searchers, self._partial, self._looked_at = Searchers(ray, place), partial, monotonic()
+        found, _ = self._searchers.newest_placement(self._searchers.searchers())
         if found is None:
             start = f"start them: mergewise cluster start --index {place}"
             raise UsageError(f"no searchers of {place} on this cluster", start)
@@ -257,14 +257,13 @@ class ClusterStore(ShardedStore):
         missing = [at for at, own in enumerate(placement.searchers) if self._partial and heard.isdisjoint(own)]
         if placement.snapshot != known.snapshot or missing != [*known.missing]:
             self._cluster = self._shards_of(placement, missing)
-        known.placement = placement if placement.snapshot == known.snapshot else known.placement
+        else:
+            known.placement = placement
 
     def _shards_of(self, placement: Placement, missing: Sequence[int]) -> ClusterShards:
         if placement.version != mergewise.__version__:
-            versions = f"{placement.version} (expected {mergewise.__version__})"
-            raise UsageError(
-                f"the searchers of {self.place} have mergewise {versions}", "install one version everywhere"
-            )
+            what = f"the searchers have mergewise {placement.version} (expected {mergewise.__version__})"
+            raise UsageError(what, "install one version everywhere")
         parts = [*self._checked(placement.state.manifest).parts.items()]
         empty = {at: replace(parts[at][1], tables={}, mapped={}, unembedded={}) for at in missing}
         readers = {at: LanceReader(self.place.shard(parts[at][0]), own, VIEWS) for at, own in empty.items()}

@@ -1,6 +1,6 @@
 """The state that searchers, the coordinator and gatherers share: the searchers of each shard of one snapshot.
 
-All actors of an index have one namespace, and a searcher has the name of its node. So everybody finds them without a registry.
+All actors of an index have one namespace, and a searcher is named by the id of its node. So everybody finds them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mergewise.store.places import place_of
 from mergewise.store.places.place import ManifestState, Place
 from mergewise.store.shards.reader import snapshot_of
 
-COORDINATOR, SEARCHER = "coordinator", "searcher-"
+COORDINATOR = "coordinator"
 # the thread pool of a searcher that stays free of questions
 CONTROL = "control"
 # seconds between two looks at the index, at the searchers, and at the announced placement
@@ -45,11 +45,15 @@ class Placement:
 
     @property
     def manifests(self) -> tuple[Manifest, ...]:
-        return manifests_of(self.state)
+        return tuple(self.state.manifest.parts.values())
 
     @property
     def snapshot(self) -> str:
         return snapshot_of(self.manifests)
+
+    @property
+    def names(self) -> set[str]:
+        return {name for own in self.searchers for name in own}
 
     def shards_of(self, searcher: str) -> set[int]:
         return {at for at, names in enumerate(self.searchers) if searcher in names}
@@ -72,12 +76,6 @@ def sharded_place(index: str | os.PathLike[str]) -> Place:
     return place
 
 
-def manifests_of(state: ManifestState) -> tuple[Manifest, ...]:
-    assert isinstance(state.manifest, ShardedManifest)
-    return state.manifest.shards
-
-
-def namespace_of(place: Place) -> str:
-    """Return the namespace of an index's actors."""
-    name = str(place) if place.refresh is not None else os.path.realpath(place.directory)
-    return f"mergewise-{blake2b(name.encode(), digest_size=8).hexdigest()}"
+def full_name(place: Place) -> str:
+    """Return the name of an index on all nodes: its URL or its absolute path."""
+    return str(place) if place.refresh is not None else os.path.realpath(place.directory)

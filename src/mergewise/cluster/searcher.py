@@ -8,24 +8,26 @@ from __future__ import annotations
 import os
 import pickle
 from collections import defaultdict, deque
+from collections.abc import Iterable
 from resource import RUSAGE_SELF, getrusage
-from threading import Lock
+from threading import Lock, Thread
 from time import monotonic, perf_counter
 from typing import Any
 
 import numpy as np
 
 import mergewise
-from mergewise.cluster.placement import Placement, manifests_of, sharded_place
+from mergewise.cluster.placement import Placement, sharded_place
 from mergewise.concurrency import check_time, deadline_in
 from mergewise.designs import VIEWS
 from mergewise.errors import MergewiseError, StoreError
 from mergewise.store.lance_reader import LanceReader
+from mergewise.store.manifest import Manifest
 from mergewise.store.places.place import ManifestState
 from mergewise.store.shards.calls import Calls, answers
 from mergewise.store.shards.reader import snapshot_of
 
-# seconds for which a searcher holds a shard that no placement names any more, and for which an error excludes it
+# seconds for which a searcher holds a shard that no placement names any more, and for which an error excludes it from a snapshot
 KEPT, EXCLUDED = 60.0, 30.0
 _MEASURED = 1000
 
@@ -43,14 +45,15 @@ class Searcher:
         self._name = name
         self._place = sharded_place(index)
         self._readers: dict[tuple[str, int], LanceReader] = {}
-        self._asked: set[tuple[str, int]] = set()
-        # the last two placements, the newest first
+        # the last two announced placements, the newest first, and the one that is prepared
         self._placements: list[Placement] = []
+        self._prepared: list[Placement] = []
         # the time since when a reader is unneeded
         self._unneeded: dict[tuple[str, int], float] = {}
         self._opening = Lock()
         self._seconds: deque[float] = deque(maxlen=_MEASURED)
-        self._failed = ("", 0.0)
+        # the last error, its snapshot and its time
+        self._failed = ("", "", 0.0)
 
     def report(self) -> dict[str, Any]:
         """Return the state as JSON values: memory in bytes, and times of answers in milliseconds. Close unneeded readers."""
@@ -59,7 +62,8 @@ class Searcher:
         for snapshot, at in sorted(self._readers.copy()):
             held[snapshot].append(at)
         p50, p95 = np.percentile(self._seconds.copy() or [0.0], (50, 95))
-        error, failed_at = self._failed
+        error, failed, when = self._failed
+        is_recent = monotonic() < when + EXCLUDED
         return {
             "version": mergewise.__version__,
             "pid": os.getpid(),
@@ -68,30 +72,41 @@ class Searcher:
             "memory": getrusage(RUSAGE_SELF).ru_maxrss * 1024,
             "p50": round(1000 * p50, 1),
             "p95": round(1000 * p95, 1),
-            "error": error if monotonic() < failed_at + EXCLUDED else "",
+            "error": error if is_recent else "",
+            "failed": failed if is_recent else "",
         }
 
-    def hold(self, state: ManifestState, shards: set[int]) -> None:
-        """Open shards of a snapshot, with all their files. An error is part of the report."""
-        snapshot = snapshot_of(manifests_of(state))
-        self._asked = {(snapshot, at) for at in shards}
-        with self._opening:
-            try:
-                for at in sorted(shards):
-                    if (snapshot, at) not in self._readers:
-                        self._readers[snapshot, at] = self._open(at, state)
-                # the cache of a bucket keeps the files of the state that it knows
-                self._place.know(state)
-                self._failed = ("", 0.0)
-            except Exception as error:
-                self._failed = (f"shard {at}: {error}", monotonic())
+    def prepare(self, placement: Placement) -> None:
+        """Begin to open the shards of a placement, unless others are still opening. An error is part of the report."""
+        if not self._opening.locked():
+            self._prepared = [placement]
+            Thread(target=self._prepare, args=(placement,)).start()
 
-    def _open(self, at: int, state: ManifestState) -> LanceReader:
-        manifest = manifests_of(state)[at]
-        before = next((self._readers[key] for key in reversed(list(self._readers)) if key[1] == at), None)
+    def _prepare(self, placement: Placement) -> None:
+        try:
+            self._open(placement.state, placement.shards_of(self._name))
+            # the cache of a bucket keeps the files of the state that it knows
+            self._place.know(placement.state)
+            self._failed = ("", "", 0.0)
+        except Exception as error:
+            self._failed = (f"{type(error).__name__}: {error}", placement.snapshot, monotonic())
+
+    def _open(self, state: ManifestState, shards: Iterable[int]) -> None:
+        """Open shards of a snapshot, with all their files."""
+        parts = [*state.manifest.parts.items()]
+        snapshot = snapshot_of(manifest for _, manifest in parts)
+        with self._opening:
+            for at in sorted(shards):
+                if (snapshot, at) not in self._readers:
+                    self._readers[snapshot, at] = self._reader(*parts[at])
+
+    def _reader(self, name: str, manifest: Manifest) -> LanceReader:
+        place = self._place.shard(name)
+        # with another number of shards, a shard has another directory
+        olds = (own for own in reversed([*self._readers.values()]) if own.directory == place.directory)
+        before = next(olds, None)
         if before is not None and before.manifest == manifest:
             return before
-        place = self._place.shard(list(state.manifest.parts)[at])
         place.check_same()
         reader = LanceReader(place, manifest, VIEWS, before)
         reader.prewarm()
@@ -107,12 +122,15 @@ class Searcher:
         newest = self._placements[0] if self._placements else None
         return newest if newest is not None and newest.number > number else None
 
-    def ask(self, snapshot: str, seconds: float | None, request: bytes) -> bytes:
-        """Answer calls by shard within the time. An error is returned, not raised."""
+    def ask(self, snapshot: str, seconds: float | None, request: bytes, state: ManifestState | None = None) -> bytes:
+        """Answer calls by shard within the time. With a `state`, open its shards first. An error is returned, not raised."""
         began = perf_counter()
         try:
             with deadline_in(seconds):
-                answer = pickle.dumps(self._answer(snapshot, pickle.loads(request)), pickle.HIGHEST_PROTOCOL)
+                calls = pickle.loads(request)
+                if state is not None:
+                    self._open(state, calls)
+                answer = pickle.dumps(self._answer(snapshot, calls), pickle.HIGHEST_PROTOCOL)
         except MergewiseError as error:
             answer = pickle.dumps(error)
         except Exception as error:
@@ -130,7 +148,8 @@ class Searcher:
         return {at: [next(results) for _ in own] for at, own in calls.items()}
 
     def _close_unneeded(self) -> None:
-        needed = {(one.snapshot, at) for one in self._placements for at in one.shards_of(self._name)} | self._asked
+        placements = self._placements + self._prepared
+        needed = {(one.snapshot, at) for one in placements for at in one.shards_of(self._name)}
         now = monotonic()
         self._unneeded = {key: self._unneeded.get(key, now) for key in self._readers.copy() if key not in needed}
         for key, since in self._unneeded.items():
