@@ -247,6 +247,12 @@ class ClusterStore(ShardedStore):
                 self._reader = ShardedReader(self._cluster, self.directory, VIEWS, before)
             return self._reader
 
+    def refresh(self) -> None:
+        """Look for a newer placement now."""
+        with self._opening:
+            self._looked_at = -REFRESH
+            self._look_for_placement()
+
     def _look_for_placement(self) -> None:
         """Look for a newer placement from time to time, and with `partial` for searchers."""
         if monotonic() < self._looked_at + REFRESH:

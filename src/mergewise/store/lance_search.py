@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import ContextVar
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -336,12 +337,12 @@ class LanceSearch(LanceDocuments):
 
     async def _document_names(self, table: str, ids: IntArray) -> dict[int, str]:
         """Return the id of each row's document."""
-        parts = [rows for _, rows in self.mapped_rows(table).take(ids, [ID, DOC_ID])]
-        unmapped = ids[~np.isin(ids, [row for part in parts for row in part[ID].to_pylist()])]
-        parts += [await self._rows_by_id(table, unmapped, DOC_ID)] if len(unmapped) else []
-        return {
-            row: name for part in parts for row, name in zip(*(part[c].to_pylist() for c in (ID, DOC_ID)), strict=True)
-        }
+        with self._reading(self.place, f"the table {table!r}"):
+            parts = [rows for _, rows in self.mapped_rows(table).take(ids, [ID, DOC_ID])]
+            unmapped = ids[~np.isin(ids, [row for part in parts for row in part[ID].to_pylist()])]
+            parts += [await self._rows_by_id(table, unmapped, DOC_ID)] if len(unmapped) else []
+            pairs = (zip(*(part[column].to_pylist() for column in (ID, DOC_ID)), strict=True) for part in parts)
+            return dict(chain.from_iterable(pairs))
 
     def _start(self, ranking: Coroutine[Any, Any, Ranking], again: Callable[[], Future[Ranking]]) -> Future[Ranking]:
         """Start a search. If it meets damaged copies, replace them and search `again`, once."""
