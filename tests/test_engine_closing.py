@@ -104,7 +104,8 @@ def test_rounds_of_opening_asking_and_closing_leave_nothing_open(tmp_path: Path)
         del index
         gc.collect()
         counts.append((len(list(Path("/proc/self/fd").iterdir())), threading.active_count()))
-    assert counts[-1] == counts[4]
+    # threads of earlier tests may end meanwhile
+    assert all(last <= early for last, early in zip(counts[-1], counts[4], strict=True))
 
 
 FORKED = """

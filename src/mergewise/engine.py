@@ -424,12 +424,12 @@ class Index:
 
         reader = self.store.reader()
         root = self._root
-        named = reader.known_documents(wanted)
+        named = reader.known_documents([text("pattern", one) for one in wanted])
         # all documents, unless only ids are wanted
         known = named if {k.id for k in named}.issuperset(wanted) else reader.known_documents()
         files = ((k.id, k.origin) for k in known)
         sources = {doc_id: None if file is None else source_path(file.source, root) for doc_id, file in files}
-        found = {one: matching(text("pattern", one), sources) for one in wanted}
+        found = {one: matching(one, sources) for one in wanted}
         condition = self._condition(where)
         return {one: self._meeting(condition, ids) for one, ids in found.items()}
 

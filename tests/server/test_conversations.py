@@ -273,7 +273,7 @@ def test_old_conversations_are_pruned(state: State, monkeypatch: pytest.MonkeyPa
     own.add_turn("new", "new?", DATA, ServeLimits())
     state.prune(ServeLimits(conversation_days=10))
     assert [one.title for one in own.find()] == ["new?"]
-    assert list(state._rows("SELECT count(*) FROM turns")[0].values()) == [1]
+    assert list(dict(state._rows("SELECT count(*) FROM turns")[0]).values()) == [1]
     state.prune(ServeLimits(conversations=0))
     assert own.find() == []
 

@@ -96,8 +96,7 @@ def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
         return
     join(ray, address, workers or 1)
     try:
-        with redirect_stdout(_OutputWithoutRay(sys.stdout)):
-            yield
+        yield
     finally:
         with redirect_stdout(sys.stderr):
             ray.shutdown()
@@ -125,6 +124,8 @@ def join(ray: Any, address: str, workers: int = 1) -> None:
             ray.init(address=address, **options)
     except Exception as error:
         raise UsageError(f"Ray cluster not available at {address!r}: {_last_line(str(error))}", _HINT) from error
+    # for the rest of this process, because Ray's threads print at any time
+    redirect_stdout(_OutputWithoutRay(sys.stdout)).__enter__()
 
 
 class _OutputWithoutRay:

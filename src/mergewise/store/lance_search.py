@@ -25,7 +25,7 @@ from mergewise.store.mapped import IntArray, Mapped
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
 from mergewise.store.postings import MAX_ROWS, TextFrequencies, TextIndex
 from mergewise.store.tables import NUMBER, unit_vectors
-from mergewise.store.text_scores import SearchedText
+from mergewise.store.text_scores import SearchedText, tokens
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -125,8 +125,8 @@ class LanceSearch(LanceDocuments):
         opened = self._table(table)
         assert opened is not None
         with self._reading(self.place, f"the table {table!r}"):
-            tokens = await opened.tokenize(question, column=str(self._specs[table].table.text))
-            return Counter(token.text for token in tokens)
+            found = await tokens(opened, question, str(self._specs[table].table.text))
+            return Counter(token.text for token in found)
 
     async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
         """Search until the ranking is complete.

@@ -40,7 +40,12 @@ def text_index() -> FTS:
 
 def question_terms(question: str) -> list[str]:
     """Return the terms of a question like a new index, without an index."""
-    return [token.text for token in run(_empty_table().tokenize(question, column="text"))]
+    return [token.text for token in run(tokens(_empty_table(), question, "text"))]
+
+
+async def tokens(table: AsyncTable, text: str, column: str) -> Iterable[Any]:
+    """Split a text into the tokens of a column's index. LanceDB rejects lone surrogates, so they are replaced."""
+    return await table.tokenize(text.encode("utf-8", "replace").decode("utf-8"), column=column)
 
 
 @cache
@@ -65,7 +70,7 @@ class SearchedText:
         self._counts: dict[str, int] = {}
 
     def _tokens(self, text: str) -> Iterable[Any]:
-        return run(self._table.tokenize(text, column=self.column))
+        return run(tokens(self._table, text, self.column))
 
     def _terms(self, text: str) -> list[str]:
         return [token.text for token in self._tokens(text)]
