@@ -114,9 +114,13 @@ def texts(store: LanceStore, question: str = "text number 5") -> list[str]:
     return [hit.row.text for hit in reader_of(store, EMBEDDER).search(question, 20)]
 
 
+def nearest(store: LanceStore) -> list[tuple[int, float]]:
+    return list(store.reader().vector_search(EMBEDDER.embed_queries(["text number 5"])[0], 20).result())
+
+
 def test_a_missing_or_broken_file_only_costs_time(tmp_path: Path) -> None:
     store = filled(tmp_path)
-    before = texts(store)
+    before, near = texts(store), nearest(store)
     files = sorted((tmp_path / FOLDER).glob("*.arrow"))
     assert len(before) == 12 and files
     files[0].unlink()
@@ -124,7 +128,7 @@ def test_a_missing_or_broken_file_only_costs_time(tmp_path: Path) -> None:
         path.write_bytes(b"not Arrow")
     fresh = LanceStore(tmp_path, VIEWS)
     # without postings LanceDB searches, and scores each part of its index by statistics of that part
-    assert texts(fresh)[0] == before[0] and sorted(texts(fresh)) == sorted(before)
+    assert texts(fresh)[0] == before[0] and sorted(texts(fresh)) == sorted(before) and nearest(fresh) == near
     fresh.repair()
     assert texts(fresh) == before and fresh.check() == []
 

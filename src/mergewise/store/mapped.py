@@ -8,6 +8,7 @@ Searches return row addresses, which are free. Sorted files of addresses map the
 files are merged like files of rows. Compaction of the table makes them invalid, so they are then written again.
 
 Files of postings (`store.postings`) hold the terms of rows, for text search. They are written and merged like files of rows.
+Without them LanceDB searches, and scores each part of its index by statistics of that part.
 """
 
 from __future__ import annotations
