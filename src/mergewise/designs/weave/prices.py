@@ -82,7 +82,7 @@ class Prices:
         """
         if not taken and len(new) == 1:
             return self._alone[new[0]]
-        held, cost = self._held(taken), 0
+        held, cost = self._shown_headings(taken), 0
         for at in new:
             joints = sum([other in taken for other in self._neighbours[at]])
             fresh: Sequence[int] = ()
@@ -97,7 +97,7 @@ class Prices:
                 held, taken = held.union(fresh), taken | {at}
         return cost
 
-    def _held(self, taken: frozenset[int]) -> set[int]:
+    def _shown_headings(self, taken: frozenset[int]) -> set[int]:
         """Return what the heading lines of a selection show."""
         if taken is not self._taken[0]:
             self._taken = taken, {key for at in taken for key in self._heading_keys(at, taken)}
@@ -117,7 +117,7 @@ class Prices:
 
         The first sentence of a section pays the heading line for all others. A later one only joins its neighbours.
         """
-        held, found = self._held(taken), set[int]()
+        held, found = self._shown_headings(taken), set[int]()
         for at in new:
             section = self._above[at][0]
             mates = self._mates[section]

@@ -99,19 +99,19 @@ class ShardedReader:
         answers = self.shards.ask({at: [Call.of(method, *own)] for at, own in arguments.items()}) if arguments else {}
         return [answers[at][0] for at in arguments]
 
-    def _fixed(self, method: str, *arguments: Any) -> list[Any]:
+    def _kept_answers(self, method: str, *arguments: Any) -> list[Any]:
         """Return the answers of all shards to a call that has one answer in a state. Unchanged shards are not asked again."""
         name = f"{method} {arguments}"
 
         def ask() -> list[Any]:
-            known = self._unchanged(name)
+            known = self._unchanged_answers(name)
             asked = [at for at in range(len(self.manifests)) if at not in known]
             known |= zip(asked, self._some(dict.fromkeys(asked, arguments), method), strict=True)
             return self._keep(name, [known[at] for at in range(len(self.manifests))])
 
         return self.once(f"all {name}", ask)
 
-    def _unchanged(self, name: str) -> dict[int, Any]:
+    def _unchanged_answers(self, name: str) -> dict[int, Any]:
         """Return the kept answers of the shards that are still in the state of the answer."""
         states = zip(self.manifests, *self._answers.get(name, ((), ())), strict=False)
         return {at: answer for at, (now, then, answer) in enumerate(states) if now == then}
@@ -161,7 +161,7 @@ class ShardedReader:
 
     def numbers(self, where: str | None = None) -> DocumentNumbers:
         def join() -> DocumentNumbers:
-            parts = self._fixed("numbers") if where is None else self._all("numbers", where)
+            parts = self._kept_answers("numbers") if where is None else self._all("numbers", where)
             return DocumentNumbers(np.concatenate([shifted(own.array, at) for at, own in enumerate(parts)]))
 
         return self.once("numbers", join, where)
@@ -187,10 +187,10 @@ class ShardedReader:
         return sum(leaves), sum(characters)
 
     def metadata_kinds(self) -> dict[str, type]:
-        return {name: kind for kinds in self._fixed("metadata_kinds") for name, kind in kinds.items()}
+        return {name: kind for kinds in self._kept_answers("metadata_kinds") for name, kind in kinds.items()}
 
     def languages(self) -> Mapping[str, int]:
-        return self.once("languages", lambda: sum(map(Counter, self._fixed("languages")), Counter()))
+        return self.once("languages", lambda: sum(map(Counter, self._kept_answers("languages")), Counter()))
 
     def sample(self, language: str, count: int) -> IntArray:
         parts = self._all("sample", language, -(-count // len(self.manifests)))
@@ -204,13 +204,15 @@ class ShardedReader:
         }
 
     def row_counts(self) -> dict[str, int]:
-        counts = self._fixed("row_counts")
+        counts = self._kept_answers("row_counts")
         return {name: sum(own[name] for own in counts) for name in counts[0]}
 
     def unembedded(self, table: str | None = None) -> IntArray:
         return self.once(
             f"unembedded of {table}",
-            lambda: np.concatenate([shifted(own, at) for at, own in enumerate(self._fixed("unembedded", table))]),
+            lambda: np.concatenate(
+                [shifted(own, at) for at, own in enumerate(self._kept_answers("unembedded", table))]
+            ),
         )
 
     def damage(self) -> dict[str, str]:
@@ -240,7 +242,7 @@ class ShardedReader:
 
     def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
         def sort() -> Mapping[str, IntArray]:
-            parts = self._fixed("sorted_columns", table, tuple(columns))
+            parts = self._kept_answers("sorted_columns", table, tuple(columns))
             joined = self._join(table, [pa.table(dict(own)) for own in parts])
             # parts are sorted, and ids grow from shard to shard
             order = np.argsort(joined[columns[0]].to_numpy(), kind="stable")
@@ -273,12 +275,12 @@ class ShardedReader:
         return self.once("repeated", self._read_repeated_documents)
 
     def _read_repeated_documents(self) -> Records:
-        texts: list[RepeatedTexts] = self._fixed("repeated_texts")
+        texts: list[RepeatedTexts] = self._kept_answers("repeated_texts")
         hashes = np.concatenate([own.hashes for own in texts])
         numbers = np.concatenate([shifted(own.numbers, at) for at, own in enumerate(texts)])
         order = np.argsort(hashes, kind="stable")
         repeated = repeated_numbers(hashes[order], numbers[order])
-        known = self._unchanged("repeated")
+        known = self._unchanged_answers("repeated")
         by_shard = {at: np.array(own) & LOW for at, own in group_by(repeated.tolist(), _shard).items()}
         missing = {at: (own,) for at, own in by_shard.items() if known.get(at, {}).keys() != set(own.tolist())}
         for at, statements in zip(missing, self._some(missing, "statements"), strict=True):
