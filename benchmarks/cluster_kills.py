@@ -17,6 +17,7 @@ import json
 import os
 import random
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -196,6 +197,7 @@ def main() -> None:
     parser.add_argument("--measured", type=int, default=100, help="questions of each measurement without faults")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=500.0, help="limit of the campaign")
+    parser.add_argument("--pause", type=float, default=1.0, help="longest rest between two faults, in seconds")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     draw = random.Random(given.seed)
@@ -241,9 +243,10 @@ def campaign(
     while not asking.is_done and time.monotonic() < until:
         local.describe(["tower 1"], {"commit": commits})
         commits += 1
-        time.sleep(draw.random())
+        time.sleep(given.pause * draw.random())
         kills[kill_something(draw, control, nodes)] += 1
         control.wait(lambda state: is_whole(state, given.nodes), 120)
+        print(f"{dict(asking.outcomes)} after {dict(kills)}, {commits} commits", file=sys.stderr, flush=True)
     asking.asked += 0 if asking.is_done else given.questions
     for thread in threads:
         thread.join()
