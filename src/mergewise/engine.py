@@ -29,7 +29,7 @@ from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import MOST_SHARDS, Manifest, check_plain
-from mergewise.store.places import root_of
+from mergewise.store.places import place_of, root_of
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Progress
 from mergewise.types import (
@@ -697,7 +697,7 @@ class Index:
             return [Problem(str(error), kind="lost")]
         return self.store.check()
 
-    def reshard(self, shards: int) -> None:
+    def reshard(self, shards: int, into: str | os.PathLike[str] | None = None) -> None:
         """Change the number of shards of an index in shards. All rows are copied with their vectors.
 
         Questions and changes go on meanwhile; a change waits only for the last step. After a kill, the same call goes on. Old
@@ -705,14 +705,19 @@ class Index:
 
         Args:
             shards: Number of shards.
+            into: New directory or prefix of a bucket for a copy in shards. The index, which may have no shards, stays as it is.
+                Changes during the copy may be missing there.
 
         Raises:
             UsageError: for an invalid number, an index without shards, or an unfinished call with another number.
             IndexBusy: if another process writes for too long.
         """
-        from mergewise.store.shards.reshard import reshard
+        from mergewise.store.shards.reshard import copy_into_shards, reshard
 
         whole("number of shards", shards, Range(1, MOST_SHARDS))
-        if not isinstance(self.store, ShardedStore):
-            raise UsageError(f"{self.store.place} has no shards", "index into another directory with --shards")
-        reshard(self.store, shards)
+        if into is not None:
+            copy_into_shards(self.store, place_of(into), shards)
+        elif isinstance(self.store, ShardedStore):
+            reshard(self.store, shards)
+        else:
+            raise UsageError(f"{self.store.place} has no shards", "copy it into shards: mergewise reshard --into DIR")

@@ -252,7 +252,7 @@ def _check_shards(place: Place, known: Manifest | None, shards: int | None) -> N
     if known is not None and standing != shards:
         raise UsageError(
             f"{place} has {f'{standing} shards' if standing else 'no shards'}",
-            "change the number: mergewise reshard" if standing else "index into another directory",
+            "change the number: mergewise reshard" + ("" if standing else " --into DIR"),
         )
 
 

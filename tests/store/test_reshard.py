@@ -20,6 +20,7 @@ import mergewise as mw
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, IndexBusy, UsageError
 from mergewise.store import sweep
+from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import SHARDS_NAME
 from mergewise.store.places import folder, lease, place_of
 from mergewise.store.places.folder import Folder
@@ -47,11 +48,11 @@ def place(request: pytest.FixtureRequest, url: str, tmp_path: Path) -> Callable[
     return lambda name: bucket(url, proxy, tmp_path / name)
 
 
-def contents(store: ShardedStore) -> dict[str, DocumentRows]:
+def contents(store: LanceStore | ShardedStore) -> dict[str, DocumentRows]:
     """Return all rows, with ids from 0 in each document, and the metadata keys of each shard."""
     reader = store.reader()
     views = [VIEWS[name].tables_of(settings) for name, settings in store.settings.items()]
-    assert len({tuple(sorted(shard.metadata_kinds())) for shard in store.shard_readers()}) == 1
+    assert len({tuple(sorted(shard.metadata_kinds())) for shard in resharding._readers(store)}) == 1
     return {rows.document.id: with_own_ids(rows, views) for rows in reader.document_rows(reader.ids())}
 
 
@@ -126,8 +127,55 @@ def test_contexts_stay(tmp_path: Path) -> None:
     for wrong in (0, 5000, "3"):
         with pytest.raises(UsageError, match="number of shards"):
             index.reshard(wrong)  # type: ignore[arg-type]
+
+
+def test_an_index_without_shards_is_copied_into_shards(
+    place: Callable[[str], Place], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = mw.open(tmp_path / "whole", embedder=EMBEDDER, views=("leaf", "slice"))
+    text = "# Tower {0}\n\nTower {0} of Brook fell in {1}. {2}\n"
+    index.add([mw.Document(f"d{n}", text.format(n, 1900 + n, "Moss. " * n), metadata={"n": n}) for n in range(30)])
     with pytest.raises(UsageError, match="no shards"):
-        mw.open(tmp_path / "whole", embedder=EMBEDDER).reshard(2)
+        index.reshard(2)
+    questions = [f"When did Tower {n} of Brook fall?" for n in (3, 17, 29)]
+    before = [
+        index.context(question, strategy=strategy).text for question in questions for strategy in ("topk", "weave")
+    ]
+    # the process ends in the copy, and the documents change before the next call
+    copy, goal = resharding._copy_documents, place("a")
+    monkeypatch.setattr(resharding, "CHARACTERS", 8 * resharding.OF_EACH)
+    copied = list[int]()
+
+    def interrupted(source: ShardedStore, doc_ids: list[str], to: ShardedStore) -> None:
+        copied.append(len(doc_ids))
+        if len(copied) == 2:
+            raise KeyboardInterrupt
+        copy(source, doc_ids, to)
+
+    monkeypatch.setattr(resharding, "_copy_documents", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        resharding.copy_into_shards(index.store, goal, 3)
+    assert goal.known() is None
+    with pytest.raises(UsageError, match="unfinished change to 3 shards"):
+        resharding.copy_into_shards(index.store, place("a"), 4)
+    first, asked = copied[0], len(EMBEDDER.asked)
+    resharding.copy_into_shards(index.store, place("a"), 3)
+    assert sum(copied[2:]) == 30 - first and len(EMBEDDER.asked) == asked
+    with pytest.raises(UsageError, match="already exists"):
+        resharding.copy_into_shards(index.store, place("a"), 3)
+    store = opened(place("a"))
+    assert store.check() == [] and len(store.manifests) == 3 and same(contents(store), contents(index.store))
+    assert index.check() == [] and len(index) == 30
+    # changes go on, and the number changes once more
+    assert store.write(rows_of(documents(40, 42), EMBEDDER)).added == 2
+    reshard(store, 2)
+    assert store.check() == [] and len(store.reader().ids()) == 32
+    if isinstance(goal, Folder):
+        again = mw.open(goal.directory, embedder=EMBEDDER)
+        again.remove(["d40", "d41"])
+        assert before == [
+            again.context(question, strategy=strategy).text for question in questions for strategy in ("topk", "weave")
+        ]
 
 
 def test_changes_during_the_copy_are_not_lost(place: Callable[[str], Place], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,3 +387,8 @@ def test_the_command(tmp_path: Path) -> None:
     index.add(documents(0, 3))
     assert "3 documents in 3 shards" in invoke("reshard", "--index", str(tmp_path / "index"), "--shards", "3")
     assert len(index.store.manifests) == 3  # type: ignore[union-attr]
+    mw.open(tmp_path / "whole", embedder=EMBEDDER).add(documents(0, 4))
+    goal = str(tmp_path / "copy")
+    command = ("reshard", "--index", str(tmp_path / "whole"), "--shards", "2", "--into", goal)
+    assert f"4 documents in 2 shards in {goal}" in invoke(*command)
+    assert len(mw.open(goal, embedder=EMBEDDER)) == 4

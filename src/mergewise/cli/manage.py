@@ -502,13 +502,21 @@ def check(
 def reshard(
     shards: Annotated[int, typer.Option("--shards", min=1, help="New number of shards.")],
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            "--into",
+            metavar="TO",
+            help="Copy into shards here, and leave the index as it is: DIR or s3://BUCKET/PREFIX.",
+        ),
+    ] = None,
 ) -> None:
     """Change the number of shards of an index. Nothing is embedded, and a killed command goes on when it is repeated."""
     import mergewise
 
     opened = mergewise.open(index_dir, create=False)
-    opened.reshard(shards)
-    say(f"{len(opened)} documents in {shards} shards in {opened.store.place}")
+    opened.reshard(shards, into)
+    say(f"{len(opened)} documents in {shards} shards in {opened.store.place if into is None else into}")
 
 
 def copy(

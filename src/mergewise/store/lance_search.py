@@ -42,6 +42,8 @@ EXACT_ROWS, EXACT_DEPTH = 20_000, 50
 TIED = 28
 # sort all rows up to this multiple of the wanted number
 SORTED = 8
+# maximum number of cached document ids
+MOST_IDS = 100_000
 _ADDRESS, DOC_ID = "_rowid", "doc_id"
 _SEARCHES_AGAIN: ContextVar[bool] = ContextVar("mergewise-searches-again", default=False)
 
@@ -330,13 +332,23 @@ class LanceSearch(LanceDocuments):
         repeated = rounded[1:][rounded[1:] == rounded[:-1]]
         tied = np.isin(rounded, repeated[repeated >= rounded[:k][-1]])
         if tied.any() and self._specs[table].table.names_documents:
-            names = await self._document_names(table, ids[tied])
-            documents = np.array([names[row] for row in ids[tied].tolist()])
+            documents = np.array(await self._document_ids(table, ids[tied]))
             ids[tied] = ids[tied][np.lexsort((ids[tied], documents, -rounded[tied]))]
         return list(zip(ids[:k].tolist(), rounded[:k].tolist(), strict=True))
 
-    async def _document_names(self, table: str, ids: IntArray) -> dict[int, str]:
-        """Return the id of each row's document."""
+    async def _document_ids(self, table: str, ids: IntArray) -> list[str]:
+        """Return the id of each row's document. The ids of mapped rows' documents are cached by number."""
+        cached = self.once("ids by number", dict[int, str])
+        numbers = self.mapped_rows(table).documents_of(ids).tolist()
+        found = list(map(cached.get, numbers))
+        missing = ids[[one is None for one in found]]
+        read = await self._read_document_ids(table, missing) if len(missing) else {}
+        documents = [read[row] if one is None else one for row, one in zip(ids.tolist(), found, strict=True)]
+        if len(cached) < MOST_IDS:
+            cached.update((number, one) for number, one in zip(numbers, documents, strict=True) if number >= 0)
+        return documents
+
+    async def _read_document_ids(self, table: str, ids: IntArray) -> dict[int, str]:
         with self._reading(self.place, f"the table {table!r}"):
             parts = [rows for _, rows in self.mapped_rows(table).take(ids, [ID, DOC_ID])]
             unmapped = ids[~np.isin(ids, [row for part in parts for row in part[ID].to_pylist()])]

@@ -154,7 +154,7 @@ def read_manifest(directory: Path) -> Manifest | None:
             raise CorruptIndex(f"missing manifest: {path}", damage_hint(directory))
         # a killed writer of a new index leaves hidden files and folders of shards
         entries = directory.iterdir() if text is None and directory.is_dir() else ()
-        if any(not entry.name.startswith((".", "shard-")) for entry in entries):
+        if any(not entry.name.startswith((".", "shard-", "generation-")) for entry in entries):
             raise NotAnIndex(f"{directory} is not a mergewise index", "choose another --index, or an empty directory")
     except UnicodeDecodeError:
         raise _damage_error(path) from None

@@ -70,11 +70,15 @@ class Postings:
 
     def rows_and_counts(self, term: str) -> tuple[Array, Array]:
         """Return the positions of the rows with a term, and its counts."""
+        found = self.of_term(term)
+        return (found >> _COUNT_BITS).astype(np.intp), found & _LARGEST
+
+    def of_term(self, term: str) -> Array:
+        """Return the postings of a term."""
         hashed = np.uint64(term_hash(term))
         at = self.terms.searchsorted(hashed)
         end = at + (at < len(self.terms) and self.terms[at] == hashed)
-        found = self.packed[self.starts[at] : self.starts[end]]
-        return (found >> _COUNT_BITS).astype(np.intp), found & _LARGEST
+        return self.packed[self.starts[at] : self.starts[end]]
 
 
 def check_postings(table: pa.Table) -> None:
@@ -95,17 +99,17 @@ class TextIndex:
     def __init__(self, files: Sequence[Postings], rows: int, exists: Callable[[Array], Array]) -> None:
         # if no document was deleted, no row needs a check
         is_whole = sum(len(file.ids) for file in files) == rows
-        masks = (np.ones(len(file.ids), bool) if is_whole else exists(file.documents) for file in files)
-        self._files = list(zip(files, masks, strict=True))
-        lengths = [file.lengths[mask] for file, mask in self._files]
+        self._files = [(file, None if is_whole else exists(file.documents)) for file in files]
+        lengths = [file.lengths if mask is None else file.lengths[mask] for file, mask in self._files]
         self.rows = sum(map(len, lengths))
         # as in LanceDB, rows without terms do not count
         self._counted, self._tokens = (sum(int(count(own)) for own in lengths) for count in (np.count_nonzero, np.sum))
 
     def frequencies(self, terms: Iterable[str]) -> TextFrequencies:
-        counts = {
-            term: sum(int(mask[file.rows_and_counts(term)[0]].sum()) for file, mask in self._files) for term in terms
-        }
+        def count(term: str, file: Postings, mask: Array | None) -> int:
+            return len(file.of_term(term)) if mask is None else int(mask[file.rows_and_counts(term)[0]].sum())
+
+        counts = {term: sum(count(term, file, mask) for file, mask in self._files) for term in terms}
         return TextFrequencies(self._counted, self._tokens, counts)
 
     def scores(
@@ -121,7 +125,7 @@ class TextIndex:
                 parts = counts + K1 * (1 - B) + (K1 * B / mean) * file.lengths[rows]
                 sums[rows] += times * frequencies.weight(term) * counts / parts
             # much faster than `flatnonzero(sums)`
-            found = np.flatnonzero((sums != 0) & mask)
+            found = np.flatnonzero(sums != 0 if mask is None else (sums != 0) & mask)
             if not documents.is_everything:
                 found = found[documents.holds(file.documents[found])]
             ids.append(file.ids[found])

@@ -7,6 +7,8 @@ The steps:
 3. Under the writer's lock, documents that were changed since are copied, and the state is swapped.
 4. An hour later, cleaning deletes the generation before.
 
+An index without shards is copied into shards in the same way, at another place, and stays as it is.
+
 After a kill, the same call goes on with the documents that still differ. Rows that were rebuilt for an unchanged document during
 the copy are not copied again.
 """
@@ -20,7 +22,10 @@ from itertools import accumulate, chain, groupby, zip_longest
 from typing import TypeAlias
 
 from mergewise.errors import IndexBusy, StoreError, UsageError
+from mergewise.store.lance import LanceStore
+from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, ShardedManifest, ViewState
+from mergewise.store.places.place import Place
 from mergewise.store.shards.store import ShardedStore, in_threads
 from mergewise.store.tables import with_own_ids
 from mergewise.types import DocumentInfo, RowId
@@ -51,7 +56,7 @@ def reshard(store: ShardedStore, shards: int) -> None:
     place, before = store.place, store.manifest
     if len(before.shards) == shards:
         return
-    goal = _next_generation(store, before, shards)
+    goal = _next_generation(store, place, before.folders[1], shards)
     _copy_changes(store, goal)
     with place.writer(store.lock_wait) as writer:
         state = place.manifest()
@@ -64,20 +69,35 @@ def reshard(store: ShardedStore, shards: int) -> None:
         place.clean(store.manifest)
 
 
-def _next_generation(store: ShardedStore, before: ShardedManifest, shards: int) -> ShardedStore:
+def copy_into_shards(store: LanceStore | ShardedStore, place: Place, shards: int) -> None:
+    """Copy an index to a new place in shards. Changes since the call began may be missing there.
+
+    Raises:
+        UsageError: if the place has an index, or an interrupted call had another number of shards.
+    """
+    if place.known() is not None:
+        raise UsageError(f"index already exists: {place}", "copy to another place")
+    first = ShardedManifest.of([store.manifest], None)
+    goal = _next_generation(store, place, first.folders[1], shards)
+    _copy_changes(store, goal)
+    place.create(replace(goal.manifest, generation=first.generation + 1), store.lock_wait)
+    goal.place.drop_state()
+
+
+def _next_generation(store: LanceStore | ShardedStore, place: Place, folder: str, shards: int) -> ShardedStore:
     """Open or create the index in the folder of the next generation."""
-    goal = ShardedStore(store.place.below(before.folders[1]), store.registry, store.lock_wait)
+    goal, before = ShardedStore(place.below(folder), store.registry, store.lock_wait), store.manifest
     if goal.place.known() is None:
         views = {name: ViewState(view.settings, (), view.offered) for name, view in before.views.items()}
-        next_id = max(shard.next_id for shard in before.shards) + DISTANCE
+        next_id = max(own.next_id for own in before.parts.values()) + DISTANCE
         empty = Manifest(before.embedder, before.dimension, views, next_id=next_id)
         goal.place.create(ShardedManifest.of([empty] * shards, None), store.lock_wait)
     if (standing := len(goal.manifests)) != shards:
-        raise UsageError(f"unfinished change to {standing} shards: {store.place}", f"finish it: --shards {standing}")
+        raise UsageError(f"unfinished change to {standing} shards: {place}", f"finish it: --shards {standing}")
     return goal
 
 
-def _copy_changes(store: ShardedStore, goal: ShardedStore) -> None:
+def _copy_changes(store: LanceStore | ShardedStore, goal: ShardedStore) -> None:
     """Copy the documents that differ, and remove those that are gone."""
     source = store.reader()
     for name, view in source.manifest.views.items():
@@ -98,17 +118,21 @@ def _copy_changes(store: ShardedStore, goal: ShardedStore) -> None:
     goal.optimize()
 
 
-def _copy_documents(source: ShardedStore, doc_ids: Sequence[str], goal: ShardedStore) -> None:
+def _copy_documents(source: LanceStore | ShardedStore, doc_ids: Sequence[str], goal: ShardedStore) -> None:
     views = [goal.registry[name].tables_of(settings) for name, settings in goal.settings.items()]
-    found = in_threads(lambda reader: reader.document_rows(doc_ids), source.shard_readers())
+    found = in_threads(lambda reader: reader.document_rows(doc_ids), _readers(source))
     by_id = {rows.document.id: with_own_ids(rows, views) for own in found for rows in own}
     for failure in goal.write([by_id[doc_id] for doc_id in doc_ids if doc_id in by_id], force=True).failed:
         raise StoreError(f"cannot copy {failure.source}: {failure.reason}", "check the index")
 
 
-def _states(source: ShardedStore) -> dict[str, _DocumentState]:
+def _readers(store: LanceStore | ShardedStore) -> Sequence[LanceReader]:
+    return store.shard_readers() if isinstance(store, ShardedStore) else [store.reader()]
+
+
+def _states(source: LanceStore | ShardedStore) -> dict[str, _DocumentState]:
     """Return the states of all documents by id. The shards take turns, so that a batch has documents of each."""
-    readers = source.shard_readers()
+    readers = _readers(source)
     digests = {known.id: known.digest for reader in readers for known in reader.known_documents()}
     lacking: dict[str, frozenset[str]] = defaultdict(frozenset)
     for reader in readers:
