@@ -136,8 +136,6 @@ class Run:
     searched: Sequence[tuple[int, int]]
     partitions: int | None = None
     tables: int = 1
-    # the first tables only, which are like the others
-    built: int | None = None
 
 
 SEARCHED = ((20, 2), (43, 2), (64, 2), (86, 2), (86, 4), (128, 2), (172, 2))
@@ -145,20 +143,17 @@ RUNS = {
     "real": Run("real", ((10, 2), (20, 2))),
     "real, partitions of 400": Run("real", SEARCHED, partitions=245),
     "rq": Run("made", SEARCHED),
-    "shards": Run("made", ((10, 2), (20, 2), (21, 2), (27, 2)), tables=SHARDS, built=2),
+    "shards": Run("made", ((10, 2), (20, 2), (21, 2), (27, 2)), tables=SHARDS),
 }
 
 
 def measure(name: str, vectors: Halves, queries: FloatArray, folder: Path) -> Iterator[dict[str, Any]]:
-    """Build the index, or go on with what is built of it, and search it.
-
-    Where only some of the tables are built, recall is that of the rows that they have, and times are multiplied.
-    """
+    """Build the index, or go on with what is built of it, and search it."""
     of = RUNS[name]
     truth, _ = nearest(queries, vectors, K)
     tables = []
     # like documents, vectors are spread over the tables
-    parts = [np.arange(at, len(vectors), of.tables) for at in range(of.built or of.tables)]
+    parts = [np.arange(at, len(vectors), of.tables) for at in range(of.tables)]
     for at, rows in enumerate(parts):
         times = folder / f"t{at}.json"
         if not times.exists():
@@ -170,8 +165,7 @@ def measure(name: str, vectors: Halves, queries: FloatArray, folder: Path) -> It
         tables.append(run(opened(folder, f"t{at}")))
     built = np.array([json.loads((folder / f"t{at}.json").read_text()) for at in range(len(parts))]).sum(0)
     files = [file.stat().st_size for file in folder.glob("*/_indices/**/*") if file.is_file()]
-    held = sum(map(len, parts))
-    costs = {"build_s": built[0], "build_cpu_s": built[1], "built": held, "bytes_per_row": sum(files) / held}
+    costs = {"build_s": built[0], "build_cpu_s": built[1], "bytes_per_row": sum(files) / len(vectors)}
 
     async def hits(table: Any, query: FloatArray, probes: int, limit: int) -> Any:
         search = table.query().nearest_to(query.astype(np.float16)).column("vector").distance_type("dot")
@@ -193,11 +187,11 @@ def measure(name: str, vectors: Halves, queries: FloatArray, folder: Path) -> It
         for query in queries:
             began, cpu = perf_counter(), process_time()
             found.append(search(query, probes, refine * K))
-            milliseconds.append(1000 * (perf_counter() - began) * of.tables / len(parts))
-            cpu_milliseconds.append(1000 * (process_time() - cpu) * of.tables / len(parts))
+            milliseconds.append(1000 * (perf_counter() - began))
+            cpu_milliseconds.append(1000 * (process_time() - cpu))
         recalls = {}
         for k in (10, 100):
-            near = [{row for row in rows[:k].tolist() if row % of.tables < len(parts)} for rows in truth]
+            near = [{*rows[:k].tolist()} for rows in truth]
             recalls[f"recall@{k}"] = sum(len(a & b) for a, b in zip(near, found, strict=True)) / sum(map(len, near))
         spent = {"ms": median(milliseconds), "cpu_ms": median(cpu_milliseconds)}
         yield {"run": name, "rows": len(vectors), "probes": probes, "refine": refine, **recalls, **spent, **costs}
