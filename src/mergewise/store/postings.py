@@ -34,8 +34,7 @@ MAX_ROWS = 1_000_000
 # bits of the count in a posting: higher counts of a term in one row are cut to the largest
 _COUNT_BITS = 12
 _LARGEST = (1 << _COUNT_BITS) - 1
-# For `bytes.translate`: ASCII letters become lower case, and ASCII characters outside words become spaces. The tokenizer treats
-# them alike.
+# For `bytes.translate` of ASCII texts: letters in lower case, and spaces for all but words, as the tokenizer has them.
 _WORD_BYTES = bytes(code if code > 127 or chr(code).isalnum() else 32 for code in range(256)).lower()
 _KINDS = {"terms": "u8", "starts": "u4", "packed": "u4", "ids": "i8", "documents": "i8", "lengths": "u4"}
 _SCHEMA = pa.schema({name: pa.list_(pa.from_numpy_dtype(np.dtype(kind))) for name, kind in _KINDS.items()})
@@ -146,9 +145,8 @@ def term_hash(term: str) -> int:
 
 def make_postings(rows: pa.Table, column: str, tokenize: Callable[[str], Sequence[str]]) -> pa.Table:
     """Make the postings of rows by a column of texts, in the form of a file. Each distinct word is tokenized once."""
-    texts = [
-        (text or "").encode("utf-8", "replace").translate(_WORD_BYTES).split() for text in rows[column].to_pylist()
-    ]
+    encoded = [(text or "").encode("utf-8", "replace") for text in rows[column].to_pylist()]
+    texts = [(text.translate(_WORD_BYTES) if text.isascii() else text).split() for text in encoded]
     words = pa.array(chain.from_iterable(texts), pa.binary()).dictionary_encode()
     # a separator that no text contains
     mark = str(getrandbits(64))
