@@ -56,8 +56,10 @@ class LanceSearch(LanceDocuments):
         super().prewarm()
         # read document numbers and duplicates before the first query
         self._filter(None)
-        for name in self._specs:
+        for name, spec in self._specs.items():
             self._row_count(name)
+            if spec.table.text:
+                self._text_index(name)
 
     def text_search(
         self,
@@ -119,7 +121,7 @@ class LanceSearch(LanceDocuments):
     def _read_text_index(self, table: str) -> TextIndex | None:
         """Read the postings of a table. Make the postings that the files lack, unless LanceDB has a text index."""
         opened, rows, text = self._table(table), self._row_count(table), str(self._specs[table].table.text)
-        if opened is None or not 0 < rows <= MAX_ROWS:
+        if opened is None or rows > MAX_ROWS:
             return None
         posted = Mapped.of(self.manifest.mapped.get(table)).posted
         # if a file is missing or damaged, all postings are made
