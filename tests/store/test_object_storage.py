@@ -203,7 +203,7 @@ def test_a_cache_that_is_too_small_is_reported_once(
     url: str, proxy: Proxy, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store_at(url, proxy, tmp_path / "a").write(rows_of(documents(0, 40), EMBEDDER), optimize=True)
-    for size in (10_000, 60_000):
+    for size in (10_000, 40_000):
         caplog.clear()
         place = place_of(url, proxy.storage, tmp_path / str(size), cache_size=size, refresh="1h")
         reading = LanceStore(place, VIEWS)

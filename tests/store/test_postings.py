@@ -1,8 +1,9 @@
-"""Postings against LanceDB's own text search: equal scores for random texts, after any changes, and a fallback without files."""
+"""Postings against LanceDB's own text search: equal scores for random texts, after any changes, with and without files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,28 +19,16 @@ from mergewise.protocols import Ranking
 from mergewise.store import lance_change, lance_search, postings
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import LanceReader
+from mergewise.store.lance_state import run
 from mergewise.store.manifest import write_manifest
 from mergewise.store.mapped import FOLDER, Mapped
 from mergewise.store.numbers import EVERYTHING
-from mergewise.store.postings import Postings, TextFrequencies, TextIndex, join_postings, make_postings
+from mergewise.store.postings import Postings, TextFrequencies, TextIndex, join_postings, make_postings, term_hash
+from mergewise.store.text_scores import text_index, text_terms
 from mergewise.types import Document
 
-WORDS = [
-    "cat",
-    "Cats",
-    "dog",
-    "running",
-    "über",
-    "Straße",
-    "東京タワー",
-    "中文句子",
-    "кошки",
-    "the",
-    "O'Neil",
-    "x1",
-    "qzvxkjwq",
-]
-QUESTIONS = ["cat", "cats cat dog", "running über straße", "東京 中文", "Кошка x1", "the", "qzvxkjwq", "absent dog"]
+WORDS = ["cat", "Cats", "dog", "running", "über", "Straße", "東京タワー", "中文句子", "кошки", "the", "O'Neil", "x1"]
+QUESTIONS = ["cat", "cats cat dog", "running über straße", "東京 中文", "Кошка x1", "the", "absent dog", "the dogs run"]
 
 
 def filled(directory: Path, changes: Sequence[Sequence[str]]) -> LanceStore:
@@ -53,25 +42,36 @@ def filled(directory: Path, changes: Sequence[Sequence[str]]) -> LanceStore:
     return store
 
 
-def lance_search_of(reader: LanceReader, question: str, k: int = 100, where: str | None = None) -> Ranking:
+def lance_search_of(
+    reader: LanceReader, question: str, k: int = 100, where: str | None = None, every: bool = False
+) -> Ranking:
     """Search by LanceDB."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lance_search.LanceSearch, "_text_index", lambda *_: None)
-        return reader.text_search(question, k, where).result()
+        return reader.text_search(question, k, where, every=every).result()
 
 
 def assert_equal(found: Ranking, wanted: Ranking, tolerance: float = 1e-5) -> None:
     assert len(found) == len(wanted)
-    assert dict(found) == pytest.approx(dict(wanted), rel=tolerance)
+    # scores are rounded to six digits
+    assert dict(found) == pytest.approx(dict(wanted), rel=tolerance, abs=2e-6)
     assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
 
 
-def compact(store: LanceStore) -> None:
-    """Compact the leaves and rebuild their text index, after which LanceDB's statistics have no deleted rows."""
+def add_text_index(store: LanceStore) -> None:
+    """Compact the leaves, and build LanceDB's text index, as an older mergewise did next to postings."""
     with store._writing() as change:
         change.drop_search_indexes(["leaf"])
         change.build_indexes(["leaf"])
         change.map_rows(["leaf"])
+        if change.table("leaf").count_rows():
+            change.table("leaf").create_index("key", config=text_index())
+
+
+def text_indexes(reader: LanceReader) -> list[str]:
+    table = reader._table("leaf")
+    assert table is not None
+    return [index.name for index in run(table.list_indices()) if index.columns == ["key"]]
 
 
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=8)
@@ -87,12 +87,14 @@ def test_scores_equal_those_of_lancedb(
     store.remove([f"d{number}" for number in removed])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lance_change, "MAPPED_IDS", 3)
-        compact(store)
+        add_text_index(store)
     for reader in (store.reader(), LanceStore(directory, VIEWS).reader()):
         if reader.row_counts()["leaf"]:
             assert reader._text_index("leaf") is not None
         for question in QUESTIONS:
             assert_equal(reader.text_search(question, 100).result(), lance_search_of(reader, question))
+            found = reader.text_search(question, 100, every=True).result()
+            assert_equal(found, lance_search_of(reader, question, every=True))
 
 
 def test_deleted_documents_are_neither_found_nor_counted(tmp_path: Path) -> None:
@@ -116,11 +118,26 @@ def test_unmapped_rows_are_found(tmp_path: Path) -> None:
     store = filled(tmp_path, [["Cats eat fish.", "Dogs eat meat."]])
     store.write(rows_of([Document("new", "Birds eat fish.")]))
     store.remove(["d0"])
-    assert store.reader()._text_index("leaf") is None
-    assert len(store.reader().text_search("birds", 9).result()) == 1
-    assert store.reader().text_search("cats", 9).result() == []
+    before = store.reader()
+    assert text_indexes(before) == [] and len(postings_files(store)) == 1
+    assert len(before.text_search("birds", 9).result()) == 1
+    assert before.text_search("cats", 9).result() == []
     store.optimize()
-    assert store.reader()._text_index("leaf") is not None
+    for question in ("fish", "eat meat", "birds eat"):
+        for every in (False, True):
+            found = store.reader().text_search(question, 9, every=every).result()
+            assert found == before.text_search(question, 9, every=every).result() != []
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_an_emptied_index_finds_nothing(tmp_path: Path, optimize: bool) -> None:
+    store = filled(tmp_path, [["Cats eat fish.", "Dogs eat meat."]])
+    store.write([], remove=["d0", "d1"], optimize=optimize)
+    reader = store.reader()
+    assert reader.row_counts()["leaf"] == 0 and reader.text_frequencies("cats") == (0, 0, {"cat": 0})
+    assert [reader.text_search("cats", 9, every=every).result() for every in (False, True)] == [[], []]
+    store.write(rows_of([Document("new", "Cats sleep.")]), optimize=optimize)
+    assert len(store.reader().text_search("cats", 9).result()) == 1
 
 
 def test_filters_admit_documents(tmp_path: Path) -> None:
@@ -129,11 +146,14 @@ def test_filters_admit_documents(tmp_path: Path) -> None:
     store.write(rows_of([*documents, Document("copy", documents[7].text)]))
     store.optimize()
     reader = store.reader()
-    assert isinstance(reader, LanceReader) and reader._text_index("leaf") is not None
+    assert isinstance(store, LanceStore) and isinstance(reader, LanceReader)
+    assert reader._text_index("leaf") is not None
+    add_text_index(store)
+    with_index = store.reader()
     for where, count in (("year < 5", 5), ("year >= 5", 35), ("id = 'copy'", 1), ("year > 50", 0), (None, 40)):
         found = reader.text_search("cat", 50, where).result()
         assert len(found) == count
-        assert_equal(found, lance_search_of(reader, "cat", 50, where))
+        assert_equal(found, lance_search_of(with_index, "cat", 50, where))
 
 
 def test_parts_score_like_one_index_with_its_statistics(tmp_path: Path) -> None:
@@ -153,9 +173,12 @@ def postings_files(store: LanceStore) -> list[Path]:
     return [store.place.directory / FOLDER / file.file for file in Mapped.of(store.manifest.mapped["leaf"]).postings]
 
 
+@pytest.mark.parametrize("older", [False, True])
 @pytest.mark.parametrize("damage", ["missing", "cut", "other rows", "other columns"])
-def test_without_a_file_lancedb_searches(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_replaced_in_memory_or_by_lancedb(tmp_path: Path, damage: str, older: bool) -> None:
     store = filled(tmp_path, [["Cats eat fish.", "Dogs eat meat.", "Fish eat cats and cats."]])
+    if older:
+        add_text_index(store)
     before, frequencies = store.reader().text_search("cats fish", 9).result(), store.reader().text_frequencies("cats")
     assert len(before) == 2
     (path,) = postings_files(store)
@@ -170,13 +193,16 @@ def test_without_a_file_lancedb_searches(tmp_path: Path, damage: str) -> None:
         with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, changed.schema) as writer:
             writer.write_table(changed)
     reader = LanceStore(tmp_path, VIEWS).reader()
-    assert reader._text_index("leaf") is None and reader.text_frequencies("cats") == frequencies
+    assert (reader._text_index("leaf") is None) == older and reader.text_frequencies("cats") == frequencies
     assert_equal(reader.text_search("cats fish", 9).result(), before)
+    assert len(reader.text_search("cats fish", 9, every=True).result()) == 2
 
 
 def test_an_index_of_an_older_mergewise_gets_postings_at_the_next_change(tmp_path: Path) -> None:
     store = filled(tmp_path, [["Cats eat fish.", "Dogs eat meat."]])
-    mapped = {name: {k: v for k, v in raw.items() if k != "postings"} for name, raw in store.manifest.mapped.items()}
+    add_text_index(store)
+    fields = ("postings", "posted")
+    mapped = {name: {k: v for k, v in raw.items() if k not in fields} for name, raw in store.manifest.mapped.items()}
     write_manifest(tmp_path, replace(store.manifest, mapped=mapped))
     store = LanceStore(tmp_path, VIEWS)
     assert not postings_files(store) and store.reader()._text_index("leaf") is None
@@ -185,28 +211,65 @@ def test_an_index_of_an_older_mergewise_gets_postings_at_the_next_change(tmp_pat
     assert index is not None and index.rows == 2
 
 
-def test_a_large_table_has_no_postings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_text_index_of_an_older_mergewise_is_dropped_when_indexes_are_updated(tmp_path: Path) -> None:
+    store = filled(tmp_path, [["Cats eat fish.", "Dogs eat meat."]])
+    add_text_index(store)
+    mapped = {name: {k: v for k, v in raw.items() if k != "posted"} for name, raw in store.manifest.mapped.items()}
+    write_manifest(tmp_path, replace(store.manifest, mapped=mapped))
+    store = LanceStore(tmp_path, VIEWS)
+    assert text_indexes(store.reader()) and store.reader()._text_index("leaf") is not None
+    for first in range(0, 1200, 60):
+        store.write(rows_of([Document(f"new{first + n}", f"Bird {first + n} eats.") for n in range(60)]))
+    assert len(store.reader().text_search("bird", 2000).result()) == 1200
+    store.optimize()
+    assert text_indexes(store.reader()) == []
+    assert len(store.reader().text_search("cats birds", 2000).result()) == 1201
+
+
+def test_a_large_table_has_a_text_index_instead_of_postings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled(tmp_path, [["Cats eat fish.", "Dogs eat meat."]])
     assert postings_files(store)
     monkeypatch.setattr(lance_change, "MAX_ROWS", 2)
     store.write(rows_of([Document("more", "Fish swim.")]))
+    assert text_indexes(store.reader())
     store.optimize()
-    assert not postings_files(store) and len(store.reader().text_search("fish", 9).result()) == 2
+    assert not postings_files(store) and store.reader()._text_index("leaf") is None
+    assert len(store.reader().text_search("fish", 9).result()) == 2
+    assert len(store.reader().text_search("fish swim", 9, every=True).result()) == 1
+    # deletions make it small again
+    store.remove(["more"])
+    store.optimize()
+    assert postings_files(store) and len(store.reader().text_search("fish", 9).result()) == 1
 
 
-class Token(str):
-    @property
-    def text(self) -> str:
-        return str(self)
-
-
-def split(text: str) -> list[Token]:
-    return [Token(word) for word in text.split()]
-
-
-def table_of(texts: Sequence[str], first: int = 0) -> pa.Table:
+def table_of(texts: Sequence[str], first: int = 0, terms: Callable[[str], list[str]] = str.split) -> pa.Table:
     ids = np.arange(first, first + len(texts))
-    return make_postings(pa.table({"id": ids, "doc": ids // 2, "text": list(texts)}), "text", split)
+    return make_postings(pa.table({"id": ids, "doc": ids // 2, "text": list(texts)}), "text", terms)
+
+
+def counts_of(table: pa.Table) -> list[tuple[int, int, int]]:
+    """Return the hash of a term, a row and a count for each posting."""
+    file = Postings(table)
+    hashes = np.repeat(file.terms, np.diff(file.starts))
+    rows, counts = file.packed >> postings._COUNT_BITS, file.packed & postings._LARGEST
+    return sorted(zip(hashes.tolist(), rows.tolist(), counts.tolist(), strict=True))
+
+
+SIGNS = "aBé'\u2019._-:,@#1٣½²ªßΣςİIıﬁ\u0301\u200b\u200d\ufe0f\u202f\xa0\xad\x1f\x0b\n\t\r 東京ータ中กำ\u0e48ខ្ញុំहिन्दीא״🙂👍🏽"
+
+
+@settings(max_examples=300)
+@given(st.lists(st.text(SIGNS, max_size=12) | st.text(max_size=12), min_size=1, max_size=6))
+def test_postings_count_the_terms_of_whole_texts(texts: list[str]) -> None:
+    """Words are tokenized once, and apart from the text. Each word has the same terms as in its text."""
+    wanted = [
+        (term_hash(term), row, count)
+        for row, text in enumerate(texts)
+        for term, count in Counter(text_terms(text)).items()
+    ]
+    table = table_of(texts, terms=text_terms)
+    assert counts_of(table) == sorted(wanted)
+    assert Postings(table).lengths.tolist() == [len(text_terms(text)) for text in texts]
 
 
 @settings(max_examples=50)

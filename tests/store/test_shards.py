@@ -22,7 +22,6 @@ from mergewise.store.manifest import SHARDS_NAME, Manifest, ShardedManifest, Vie
 from mergewise.store.places import place_of
 from mergewise.store.places.copying import copy_index
 from mergewise.store.places.folder import Folder
-from mergewise.store.postings import _BETWEEN
 from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import shard_of
 from mergewise.store.shards.reader import BITS, ShardedReader
@@ -91,7 +90,8 @@ def test_text_is_ranked_as_by_one_index(readers: tuple[StoreReader, ShardedReade
 
 
 def test_shards_without_postings_score_as_one_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mergewise.store.lance_search.MAX_ROWS", 0)
+    for module in ("lance_change", "lance_search"):
+        monkeypatch.setattr(f"mergewise.store.{module}.MAX_ROWS", 0)
     whole = LanceStore.create(tmp_path / "whole", MANIFEST, REGISTRY)
     sharded = new_sharded(tmp_path / "sharded", SHARDS)
     for store in (whole, sharded):
@@ -103,18 +103,6 @@ def test_shards_without_postings_score_as_one_index(tmp_path: Path, monkeypatch:
             for own in (whole, sharded)
         )
         assert_same(one, other, 2e-4)
-
-
-def test_a_text_may_contain_the_separator(tmp_path: Path) -> None:
-    store = new_sharded(tmp_path / "index", 2)
-    vectors = Drawing(1).vectors(3)
-    texts = [f"word1 {_BETWEEN.upper()} word2.", "word1 word3.", f"{_BETWEEN} word1 word4."]
-    store.write([rows_of(n, text, vectors[n], n) for n, text in enumerate(texts)])
-    reader = store.reader()
-    assert {name for name, _ in scores_by_document(reader, reader.text_search("word1", 5).result())} == set(
-        reader.ids()
-    )
-    assert len(reader.text_search(_BETWEEN, 5).result()) == 2
 
 
 def test_local_scores_of_shards_differ(readers: tuple[StoreReader, ShardedReader]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
@@ -25,7 +25,7 @@ from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRig
 from mergewise.store.places.steps import SteppedTable
 from mergewise.store.postings import MAX_ROWS, make_postings
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used, with_record
-from mergewise.store.text_scores import text_index
+from mergewise.store.text_scores import text_index, text_terms
 from mergewise.store.views import Registry
 from mergewise.types import DocumentRows, Failure, Metadata
 
@@ -337,24 +337,24 @@ class Change:
 
     def _is_behind(self, name: str) -> bool:
         opened = self.table(name)
-        texts, keys = (
-            max((_rows_outside(opened, column) for column in columns), default=0)
-            for columns in (self._searched(name), self._keys(name))
-        )
+        searched, keys, vectors = self._searched(name), self._keys(name), self._vectors(name)
+        if _most_rows_outside(opened, keys) > _many_rows(opened):
+            return True
         if name in self.manifest.unembedded:
             # fragments are not compacted here, and text indexes are rebuilt
-            return texts > _many_rows(opened)
-        if texts > _few_rows(opened) or keys > _many_rows(opened):
+            return _most_rows_outside(opened, searched) > _many_rows(opened)
+        if _most_rows_outside(opened, [*searched, *vectors]) > _few_rows(opened):
             return True
-        parts = max((_parts(opened, column) for column in self._vectors(name)), default=0)
+        parts = max((_parts(opened, column) for column in vectors), default=0)
         return _fragments(opened) > MANY_FRAGMENTS + parts
 
     def _searched(self, name: str) -> list[str]:
-        """Return the full text columns of a table."""
+        """Return the columns of a table that have, or need, a text index of LanceDB."""
         if name == d.DOCUMENTS:
             return []
         present, table = self.table(name).schema.names, self.specs[name].table
-        return [column for column in (table.text, table.words) if column is not None and column in present]
+        text = None if self._text_of_postings(name) else table.text
+        return [column for column in (text, table.words) if column is not None and column in present]
 
     def _keys(self, name: str) -> tuple[str, ...]:
         return ("id", "_source", "_number") if name == d.DOCUMENTS else self.specs[name].table.keys
@@ -385,7 +385,11 @@ class Change:
 
         opened = self.table(name)
         vectors = self._vectors(name)
-        if name in self.manifest.unembedded:
+        if (text := self._text_of_postings(name)) and _has_index(opened, text):
+            # an older mergewise built it, or the table was larger
+            opened.drop_index(f"{text}_idx")
+        waits = name in self.manifest.unembedded
+        if waits:
             # do not compact: large fragments would be rewritten for every few new vectors
             self._index_texts(name, rebuild=True)
         else:
@@ -396,7 +400,7 @@ class Change:
             opened.optimize(cleanup_older_than=timedelta(days=36500))
             self._index_texts(name)
         for column in self._keys(name):
-            _index(opened, column, BTree())
+            _index(opened, column, BTree(), rebuild=waits)
         for column in vectors:
             self._index_vectors(opened, column)
         if vectors and not any(_rows_outside(opened, column) for column in vectors):
@@ -458,9 +462,9 @@ class Change:
         # mapped rows must never change, so rows that wait for vectors are not mapped yet
         waiting = self.manifest.unembedded.get(name, ())
         end = waiting[0][0] if waiting else self.manifest.next_id
-        # an older mergewise wrote no postings
-        compacted |= bool(mapped.segments) and not mapped.postings and self._text_of_postings(name) is not None
-        if not compacted and end <= mapped.end:
+        text = self._text_of_postings(name)
+        needs_postings = text is not None and mapped.posted < self.manifest.next_id
+        if not compacted and end <= mapped.end and not needs_postings:
             return None
         below = f" and id < {end}" if waiting else ""
         # the `words` column is searched, but never read
@@ -477,19 +481,24 @@ class Change:
         if compacted or len(fresh):
             base = replace(written, addresses=()) if compacted else written
             written = MappingWriter(self.place, name, base).with_addresses(addresses, ids)
-        wanted = fresh if mapped.postings else np.sort(ids)
-        if (text := self._text_of_postings(name)) is None:
-            written = replace(written, postings=())
-        elif len(wanted):
-            texts = parts or self._sorted_rows(table, ["id", NUMBER, text], wanted)
-            postings = (make_postings(part, text, lambda words: table.tokenize(words, column=text)) for part in texts)
-            written = MappingWriter(self.place, name, written).with_postings(postings, lambda: self._document_numbers)
+        if text is None:
+            written = replace(written, postings=(), posted=0)
+        elif needs_postings:
+            has_all = mapped.posted == mapped.end and not waiting
+            unposted = fresh if has_all else np.sort(_scan(table, ["id"], f"id >= {mapped.posted}")["id"].to_numpy())
+            texts = parts if few and has_all else self._sorted_rows(table, ["id", NUMBER, text], unposted)
+            if len(unposted):
+                postings = (make_postings(part, text, text_terms) for part in texts)
+                written = MappingWriter(self.place, name, written).with_postings(
+                    postings, lambda: self._document_numbers
+                )
+            written = replace(written, posted=self.manifest.next_id)
         return replace(written, end=max(end, written.end), indexed=self._indexed.get(name, mapped.indexed))
 
     def _text_of_postings(self, name: str) -> str | None:
-        """Return the column of a table that gets postings. It needs a text index, whose tokenizer makes the terms."""
-        opened, text = self.table, self.specs[name].table.text
-        return text if text and _has_index(opened(name), text) and opened(name).count_rows() <= MAX_ROWS else None
+        """Return the column of a table that gets postings instead of a text index."""
+        table = self.specs[name].table if name in self.specs else None
+        return table.text if table and table.mapped and self.table(name).count_rows() <= MAX_ROWS else None
 
     def _sorted_rows(self, table: LanceTable, columns: Sequence[str], ids: IntArray) -> Iterator[pa.Table]:
         """Yield the rows in blocks of sorted ids. Uses the stored ids, because the manifest's next id may be wrong."""
@@ -555,6 +564,10 @@ def _rows_outside(table: LanceTable, column: str) -> int:
     """Return the number of rows that the search index of a column lacks."""
     stats = table.index_stats(f"{column}_idx")
     return int(table.count_rows() if stats is None else stats.num_unindexed_rows)
+
+
+def _most_rows_outside(table: LanceTable, columns: Iterable[str]) -> int:
+    return max((_rows_outside(table, column) for column in columns), default=0)
 
 
 def _few_rows(table: LanceTable) -> int:

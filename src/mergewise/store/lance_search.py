@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar
 from itertools import chain
@@ -23,9 +23,9 @@ from mergewise.store.lance_documents import LanceDocuments
 from mergewise.store.lance_state import ID, LOOP, MOST_HELD, run, scan
 from mergewise.store.mapped import IntArray, Mapped
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
-from mergewise.store.postings import MAX_ROWS, TextFrequencies, TextIndex
+from mergewise.store.postings import MAX_ROWS, Postings, TextFrequencies, TextIndex, make_postings
 from mergewise.store.tables import NUMBER, unit_vectors
-from mergewise.store.text_scores import SearchedText, tokens
+from mergewise.store.text_scores import SearchedText, empty_table, terms_of, text_terms
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -40,6 +40,8 @@ PROBED_ROWS = 100_000
 EXACT_ROWS, EXACT_DEPTH = 20_000, 50
 # extra rows that a text search reads for ties: in 425 questions of three sets up to 25 rows tied at rank 100
 TIED = 28
+# number of rows whose postings are made at once
+POSTED_ROWS = 20_000
 # sort all rows up to this multiple of the wanted number
 SORTED = 8
 # maximum number of cached document ids
@@ -56,8 +58,10 @@ class LanceSearch(LanceDocuments):
         super().prewarm()
         # read document numbers and duplicates before the first query
         self._filter(None)
-        for name in self._specs:
+        for name, spec in self._specs.items():
             self._row_count(name)
+            if spec.table.text:
+                self._text_index(name)
 
     def text_search(
         self,
@@ -79,14 +83,14 @@ class LanceSearch(LanceDocuments):
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
-        index = None if words or every else self._text_index(table)
+        index = None if words else self._text_index(table)
         if index is not None:
+            tokenizer = empty_table()
 
             async def ranking() -> Ranking:
-                terms = await self._terms(table, question)
-                return await self._best(
-                    table, *index.scores(terms, frequencies or index.frequencies(terms), documents), k
-                )
+                terms = Counter(await terms_of(tokenizer, question, "text"))
+                statistics = frequencies or index.frequencies(terms)
+                return await self._best(table, *index.scores(terms, statistics, documents, every), k)
 
             return start(ranking())
         query = _query(opened).nearest_to_text(_every_word(question, str(column)) if every else question, str(column))
@@ -102,7 +106,7 @@ class LanceSearch(LanceDocuments):
         table = table or self._first
         index, searched = self._text_index(table), self.searched_text(table)
         if index is not None:
-            return index.frequencies(run(self._terms(table, question)))
+            return index.frequencies(text_terms(question))
         return None if searched is None else searched.frequencies(question)
 
     def searched_text(self, table: str) -> SearchedText | None:
@@ -113,22 +117,30 @@ class LanceSearch(LanceDocuments):
         return self.once(f"text of {table}", lambda: SearchedText(opened, column, self._row_count(table)))
 
     def _text_index(self, table: str) -> TextIndex | None:
-        """Return the postings of a table, or None if they lack rows or the table is too large for them."""
+        """Return the postings of a table, or None if LanceDB searches it."""
         return self.once(f"postings of {table}", lambda: self._read_text_index(table))
 
     def _read_text_index(self, table: str) -> TextIndex | None:
-        rows, mapping = self._row_count(table), Mapped.of(self.manifest.mapped.get(table))
-        if mapping.end < self.manifest.next_id or not 0 < rows <= MAX_ROWS:
+        """Read the postings of a table. Make the postings that the files lack, unless LanceDB has a text index."""
+        opened, rows, text = self._table(table), self._row_count(table), str(self._specs[table].table.text)
+        if opened is None or rows > MAX_ROWS:
             return None
-        index = TextIndex(self.mapped_rows(table).postings, rows, self.numbers().holds)
-        return index if index.rows == rows else None
+        posted = Mapped.of(self.manifest.mapped.get(table)).posted
+        # if a file is missing or damaged, all postings are made
+        for first, files in ((posted, self.mapped_rows(table).postings), (0, [])):
+            if first < self.manifest.next_id and any(one.columns == [text] for one in run(opened.list_indices())):
+                return None
+            index = TextIndex([*files, *self._new_postings(table, text, first)], rows, self.numbers().holds)
+            if index.rows == rows:
+                return index
+        return None
 
-    async def _terms(self, table: str, question: str) -> Counter[str]:
-        opened = self._table(table)
-        assert opened is not None
-        with self._reading(self.place, f"the table {table!r}"):
-            found = await tokens(opened, question, str(self._specs[table].table.text))
-            return Counter(token.text for token in found)
+    def _new_postings(self, table: str, text: str, first: int) -> Iterator[Postings]:
+        """Make the postings of the rows from this id on, some rows at a time."""
+        if first < self.manifest.next_id:
+            rows = self.whole(table, [ID, NUMBER, text], f"{ID} >= {first}")
+            for at in range(0, len(rows), POSTED_ROWS):
+                yield Postings(make_postings(rows.slice(at, POSTED_ROWS), text, text_terms))
 
     async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
         """Search until the ranking is complete.

@@ -329,7 +329,7 @@ def _is_mapping(raw: Mapping[str, Any], next_id: int) -> bool:
     """Return whether a value has the form of `store.mapped.Mapped`."""
     numbered = [*raw["segments"], *raw.get("address_files", ()), *raw.get("postings", ())]
     files = [file for file, _ in numbered] + ([] if raw["addresses"] is None else [raw["addresses"]])
-    ids = raw["end"], raw.get("indexed", 0)
+    ids = raw["end"], raw.get("indexed", 0), raw.get("posted", 0)
     has_counts = all(_is_count(rows) for _, rows in numbered) and all(_is_count(row, next_id) for row in ids)
     return has_counts and all(map(_is_plain, files))
 

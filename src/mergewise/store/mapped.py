@@ -7,8 +7,8 @@ a file, or with a missing file, are read from the table.
 Searches return row addresses, which are free. Sorted files of addresses map them to ids. Each batch of new rows adds a file, and
 files are merged like files of rows. Compaction of the table makes them invalid, so they are then written again.
 
-Files of postings (`store.postings`) hold the terms of rows, for text search. They are written and merged like files of rows.
-Without them LanceDB searches, and scores each part of its index by statistics of that part.
+Files of postings (`store.postings`) hold the terms of rows, for text search. They are written and merged like files of rows, and
+also hold rows that wait for vectors. A reader makes the postings of rows that they lack.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class RowFile:
 class Mapped:
     """The manifest's entry for one table's files. They hold all rows of existing documents with ids below `end`.
 
-    The table's vector indexes hold all rows with ids below `indexed`, or an unknown set if it is 0. Without text, in a very
-    large table and in one of an older mergewise, no file has postings.
+    The table's vector indexes hold all rows with ids below `indexed`, or an unknown set if it is 0. Postings hold the rows with
+    ids below `posted`. Without text, in a very large table and in one of an older mergewise, no file has postings.
     """
 
     segments: tuple[RowFile, ...] = ()
@@ -75,6 +75,7 @@ class Mapped:
     postings: tuple[RowFile, ...] = ()
     end: int = 0
     indexed: int = 0
+    posted: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form. Older versions read only the first file of addresses, and the table for the rest."""
@@ -85,6 +86,7 @@ class Mapped:
             "postings": [[s.file, s.rows] for s in self.postings],
             "end": self.end,
             "indexed": self.indexed,
+            "posted": self.posted,
         }
 
     @classmethod
@@ -97,7 +99,9 @@ class Mapped:
             # the form of an older mergewise: one file with all addresses
             files = [] if raw["addresses"] is None else [(raw["addresses"], sum(s.rows for s in segments))]
         addresses, postings = (tuple(RowFile(*file) for file in some) for some in (files, raw.get("postings", ())))
-        return cls(segments, addresses, postings, raw["end"], raw.get("indexed", 0))
+        # an older mergewise wrote all postings with the rows
+        posted = raw.get("posted", raw["end"] if postings else 0)
+        return cls(segments, addresses, postings, raw["end"], raw.get("indexed", 0), posted)
 
     @property
     def files(self) -> list[str]:
@@ -438,7 +442,8 @@ class MappingWriter:
             return look_up(document_numbers(), documents, document_numbers()) >= 0
 
         def write(tables: Iterable[pa.Table], exists: Callable[[IntArray], BoolArray]) -> RowFile | None:
-            joined = join_postings(list(map(Postings, tables)), exists)
+            first, *others = tables
+            joined = join_postings(list(map(Postings, (first, *others))), exists) if others else first
             return joined and self._write_table(_POSTINGS, joined, len(joined["ids"].chunk(0).values))
 
         fresh = write(parts, lambda documents: np.ones(len(documents), bool))

@@ -3,8 +3,7 @@
 The score of a row is `sum_t n_t idf(t) f (K1 + 1) / (f + K1 (1 - B + B l / L))` (Robertson et al. 1994), with
 `idf(t) = ln(1 + (N - n + 1/2) / (n + 1/2))`. n_t counts the term in the question and f in the row. l is the row's number of
 terms and L the mean of l. N is the number of rows and n the number of rows with the term. Rows of deleted documents do not
-count. LanceDB makes the terms and has the same formula. Its statistics lag behind changes until its index is built again. Then
-its scores are equal.
+count. LanceDB's tokenizer makes the terms, and its own text index has the same formula.
 
 A file is an Arrow table of one row, whose columns are lists. A posting is a row's position and its count of the term.
 """
@@ -14,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain
 from math import log
-from operator import attrgetter
+from random import getrandbits
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,9 +34,8 @@ MAX_ROWS = 1_000_000
 # bits of the count in a posting: higher counts of a term in one row are cut to the largest
 _COUNT_BITS = 12
 _LARGEST = (1 << _COUNT_BITS) - 1
-# a separator between texts that are tokenized together
-_BETWEEN = "qzvxkjwq"
-_TEXT = attrgetter("text")
+# For `bytes.translate` of ASCII texts: letters in lower case, and spaces for all but words, as the tokenizer has them.
+_WORD_BYTES = bytes(code if code > 127 or chr(code).isalnum() else 32 for code in range(256)).lower()
 _KINDS = {"terms": "u8", "starts": "u4", "packed": "u4", "ids": "i8", "documents": "i8", "lengths": "u4"}
 _SCHEMA = pa.schema({name: pa.list_(pa.from_numpy_dtype(np.dtype(kind))) for name, kind in _KINDS.items()})
 
@@ -113,19 +112,26 @@ class TextIndex:
         return TextFrequencies(self._counted, self._tokens, counts)
 
     def scores(
-        self, terms: Mapping[str, int], frequencies: TextFrequencies, documents: DocumentFilter
+        self, terms: Mapping[str, int], frequencies: TextFrequencies, documents: DocumentFilter, every: bool = False
     ) -> tuple[Array, Array]:
-        """Return the ids and scores of the documents' rows with some of the terms. `terms` counts those of the question."""
+        """Return the ids and scores of the documents' rows with some of the terms, or with `every` term.
+
+        `terms` counts those of the question.
+        """
         mean = max(1, frequencies.tokens) / max(1, frequencies.rows)
         ids, scores = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
         for file, mask in self._files:
             sums = np.zeros(len(file.ids), np.float32)
+            numbers = np.zeros(len(file.ids) if every else 0, np.uint32)
             for term, times in terms.items():
                 rows, counts = file.rows_and_counts(term)
                 parts = counts + K1 * (1 - B) + (K1 * B / mean) * file.lengths[rows]
                 sums[rows] += times * frequencies.weight(term) * counts / parts
+                if every:
+                    numbers[rows] += 1
             # much faster than `flatnonzero(sums)`
-            found = np.flatnonzero(sums != 0 if mask is None else (sums != 0) & mask)
+            is_hit = numbers == max(1, len(terms)) if every else sums != 0
+            found = np.flatnonzero(is_hit if mask is None else is_hit & mask)
             if not documents.is_everything:
                 found = found[documents.holds(file.documents[found])]
             ids.append(file.ids[found])
@@ -142,18 +148,23 @@ def term_hash(term: str) -> int:
 # -- writing
 
 
-def make_postings(rows: pa.Table, column: str, tokenize: Callable[[str], Iterable[Any]]) -> pa.Table:
-    """Make the postings of rows by a column of texts, in the form of a file."""
-    texts = [text or "" for text in rows[column].to_pylist()]
-    mark, found = _BETWEEN, list(map(_TEXT, tokenize(f"\n{_BETWEEN}\n".join(texts))))
-    if found.count(mark) != len(texts) - 1:
-        # a text contains the separator
-        mark, each = "", (map(_TEXT, tokenize(text)) for text in texts)
-        found = [term for terms in each for term in (*terms, mark)][:-1]
+def make_postings(rows: pa.Table, column: str, tokenize: Callable[[str], Sequence[str]]) -> pa.Table:
+    """Make the postings of rows by a column of texts, in the form of a file. Each distinct word is tokenized once."""
+    encoded = [(text or "").encode("utf-8", "replace") for text in rows[column].to_pylist()]
+    texts = [(text.translate(_WORD_BYTES) if text.isascii() else text).split() for text in encoded]
+    words = pa.array(chain.from_iterable(texts), pa.binary()).dictionary_encode()
+    # a separator that no text contains
+    mark = str(getrandbits(64))
+    found = tokenize(f" {mark} ".join(word.decode() for word in words.dictionary.to_pylist()))
     codes = {term: code for code, term in enumerate(dict.fromkeys(found))}
     coded = np.fromiter(map(codes.__getitem__, found), np.int64, len(found))
     is_term = coded != codes.get(mark, -1)
-    row_of, coded = np.cumsum(~is_term)[is_term], coded[is_term]
+    # most words have one term, stop words none, and words of scripts without spaces many
+    counts = np.bincount(np.cumsum(~is_term)[is_term], minlength=len(words.dictionary))
+    starts = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+    terms = pa.ListArray.from_arrays(starts, pa.array(coded[is_term])).take(words.indices)
+    row_of = np.repeat(np.repeat(np.arange(len(texts)), list(map(len, texts))), terms.value_lengths())
+    coded = terms.flatten().to_numpy()
     hashes = np.array(list(map(term_hash, codes)), np.uint64)
     order = np.argsort(hashes)
     keys = np.sort(np.argsort(order)[coded] << (32 - _COUNT_BITS) | row_of)

@@ -1,4 +1,4 @@
-"""The terms of questions, and BM25 scores over shards for a table without postings (`store.postings`), as a very large one.
+"""The terms of texts, and BM25 scores over shards for a table without postings (`store.postings`), as a very large one.
 
 LanceDB searches such a table with the table's own statistics. The hits are scored again with those of all shards.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -38,18 +37,20 @@ def text_index() -> FTS:
     return FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
 
 
-def question_terms(question: str) -> list[str]:
-    """Return the terms of a question like a new index, without an index."""
-    return [token.text for token in run(tokens(_empty_table(), question, "text"))]
+def text_terms(text: str) -> list[str]:
+    """Return the terms of a text like a new index, without an index."""
+    return run(terms_of(empty_table(), text, "text"))
 
 
-async def tokens(table: AsyncTable, text: str, column: str) -> Iterable[Any]:
-    """Split a text into the tokens of a column's index. LanceDB rejects lone surrogates, so they are replaced."""
-    return await table.tokenize(text.encode("utf-8", "replace").decode("utf-8"), column=column)
+async def terms_of(table: AsyncTable, text: str, column: str) -> list[str]:
+    """Return the terms of a text like a column's index. LanceDB rejects lone surrogates, so they are replaced."""
+    tokens = await table.tokenize(text.encode("utf-8", "replace").decode("utf-8"), column=column)
+    return [token.text for token in tokens]
 
 
 @cache
-def _empty_table() -> AsyncTable:
+def empty_table() -> AsyncTable:
+    """Return a table with a text index, whose tokenizer makes the terms of all postings."""
     from lancedb.table import AsyncTable
 
     async def create() -> AsyncTable:
@@ -69,11 +70,8 @@ class SearchedText:
         self._mean_length = 0.0
         self._counts: dict[str, int] = {}
 
-    def _tokens(self, text: str) -> Iterable[Any]:
-        return run(tokens(self._table, text, self.column))
-
     def _terms(self, text: str) -> list[str]:
-        return [token.text for token in self._tokens(text)]
+        return run(terms_of(self._table, text, self.column))
 
     def frequencies(self, question: str) -> TextFrequencies:
         """Return the table's own statistics for a question."""
@@ -95,7 +93,7 @@ class SearchedText:
         if not len(best):
             return 0
         count = len(run(query.select(["_score"]).limit(self._rows).to_arrow()))
-        hit = Postings(make_postings(best, self.column, self._tokens))
+        hit = Postings(make_postings(best, self.column, self._terms))
         times, weight = hit.rows_and_counts(term)[1].sum(), TextFrequencies(self._rows, 0, {term: count}).weight(term)
         part = weight * times / best["_score"][0].as_py() - times - K1 * (1 - B)
         self._mean_length = self._mean_length or float(K1 * B * hit.lengths[0] / part)
@@ -103,6 +101,6 @@ class SearchedText:
 
     def scores(self, question: str, rows: pa.Table, frequencies: TextFrequencies) -> dict[int, float]:
         """Score rows with the given statistics."""
-        index = TextIndex([Postings(make_postings(rows, self.column, self._tokens))], len(rows), np.zeros_like)
+        index = TextIndex([Postings(make_postings(rows, self.column, self._terms))], len(rows), np.zeros_like)
         ids, scores = index.scores(Counter(self._terms(question)), frequencies, EVERYTHING)
         return dict(zip(ids.tolist(), scores.tolist(), strict=True))
