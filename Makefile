@@ -11,7 +11,7 @@
 # make lock          update dev.lock, the versions that development and CI install
 # make bench         measure speed and memory
 # make chaos         kill writers, servers, an evaluation and a cluster; damage indexes; the long form of server tests
-# make attack        hostile documents, requests and indexes, in their long form: twenty minutes
+# make attack        hostile documents, requests and indexes in their long form, and all examples of properties: half an hour
 # make fuzz          an hour of fuzzing guided by coverage (MINUTES=60); continues where it ended
 # make mutants       220 small changes of the source: does a test notice? (80 minutes; resumes; SEED=2 draws others)
 
@@ -166,6 +166,7 @@ chaos: $(VENV)/.installed integrations-environment
 
 attack: $(VENV)/.installed $(VENV)/.fuzzer
 	MERGEWISE_ATTACK=1 timeout 1200 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/attack
+	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m hypothesis --ignore tests/attack
 
 fuzz: $(VENV)/.installed $(VENV)/.fuzzer
 	$(BIN)/python -m tests.fuzzing --minutes $(MINUTES)

@@ -13,6 +13,7 @@ import lancedb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 from tests.support import new_store, rows_of
 
 from mergewise.errors import CorruptIndex, StoreError
@@ -164,7 +165,7 @@ def test_links_are_not_followed(store: LanceStore, tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=80), st.integers(0, 300), st.binary(min_size=1, max_size=4))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_manifests_of_any_bytes_are_read_or_refused(nonsense: bytes, at: int, put: bytes) -> None:
     whole = b"\x0a\x00\x00\x00" + b"\x12\x06\x12\x04\x0a\x02ab" + b"\x60\x01" + bytes(8) + bytes(4) + b"LANC"
     for content in (nonsense, nonsense + whole, whole[:at] + put + whole[at + len(put) :]):
