@@ -23,8 +23,8 @@ CLIENTS := .venv-clients
 INTEGRATIONS := .venv-integrations
 WHEEL  ?= .venv-wheel
 MINUTES ?= 60
-# processes that test
-PROCESSES ?= 2
+# processes that run tests
+PROCESSES ?= auto
 # per cent of lines and branches that the tests must reach: the fast ones (make quick) reach this alone
 FLOOR  ?= 74
 # the build for processors alone: the default build brings gigabytes of CUDA
@@ -65,7 +65,7 @@ test: $(VENV)/.installed
 	$(MAKE) --jobs=2 lint tests
 
 tests: $(VENV)/.installed
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
 quick: export MERGEWISE_QUICK := 1
 quick: $(VENV)/.installed
@@ -158,7 +158,7 @@ chaos: $(VENV)/.installed integrations-environment
 	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py tests/test_folders.py
 	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/designs/mrag/test_markers_cost.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/cli/test_eval_runs.py
-	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest tests/store/test_object_storage.py
+	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest tests/store/test_object_storage.py tests/store/test_sharded_buckets.py tests/store/test_reshard.py
 	MERGEWISE_ATTACK=1 $(INTEGRATIONS)/bin/python -m pytest tests/integrations/test_ray.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/store/test_conditions.py tests/server tests/test_mutants.py

@@ -9,12 +9,11 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-import lancedb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import examples
-from tests.support import new_store, rows_of
+from tests.support import lance_connection, new_store, rows_of
 
 from mergewise.errors import CorruptIndex, StoreError
 from mergewise.store import sweep as sweeping
@@ -64,6 +63,8 @@ def test_lancedb_itself_would_drop_the_same(store: LanceStore, tmp_path: Path) -
     sweep(store.directory, store.manifest, all_of_it=True)
 
     async def clean_up() -> None:
+        import lancedb
+
         database = await lancedb.connect_async(tmp_path / "copy")
         for name in store.manifest.tables:
             table = await database.open_table(name)
@@ -94,7 +95,7 @@ def test_files_of_killed_writers_are_deleted_at_once(store: LanceStore) -> None:
 
 
 def test_an_unnamed_version_is_deleted_and_the_next_writer_continues(store: LanceStore) -> None:
-    table = lancedb.connect(store.directory).open_table("leaf")
+    table = lance_connection(store.directory).open_table("leaf")
     table.delete("id > 3")
     sweep(store.directory, store.manifest, all_of_it=True)
     again = LanceStore(store.directory, store.registry)
