@@ -31,7 +31,7 @@ FLOOR  ?= 74
 TORCH  ?= torch==2.13.0+cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test tests lint wheel environments integrations integrations-environment clients clients-environment causal causal-environment docs figures coverage lock attack fuzz bench chaos mutants clean
+.PHONY: help demo quick test tests lint wheel environments integrations integrations-environment frameworks postgres clients clients-environment causal causal-environment docs figures coverage lock attack fuzz bench chaos mutants clean
 
 # the versions that dev.lock holds; LOCKED= takes the newest
 LOCKED ?= --constraint dev.lock
@@ -94,9 +94,13 @@ $(INTEGRATIONS)/.installed: pyproject.toml dev.lock | $(UV)
 
 integrations-environment: $(INTEGRATIONS)/.installed
 
-integrations: integrations-environment
+integrations: frameworks postgres
+
+frameworks: integrations-environment
 	$(INTEGRATIONS)/bin/python -c "import haystack, langchain_tests, llama_index.core, ray"  # their tests would be skipped without a word
 	$(INTEGRATIONS)/bin/python -m pytest -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function tests/integrations
+
+postgres: integrations-environment
 	$(INTEGRATIONS)/bin/python -c "import psycopg"
 	$(INTEGRATIONS)/bin/python -m pytest tests/server/test_state.py tests/server/test_replicas.py tests/server/test_replica_kills.py
 
@@ -159,7 +163,7 @@ chaos: $(VENV)/.installed integrations-environment
 	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/designs/mrag/test_markers_cost.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/cli/test_eval_runs.py
 	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest tests/store/test_object_storage.py tests/store/test_sharded_buckets.py tests/store/test_reshard.py
-	MERGEWISE_ATTACK=1 $(INTEGRATIONS)/bin/python -m pytest tests/integrations/test_ray.py
+	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(INTEGRATIONS)/bin/python -m pytest tests/integrations/test_ray.py tests/server/test_replica_kills.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/store/test_conditions.py tests/server tests/test_mutants.py
 	$(BIN)/python -m benchmarks.serve.kills --kills 200
