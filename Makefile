@@ -96,6 +96,8 @@ integrations-environment: $(INTEGRATIONS)/.installed
 
 integrations: frameworks postgres
 
+# its workers would have a low priority, and some tests measure time
+frameworks: export RAY_worker_niceness := 0
 frameworks: integrations-environment
 	$(INTEGRATIONS)/bin/python -c "import haystack, langchain_tests, llama_index.core, ray"  # their tests would be skipped without a word
 	$(INTEGRATIONS)/bin/python -m pytest -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function tests/integrations
