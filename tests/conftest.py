@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("tests.scripted_chat",)
 
-settings.register_profile("mergewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+def examples(count: int) -> int:
+    """Return the number of examples of a property: all in its long form (`make attack`), a quarter otherwise."""
+    return count if "MERGEWISE_ATTACK" in os.environ else count // 4
+
+
+settings.register_profile(
+    "mergewise", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 # `make quick`: a twentieth of the examples, the same ones each time
 settings.register_profile("quick", settings.get_profile("mergewise"), max_examples=5, derandomize=True, database=None)
 QUICK = "MERGEWISE_QUICK" in os.environ

@@ -36,6 +36,13 @@ from mergewise.types import AddReport, Definition, Document, DocumentRows, Hit, 
 from tests.memory_store import MemoryStore
 
 
+def lance_connection(directory: Path) -> Any:
+    """Open a folder with LanceDB itself. An import before mergewise's own one takes seconds."""
+    import lancedb
+
+    return lancedb.connect(directory)
+
+
 def until(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Wait until the condition holds, and return whether it does. The timeout is generous: usually it takes milliseconds."""
     end = time.monotonic() + seconds

@@ -5,12 +5,12 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
-import lancedb
 import pytest
 
 import mergewise as mw
 from mergewise.models.scripted import ScriptedChat
 from mergewise.store.lance import LanceStore
+from tests.support import lance_connection
 
 CATS = "# Cats\n\n## Food\n\nCats eat fish. They drink milk.\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
 DOGS = "# Dogs\n\nDogs bark at night. Dogs eat meat.\n"
@@ -150,7 +150,7 @@ def test_repair_builds_the_rows_of_a_damaged_document_again(index: mw.Index) -> 
     store = index.store
     assert isinstance(store, LanceStore)
     before = index.context("cats eat fish", strategy="auto-merge", budget=60).text
-    table = lancedb.connect(store.directory).open_table("section")
+    table = lance_connection(store.directory).open_table("section")
     table.delete("true")
     manifest = store.manifest
     from dataclasses import replace

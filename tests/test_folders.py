@@ -29,7 +29,7 @@ from tests.kills import kill_while_working
 from tests.support import SMALL, HashEmbedder, add_inputs, new_store
 
 EMBEDDER = HashEmbedder()
-KILLS = int(os.environ.get("MERGEWISE_KILLS", "3"))
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "2"))
 
 CATS = "# Cats\n\n## Food\n\nCats eat fish. They drink milk.\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
 DOGS = "# Dogs\n\nDogs bark at night. Dogs eat meat.\n"

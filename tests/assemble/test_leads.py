@@ -10,6 +10,7 @@ from mergewise.designs.strategies import assemble
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document
+from tests.conftest import examples
 from tests.support import HashEmbedder, ScriptedReader, memory_store
 
 HEADER = "| option | what it is for, in a few words |"
@@ -49,7 +50,7 @@ def test_a_row_comes_with_its_header_and_an_item_with_its_announcement(spec: str
     assert ITEMS[27] in item.text and item.text.index("These keys are known:") < item.text.index(ITEMS[27])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(STRATEGIES), st.integers(0, 39), st.integers(20, 400))
 def test_a_unit_never_appears_without_its_lead(spec: str, number: int, budget: int) -> None:
     for question in (f"opt{number} part", f"key{number}"):

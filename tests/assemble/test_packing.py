@@ -16,6 +16,7 @@ from mergewise.models.record import Models
 from mergewise.text.blocks import SEPARATOR
 from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Cause, Leaf, Passage
+from tests.conftest import examples
 
 TEXT = "".join(f"Item {i} says so. " + ("\n\n" if i % 4 == 3 else "") + "   " * (i % 3) for i in range(30))
 SECTION = 150  # characters below one heading
@@ -144,7 +145,7 @@ class LiteralPacker:
                 return
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     candidates,
     st.integers(1, 120),

@@ -223,7 +223,7 @@ def test_reader_stays_open_over_many_writes(tmp_path: Path, monkeypatch: pytest.
     index = made(tmp_path)
     asking, held = mw.open(tmp_path / "index"), mw.open(tmp_path / "index").store.reader()
     before = held.document("note3")
-    writes = 300 if LONG else 12
+    writes = 300 if LONG else 6
     for version in range(1, writes + 1):
         index.add(note(3, version), note(1000 + version))
         if version % max(1, writes // 12) == 0:
@@ -244,7 +244,7 @@ def test_reader_stays_open_over_many_writes(tmp_path: Path, monkeypatch: pytest.
 
 def test_many_threads_ask_while_one_writes(tmp_path: Path) -> None:
     index = made(tmp_path)
-    seconds, over = (60.0 if LONG else 4.0), Event()
+    seconds, over = (60.0 if LONG else 1.5), Event()
     until = time.monotonic() + seconds
 
     def ask(thread: int) -> int:

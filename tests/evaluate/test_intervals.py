@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 
 from mergewise.evaluate import statistics as intervals
 from mergewise.evaluate.statistics import (
@@ -167,7 +168,7 @@ def sign_flips(differences: list[float], clusters: list[int]) -> float:
     return fmean(one >= abs(sum(sums)) - 1e-7 for one in flipped)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), st.integers(0, 8)), min_size=1, max_size=9))
 def test_the_exact_test_tries_all_signs(scored: list[tuple[float, int]]) -> None:
     differences, clusters = [value for value, _ in scored], [cluster for _, cluster in scored]

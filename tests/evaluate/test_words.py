@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 
 from mergewise.evaluate.answers import score_answer
 from mergewise.evaluate.metrics import score_context
@@ -102,7 +103,7 @@ def test_matches_are_runs_of_words(context: list[str], answer: list[str]) -> Non
     assert holds(" ".join(context), " ".join(answer)) is (theirs in runs)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.text())
 def test_normalising_is_idempotent(text: str) -> None:
     once = normalise(text)

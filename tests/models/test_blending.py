@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 
 from mergewise.models.blending import choose, row_tables
 from mergewise.protocols import Blend
@@ -42,7 +43,7 @@ def scores_of(
     return [sum(w * log(shares[row][v]) for row, w in zip(rows, weights, strict=True)) for v in range(WORDS)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rows_of_shares, blends(), st.booleans())
 def test_the_best_token_matches_the_formula(
     shares: list[list[float]], blend: tuple[list[list[int]], list[list[float]]], mixture: bool
@@ -62,7 +63,7 @@ def test_the_best_token_matches_the_formula(
             assert shares[row][first] == pytest.approx(max(shares[row]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rows_of_shares, blends(), st.booleans(), st.floats(0.2, 3), st.floats(0, 0.999))
 def test_a_sampled_token_matches_the_random_number(
     shares: list[list[float]], blend: tuple[list[list[int]], list[list[float]]], mixture: bool, heat: float, draw: float

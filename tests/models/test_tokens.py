@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 
 from mergewise.models import tokens
 from mergewise.models.tokens import VOCABULARY, count_tokens, encode, token_offsets, wordpiece
@@ -123,7 +124,7 @@ any_text = st.lists(odd | st.characters() | st.sampled_from([" ", ". "]), max_si
 
 
 @given(st.lists(any_text, max_size=6), st.booleans())
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_counts_match_the_whole_text(texts: list[str], cold: bool) -> None:
     if cold:
         tokens._memory().clear()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 from tests.support import read
 
 from mergewise.errors import ReadError
@@ -30,7 +31,12 @@ MARKUP = st.text(alphabet="ab \n#=-*_`[]()<>&;:|.!/\"'0123{}\\~+^", max_size=200
 
 @pytest.mark.parametrize("suffix", [*sorted(SUFFIXES), ".unknown"])
 @given(beginning=st.sampled_from(BEGINNINGS), rest=st.one_of(st.binary(max_size=300), MARKUP))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+@settings(
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
 def test_a_document_or_a_read_error(
     tmp_path: Path, checked: Callable[[Document], Document], suffix: str, beginning: bytes, rest: bytes
 ) -> None:

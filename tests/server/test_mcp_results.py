@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mergewise as mw
+from tests.conftest import examples
 
 pytest.importorskip("mcp")
 pytest.importorskip("fastapi")
@@ -55,7 +56,7 @@ def outside(text: str) -> str:
     return "\n".join(kept)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(PLANTED, PLANTED), max_size=4))
 def test_only_the_code_ends_a_quotation(texts: list[tuple[str, str]]) -> None:
     shown = fence_texts([Quoted(name, f"SECRET{text}") for name, text in texts], "note")
@@ -131,7 +132,7 @@ def test_no_result_exceeds_the_limit(unit: str) -> None:
     assert left_out == 0 or f"{left_out} more did not fit" in results[0]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.text(max_size=400), st.integers(1, 60))
 def test_a_beginning_is_as_long_as_possible_or_ends_at_a_word(text: str, most: int) -> None:
     kept = beginning(text, most)
@@ -140,7 +141,7 @@ def test_a_beginning_is_as_long_as_possible_or_ends_at_a_word(text: str, most: i
         assert kept == text
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.from_regex(r"[a-z0-9][a-z0-9-]{0,20}", fullmatch=True), st.text(min_size=1, max_size=50), st.integers(0, 10**6)
 )

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import examples
+
 pytest.importorskip("fastapi")
 
 from mergewise.server.answers import supported_citations
@@ -51,7 +53,7 @@ def escaped_slowly(text: str) -> str:
     return written
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(PIECES)
 def test_pieces_are_escaped_like_the_whole(pieces: list[str]) -> None:
     escaper = ImageEscaper()
@@ -59,7 +61,7 @@ def test_pieces_are_escaped_like_the_whole(pieces: list[str]) -> None:
     assert "".join([*map(escaper.feed, pieces), escaper.rest()]) == without_images(text) == escaped_slowly(text)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(PIECES, st.data())
 def test_a_position_stays_at_its_character(pieces: list[str], data: st.DataObject) -> None:
     text = "".join(pieces)
@@ -298,7 +300,7 @@ def test_tasks_of_programs_are_detected() -> None:
     assert task_by_rules("### Task:\nNothing is known.") == "Conversation"
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.text(max_size=300))
 def test_a_title_is_short_and_on_one_line(text: str) -> None:
     title = task_by_rules(f"### Task: a title\n<chat_history>\nUSER: {text}\n</chat_history>")

@@ -28,8 +28,8 @@ from tests.postgres import PostgresServer
 from tests.support import until
 
 pytestmark = pytest.mark.slow
-DOCUMENTS = 100
-KILLS = int(os.environ.get("MERGEWISE_KILLS", "8"))
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "4"))
+DOCUMENTS = 10 * KILLS
 ROLES = {"web 1": "web", "web 2": "web", "writer 1": "writer", "writer 2": "writer"}
 NEEDS_TIME = pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="minutes: make chaos")
 STORAGES = ["folder", pytest.param("bucket", marks=NEEDS_TIME)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 
 import mergewise as mw
 from mergewise.store.conditions import parse_condition
@@ -93,7 +94,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> mw.Index:
     return index
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(FILTERS, st.none() | FILTERS)
 def test_a_filter_selects_the_right_documents(
     index: mw.Index, given: dict[str, Any], forced: dict[str, Any] | None
@@ -108,7 +109,7 @@ def test_a_filter_selects_the_right_documents(
     assert index.find("*", where=where)["*"] == wanted
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(FILTERS)
 def test_every_filter_becomes_a_valid_condition(given: dict[str, Any]) -> None:
     """Values and keys stay inside their quotes: the parser finds exactly the columns of the filter."""

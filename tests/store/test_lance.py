@@ -8,12 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import lancedb
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import HashEmbedder, new_store, reader_of, rows_of
+from tests.support import HashEmbedder, lance_connection, new_store, reader_of, rows_of
 
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat
@@ -100,7 +99,7 @@ def set_version(store: LanceStore, table: str, version: int) -> None:
 
 def interrupt(store: LanceStore) -> None:
     """Leave the remains of a killed writer: new versions of tables that the manifest does not name."""
-    tables = lancedb.connect(store.directory)
+    tables = lance_connection(store.directory)
     leaf = tables.open_table("leaf")
     leaf.add(leaf.to_arrow())
     tables.open_table("documents").delete("id = 'd1'")
@@ -119,7 +118,7 @@ def test_an_interrupted_change_is_never_seen_and_the_next_writer_drops_it(store:
 
 
 def test_an_interrupted_first_change_is_undone(store: LanceStore) -> None:
-    lancedb.connect(store.directory).create_table("leaf", data=[{"id": 1}])
+    lance_connection(store.directory).create_table("leaf", data=[{"id": 1}])
     assert store.reader().documents() == []
     assert store.write(rows_of([document(1)], EMBEDDER)) == AddReport(1, 0)
     assert store.check() == []
@@ -142,7 +141,7 @@ def test_a_change_updates_only_the_search_indexes_that_need_it(
         store.write(rows_of([document(number)], EMBEDDER), optimize=True)
         store.optimize()
         assert len(swaps) == number
-        leaves = lancedb.connect(store.directory).open_table("leaf")
+        leaves = lance_connection(store.directory).open_table("leaf")
         assert {tuple(index.columns) for index in leaves.list_indices()} == {("id",), ("doc",)}
         for index in leaves.list_indices():
             statistics = leaves.index_stats(index.name)
@@ -176,7 +175,7 @@ def test_runs_of_numbers_are_ranges() -> None:
 
 def test_check_finds_damage_and_repair_drops_orphans(store: LanceStore) -> None:
     store.write(rows_of([document(1), document(2)], EMBEDDER))
-    table = lancedb.connect(store.directory).open_table("documents")
+    table = lance_connection(store.directory).open_table("documents")
     table.delete("id = 'd2'")
     set_version(store, "documents", table.version)
     problems = store.check()
@@ -188,7 +187,7 @@ def test_check_finds_damage_and_repair_drops_orphans(store: LanceStore) -> None:
 
 def test_check_finds_a_missing_parent(store: LanceStore) -> None:
     store.write(rows_of([document(1)], EMBEDDER))
-    table = lancedb.connect(store.directory).open_table("section")
+    table = lance_connection(store.directory).open_table("section")
     table.delete("true")
     set_version(store, "section", table.version)
     assert [problem.doc_id for problem in store.check()] == ["d1"]
@@ -227,7 +226,7 @@ def test_old_versions_are_dropped_when_no_reader_needs_them(store: LanceStore, m
     for i in range(8):
         store.write(rows_of([document(i)], EMBEDDER))
     store.optimize()
-    versions = lancedb.connect(store.directory).open_table("leaf").list_versions()
+    versions = lance_connection(store.directory).open_table("leaf").list_versions()
     assert len(versions) <= 3
     assert len(store.reader().documents()) == 8
     assert store.check() == []
@@ -333,7 +332,7 @@ def test_a_document_in_another_language_rewrites_no_leaf(tmp_path: Path) -> None
 def test_an_index_in_english_has_no_column_of_words(tmp_path: Path) -> None:
     store = new_store("lance", tmp_path / "index")
     store.write(rows_of([Document("d", "Cats of the house eat fish in the garden, and they sleep.")]))
-    assert LEAF.words not in lancedb.connect(tmp_path / "index").open_table("leaf").schema.names
+    assert LEAF.words not in lance_connection(tmp_path / "index").open_table("leaf").schema.names
 
 
 def test_an_unreadable_search_index_is_reported_if_the_rows_are_intact(

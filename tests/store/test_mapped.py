@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
 from mergewise.designs import VIEWS
@@ -30,7 +31,7 @@ def part(ids: list[int]) -> pa.Table:
     return pa.table(columns)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     batches=st.lists(st.sets(st.integers(0, 30), min_size=1), min_size=1, max_size=6),
     dead=st.sets(st.integers(0, 20)),

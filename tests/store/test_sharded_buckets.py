@@ -259,7 +259,7 @@ def kill(proxy: Proxy, work: Callable[[], None], number: int) -> bool:
         proxy.fault = lambda request: None
 
 
-@pytest.mark.parametrize("step", [40, pytest.param(1, marks=long_form)])
+@pytest.mark.parametrize("step", [97, pytest.param(1, marks=long_form)])
 def test_a_writer_killed_at_any_request_loses_nothing(
     url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:

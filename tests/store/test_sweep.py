@@ -9,11 +9,11 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-import lancedb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import new_store, rows_of
+from tests.conftest import examples
+from tests.support import lance_connection, new_store, rows_of
 
 from mergewise.errors import CorruptIndex, StoreError
 from mergewise.store import sweep as sweeping
@@ -63,6 +63,8 @@ def test_lancedb_itself_would_drop_the_same(store: LanceStore, tmp_path: Path) -
     sweep(store.directory, store.manifest, all_of_it=True)
 
     async def clean_up() -> None:
+        import lancedb
+
         database = await lancedb.connect_async(tmp_path / "copy")
         for name in store.manifest.tables:
             table = await database.open_table(name)
@@ -93,7 +95,7 @@ def test_files_of_killed_writers_are_deleted_at_once(store: LanceStore) -> None:
 
 
 def test_an_unnamed_version_is_deleted_and_the_next_writer_continues(store: LanceStore) -> None:
-    table = lancedb.connect(store.directory).open_table("leaf")
+    table = lance_connection(store.directory).open_table("leaf")
     table.delete("id > 3")
     sweep(store.directory, store.manifest, all_of_it=True)
     again = LanceStore(store.directory, store.registry)
@@ -164,7 +166,7 @@ def test_links_are_not_followed(store: LanceStore, tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=80), st.integers(0, 300), st.binary(min_size=1, max_size=4))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_manifests_of_any_bytes_are_read_or_refused(nonsense: bytes, at: int, put: bytes) -> None:
     whole = b"\x0a\x00\x00\x00" + b"\x12\x06\x12\x04\x0a\x02ab" + b"\x60\x01" + bytes(8) + bytes(4) + b"LANC"
     for content in (nonsense, nonsense + whole, whole[:at] + put + whole[at + len(put) :]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 
 from mergewise.text.units import ITEM, SHORT, announces, split_units
 
@@ -137,7 +138,7 @@ LINES = st.tuples(
 ).map("".join)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.one_of(st.lists(LINES, max_size=14).map("".join), st.text(max_size=80)))
 def test_units_tile_their_text_and_need_earlier_units(text: str) -> None:
     position = 0

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mergewise.designs.aed.triplets.rules import triplets_by_rules
 from mergewise.types import Document
+from tests.conftest import examples
 from tests.support import rows_of
 
 
@@ -159,7 +160,7 @@ pieces = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(
     st.lists(pieces, max_size=60).map("".join), st.sampled_from(["", "Ada", "Ada Brix", "(", "The ", "Ada: Brix [1]"])
 )

@@ -27,6 +27,7 @@ from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Message
+from tests.conftest import examples
 from tests.designs.aed.tripling import ASKED, answer, good, triplets
 from tests.designs.mrag.marking import BRIDGES, UnevenWriter, asked, shown
 from tests.support import SMALL, memory_store, reader_of
@@ -106,7 +107,7 @@ def test_answers_of_every_kind(serve: Any, tmp_path: Path) -> None:
 words_ = st.text(st.sampled_from("ab cdé.\n#-| 猫。1[]\"'{}"), min_size=1, max_size=200)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.lists(words_, min_size=1, max_size=8).map("\n\n".join),
     st.integers(0, 2**32),

@@ -24,6 +24,7 @@ from mergewise.designs.mergerag.merging import (
     merge,
     symmetric,
 )
+from tests.conftest import examples
 
 T = TypeVar("T")
 Set = frozenset[int]  # the content of a test's chunk: which of the first chunks are in it
@@ -106,7 +107,7 @@ def algorithm_2_and_4(world: World, budget: int, batched: bool) -> list[Set]:
     return c
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.integers(0, 10**6), st.integers(0, 13), st.sampled_from([2, 5, 1000]), st.integers(0, 60), st.integers(1, 9))
 @pytest.mark.parametrize("form", FORMS)
 def test_the_algorithms_match_the_paper(
@@ -118,7 +119,7 @@ def test_the_algorithms_match_the_paper(
     assert [chunk.content for chunk in world.merged(form, budget, at_once).chunks] == wanted
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.integers(0, 10**6), st.integers(1, 40), st.sampled_from([2, 1000]), st.integers(0, 9000), st.integers(1, 9),
     st.booleans(),

@@ -19,6 +19,7 @@ from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.types import Context, Document, Message, Passage, Span
+from tests.conftest import examples
 from tests.memory_store import MemoryStore
 from tests.support import ScriptedReader, memory_store
 
@@ -78,7 +79,7 @@ words = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.lists(words, min_size=1, max_size=14), min_size=1, max_size=5), st.integers(1, 90),
     st.sampled_from(SPECS), st.sampled_from(["", "keep=0", "guard=off", "schedule=sequential", "chunk_tokens=60", "at_once=1"]),

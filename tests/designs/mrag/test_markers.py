@@ -24,6 +24,7 @@ from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Document, Message
+from tests.conftest import examples
 from tests.designs.mrag.marking import BRIDGES, UnevenWriter, answer, asked, good, markers, shown
 from tests.support import HashEmbedder, memory_store, reader_of
 
@@ -110,7 +111,7 @@ def test_many_formats_and_a_long_paper(serve: Any, tmp_path: Path, formats: Path
 paragraph = st.text(st.sampled_from("ab cdé.\n#-| 猫。1[]\"'{}"), min_size=1, max_size=200)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.lists(paragraph, min_size=1, max_size=8).map("\n\n".join),
     st.integers(0, 2**32),

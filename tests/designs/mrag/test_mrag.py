@@ -27,6 +27,7 @@ from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Store
 from mergewise.text.blocks import WRITTEN
 from mergewise.types import GAP, Context, Document, DocumentRows, Rows
+from tests.conftest import examples
 from tests.designs.mrag.marking import ground
 from tests.designs.towns import document
 from tests.memory_store import MemoryStore
@@ -171,7 +172,7 @@ def held_values(context: Context) -> set[tuple[str, tuple[ValueSentence, ...]]]:
     return {(f"{note.marker.doc_id} {note.marker.id}", note.sentences) for note in notes(context)}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     CORPORA,
     st.lists(WORDS, min_size=1, max_size=4).map(" ".join),

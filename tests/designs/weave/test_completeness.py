@@ -27,6 +27,7 @@ from mergewise.designs.weave.strategy import gather
 from mergewise.designs.weave.submodular import Selection
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
+from tests.conftest import examples
 from tests.designs.weave.support import FILMS, MANUAL, reader_of
 from tests.support import HashEmbedder
 
@@ -75,7 +76,7 @@ def literal(candidates: Candidates, chosen: list[int]) -> dict[str, float]:
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(list(GATHERED)), st.data())
 def test_the_features_are_their_definitions(key: tuple[str, int], data: st.DataObject) -> None:
     candidates = GATHERED[key]
@@ -109,7 +110,7 @@ def test_auto_takes_the_steps_that_are_worth_their_tokens(monkeypatch: pytest.Mo
     assert [worthwhile(candidates, steps.order, steps, price) for price in (0, 5e-4, 2e-3, 0.1)] == [4, 3, 2, 1]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.sampled_from(QUESTIONS), st.sampled_from([0, 1]), st.integers(1, 300), st.sampled_from([0, 0.05, 0.3, 1]))
 def test_contexts_stay_within_the_budget_and_are_deterministic(
     question: str, embedded: int, budget: int, price: float

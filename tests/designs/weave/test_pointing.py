@@ -26,6 +26,7 @@ from mergewise.models.scripted import ChatServer, Script, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Context, Document, Message, Step
+from tests.conftest import examples
 from tests.designs.weave.support import FILMS, MANUAL, reader_of
 from tests.support import HashEmbedder, cancel_when, memory_store, new_store, rows_of
 
@@ -435,7 +436,7 @@ CORPUS = (FILMS, MANUAL, CITY)
 STORES = {embedded: memory_store(CORPUS, HashEmbedder() if embedded else None) for embedded in (False, True)}
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(
     st.lists(REPLIES, min_size=1, max_size=3),
     st.integers(1, 150),

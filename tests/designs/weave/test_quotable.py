@@ -14,6 +14,7 @@ from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Context, Passage, Span
+from tests.conftest import examples
 from tests.designs.weave.support import FILMS, MANUAL
 from tests.support import HashEmbedder, memory_store, reader_of
 
@@ -52,7 +53,7 @@ def test_every_sentence_of_a_context_is_evidence(strategy: str) -> None:
         assert one.text == document.text[one.span.start : one.span.end] and one.span in one.needed
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(0, len(FILMS.text)), st.integers(0, 200), st.floats(-1, 2)), max_size=4))
 def test_any_spans_bring_their_whole_sentences(cuts: list[tuple[int, int, float]]) -> None:
     spans = [(Span("films", start, min(start + length, len(FILMS.text))), score) for start, length, score in cuts]

@@ -25,6 +25,7 @@ from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.text.names import names_of_title
 from mergewise.types import Context, Document, Passage, Span
+from tests.conftest import examples
 from tests.designs.weave.support import reader_of
 
 MODELS = Models(count_tokens, stored_tokens=True)
@@ -140,7 +141,7 @@ def slow_led(candidates: Candidates, target: tuple[str, tuple[str, ...]]) -> flo
     return max(trusts)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(judged())
 def test_features_match_the_slow_transcription(candidates: Candidates) -> None:
     shown = best_by_section(candidates, range(COUNT))

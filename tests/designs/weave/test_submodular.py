@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mergewise.designs.weave.submodular import GrowingSelection, Objective, maximise
+from tests.conftest import examples
 
 SHARES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
 
@@ -57,7 +58,7 @@ def test_the_value_is_the_formula(objective: Objective) -> None:
         assert float(singles[i]) == pytest.approx(literal(objective, [i]), rel=1e-4, abs=1e-4)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(objectives())
 def test_it_is_monotone_and_submodular(objective: Objective) -> None:
     everything = range(len(objective.worth))
@@ -86,7 +87,7 @@ def test_greedy_holds_the_budget_and_its_bound(objective: Objective, data: st.Da
     assert found.value >= (1 - 1 / math.e) / 2 * best - 1e-4
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(objectives(), st.integers(1, 15))
 def test_laziness_changes_nothing(objective: Objective, budget: int) -> None:
     count = len(objective.worth)
