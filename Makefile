@@ -40,6 +40,7 @@ LOCKED ?= --constraint dev.lock
 # is missing or finds no package, pip installs
 UV := $(BIN)/uv
 install = $(UV) pip install --quiet --python $(1)/bin/python $(2) || $(BIN)/python -m pip --python $(1)/bin/python install --quiet $(2)
+INTEGRATED := ".[dev,integrations]"
 environment = test -x $(1)/bin/python || $(BIN)/python -m venv --without-pip $(1)
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
@@ -92,7 +93,7 @@ environments: causal-environment clients-environment integrations-environment
 
 $(INTEGRATIONS)/.installed: pyproject.toml dev.lock | $(UV)
 	$(call environment,$(INTEGRATIONS))
-	$(call install,$(INTEGRATIONS),$(LOCKED) --editable ".[dev,integrations]")
+	$(call install,$(INTEGRATIONS),$(LOCKED) --editable $(INTEGRATED))
 	touch $@
 
 integrations-environment: $(INTEGRATIONS)/.installed

@@ -100,7 +100,7 @@ class LiteralPacker:
         fresh = [(heading, run) for run, heading in new]
         pairs = [(one, other) for one in fresh for other in fresh]
         pairs += [pair for one in fresh for other in self.edges for pair in ((one, other), (other, one))]
-        joints = len({(one, two[1]) for (one, run), two in pairs if one == two[0] and run[2] == two[1][1]})
+        joints = len({(one, run[2]) for (one, run), two in pairs if one == two[0] and run[2] == two[1][1]})
         gap, separator = (0, 0) if self.last == "stop" else words_and_letters([GAP, SEPARATOR])
         gaps = gap * (len(texts) - len(headings) - joints)
         breaks = separator * (len(headings) + joints - (not self.taken))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mergewise.generate.marks import MarkFilter, MarkReader, escape_marks, marked_texts, without_unknown
@@ -52,6 +52,8 @@ def test_a_year_that_is_the_number_of_a_source_is_a_mark() -> None:
         )
     )
 )
+@example(["[", "1", "[1984]", "]"])
+@example(["[", "[0]", " ", "1", "]"])
 def test_escaped_marks_are_text(parts: list[str]) -> None:
     text = "".join(parts)
     escaped = escape_marks(text)

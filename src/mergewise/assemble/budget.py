@@ -197,7 +197,7 @@ class Packer(Generic[P]):
         parts = self._parts(headings, self._headed)
         lines = sum([section in parts for section in headings])
         starts, stops = _edges(candidate)
-        joints = len(starts & stops) + len(starts & self._stops) + len(stops & self._starts)
+        joints = len(starts & (stops | self._stops) | stops & self._starts)
         texts = candidate.texts
         if self._last == "stop":
             # the text between candidates is counted once rendered

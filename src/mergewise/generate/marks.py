@@ -30,10 +30,13 @@ _FENCE = "```"
 _ITEM = re.compile(rf"(?P<sign>[{_DASH}])?(?P<first>\d+)(?:\s*[{_DASH}]\s*(?P<last>\d+))?")
 _YEAR = r"(?:1[4-9]|20)[0-9][0-9](?:-[0-9][0-9]){0,2}"
 _YEARS = re.compile(rf"\s*{_YEAR}(?:\s*[,;–—-]\s*{_YEAR})*\s*")
+_WITHIN = rf"[\d\s,;、，；{_DASH}]*"
+_CLOSED = f"[{re.escape(_CLOSING)}]"
+# A year or 0 is no mark, unless it is nested in other brackets.
 _OWN = re.compile(
     rf"(?<!\\)(?P<escapes>(?:\\\\)*)"
-    rf"(?=[{re.escape(_OPENING)}](?!{_YEARS.pattern}[{re.escape(_CLOSING)}]|0[{re.escape(_CLOSING)}])"
-    rf"[\s,;、，；{_DASH}]*\d[\d\s,;、，；{_DASH}]*[{re.escape(_CLOSING)}])"
+    rf"(?=[{re.escape(_OPENING)}](?!(?:{_YEARS.pattern}|0){_CLOSED}(?!{_WITHIN}{_CLOSED}))"
+    rf"[\s,;、，；{_DASH}]*\d{_WITHIN}{_CLOSED})"
 )
 # characters before a mark that a source must have too, and the fewest of them
 _BEFORE, _FEWEST = 24, 8
