@@ -109,6 +109,10 @@ class LanceReader(LanceSearch):
                 by_id |= zip(rows[ID].to_numpy()[known].tolist(), vectors[known], strict=True)
         return {row: by_id[row] for row in ids if row in by_id}
 
+    def stored_rows(self, table: str, columns: Sequence[str], ids: Sequence[int]) -> list[pa.Table]:
+        """Return columns of rows, for a reader in another process."""
+        return list(self._parts(table, columns, ids))
+
     def _parts(self, table: str, columns: Sequence[str], ids: Sequence[int]) -> Iterator[pa.Table]:
         """Yield rows by id: first the rows in mapped files, then the rest."""
         if self._table(table) is None or not ids:
