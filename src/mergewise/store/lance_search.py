@@ -199,9 +199,11 @@ class LanceSearch(LanceDocuments):
         is_held, waits = table in self._held, table in self.manifest.unembedded
         if waits and not is_held:
             return self._read_embedded_rows(table, column, mapped.indexed)
-        # On a bucket this also replaces a vector index that does not exist yet, because a scan would download all vectors.
-        # Rows in memory do the same.
-        replaces = (is_held or self.place.refresh is not None) and f"{table}.{column}" not in self.manifest.trained
+        # This also replaces a vector index that does not exist yet: a scan of a few rows takes LanceDB ten times as long, and on
+        # a bucket it would download all vectors. Rows in memory do the same.
+        is_small = self._row_count(table) < self._specs[table].table.vector_index_rows
+        replaces = is_small or is_held or self.place.refresh is not None
+        replaces = replaces and f"{table}.{column}" not in self.manifest.trained
         if mapped.end < self.manifest.next_id or not (mapped.indexed or replaces) or not mapped.is_whole:
             return None
         ids = mapped.ids_from(mapped.indexed, column)

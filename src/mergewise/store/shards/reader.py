@@ -355,11 +355,11 @@ class ShardedReader:
             }
             for at, (hits,) in answers.items():
                 # a shard drops copies of its own documents
-                found[at] = [hit for hit in hits if hit.document not in copies.get(at, ())]
+                found[at] = [hit for hit in hits if hit[-1] not in copies[at]] if at in copies else hits
             # a shard whose hits are mostly copies may have more hits
             missing = [at for at, (hits,) in answers.items() if len(found[at]) < k and len(hits) >= limit]
             limit *= 4
-        hits = ((-hit.score, hit.doc_id, (at << BITS) + hit.id) for at, own in found.items() for hit in own)
+        hits = ((score, name, (at << BITS) + row) for at, own in found.items() for score, name, row, _ in own)
         return [(row, -score) for score, _, row in sorted(hits)[:k]]
 
     def _copies_of_others(self, where: str | None) -> dict[int, set[int]]:
