@@ -371,6 +371,7 @@ def test_searchers_refuse_other_snapshots_and_late_calls(control: Control, nodes
     index = opened(place, nodes)
     reader = store_of(index).reader()
     name = reader.shards.placement.searchers[0][0]  # type: ignore[attr-defined]
+
     def ask(snapshot: str, seconds: float) -> Any:
         request = pickle.dumps((snapshot, seconds, {0: [Call.of("row_counts")]}, None))
         return pickle.loads(ray.get(control._actors.get(name).ask.remote(request)))
