@@ -28,13 +28,18 @@ from statistics import median
 from threading import Event, Lock, Thread
 from typing import Any
 
+import numpy as np
+
 import mergewise as mw
 from mergewise.cluster import ClusterStore, Control
 from mergewise.cluster.placement import COORDINATOR
+from mergewise.protocols import FloatArray
 
 # a question in this many is answered by weave, the others by topk
 WEAVE_EVERY = 4
 DIFFERENT = 120
+# seconds for which the processes are measured without questions
+IDLE = 5.0
 WORDS = "mason bell river oak stone bridge abbot copper mill roof harbour lantern wheel saddle orchard anchor".split()
 
 
@@ -91,22 +96,34 @@ def cpu_of(pids: Sequence[int]) -> float:
 def measured(
     index: mw.Index, control: Control, strategy: str, questions: Sequence[str], *, hedge: bool = False
 ) -> dict[str, float]:
-    """Ask questions without faults. Return CPU and wall times in milliseconds, and messages a question."""
+    """Ask questions without faults. Return CPU and wall times in milliseconds, and messages a question.
+
+    CPU that the processes use without questions is measured before and subtracted.
+    """
     store = index.store
     assert isinstance(store, ClusterStore)
     store._searchers.hedges = 0 if hedge else 10**9
     for question in questions[:10]:
         index.context(question, strategy=strategy)
     pids = list(searcher_pids(control).values())
-    messages, own, actors, wall = store._searchers.messages, time.process_time(), cpu_of(pids), []
+
+    def clocks() -> FloatArray:
+        return np.array([time.perf_counter(), time.process_time(), cpu_of(pids)])
+
+    before = clocks()
+    time.sleep(IDLE)
+    idle = clocks() - before
+    messages, before, wall = store._searchers.messages, clocks(), []
     for question in questions:
         began = time.perf_counter()
         index.context(question, strategy=strategy)
         wall.append(time.perf_counter() - began)
-    own, actors, count = time.process_time() - own, cpu_of(pids) - actors, len(questions)
+    took, count = clocks() - before, len(questions)
+    own, searchers = (1000 * (took - idle * took[0] / idle[0])[1:] / count).tolist()
     return {
-        "gatherer_ms": round(1000 * own / count, 1),
-        "all_ms": round(1000 * (own + actors) / count, 1),
+        "gatherer_ms": round(own, 1),
+        "all_ms": round(own + searchers, 1),
+        "idle_ms_per_s": round(1000 * float(idle[1:].sum() / idle[0]), 1),
         "messages": round((store._searchers.messages - messages) / count, 2),
         "p50_ms": round(1000 * median(wall), 1),
     }

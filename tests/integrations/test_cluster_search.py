@@ -352,7 +352,7 @@ def test_a_slow_replica_costs_one_hedge(
         index.context(question)
     searchers = store_of(index)._searchers
     searchers.messages, searchers.hedges = 1000, 0
-    used = searchers.in_order(0, store_of(index).reader().shards.placement.searchers[0])[0]  # type: ignore[attr-defined]
+    used = searchers.in_order(store_of(index).reader().shards.placement.searchers[0])[0]  # type: ignore[attr-defined]
     pid = pids_of(control)[used]
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -371,10 +371,10 @@ def test_searchers_refuse_other_snapshots_and_late_calls(control: Control, nodes
     index = opened(place, nodes)
     reader = store_of(index).reader()
     name = reader.shards.placement.searchers[0][0]  # type: ignore[attr-defined]
-    calls = pickle.dumps({0: [Call.of("row_counts")]})
 
     def ask(snapshot: str, seconds: float) -> Any:
-        return pickle.loads(ray.get(control._actors.get(name).ask.remote(snapshot, seconds, calls)))
+        request = pickle.dumps((snapshot, seconds, {0: [Call.of("row_counts")]}, None))
+        return pickle.loads(ray.get(control._actors.get(name).ask.remote(request)))
 
     assert ask(reader.snapshot, 10)[0][0]["leaf"] > 0
     assert type(ask("0" * 16, 10)).__name__ == "NoSuchSnapshot"

@@ -114,7 +114,7 @@ def test_unchanged_shards_are_not_asked_again_for_what_is_fixed(tmp_path: Path) 
     counting = CountingShards(store.shards)
     after = replace(before, store=ShardedReader(counting, tmp_path, VIEWS, before.store))
     assert "1950" in asking.context(Query("What was rebuilt in 1950?", strategy="weave"), after).text
-    searches = {"hits", "rows", "vectors", "text_frequencies"}
+    searches = {"hits", "stored_rows", "vectors", "text_frequencies"}
     fixed = [
         (at, call.method)
         for calls in counting.asked

@@ -1,6 +1,6 @@
 """The transport of the gatherer: one message a searcher, with a deadline, hedging and failover.
 
-searcher   of each shard the first of its replicas, in an order of this process, that has not failed or been slow lately
+searcher   of each shard the first of its replicas, in an order of this thread, that has not failed or been slow lately
 deadline   travels with the message in seconds, and a message that is not needed any more is cancelled in the searcher's queue
 hedging    a message that takes longer than 95 % of its searcher's answers is sent to the next replicas, too: at most 5 % of all
 failover   a dead or silent searcher, a missing snapshot, or files that cannot be read: the message goes to the next replicas,
@@ -15,9 +15,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from threading import get_ident
 from time import monotonic
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
@@ -66,11 +66,15 @@ class Searchers(Actors):
         self._avoided: dict[str, tuple[float, float]] = {}
         self._seconds: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MEASURED))
 
-    def in_order(self, shard: int, searchers: Iterable[str]) -> list[str]:
-        """Sort the replicas of a shard, best first. Each process has its own order, so that all replicas have work."""
-        now, own = monotonic(), os.getpid()
+    def in_order(self, searchers: Iterable[str]) -> list[str]:
+        """Sort searchers, best first.
+
+        Each thread has its own order, so that all searchers have work. It is the same for all shards, so that a round has few
+        messages.
+        """
+        now, own = monotonic(), (os.getpid(), get_ident())
         late = {name: max(0.0, self._avoided.get(name, (0.0, 0.0))[0] - now) for name in searchers}
-        return sorted(late, key=lambda name: (late[name], crc32(f"{own} {shard} {name}".encode())))
+        return sorted(late, key=lambda name: (late[name], hash((*own, name))))
 
     def avoid(self, searcher: str) -> None:
         seconds = min(LONGEST, 2 * self._avoided.get(searcher, (0.0, AVOIDED / 2))[1])
@@ -89,7 +93,7 @@ class Searchers(Actors):
 
     def look(self, known: Placement, *, at_all: bool) -> tuple[Placement | None, set[str]]:
         """Ask a searcher, or all, for a newer placement. Return it, and the searchers that answered."""
-        asked = self.in_order(0, known.names)[: None if at_all else 1]
+        asked = self.in_order(known.names)[: None if at_all else 1]
         newer, heard = self.newest_placement(asked, known.number)
         if not heard:
             newer, heard = self.newest_placement(self.searchers(), known.number)
@@ -164,7 +168,7 @@ class _Round:
                 newest = self._searchers.look(placement, at_all=True)[0] or placement
                 self._left[at] = {*searchers_of(at, newest.names, newest.replicas)}
             if self._left[at]:
-                best = self._searchers.in_order(at, self._left[at])[0]
+                best = self._searchers.in_order(self._left[at])[0]
                 self._left[at].remove(best)
                 messages[best].append(at)
             elif not is_asked:
@@ -172,15 +176,15 @@ class _Round:
                 raise ShardsMissing(what, "ask again; see `mergewise cluster status`")
         for name, own in messages.items():
             message = ShardMessage(name, own, monotonic())
-            request = pickle.dumps({at: self._calls[at] for at in own}, pickle.HIGHEST_PROTOCOL)
+            state = placement.state if self._reopened.intersection(own) else None
+            asked = self._shards.snapshot, check_time(), {at: self._calls[at] for at in own}, state
             try:
                 ask = self._searchers.get(name).ask
             except ValueError as dead:
                 self._fail(message, dead)
                 continue
             self._searchers.messages += 1
-            state = placement.state if self._reopened.intersection(own) else None
-            self._running[ask.remote(self._shards.snapshot, check_time(), request, state)] = message
+            self._running[ask.remote(pickle.dumps(asked, pickle.HIGHEST_PROTOCOL))] = message
 
     def _take(self, ref: Any, message: ShardMessage) -> None:
         try:

@@ -122,12 +122,15 @@ class Searcher:
         newest = self._placements[0] if self._placements else None
         return newest if newest is not None and newest.number > number else None
 
-    def ask(self, snapshot: str, seconds: float | None, request: bytes, state: ManifestState | None = None) -> bytes:
-        """Answer calls by shard within the time. With a `state`, open its shards first. An error is returned, not raised."""
+    def ask(self, request: bytes) -> bytes:
+        """Answer a request: a snapshot, the time in seconds, calls by shard, and a state or None.
+
+        With a state, open its shards first. An error is returned, not raised.
+        """
         began = perf_counter()
         try:
+            snapshot, seconds, calls, state = pickle.loads(request)
             with deadline_in(seconds):
-                calls = pickle.loads(request)
                 if state is not None:
                     self._open(state, calls)
                 answer = pickle.dumps(self._answer(snapshot, calls), pickle.HIGHEST_PROTOCOL)

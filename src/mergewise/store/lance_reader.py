@@ -6,7 +6,7 @@ Rows come from mapped files (`store.mapped`), and rows that no file holds come f
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,13 +31,9 @@ Row = TypeVar("Row")
 _ADDRESS = "_rowid"
 
 
-class ShardHit(NamedTuple):
-    """A hit of a search with the number and the id of its document."""
-
-    id: int
-    score: float
-    document: int
-    doc_id: str
+# not a class of its own, because plain tuples are pickled much faster
+ShardHit: TypeAlias = tuple[float, str, int, int]
+"""A hit of a search: its negative score, the id of its document, its own id, and the number of its document."""
 
 
 @raising_store_errors
@@ -79,13 +75,14 @@ class LanceReader(LanceSearch):
         columns = [DOC_ID] if searched is None else [DOC_ID, searched.column]
 
         def finish() -> list[ShardHit]:
-            scores, hits = dict(search.result()), []
+            scores = dict(search.result())
+            hits: list[ShardHit] = []
             for rows in self._parts(table, columns, list(scores)):
                 own = scores if searched is None else searched.scores(question, rows, options["frequencies"])
                 names = rows[DOC_ID].to_pylist() if DOC_ID in rows.column_names else [""] * len(rows)
                 documents = zip(rows[ID].to_pylist(), rows[NUMBER].to_pylist(), names, strict=True)
-                hits += [ShardHit(row, own[row], number, name) for row, number, name in documents]
-            return sorted(hits, key=lambda hit: (-hit.score, hit.doc_id, hit.id))[:k]
+                hits += [(-own[row], name, row, number) for row, number, name in documents]
+            return sorted(hits)[:k]
 
         return finish
 
@@ -108,6 +105,10 @@ class LanceReader(LanceSearch):
                 known = ~np.isnan(vectors[:, 0])
                 by_id |= zip(rows[ID].to_numpy()[known].tolist(), vectors[known], strict=True)
         return {row: by_id[row] for row in ids if row in by_id}
+
+    def stored_rows(self, table: str, columns: Sequence[str], ids: Sequence[int]) -> list[pa.Table]:
+        """Return columns of rows, for a reader in another process."""
+        return list(self._parts(table, columns, ids))
 
     def _parts(self, table: str, columns: Sequence[str], ids: Sequence[int]) -> Iterator[pa.Table]:
         """Yield rows by id: first the rows in mapped files, then the rest."""

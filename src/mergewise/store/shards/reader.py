@@ -25,14 +25,14 @@ from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.copies import Records, RepeatedTexts, copies_of, duplicates_of, repeated_numbers
 from mergewise.store.kept import SnapshotCache
 from mergewise.store.lance_reader import ShardHit
-from mergewise.store.lance_state import specs_of
+from mergewise.store.lance_state import ID, specs_of
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers
 from mergewise.store.postings import TextFrequencies
 from mergewise.store.shards.calls import Call, PendingSearches, Search, Shards
 from mergewise.store.shards.place import shard_of
-from mergewise.store.tables import NUMBER, Column, columns_of
+from mergewise.store.tables import NUMBER, Column, columns_of, form
 from mergewise.store.text_scores import text_terms
 from mergewise.store.views import Registry
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
@@ -222,43 +222,54 @@ class ShardedReader:
     # -- rows
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
-        found = self._by_row("rows", ids, lambda own: (table, record, own))
-        return {row: record_in(_shard(row), one) for row, one in found.items()}
+        if table not in self._specs:
+            return {}
+        read = form(self._specs[table].table, record)
+        # shards send columns, which are smaller than records, and all records are made at once
+        answers = self._by_row("stored_rows", ids, lambda own: (table, read.columns, own))
+        parts = [(at, rows) for at, own in answers.items() for rows in own]
+        if not parts:
+            return {}
+        joined = self._join(table, parts)
+        records = dict(zip(joined[ID].to_pylist(), read.read(joined), strict=True))
+        return {row: records[row] for row in ids if row in records}
 
     def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:
-        return self._by_row("vectors", ids, lambda own: (own, table, column))
+        parts = self._by_row("vectors", ids, lambda own: (own, table, column)).items()
+        found = {(at << BITS) + row: one for at, rows in parts for row, one in rows.items()}
+        return {row: found[row] for row in ids if row in found}
 
     def _by_row(
         self, method: str, ids: Sequence[int], arguments: Callable[[list[int]], tuple[Any, ...]]
     ) -> dict[int, Any]:
-        """Ask each shard for its own rows, and merge the results by id."""
+        """Ask each shard for its own rows, and return the results by shard."""
         groups = group_by(ids, _shard)
         answers = self._some({at: arguments([row & LOW for row in own]) for at, own in groups.items()}, method)
-        found = {(at << BITS) + row: one for at, rows in zip(groups, answers, strict=True) for row, one in rows.items()}
-        return {row: found[row] for row in ids if row in found}
+        return dict(zip(groups, answers, strict=True))
 
     def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
-        return self._join(table, self._all("whole", table, columns))
+        return self._join(table, enumerate(self._all("whole", table, columns)))
 
     def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
         def sort() -> Mapping[str, IntArray]:
             parts = self._kept_answers("sorted_columns", table, tuple(columns))
-            joined = self._join(table, [pa.table(dict(own)) for own in parts])
+            joined = self._join(table, ((at, pa.table(dict(own))) for at, own in enumerate(parts)))
             # parts are sorted, and ids grow from shard to shard
             order = np.argsort(joined[columns[0]].to_numpy(), kind="stable")
             return {name: joined[name].to_numpy()[order] for name in joined.column_names}
 
         return self.once(f"sorted {table} {tuple(columns)}", sort)
 
-    def _join(self, table: str, parts: Sequence[pa.Table]) -> pa.Table:
-        """Join the rows of all shards. Ids and document numbers become global."""
+    def _join(self, table: str, parts: Iterable[tuple[int, pa.Table]]) -> pa.Table:
+        """Join rows of shards. Ids and document numbers become global."""
         id_columns = {NUMBER, *_id_columns(self._specs[table].table.record)}
-        return pa.concat_tables(
+        joined = (
             pa.table(
-                {name: pc.add(own[name], at << BITS) if name in id_columns else own[name] for name in own.column_names}
+                {name: _shifted_column(own[name], at) if name in id_columns else own[name] for name in own.column_names}
             )
-            for at, own in enumerate(parts)
+            for at, own in parts
         )
+        return pa.concat_tables(joined, promote_options="default")
 
     # -- what documents have in common
 
@@ -344,11 +355,11 @@ class ShardedReader:
             }
             for at, (hits,) in answers.items():
                 # a shard drops copies of its own documents
-                found[at] = [hit for hit in hits if hit.document not in copies.get(at, ())]
+                found[at] = [hit for hit in hits if hit[-1] not in copies[at]] if at in copies else hits
             # a shard whose hits are mostly copies may have more hits
             missing = [at for at, (hits,) in answers.items() if len(found[at]) < k and len(hits) >= limit]
             limit *= 4
-        hits = ((-hit.score, hit.doc_id, (at << BITS) + hit.id) for at, own in found.items() for hit in own)
+        hits = ((score, name, (at << BITS) + row) for at, own in found.items() for score, name, row, _ in own)
         return [(row, -score) for score, _, row in sorted(hits)[:k]]
 
     def _copies_of_others(self, where: str | None) -> dict[int, set[int]]:
@@ -364,6 +375,14 @@ def snapshot_of(manifests: Iterable[Manifest]) -> str:
 def shifted(numbers: IntArray, at: int) -> IntArray:
     """Convert a shard's ids or numbers to global ones."""
     return numbers + (at << BITS)
+
+
+def _shifted_column(column: pa.ChunkedArray, at: int) -> pa.ChunkedArray | pa.Array:
+    """Convert a column of a shard's ids, or of lists of ids, to global ones."""
+    if not pa.types.is_list(column.type):
+        return pc.add(column, at << BITS)
+    lists = column.combine_chunks()
+    return pa.ListArray.from_arrays(lists.offsets, pc.add(lists.values, at << BITS), type=column.type)
 
 
 def _shard(row: int) -> int:
