@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,7 +10,7 @@ from mergewise.store.manifest import Manifest
 from mergewise.store.places.place import ManifestState, Place, Tag, WritingRight
 
 
-class ShardState:
+class ShardState(ABC):
     """The methods of a shard's `Place` that concern its state. `pending` is its manifest during a change of the parent."""
 
     pending: Manifest | None = None
@@ -39,8 +40,8 @@ class ShardState:
         self.pending = manifest
         return None
 
-    def check_same(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def check_same(self) -> None: ...
 
     @contextmanager
     def writer(self, wait: float) -> Iterator[WritingRight]:
