@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mergewise.store.manifest import Manifest
 from mergewise.store.places.place import ManifestState, Place, Tag, WritingRight
 
 
-class ShardState(ABC):
+class ShardState:
     """The methods of a shard's `Place` that concern its state. `pending` is its manifest during a change of the parent."""
 
     pending: Manifest | None = None
     _right: WritingRight
+    check_same: Callable[[], None]
 
     def __init__(self, parent: Place, name: str) -> None:
         self.parent, self.name = parent, name
@@ -39,9 +39,6 @@ class ShardState(ABC):
         writer.check()
         self.pending = manifest
         return None
-
-    @abstractmethod
-    def check_same(self) -> None: ...
 
     @contextmanager
     def writer(self, wait: float) -> Iterator[WritingRight]:
