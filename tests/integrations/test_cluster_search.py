@@ -19,6 +19,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.cluster import ClusterStore, Control
+from mergewise.cluster.gatherer import ClusterShards
 from mergewise.cluster.placement import COORDINATOR, REFRESH, searchers_of
 from mergewise.errors import DeadlineExceeded, ShardsMissing, UsageError, install_command
 from mergewise.store.places import place_of
@@ -166,6 +167,12 @@ class Asking:
 def store_of(index: mw.Index) -> ClusterStore:
     assert isinstance(index.store, ClusterStore)
     return index.store
+
+
+def shards_of(index: mw.Index) -> ClusterShards:
+    shards = store_of(index).reader().shards
+    assert isinstance(shards, ClusterShards)
+    return shards
 
 
 def test_a_cluster_without_tokens_is_refused(nodes: Any, place: Path) -> None:
@@ -393,7 +400,7 @@ def test_a_slow_replica_costs_one_hedge(
         index.context(question)
     searchers = store_of(index)._searchers
     searchers.messages, searchers.hedges = 1000, 0
-    used = searchers.in_order(0, store_of(index).reader().shards.placement.searchers[0])[0]  # type: ignore[attr-defined]
+    used = searchers.in_order(0, shards_of(index).placement.searchers[0])[0]
     pid = pids_of(control)[used]
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -411,7 +418,8 @@ def test_a_slow_replica_costs_one_hedge(
 def test_searchers_refuse_other_snapshots_and_late_calls(control: Control, nodes: Any, place: Path) -> None:
     index = opened(place, nodes)
     reader = store_of(index).reader()
-    name = reader.shards.placement.searchers[0][0]  # type: ignore[attr-defined]
+    shards = shards_of(index)
+    name = shards.placement.searchers[0][0]
     calls = pickle.dumps({0: [Call.of("row_counts")]})
 
     def ask(snapshot: str, seconds: float) -> Any:
@@ -423,8 +431,9 @@ def test_searchers_refuse_other_snapshots_and_late_calls(control: Control, nodes
     with pytest.raises(DeadlineExceeded):
         index.context(QUESTIONS[0], deadline=0.0001)
     with pytest.raises(ShardsMissing, match="does not hold"):
-        reader.shards.snapshot = "0" * 16  # type: ignore[attr-defined]
-        reader.shards.ask({0: [Call.of("row_counts")]})
+        # kept, because the index may look for a placement meanwhile
+        shards.snapshot = "0" * 16
+        shards.ask({0: [Call.of("row_counts")]})
 
 
 def test_commits_during_questions_do_not_mix(control: Control, nodes: Any, place: Path, sharded: mw.Index) -> None:
