@@ -28,6 +28,8 @@ PASSAGE_TOKENS = 256
 FILE_SECONDS = 120.0
 # Scanned pages of a file to recognise. Four processors read about this number in FILE_SECONDS.
 OCR_PAGES = 100
+# size of the local copies of the files of buckets
+CACHE_SIZE = "10GB"
 READERS_VERSION = 2
 """Version of the readers. Raise it when they read a file differently, so that `index --reread` reads older documents again."""
 READ_BY = " read by "

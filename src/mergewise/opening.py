@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, PASSAGE_TOKENS, RERANKER, SCORER
+from mergewise.defaults import CACHE_SIZE, CAUSAL, CHAT, EMBEDDER, PASSAGE_TOKENS, RERANKER, SCORER
 from mergewise.designs import VIEWS
 from mergewise.engine import WRITTEN, Index
 from mergewise.errors import UsageError
@@ -69,7 +69,7 @@ def open(
     ceilings: Ceilings | None = None,
     root: str | os.PathLike[str] | Mapping[str, Path] | None = None,
     storage: Mapping[str, str] | None = None,
-    cache_size: str | int = "10GB",
+    cache_size: str | int = CACHE_SIZE,
     refresh: str | float = "1s",
     shards: int | None = None,
     second_source: str | os.PathLike[str] | Index | SecondSource | None = None,

@@ -19,10 +19,12 @@ import pytest
 
 import mergewise as mw
 from mergewise.cluster import ClusterStore, Control
+from mergewise.cluster.gatherer import ClusterShards
 from mergewise.cluster.placement import COORDINATOR, REFRESH, searchers_of
 from mergewise.errors import DeadlineExceeded, ShardsMissing, UsageError, install_command
 from mergewise.store.places import place_of
 from mergewise.store.shards.calls import Call
+from tests.cli.invoking import invoke
 from tests.object_store import KEY, object_store
 from tests.support import HashEmbedder, until
 
@@ -165,6 +167,12 @@ class Asking:
 def store_of(index: mw.Index) -> ClusterStore:
     assert isinstance(index.store, ClusterStore)
     return index.store
+
+
+def shards_of(index: mw.Index) -> ClusterShards:
+    shards = store_of(index).reader().shards
+    assert isinstance(shards, ClusterShards)
+    return shards
 
 
 def test_a_cluster_without_tokens_is_refused(nodes: Any, place: Path) -> None:
@@ -344,6 +352,46 @@ def test_a_gatherer_is_killed(
     assert is_whole(control.state())
 
 
+LEAVING = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+import mergewise, ray
+from tests.support import HashEmbedder
+
+index = mergewise.open(sys.argv[1], embedder=HashEmbedder(), ray=sys.argv[2])
+answered = Event()
+
+def ask(thread):
+    while True:
+        try:
+            index.context("When did the tower 3 of Brook fall?")
+            answered.set()
+        except mergewise.MergewiseError as error:
+            return f"{type(error).__name__}: {error}"
+
+with ThreadPoolExecutor(4) as pool:
+    asking = [pool.submit(ask, thread) for thread in range(4)]
+    assert answered.wait(60)
+    ray.shutdown()
+    print({one.result(60) for one in asking}, ray.is_initialized())
+    print({ask(0)}, ray.is_initialized())
+# another cluster of this process
+ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+print({ask(0)}, ray.is_initialized())
+"""
+
+
+def test_a_process_that_leaves_the_cluster_gets_an_error(control: Control, nodes: Any, place: Path) -> None:
+    """Its threads neither end nor start a cluster of their own."""
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING, place, nodes.address], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    error = "{'StoreError: this process has left the Ray cluster of the index (open the index again)'}"
+    assert done.stdout.splitlines()[-3:] == [f"{error} False", f"{error} False", f"{error} True"]
+
+
 def test_a_slow_replica_costs_one_hedge(
     control: Control, nodes: Any, place: Path, expected: dict[tuple[str, str], mw.Context]
 ) -> None:
@@ -352,7 +400,7 @@ def test_a_slow_replica_costs_one_hedge(
         index.context(question)
     searchers = store_of(index)._searchers
     searchers.messages, searchers.hedges = 1000, 0
-    used = searchers.in_order(store_of(index).reader().shards.placement.searchers[0])[0]  # type: ignore[attr-defined]
+    used = searchers.in_order(shards_of(index).placement.searchers[0])[0]
     pid = pids_of(control)[used]
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -370,7 +418,8 @@ def test_a_slow_replica_costs_one_hedge(
 def test_searchers_refuse_other_snapshots_and_late_calls(control: Control, nodes: Any, place: Path) -> None:
     index = opened(place, nodes)
     reader = store_of(index).reader()
-    name = reader.shards.placement.searchers[0][0]  # type: ignore[attr-defined]
+    shards = shards_of(index)
+    name = shards.placement.searchers[0][0]
 
     def ask(snapshot: str, seconds: float) -> Any:
         request = pickle.dumps((snapshot, seconds, {0: [Call.of("row_counts")]}, None))
@@ -382,8 +431,9 @@ def test_searchers_refuse_other_snapshots_and_late_calls(control: Control, nodes
     with pytest.raises(DeadlineExceeded):
         index.context(QUESTIONS[0], deadline=0.0001)
     with pytest.raises(ShardsMissing, match="does not hold"):
-        reader.shards.snapshot = "0" * 16  # type: ignore[attr-defined]
-        reader.shards.ask({0: [Call.of("row_counts")]})
+        # kept, because the index may look for a placement meanwhile
+        shards.snapshot = "0" * 16
+        shards.ask({0: [Call.of("row_counts")]})
 
 
 def test_commits_during_questions_do_not_mix(control: Control, nodes: Any, place: Path, sharded: mw.Index) -> None:
@@ -434,17 +484,46 @@ def test_a_node_of_another_version_is_not_used(control: Control, nodes: Any, pla
         nodes.remove_node(node, allow_graceful=False)
 
 
-def test_an_index_in_a_bucket_is_searched(nodes: Any, bucket: str, expected: dict[tuple[str, str], mw.Context]) -> None:
+def fits(node: dict[str, Any]) -> bool:
+    """Return whether the cache of a node has room for its shards."""
+    return bool(0 < node.get("copied", 0) <= node["cache_bytes"])
+
+
+def test_an_index_in_a_bucket_is_searched(
+    nodes: Any, bucket: str, expected: dict[tuple[str, str], mw.Context], tmp_path: Path
+) -> None:
     written = new_index(bucket)
     control = Control(bucket, nodes.address)
-    control.start(REPLICAS, needs_token=False)
+    with pytest.raises(UsageError, match="invalid cache size"):
+        control.start(REPLICAS, (None, "much"), needs_token=False)
+    control.start(REPLICAS, (None, "20KB"), needs_token=False)
     control.wait(is_whole, 60)
     index = opened(bucket, nodes)
+    assert not any(map(fits, control.state()["nodes"]))
+    status = "cluster", "status", "--index", bucket, "--ray", nodes.address
+    assert "of 0.0 MB" in invoke(*status) and "--cache-size" in invoke(*status)
     with Asking(index, expected) as asking:
         written.describe(["tower 1"], {"year": 1})
-        assert until(lambda: index.context(QUESTIONS[0]).snapshot == written.store.reader().snapshot)
+        assert until(lambda: index.context(QUESTIONS[0]).snapshot == written.store.reader().snapshot), json.dumps(
+            control.state()
+        )
         os.kill(next(iter(pids(control).values())), signal.SIGKILL)
         asking.more()
+        # all searchers are replaced, one after the other
+        before = pids(control)
+        control.start(REPLICAS, (str(tmp_path / "own"), "1GB"), needs_token=False)
+        state = control.wait(lambda state: is_whole(state) and all(map(fits, state["nodes"])), 60)
+        asking.more()
+        assert pids(control).items().isdisjoint(before.items())
+    # the nodes of this machine share the cache
+    copies = [path for path in (tmp_path / "own").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in copies) <= sum(node["copied"] for node in state["nodes"])
+    # a coordinator that starts again knows the size
+    ray.kill(control._actors.get(COORDINATOR), no_restart=False)
+    written.describe(["tower 1"], {"year": 2})
+    assert until(lambda: index.context(QUESTIONS[0]).snapshot == written.store.reader().snapshot)
+    assert all(map(fits, control.wait(is_whole, 60)["nodes"]))
+    assert "--cache-size" not in invoke(*status)
     control.stop()
     with pytest.raises(UsageError, match="no coordinator"):
         control.state()

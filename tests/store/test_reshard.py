@@ -17,7 +17,7 @@ from tests.store.test_sharded_buckets import created, kill, opened
 from tests.support import HashEmbedder, rows_of
 
 import mergewise as mw
-from mergewise.designs import VIEWS
+from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.errors import CorruptIndex, IndexBusy, UsageError
 from mergewise.store import sweep
 from mergewise.store.lance import LanceStore
@@ -393,3 +393,45 @@ def test_the_command(tmp_path: Path) -> None:
     command = ("reshard", "--index", str(tmp_path / "whole"), "--shards", "2", "--into", goal)
     assert f"4 documents in 2 shards in {goal}" in invoke(*command)
     assert len(mw.open(goal, embedder=EMBEDDER)) == 4
+
+
+# -- the same contexts
+
+DOCUMENTS = 300
+# views and strategies that need a model; `full` reads documents in the order of the shards
+LEFT_OUT = {"marker", "raptor", "reranker", "full"}
+COLOURS = ("red", "blue", "green")
+
+
+def alike(n: int) -> mw.Document:
+    """A document that scores as some others do: the texts have equal lengths, and few different words."""
+    colour, other = COLOURS[n % 3], COLOURS[n // 3 % 3]
+    text = (
+        f"# Tower {n:03}\n\nThe {colour} tower stands near a {other} river. Its walls are high. Nobody lives there.\n\n"
+    )
+    return mw.Document(
+        f"d{n * 7919 % 1000:03}", f"{text}## Walls\n\nThe {other} walls were built of stone.\n", f"Tower {n:03}"
+    )
+
+
+def test_equal_scores_keep_their_order(tmp_path: Path) -> None:
+    """Contexts of all strategies without a model stay with another number of shards, in spite of many equal scores."""
+    views = ("leaf", *sorted({view for one in STRATEGIES.values() for view in one.views} - LEFT_OUT))
+    index = mw.open(tmp_path / "index", embedder=HashEmbedder(), views=views, shards=3)
+    index.add([alike(n) for n in range(DOCUMENTS)])
+
+    def contexts() -> dict[tuple[str, str], str]:
+        questions = ("Which tower stands near a red river?", "Who built the blue walls?")
+        return {
+            (name, question): index.context(question, strategy=name, budget=300).text
+            for name, strategy in STRATEGIES.items()
+            if not LEFT_OUT & {name, *strategy.views}
+            for question in questions
+        }
+
+    before = contexts()
+    index.reshard(5)
+    after = contexts()
+    changed = {name for (name, question), text in before.items() if after[name, question] != text}
+    assert changed == set()
+    assert len(before) > 30

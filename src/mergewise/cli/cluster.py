@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mergewise.cli import options
+from mergewise.cli import options, settings
 from mergewise.cli.output import say, say_aside, say_json, say_warning
+from mergewise.defaults import CACHE_SIZE
 
 if TYPE_CHECKING:
     from mergewise.cluster import Control
@@ -29,6 +30,7 @@ def _control(index_dir: Path, ray: str) -> Control:
 
 
 @app.command("start", cls=options.NamingCommand)
+@options.with_options
 def start(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     ray: AddressOption = "local",
@@ -36,14 +38,18 @@ def start(
     auth: Annotated[
         bool, typer.Option("--auth/--no-auth", help="Refuse a cluster that needs no token (RAY_AUTH_MODE).")
     ] = True,
+    cache_size: Annotated[
+        str, typer.Option("--cache-size", metavar="SIZE", help="Copies of a bucket's files on each node.")
+    ] = CACHE_SIZE,
+    cache: settings.CacheSetting = None,
 ) -> None:
-    """Search an index on all nodes of a cluster. Run it again to change the replicas, and to use drained nodes again.
+    """Search an index on all nodes of a cluster. Run it again to change the options, and to use drained nodes again.
 
     With `--ray local`, this command is the cluster, until Ctrl-C.
     """
     say_aside("starting", None)
     control = _control(index_dir, ray)
-    control.start(replicas, needs_token=auth)
+    control.start(replicas, (str(cache.absolute()) if cache else None, cache_size), needs_token=auth)
     state = control.wait(lambda state: state["ready"], START_SECONDS)
     say(f"{len(state['shards'])} shards on {len(state['nodes'])} nodes: {control.address}")
     if len(state["nodes"]) < replicas:
@@ -82,6 +88,9 @@ def _line(node: dict[str, Any], shards: list[list[str]]) -> str:
     facts = [node["node"], node["address"], f"shards {own}"]
     if "pid" in node:
         facts += [f"{node['memory'] / 1e6:,.0f} MB", f"p50 {node['p50']:.0f} ms, p95 {node['p95']:.0f} ms"]
+        if room := node["cache_bytes"]:
+            small = ", too small: add nodes, or start with a larger --cache-size" if node["copied"] > room else ""
+            facts.append(f"cache {node['copied'] / 1e6:,.1f} of {room / 1e6:,.1f} MB{small}")
     else:
         facts.append("no searcher")
     return "  ".join([*facts, *(["drained"] if node["drained"] else []), node.get("error", "")]).rstrip()

@@ -10,9 +10,10 @@ from typing import Any
 
 from mergewise.cluster.actors import Actors
 from mergewise.cluster.coordinator import Coordinator
-from mergewise.cluster.placement import COORDINATOR, full_name, sharded_place
+from mergewise.cluster.placement import CACHE, COORDINATOR, NodeCache, full_name, sharded_place
 from mergewise.errors import StoreError, UsageError
 from mergewise.index.cluster import join, load_ray
+from mergewise.store.places import place_of
 
 _LOOK_SECONDS = 0.2
 
@@ -36,12 +37,15 @@ class Control:
     def address(self) -> str:
         return str(self._ray.get_runtime_context().gcs_address)
 
-    def start(self, replicas: int, *, needs_token: bool = True) -> None:
-        """Start the coordinator, which starts a searcher on each node. A running one gets the number of replicas.
+    def start(self, replicas: int, cache: NodeCache = CACHE, *, needs_token: bool = True) -> None:
+        """Start the coordinator, which starts a searcher on each node. A running one gets the number of replicas and the cache.
 
         Raises:
-            UsageError: if the cluster takes commands without a token, unless `needs_token` is False.
+            UsageError: if the size of the cache is invalid, or if the cluster takes commands without a token, unless
+                `needs_token` is False.
         """
+        # check the size here
+        place_of(self._index, None, *cache)
         mode = self._ray.get(self._ray.remote(num_cpus=0)(_token_mode).remote())
         if needs_token and mode != "token":
             raise UsageError(
@@ -49,8 +53,8 @@ class Control:
                 "set RAY_AUTH_MODE=token on all nodes, or pass --no-auth",
             )
         options = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": 4}
-        actor = self._actors.start(Coordinator, COORDINATOR, options, self._index, replicas)
-        self._ray.get(actor.configure.remote(replicas))
+        actor = self._actors.start(Coordinator, COORDINATOR, options, self._index, replicas, cache)
+        self._ray.get(actor.configure.remote(replicas, cache))
 
     def state(self) -> dict[str, Any]:
         """Return the state of nodes and shards as JSON values."""

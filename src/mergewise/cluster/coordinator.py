@@ -19,7 +19,7 @@ from typing import Any
 
 import mergewise
 from mergewise.cluster.actors import Actors
-from mergewise.cluster.placement import CONTROL, REFRESH, Placement, searchers_of, sharded_place
+from mergewise.cluster.placement import CONTROL, REFRESH, NodeCache, Placement, searchers_of, sharded_place
 from mergewise.cluster.searcher import Searcher
 from mergewise.errors import StoreError, UsageError
 from mergewise.index.cluster import load_ray
@@ -38,7 +38,7 @@ QUESTIONS, CONTROLS = 16, 4
 class Coordinator:
     """The placement of an index's shards on the nodes of a cluster."""
 
-    def __init__(self, index: str, replicas: int) -> None:
+    def __init__(self, index: str, replicas: int, cache: NodeCache) -> None:
         self._index = index
         self._place = sharded_place(index)
         self._ray = load_ray()
@@ -48,6 +48,7 @@ class Coordinator:
         self._next: Placement | None = None
         self._replicas = self._announced.replicas if self._announced else replicas
         self._drained = self._announced.drained if self._announced else frozenset()
+        self._cache = self._announced.cache if self._announced else cache
         self._nodes: dict[str, dict[str, Any]] = {}
         # the last report of each searcher, and the times of reports and of starts
         self._reports: dict[str, dict[str, Any]] = {}
@@ -59,9 +60,9 @@ class Coordinator:
 
     # -- commands
 
-    def configure(self, replicas: int) -> None:
-        """Set the number of replicas, and use drained nodes again."""
-        self._replicas, self._drained = replicas, frozenset()
+    def configure(self, replicas: int, cache: NodeCache) -> None:
+        """Set the number of replicas and the cache of the nodes, and use drained nodes again."""
+        self._replicas, self._drained, self._cache = replicas, frozenset(), cache
         self._wake.set()
 
     def drain(self, node: str) -> None:
@@ -115,6 +116,10 @@ class Coordinator:
         if self._announced is not None:
             late = [name for name, report in self._reports.items() if report["announced"] < self._announced.number]
             self._actors.ask_all(late, "announce", self._announced)
+        outdated = [name for name, report in self._reports.items() if report.get("cache", self._cache) != self._cache]
+        if outdated and not lacking:
+            # one at a time, so that its replicas answer meanwhile
+            self._ray.kill(self._actors.get(outdated[0]))
 
     def _look_at_searchers(self) -> None:
         """Read the searchers' reports, and start a searcher on each node that has none."""
@@ -126,7 +131,7 @@ class Coordinator:
                 continue
             if name in self._reports:
                 # its successor begins without shards
-                self._reports[name] |= {"held": {}, "announced": 0}
+                self._reports[name] |= {"held": {}, "announced": 0, "cache": self._cache}
             if name not in self._drained and now - self._started.get(name, -inf) > RETRY:
                 self._started[name] = now
                 self._start(name)
@@ -138,7 +143,7 @@ class Coordinator:
 
         node = NodeAffinitySchedulingStrategy(self._nodes[name]["NodeID"], soft=False)
         options: dict[str, Any] = {"max_concurrency": QUESTIONS, "concurrency_groups": {CONTROL: CONTROLS}}
-        self._actors.start(Searcher, name, options | {"scheduling_strategy": node}, self._index, name)
+        self._actors.start(Searcher, name, options | {"scheduling_strategy": node}, self._index, name, self._cache)
 
     def _target(self) -> Placement:
         """Return the placement to prepare. One that is being prepared is completed before the next snapshot, unless it fails."""
@@ -160,4 +165,5 @@ class Coordinator:
             tuple(searchers_of(at, sound, self._replicas) for at in range(len(state.manifest.parts))),
             self._replicas,
             self._drained,
+            self._cache,
         )

@@ -93,13 +93,14 @@ class Searchers(Actors):
 
     def look(self, known: Placement, *, at_all: bool) -> tuple[Placement | None, set[str]]:
         """Ask a searcher, or all, for a newer placement. Return it, and the searchers that answered."""
-        asked = self.in_order(known.names)[: None if at_all else 1]
-        newer, heard = self.newest_placement(asked, known.number)
-        if not heard:
-            newer, heard = self.newest_placement(self.searchers(), known.number)
-        for name in {*asked} - heard:
-            self.avoid(name)
-        return newer, heard
+        order = self.in_order(known.names)
+        for asked in (order[: None if at_all else 1], order):
+            newer, heard = self.newest_placement(asked, known.number)
+            for name in {*asked} - heard:
+                self.avoid(name)
+            if heard:
+                return newer, heard
+        return self.newest_placement(self.searchers(), known.number)
 
 
 class ClusterShards:

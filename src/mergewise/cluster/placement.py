@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import TypeAlias
 
+from mergewise.defaults import CACHE_SIZE
 from mergewise.errors import UsageError
 from mergewise.store.manifest import Manifest, ShardedManifest
 from mergewise.store.places import place_of
@@ -21,6 +23,9 @@ COORDINATOR = "coordinator"
 CONTROL = "control"
 # seconds between two looks at the index, at the searchers, and at the announced placement
 REFRESH = 1.0
+NodeCache: TypeAlias = tuple[str | None, str]
+"""The copies of a bucket's files on each node: their directory and their size, as for `mergewise.open`."""
+CACHE: NodeCache = (None, CACHE_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ class Placement:
         searchers: Names of the searchers of each shard.
         replicas: Wanted number of searchers of each shard.
         drained: Names of the searchers that get no shards.
+        cache: Wanted cache of each searcher.
     """
 
     number: int
@@ -41,7 +47,8 @@ class Placement:
     state: ManifestState
     searchers: tuple[tuple[str, ...], ...]
     replicas: int
-    drained: frozenset[str] = frozenset()
+    drained: frozenset[str]
+    cache: NodeCache
 
     @property
     def manifests(self) -> tuple[Manifest, ...]:
@@ -68,9 +75,9 @@ def searchers_of(shard: int, searchers: Iterable[str], replicas: int) -> tuple[s
     return tuple(sorted(searchers, key=weight)[:replicas])
 
 
-def sharded_place(index: str | os.PathLike[str]) -> Place:
+def sharded_place(index: str | os.PathLike[str], cache: NodeCache = CACHE) -> Place:
     """Return the place of an index in shards. Raises UsageError for another index."""
-    place = place_of(index)
+    place = place_of(index, None, *cache)
     if not isinstance(place.known(), ShardedManifest):
         raise UsageError(f"no index in shards: {place}", "create one: mergewise index PATH... --shards N")
     return place

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import mergewise
-from mergewise.cluster.placement import Placement, sharded_place
+from mergewise.cluster.placement import NodeCache, Placement, sharded_place
 from mergewise.concurrency import check_time, deadline_in
 from mergewise.designs import VIEWS
 from mergewise.errors import MergewiseError, StoreError
@@ -41,10 +41,12 @@ class NoSuchSnapshot(StoreError):
 class Searcher:
     """The shards that one node holds."""
 
-    def __init__(self, index: str, name: str) -> None:
-        self._name = name
-        self._place = sharded_place(index)
+    def __init__(self, index: str, name: str, cache: NodeCache) -> None:
+        self._name, self._cache = name, cache
+        self._place = sharded_place(index, cache)
         self._readers: dict[tuple[str, int], LanceReader] = {}
+        # the bytes that the shards of the last snapshot need in the cache
+        self._copied = 0
         # the last two announced placements, the newest first, and the one that is prepared
         self._placements: list[Placement] = []
         self._prepared: list[Placement] = []
@@ -58,6 +60,7 @@ class Searcher:
     def report(self) -> dict[str, Any]:
         """Return the state as JSON values: memory in bytes, and times of answers in milliseconds. Close unneeded readers."""
         self._close_unneeded()
+        self._place.touch()
         held = defaultdict(list)
         for snapshot, at in sorted(self._readers.copy()):
             held[snapshot].append(at)
@@ -68,6 +71,9 @@ class Searcher:
             "version": mergewise.__version__,
             "pid": os.getpid(),
             "held": dict(held),
+            "cache": self._cache,
+            "cache_bytes": self._place.cache_bytes,
+            "copied": self._copied,
             "announced": self._placements[0].number if self._placements else 0,
             "memory": getrusage(RUSAGE_SELF).ru_maxrss * 1024,
             "p50": round(1000 * p50, 1),
@@ -84,9 +90,14 @@ class Searcher:
 
     def _prepare(self, placement: Placement) -> None:
         try:
+            # recreated tables count their versions from the beginning
+            self._place.newer()
             self._open(placement.state, placement.shards_of(self._name))
             # the cache of a bucket keeps the files of the state that it knows
             self._place.know(placement.state)
+            parts = [*placement.state.manifest.parts.items()]
+            own = (parts[at] for at in placement.shards_of(self._name))
+            self._copied = sum(self._place.shard(name).copied_bytes(manifest) for name, manifest in own)
             self._failed = ("", "", 0.0)
         except Exception as error:
             self._failed = (f"{type(error).__name__}: {error}", placement.snapshot, monotonic())

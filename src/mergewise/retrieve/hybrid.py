@@ -282,7 +282,7 @@ def _ranked(scores: Mapping[int, float]) -> list[tuple[int, float]]:
 
 def _by_scores(hits: Sequence[Hit], scores: FloatArray) -> list[Hit]:
     scored = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True)]
-    return sorted(scored, key=lambda hit: (-hit.score, hit.row.id))
+    return sorted(scored, key=lambda hit: (-hit.score, hit.row.doc_id, hit.row.id))
 
 
 def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:

@@ -268,7 +268,7 @@ def _candidates(
     leaves |= reader.leaves(sorted(wanted - leaves.keys()))
     leads = Antecedents(leaves, reader)
     candidates = []
-    for item in sorted(items, key=lambda i: (-i.score, i.first)):
+    for item in sorted(items, key=lambda i: (-i.score, i.span.doc_id, i.first)):
         ids = range(item.first, item.last + 1)
         inside = [by_id[i] for i in ids if i in by_id] if len(ids) > 1 else []
         own = [leaves[i] for i in ids if i in leaves]

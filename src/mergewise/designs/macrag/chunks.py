@@ -63,7 +63,7 @@ class SliceSearch:
             scores = reranker.score(self.question, below_titles)
             chunks = [replace(chunk, score=float(score)) for chunk, score in zip(chunks, scores, strict=True)]
             self.trace.append(Step("rerank", f"{len(chunks)} chunks by {reranker.spec}"))
-        return sorted(chunks, key=lambda chunk: (-chunk.score, chunk.id))
+        return sorted(chunks, key=lambda chunk: (-chunk.score, chunk.doc_id, chunk.id))
 
 
 def parents(hits: Sequence[tuple[SliceParts, float]]) -> dict[int, ScoredChunk]:

@@ -47,7 +47,7 @@ Content: TypeAlias = tuple[ChunkSentence, ...]
 def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:
     """Return a source for each leaf, best first. Touching leaves below one parent are joined, up to `chunk_tokens`."""
     runs: list[list[Hit]] = []
-    for hit in sorted(hits, key=lambda h: h.row.id):
+    for hit in sorted(hits, key=lambda h: (h.row.doc_id, h.row.id)):
         if runs and _joins(runs[-1], hit.row, chunk_tokens):
             runs[-1].append(hit)
         else:

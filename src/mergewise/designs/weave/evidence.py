@@ -168,7 +168,7 @@ class Candidates:
 
     def add(self, leaves: Iterable[LeafSentences]) -> None:
         """Add leaves with all their sentences. The first call sets the weights of the question's terms."""
-        fresh = sorted((leaf for leaf in leaves if leaf.id not in self.leaves), key=lambda leaf: leaf.id)
+        fresh = sorted((leaf for leaf in leaves if leaf.id not in self.leaves), key=lambda leaf: (leaf.doc_id, leaf.id))
         first = len(self.sentences)
         paths = self._paths(fresh)
         places = self._finder.places([*(readable(leaf.text) for leaf in fresh), *paths.values()])

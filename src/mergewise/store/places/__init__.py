@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mergewise.defaults import CACHE_SIZE
 from mergewise.store.places.folder import Folder
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def place_of(
     path: str | os.PathLike[str],
     storage: Mapping[str, str] | None = None,
     cache: str | os.PathLike[str] | None = None,
-    cache_size: str | int = "10GB",
+    cache_size: str | int = CACHE_SIZE,
     refresh: str | float = "1s",
 ) -> Place:
     """Return the place of a path or a URL, without reading it. The other arguments apply to buckets, see `mergewise.open`.

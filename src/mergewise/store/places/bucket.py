@@ -141,8 +141,7 @@ class Bucket:
         known = self._known
         if known is None:
             return None
-        for place in self._places():
-            place._cache.touch()
+        self.touch()
         found = self._newer(known)
         if found is None:
             return None
@@ -257,6 +256,20 @@ class Bucket:
         with self._lease.hold(wait) as holder:
             yield holder
 
+    # -- local copies of files
+
+    @property
+    def cache_bytes(self) -> int:
+        return self._cache.most
+
+    def copied_bytes(self, manifest: Manifest) -> int:
+        needed = self._needed_names(manifest)
+        return sum(entry.bytes for entry in self._objects.entries() if _is_kept(entry.name, needed))
+
+    def touch(self) -> None:
+        for place in self._places():
+            place._cache.touch()
+
     # -- tables
 
     async def open_table(self, name: str, version: int) -> AsyncTable:
@@ -291,6 +304,8 @@ class Bucket:
             self._fetch_copy(f"{table}/{file}", sizes[file])
 
         try:
+            # `_version` reads it even if there is no room for a copy
+            self._fetch_copy(f"{table}/{version_name(version)}")
             with ThreadPoolExecutor(_STREAMS) as pool:
                 list(pool.map(fetch, sizes))
         except OSError as error:

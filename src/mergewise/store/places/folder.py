@@ -199,6 +199,14 @@ class Folder:
             if isinstance(manifest, ShardedManifest) and manifest.generation > 1:
                 drop_generations(self.directory, manifest, all_of_it=all_of_it)
 
+    cache_bytes = 0
+
+    def copied_bytes(self, manifest: Manifest) -> int:
+        return 0
+
+    def touch(self) -> None:
+        """Do nothing: there are no copies."""
+
     def size(self) -> PlaceSize:
         return PlaceSize(bytes_within(self.directory), state_file(self.directory).stat().st_mtime)
 

@@ -84,6 +84,18 @@ class Place(Protocol):
     def writer(self, wait: float) -> AbstractContextManager[WritingRight]:
         """Hold the right to write. Raise IndexBusy if others still hold it after `wait` seconds."""
 
+    # -- local copies of files
+
+    @property
+    def cache_bytes(self) -> int:
+        """Largest number of bytes of the local copies, or 0 if files are read where they are."""
+
+    def copied_bytes(self, manifest: Manifest) -> int:
+        """Return the bytes of the local copies that queries of a state need."""
+
+    def touch(self) -> None:
+        """Tell other processes that queries of this process need its local copies."""
+
     # -- tables
 
     async def open_table(self, name: str, version: int) -> AsyncTable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mergewise.store.manifest import Manifest
@@ -14,6 +14,7 @@ class ShardState:
 
     pending: Manifest | None = None
     _right: WritingRight
+    check_same: Callable[[], None]
 
     def __init__(self, parent: Place, name: str) -> None:
         self.parent, self.name = parent, name
@@ -38,9 +39,6 @@ class ShardState:
         writer.check()
         self.pending = manifest
         return None
-
-    def check_same(self) -> None:
-        raise NotImplementedError
 
     @contextmanager
     def writer(self, wait: float) -> Iterator[WritingRight]:

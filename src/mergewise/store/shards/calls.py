@@ -117,7 +117,7 @@ def _complete(pending: Iterable[_PendingSearch], shards: Shards) -> None:
         asked: dict[_PendingSearch, Calls] = {}
         for one, own in answered.items():
             try:
-                asked[one] = one.search.send(own)  # type: ignore[arg-type]
+                asked[one] = next(one.search) if own is None else one.search.send(own)
             except StopIteration as end:
                 one.set_result(end.value)
             except Exception as error:

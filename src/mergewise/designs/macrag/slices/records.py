@@ -125,7 +125,7 @@ class SliceParts:
 
     id: int
     doc_id: str
-    chunk: int
+    chunk: RowId
     parts: tuple[tuple[int, int], ...]
 
     @property
@@ -141,7 +141,7 @@ class ChunkBounds:
     document: int
     start: int
     end: int
-    first_leaf: int
+    first_leaf: LeafId
     leaf_count: int
     tokens: int
 
