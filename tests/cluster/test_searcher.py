@@ -52,7 +52,7 @@ def prepared(searcher: Searcher, url: str) -> dict[str, Any]:
 def texts(searcher: Searcher, store: ShardedStore) -> set[str]:
     """Ask the searcher for the texts of all documents."""
     calls = {at: [Call.of("texts", reader.ids())] for at, reader in enumerate(store.shard_readers())}
-    answers = pickle.loads(searcher.ask(store.reader().snapshot, 60, pickle.dumps(calls)))
+    answers = pickle.loads(searcher.ask(pickle.dumps((store.reader().snapshot, 60, calls, None))))
     return {document.text for own in answers.values() for document in own[0].values()}
 
 
@@ -86,6 +86,6 @@ def test_tables_that_were_made_again_are_read_again(url: str, proxy: Proxy, tmp_
     assert index.check(repair=True) == []
     prepared(searcher, url)
     calls = {at: [Call.of("whole", "name", ["name", "doc"])] for at in range(2)}
-    found = pickle.loads(searcher.ask(store.reader().snapshot, 60, pickle.dumps(calls)))
+    found = pickle.loads(searcher.ask(pickle.dumps((store.reader().snapshot, 60, calls, None))))
     expected = [one.whole("name", ["name", "doc"]) for one in store.shard_readers()]
     assert [own[0] for own in found.values()] == expected and all(map(len, expected))
