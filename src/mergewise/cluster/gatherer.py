@@ -118,10 +118,8 @@ class ClusterShards:
         return f"{len(self.missing)} of {len(self.manifests)} shards could not be searched: {names}" if names else ""
 
     def ask(self, calls: Calls) -> Answers:
-        empty = {
-            at: answers((self.missing[at], call) for call in calls[at]) for at in calls.keys() & self.missing.keys()
-        }
-        return empty | _Round(self, {at: own for at, own in calls.items() if at not in empty}).answers()
+        empty = answers(self.missing, {at: own for at, own in calls.items() if at in self.missing})
+        return {**empty, **_Round(self, {at: own for at, own in calls.items() if at not in empty}).answers()}
 
 
 class _Round:

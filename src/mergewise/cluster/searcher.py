@@ -24,7 +24,7 @@ from mergewise.errors import MergewiseError, StoreError
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest
 from mergewise.store.places.place import ManifestState
-from mergewise.store.shards.calls import Calls, answers
+from mergewise.store.shards.calls import Answers, Calls, answers
 from mergewise.store.shards.reader import snapshot_of
 
 # seconds for which a searcher holds a shard that no placement names any more, and for which an error excludes it from a snapshot
@@ -152,14 +152,13 @@ class Searcher:
         self._seconds.append(perf_counter() - began)
         return answer
 
-    def _answer(self, snapshot: str, calls: Calls) -> dict[int, list[object]]:
+    def _answer(self, snapshot: str, calls: Calls) -> Answers:
         check_time()
         try:
             readers = {at: self._readers[snapshot, at] for at in calls}
         except KeyError as missing:
             raise NoSuchSnapshot(f"{self._name} does not hold snapshot and shard {missing}", "ask again") from None
-        results = iter(answers((readers[at], call) for at, own in calls.items() for call in own))
-        return {at: [next(results) for _ in own] for at, own in calls.items()}
+        return answers(readers, calls)
 
     def _close_unneeded(self) -> None:
         placements = self._placements + self._prepared

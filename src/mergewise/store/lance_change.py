@@ -388,17 +388,16 @@ class Change:
         if (text := self._text_of_postings(name)) and _has_index(opened, text):
             # an older mergewise built it, or the table was larger
             opened.drop_index(f"{text}_idx")
+        # While rows wait for vectors, large fragments would be rewritten for every few new ones. So the table is not compacted, and
+        # indexes that lack many rows are replaced.
         waits = name in self.manifest.unembedded
-        if waits:
-            # do not compact: large fragments would be rewritten for every few new vectors
-            self._index_texts(name, rebuild=True)
-        else:
+        if not waits:
             for column in vectors:
                 if _parts(opened, column) >= MANY_PARTS:
                     # rebuilt below; without the index, compaction can join all fragments
                     opened.drop_index(f"{column}_idx")
             opened.optimize(cleanup_older_than=timedelta(days=36500))
-            self._index_texts(name)
+        self._index_texts(name, rebuild=waits)
         for column in self._keys(name):
             _index(opened, column, BTree(), rebuild=waits)
         for column in vectors:

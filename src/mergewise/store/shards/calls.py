@@ -54,11 +54,14 @@ class Shards(Protocol):
         ...
 
 
-def answers(calls: Iterable[tuple[LanceReader, Call]]) -> list[Any]:
+def answers(readers: Mapping[int, LanceReader], calls: Calls) -> Answers:
     """Answer calls in this process. All searches start before the first result is awaited."""
-    started = [getattr(reader, call.method)(*call.arguments, **call.keywords) for reader, call in calls]
+    started = [
+        getattr(readers[at], call.method)(*call.arguments, **call.keywords) for at, own in calls.items() for call in own
+    ]
     finished = (one.result() if isinstance(one, Future) else one for one in started)
-    return [one() if callable(one) else one for one in finished]
+    results = iter([one() if callable(one) else one for one in finished])
+    return {at: list(islice(results, len(own))) for at, own in calls.items()}
 
 
 class LocalShards:
@@ -74,8 +77,7 @@ class LocalShards:
         return tuple(reader.manifest for reader in self.readers)
 
     def ask(self, calls: Calls) -> Answers:
-        results = iter(answers((self.readers[at], call) for at, own in calls.items() for call in own))
-        return {at: list(islice(results, len(own))) for at, own in calls.items()}
+        return answers(dict(enumerate(self.readers)), calls)
 
 
 class PendingSearches:

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import cache
 from hashlib import blake2b
 from heapq import merge
 from itertools import chain, islice
@@ -32,10 +31,10 @@ from mergewise.store.numbers import DocumentNumbers
 from mergewise.store.postings import TextFrequencies
 from mergewise.store.shards.calls import Call, PendingSearches, Search, Shards
 from mergewise.store.shards.place import shard_of
-from mergewise.store.tables import NUMBER, Column, columns_of, form
+from mergewise.store.tables import NUMBER, columns_of, form, with_shift
 from mergewise.store.text_scores import text_terms
 from mergewise.store.views import Registry
-from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
+from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
@@ -262,7 +261,8 @@ class ShardedReader:
 
     def _join(self, table: str, parts: Iterable[tuple[int, pa.Table]]) -> pa.Table:
         """Join rows of shards. Ids and document numbers become global."""
-        id_columns = {NUMBER, *_id_columns(self._specs[table].table.record)}
+        columns = columns_of(self._specs[table].table.record)
+        id_columns = {NUMBER, *(column.name for column in columns if column.moves)}
         joined = (
             pa.table(
                 {name: _shifted_column(own[name], at) if name in id_columns else own[name] for name in own.column_names}
@@ -315,13 +315,13 @@ class ShardedReader:
         words: bool = False,
         every: bool = False,
     ) -> Future[Ranking]:
-        """Search text in all shards. With `words` or `every`, scores are local to each shard."""
+        """Search text in all shards. With `words`, scores are local to each shard."""
         table = table or self._first
-        if words or every:
+        if words:
             return self._start("text_search", question, k, where, table, words=words, every=every)
-        return self._pending.add(self._text_search(question, k, where, table))
+        return self._pending.add(self._text_search(question, k, where, table, every))
 
-    def _text_search(self, question: str, k: int, where: str | None, table: str) -> Search:
+    def _text_search(self, question: str, k: int, where: str | None, table: str, every: bool) -> Search:
         """Search with the statistics of all shards, which are asked for unknown terms only."""
         terms, kept = text_terms(question), self._frequencies.get(table)
         if kept is None or not kept.counts.keys() >= set(terms):
@@ -334,7 +334,7 @@ class ShardedReader:
             kept = self._frequencies[table] = total._replace(counts={**known, **total.counts})
             terms = list(total.counts)
         frequencies = kept._replace(counts={term: kept.counts[term] for term in terms})
-        return (yield from self._search("text_search", question, k, where, table, frequencies=frequencies))
+        return (yield from self._search("text_search", question, k, where, table, every=every, frequencies=frequencies))
 
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
@@ -396,25 +396,6 @@ def group_by(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list
     return groups
 
 
-@cache
-def _id_columns(record: type) -> dict[str, Column]:
-    """Return the fields of a record that hold ids or document numbers."""
-    return {column.name: column for column in columns_of(record) if column.moves or column.name == "document"}
-
-
-def record_in(at: int, record: Row) -> Row:
-    """Convert the ids in a shard's record to global ones."""
-    if not at:
-        return record
-    shift = at << BITS
-    own: type = type(record)
-    ids = {name: column.shift(getattr(record, name), shift) for name, column in _id_columns(own).items()}
-    return replace(record, **ids) if ids else record  # type: ignore[type-var]
-
-
 def _rows_in(at: int, rows: DocumentRows) -> DocumentRows:
-    tables = {
-        name: Rows(tuple(record_in(at, record) for record in own.records), own.columns)
-        for name, own in rows.tables.items()
-    }
-    return replace(rows, tables=tables)
+    by = dict.fromkeys(("row", "leaf"), at << BITS)
+    return replace(rows, tables={name: with_shift(own, by) for name, own in rows.tables.items()})
