@@ -503,12 +503,7 @@ def reshard(
     shards: Annotated[int, typer.Option("--shards", min=1, help="New number of shards.")],
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     into: Annotated[
-        str | None,
-        typer.Option(
-            "--into",
-            metavar="TO",
-            help="Copy into shards here, and leave the index as it is: DIR or s3://BUCKET/PREFIX.",
-        ),
+        str | None, typer.Option("--into", metavar="TO", help="Copy into shards here: DIR or s3://BUCKET/PREFIX.")
     ] = None,
 ) -> None:
     """Change the number of shards of an index. Nothing is embedded, and a killed command goes on when it is repeated."""

@@ -32,9 +32,7 @@ TimeoutSetting = Annotated[
     float | None, Setting("Timeout of an endpoint in seconds (default 120, rerankers 60)", SECONDS)
 ]
 RetriesSetting = Annotated[int | None, Setting("Retries of a failed request to an endpoint (default 4)", RETRYING)]
-CacheSetting = Annotated[
-    Path | None, Setting("Cache directory of the chat model's replies, and of copies of a bucket's files")
-]
+CacheSetting = Annotated[Path | None, Setting("Directory for replies of the chat model and copies of a bucket's files")]
 PriceInSetting = Annotated[float, Setting("Price of a million input tokens", PRICE)]
 PriceOutSetting = Annotated[float, Setting("Price of a million output tokens", PRICE)]
 FileSecondsSetting = Annotated[float, Setting("Time limit of reading a file in seconds", SECONDS)]

@@ -388,8 +388,8 @@ class Change:
         if (text := self._text_of_postings(name)) and _has_index(opened, text):
             # an older mergewise built it, or the table was larger
             opened.drop_index(f"{text}_idx")
-        # While rows wait for vectors, large fragments would be rewritten for every few new ones. So the table is not compacted, and
-        # indexes that lack many rows are replaced.
+        # While rows wait for vectors, large fragments would be rewritten for every few new ones. So the table is not
+        # compacted, and indexes that lack many rows are replaced.
         waits = name in self.manifest.unembedded
         if not waits:
             for column in vectors:

@@ -323,8 +323,8 @@ class ShardedReader:
 
     def _text_search(self, question: str, k: int, where: str | None, table: str, every: bool) -> Search:
         """Search with the statistics of all shards, which are asked for unknown terms only."""
-        terms, kept = text_terms(question), self._frequencies.get(table)
-        if kept is None or not kept.counts.keys() >= set(terms):
+        terms, kept = set(text_terms(question)), self._frequencies.get(table)
+        if kept is None or not kept.counts.keys() >= terms:
             answers = yield {at: [Call.of("text_frequencies", question, table)] for at in range(len(self.manifests))}
             parts = [own[0] for own in answers.values() if own[0] is not None]
             if not parts:
@@ -332,7 +332,6 @@ class ShardedReader:
             total = TextFrequencies.total(parts)
             known = {} if kept is None or len(kept.counts) > MOST_TERMS else kept.counts
             kept = self._frequencies[table] = total._replace(counts={**known, **total.counts})
-            terms = list(total.counts)
         frequencies = kept._replace(counts={term: kept.counts[term] for term in terms})
         return (yield from self._search("text_search", question, k, where, table, every=every, frequencies=frequencies))
 
