@@ -356,22 +356,19 @@ class LanceSearch(LanceDocuments):
     async def _document_ids(self, table: str, ids: IntArray) -> list[str]:
         """Return the id of each row's document. The ids of mapped rows' documents are cached by number."""
         cached = self.once("ids by number", dict[int, str])
-        numbers = self.mapped_rows(table).documents_of(ids).tolist()
-        found = list(map(cached.get, numbers))
-        missing = ids[[one is None for one in found]]
-        read = await self._read_document_ids(table, missing) if len(missing) else {}
+        with self._reading(self.place, f"the table {table!r}"):
+            numbers = self.mapped_rows(table).documents_of(ids).tolist()
+            found = list(map(cached.get, numbers))
+            missing = ids[[one is None for one in found]]
+            parts = [rows for _, rows in self.mapped_rows(table).take(missing, [ID, DOC_ID])]
+            unmapped = missing[~np.isin(missing, [row for part in parts for row in part[ID].to_pylist()])]
+            parts += [await self._rows_by_id(table, unmapped, DOC_ID)] if len(unmapped) else []
+            pairs = (zip(*(part[column].to_pylist() for column in (ID, DOC_ID)), strict=True) for part in parts)
+            read = dict(chain.from_iterable(pairs))
         documents = [read[row] if one is None else one for row, one in zip(ids.tolist(), found, strict=True)]
         if len(cached) < MOST_IDS:
             cached.update((number, one) for number, one in zip(numbers, documents, strict=True) if number >= 0)
         return documents
-
-    async def _read_document_ids(self, table: str, ids: IntArray) -> dict[int, str]:
-        with self._reading(self.place, f"the table {table!r}"):
-            parts = [rows for _, rows in self.mapped_rows(table).take(ids, [ID, DOC_ID])]
-            unmapped = ids[~np.isin(ids, [row for part in parts for row in part[ID].to_pylist()])]
-            parts += [await self._rows_by_id(table, unmapped, DOC_ID)] if len(unmapped) else []
-            pairs = (zip(*(part[column].to_pylist() for column in (ID, DOC_ID)), strict=True) for part in parts)
-            return dict(chain.from_iterable(pairs))
 
     def _start(self, ranking: Coroutine[Any, Any, Ranking], again: Callable[[], Future[Ranking]]) -> Future[Ranking]:
         """Start a search. If it meets damaged copies, replace them and search `again`, once."""
