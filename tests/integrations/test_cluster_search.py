@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import httpx
 import pytest
 
 import mergewise as mw
@@ -569,3 +570,49 @@ def test_an_index_without_shards_is_refused(nodes: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no index in shards"):
         Control(tmp_path / "index", nodes.address)
     assert place_of(tmp_path / "index").known() is not None
+
+
+# -- a server in front
+
+
+def test_a_server_asks_the_cluster(nodes: Any, bucket: str, tmp_path: Path) -> None:
+    url = bucket.replace("towers", "served")
+    index = mw.open(url, embedder="none", shards=2)
+    index.add(*towers())
+    expected = [index.context(question, budget=200).text for question in QUESTIONS[:5]]
+    control = Control(url, nodes.address)
+    control.start(REPLICAS, needs_token=False)
+    control.wait(is_whole, 60)
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    words = ["serve", url, "--ray", nodes.address, "--port", "0", "--no-auth", "--workers", "1"]
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "mergewise", *words], stdout=subprocess.PIPE, stderr=log, env=environment
+        )
+    try:
+        assert server.stdout is not None
+        address = server.stdout.readline().decode().strip()
+        assert address, (tmp_path / "log").read_text()
+        with httpx.Client(base_url=address, timeout=60) as client:
+            until(lambda: client.get("/readyz").status_code == 200, 60)
+
+            def contexts() -> list[str]:
+                replies = [
+                    client.post("/api/v1/collections/served/context", json={"question": question, "budget": 200})
+                    for question in QUESTIONS[:5]
+                ]
+                return [reply.json()["context"]["text"] for reply in replies]
+
+            assert contexts() == expected
+            # the searchers were asked, and a killed one costs no answer
+            assert any(one["p50"] > 0 for one in control.state()["nodes"])
+            os.kill(next(iter(pids_of(control).values())), signal.SIGKILL)
+            assert contexts() == expected
+            refused = client.post(
+                "/api/v1/collections/served/documents", files={"files": ("new.md", b"# New\n\nA text.\n")}
+            )
+            assert refused.status_code in (403, 409), refused.text
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)
+        control.stop()
