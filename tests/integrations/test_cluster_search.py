@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-import httpx2
+import httpx2 as httpx
 import pytest
 
 import mergewise as mw
@@ -593,7 +593,7 @@ def test_a_server_asks_the_cluster(nodes: Any, bucket: str, tmp_path: Path) -> N
         assert server.stdout is not None
         address = server.stdout.readline().decode().strip()
         assert address, (tmp_path / "log").read_text()
-        with httpx2.Client(base_url=address, timeout=60) as client:
+        with httpx.Client(base_url=address, timeout=60) as client:
             until(lambda: client.get("/readyz").status_code == 200, 60)
 
             def contexts() -> list[str]:
