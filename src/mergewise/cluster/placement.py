@@ -79,7 +79,9 @@ def sharded_place(index: str | os.PathLike[str], cache: NodeCache = CACHE) -> Pl
     """Return the place of an index in shards. Raises UsageError for another index."""
     place = place_of(index, None, *cache)
     if not isinstance(place.known(), ShardedManifest):
-        raise UsageError(f"no index in shards: {place}", "create one: mergewise index PATH... --shards N")
+        raise UsageError(
+            f"no index in shards: {place}", "copy one into shards: mergewise reshard --shards N --into DIR"
+        )
     return place
 
 
