@@ -25,7 +25,7 @@ from mergewise.store.mapped import IntArray, Mapped
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
 from mergewise.store.postings import MAX_ROWS, Postings, TextFrequencies, TextIndex, make_postings
 from mergewise.store.tables import NUMBER, unit_vectors
-from mergewise.store.text_scores import SearchedText, empty_table, terms_of, text_terms
+from mergewise.store.text_scores import SearchedText, question_terms, text_terms
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -88,14 +88,9 @@ class LanceSearch(LanceDocuments):
             return start(_nothing())
         index = None if words else self._text_index(table)
         if index is not None:
-            tokenizer = empty_table()
-
-            async def ranking() -> Ranking:
-                terms = Counter(await terms_of(tokenizer, question, "text"))
-                statistics = frequencies or index.frequencies(terms)
-                return await self._best(table, *index.scores(terms, statistics, documents, every), k)
-
-            return start(ranking())
+            terms = Counter(question_terms(question))
+            found = index.scores(terms, frequencies or index.frequencies(terms), documents, every)
+            return start(self._best(table, *found, k))
         query = _query(opened).nearest_to_text(_every_word(question, str(column)) if every else question, str(column))
         if documents.is_cheaper_as_condition(k + TIED):
             query, documents = query.where(documents.condition), EVERYTHING
@@ -109,7 +104,7 @@ class LanceSearch(LanceDocuments):
         table = table or self._first
         index, searched = self._text_index(table), self.searched_text(table)
         if index is not None:
-            return index.frequencies(text_terms(question))
+            return index.frequencies(question_terms(question))
         return None if searched is None else searched.frequencies(question)
 
     def searched_text(self, table: str) -> SearchedText | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,7 +39,13 @@ def text_index() -> FTS:
 
 def text_terms(text: str) -> list[str]:
     """Return the terms of a text like a new index, without an index."""
-    return run(terms_of(empty_table(), text, "text"))
+    return run(terms_of(_empty_table(), text, "text"))
+
+
+@lru_cache(1000)
+def question_terms(question: str) -> tuple[str, ...]:
+    """Return the terms of a question. They are cached, because each shard needs them."""
+    return tuple(text_terms(question))
 
 
 async def terms_of(table: AsyncTable, text: str, column: str) -> list[str]:
@@ -49,7 +55,7 @@ async def terms_of(table: AsyncTable, text: str, column: str) -> list[str]:
 
 
 @cache
-def empty_table() -> AsyncTable:
+def _empty_table() -> AsyncTable:
     """Return a table with a text index, whose tokenizer makes the terms of all postings."""
     from lancedb.table import AsyncTable
 

@@ -32,7 +32,7 @@ from mergewise.store.postings import TextFrequencies
 from mergewise.store.shards.calls import Call, PendingSearches, Search, Shards
 from mergewise.store.shards.place import shard_of
 from mergewise.store.tables import NUMBER, columns_of, form, with_shift
-from mergewise.store.text_scores import text_terms
+from mergewise.store.text_scores import question_terms
 from mergewise.store.views import Registry
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known
 
@@ -323,7 +323,7 @@ class ShardedReader:
 
     def _text_search(self, question: str, k: int, where: str | None, table: str, every: bool) -> Search:
         """Search with the statistics of all shards, which are asked for unknown terms only."""
-        terms, kept = set(text_terms(question)), self._frequencies.get(table)
+        terms, kept = set(question_terms(question)), self._frequencies.get(table)
         if kept is None or not kept.counts.keys() >= terms:
             answers = yield {at: [Call.of("text_frequencies", question, table)] for at in range(len(self.manifests))}
             parts = [own[0] for own in answers.values() if own[0] is not None]
