@@ -39,7 +39,7 @@ def text_index() -> FTS:
 
 def text_terms(text: str) -> list[str]:
     """Return the terms of a text like a new index, without an index."""
-    return run(terms_of(_empty_table(), text, "text"))
+    return _terms_of(_empty_table(), text, "text")
 
 
 @lru_cache(1000)
@@ -48,9 +48,9 @@ def question_terms(question: str) -> tuple[str, ...]:
     return tuple(text_terms(question))
 
 
-async def terms_of(table: AsyncTable, text: str, column: str) -> list[str]:
+def _terms_of(table: AsyncTable, text: str, column: str) -> list[str]:
     """Return the terms of a text like a column's index. LanceDB rejects lone surrogates, so they are replaced."""
-    tokens = await table.tokenize(text.encode("utf-8", "replace").decode("utf-8"), column=column)
+    tokens = run(table.tokenize(text.encode("utf-8", "replace").decode("utf-8"), column=column))
     return [token.text for token in tokens]
 
 
@@ -77,7 +77,7 @@ class SearchedText:
         self._counts: dict[str, int] = {}
 
     def _terms(self, text: str) -> list[str]:
-        return run(terms_of(self._table, text, self.column))
+        return _terms_of(self._table, text, self.column)
 
     def frequencies(self, question: str) -> TextFrequencies:
         """Return the table's own statistics for a question."""
