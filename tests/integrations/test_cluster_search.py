@@ -572,6 +572,44 @@ def test_an_index_without_shards_is_refused(nodes: Any, tmp_path: Path) -> None:
     assert place_of(tmp_path / "index").known() is not None
 
 
+HEADLESS = """
+import sys, time
+import mergewise
+from mergewise.cluster import Control
+from ray.cluster_utils import Cluster
+from tests.integrations.test_cluster_search import QUESTIONS, is_whole
+from tests.support import HashEmbedder
+
+nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+nodes.add_node(num_cpus=1)
+address = nodes.address
+control = Control(sys.argv[1], address)
+control.start(2, needs_token=False)
+control.wait(is_whole, 60)
+index = mergewise.open(sys.argv[1], embedder=HashEmbedder(), ray=address)
+
+def contexts():
+    return [index.context(question).text for question in QUESTIONS[:5]]
+
+before = contexts()
+nodes.head_node.kill_gcs_server(check_alive=False)
+began = time.monotonic()
+print(contexts() == before, time.monotonic() - began < 30, flush=True)
+"""
+
+
+def test_questions_are_answered_for_a_while_without_the_head(place: Path) -> None:
+    # after a minute Ray ends the process
+    with subprocess.Popen(
+        [sys.executable, "-c", HEADLESS, place], stdout=subprocess.PIPE, start_new_session=True
+    ) as asking:
+        assert asking.stdout is not None
+        try:
+            assert asking.stdout.readline() == b"True True\n"
+        finally:
+            os.killpg(asking.pid, signal.SIGKILL)
+
+
 # -- a server in front
 
 
