@@ -58,7 +58,8 @@ def test_retries_are_logged_without_the_key(caplog: pytest.LogCaptureFixture, mo
         async def read() -> list[object]:
             return [piece async for piece in chat.stream([Message("user", "q")])]
 
-        assert "Fish" in run(read())
+        # where the stream is cut depends on the time
+        assert "".join(piece for piece in run(read()) if isinstance(piece, str)) == "Fish."
         run(chat.aclose())
     told = messages(caplog, logging.INFO)
     assert "stream of openai:m broke" in told and "retrying" in told
