@@ -69,7 +69,7 @@ def change(store: ShardedStore) -> None:
     store.describe({"d5": {"year": 7}})
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 5), (3, 1)])
+@pytest.mark.parametrize(("before", "after"), [(2, 5), (3, 1), *([(3, 8), (4, 1)] if LONG else [])])
 def test_rows_stay(place: Callable[[str], Place], before: int, after: int) -> None:
     store = created(place("a"), before)
     store.write(rows_of(documents(0, 20), EMBEDDER), optimize=True)

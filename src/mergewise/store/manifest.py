@@ -105,7 +105,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class ShardedManifest(Manifest):
-    """The state of an index in shards: their manifests, and what they have in common. Indexes of older versions have no id.
+    """The manifests of all shards of an index, with their common fields. Indexes of older versions have no id.
 
     Another number of shards is another `generation`, with folders of its own.
     """

@@ -205,7 +205,7 @@ class Folder:
         return 0
 
     def touch(self) -> None:
-        """Do nothing: there are no copies."""
+        """Do nothing, since a folder has no copies."""
 
     def size(self) -> PlaceSize:
         return PlaceSize(bytes_within(self.directory), state_file(self.directory).stat().st_mtime)

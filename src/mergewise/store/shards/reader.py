@@ -47,7 +47,7 @@ MOST_TERMS = 100_000
 
 
 class ShardedReader:
-    """The `StoreReader` protocol over all shards. It keeps what is fixed for a state, by shard.
+    """The `StoreReader` protocol over all shards. Values that are fixed for a state are cached by shard.
 
     Args:
         shards: The shards of one state.
@@ -322,7 +322,7 @@ class ShardedReader:
         return self._pending.add(self._text_search(question, k, where, table, every))
 
     def _text_search(self, question: str, k: int, where: str | None, table: str, every: bool) -> Search:
-        """Search with the statistics of all shards, which are asked for unknown terms only."""
+        """Search with the statistics of all shards. They are asked only for terms that are not cached."""
         terms, kept = set(question_terms(question)), self._frequencies.get(table)
         if kept is None or not kept.counts.keys() >= terms:
             answers = yield {at: [Call.of("text_frequencies", question, table)] for at in range(len(self.manifests))}

@@ -98,7 +98,7 @@ def _next_generation(store: LanceStore | ShardedStore, place: Place, folder: str
 
 
 def _copy_changes(store: LanceStore | ShardedStore, goal: ShardedStore) -> None:
-    """Copy the documents that differ, and remove those that are gone."""
+    """Copy changed documents, and remove deleted ones."""
     source = store.reader()
     for name, view in source.manifest.views.items():
         if name not in goal.settings:
