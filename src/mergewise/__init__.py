@@ -13,6 +13,9 @@ Begin with `help(mw.open)` and `help(mw.Index)`. Every error is a `MergewiseErro
 from __future__ import annotations
 
 import logging
+import os
+import sys
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -123,6 +126,16 @@ _public_name = lazy_names(__name__, _HOMES)
 __all__ = sorted(" ".join(_HOMES.values()).split(), key=lambda name: (not name.isupper(), name[0].islower(), name))
 
 logging.getLogger("mergewise").addHandler(logging.NullHandler())
+
+# onnxruntime sends telemetry and writes a device id from its import on, unless this is set before. A value of the user stays.
+if "onnxruntime" in sys.modules and "ORT_DISABLE_TELEMETRY" not in os.environ:
+    warnings.warn(
+        "onnxruntime was imported before mergewise, so its telemetry stays on in this process: import mergewise first, "
+        "or set ORT_DISABLE_TELEMETRY=1",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def __getattr__(name: str) -> object:
