@@ -209,7 +209,8 @@ class LanceStore:
         self._left_open, self._up_to_date = OpenTables(), None
         with self._opening:
             if self._reader is not None:
-                self._reader = LanceReader(self.place, self._reader.manifest, self.registry)
+                # files are compared by `check` and `repair` themselves
+                self._reader = LanceReader(self.place, self._reader.manifest, self.registry, compares=not bypass)
 
     def _damage(self, reader: LanceReader) -> list[Problem]:
         """Return the problems of damaged and altered files, with the affected documents."""

@@ -16,10 +16,11 @@ import pyarrow as pa
 from mergewise.errors import StoreError
 from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
+from mergewise.store.digests import digests_of
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.lance_state import new_schema, specs_of, sql_strings
 from mergewise.store.manifest import Manifest, Run, ViewState, holds, with_run, without_span
-from mergewise.store.mapped import IntArray, Mapped, MappingWriter, files_of
+from mergewise.store.mapped import FOLDER, IntArray, Mapped, MappingWriter, files_of
 from mergewise.store.numbers import sql_numbers
 from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRight
 from mergewise.store.places.steps import SteppedTable
@@ -396,6 +397,8 @@ class Change:
                 if _parts(opened, column) >= MANY_PARTS:
                     # rebuilt below; without the index, compaction can join all fragments
                     opened.drop_index(f"{column}_idx")
+            # so that no damage gets a new digest
+            self.reader.compare_files(name, "data", "_deletions")
             opened.optimize(cleanup_older_than=timedelta(days=36500))
         self._index_texts(name, rebuild=waits)
         for column in self._keys(name):
@@ -476,10 +479,10 @@ class Change:
         written, parts = mapped, [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else []
         if len(fresh):
             stored = parts or self._sorted_rows(table, columns, fresh)
-            written = MappingWriter(self.place, name, mapped).with_rows(stored, lambda: self._document_numbers)
+            written = self._mapping_writer(name, mapped).with_rows(stored, lambda: self._document_numbers)
         if compacted or len(fresh):
             base = replace(written, addresses=()) if compacted else written
-            written = MappingWriter(self.place, name, base).with_addresses(addresses, ids)
+            written = self._mapping_writer(name, base).with_addresses(addresses, ids)
         if text is None:
             written = replace(written, postings=(), posted=0)
         elif needs_postings:
@@ -488,11 +491,12 @@ class Change:
             texts = parts if few and has_all else self._sorted_rows(table, ["id", NUMBER, text], unposted)
             if len(unposted):
                 postings = (make_postings(part, text, text_terms) for part in texts)
-                written = MappingWriter(self.place, name, written).with_postings(
-                    postings, lambda: self._document_numbers
-                )
+                written = self._mapping_writer(name, written).with_postings(postings, lambda: self._document_numbers)
             written = replace(written, posted=self.manifest.next_id)
         return replace(written, end=max(end, written.end), indexed=self._indexed.get(name, mapped.indexed))
+
+    def _mapping_writer(self, name: str, mapped: Mapped) -> MappingWriter:
+        return MappingWriter(self.place, name, mapped, self.manifest.digests)
 
     def _text_of_postings(self, name: str) -> str | None:
         """Return the column of a table that gets postings instead of a text index."""
@@ -536,6 +540,10 @@ class Change:
         if committed != self._committed:
             for file in files_of(committed.mapped) - files_of(self._committed.mapped):
                 self.place.publish(file)
+            mapped = {f"{FOLDER}/{file}" for file in files_of(committed.mapped)}
+            committed = replace(committed, digests=digests_of(self.place, committed, self._committed, mapped))
+            if self.reader.compared is not None:
+                self.reader.compared |= committed.digests.items()
             self._tag = self.place.swap(committed, self._tag, self._writer)
         self.manifest = self._committed = committed
         stamped = ((name, table, self.place.stamp(name, versions[name])) for name, table in self._tables.items())

@@ -16,6 +16,7 @@ from mergewise.errors import CorruptIndex
 from mergewise.protocols import FloatArray
 from mergewise.store import documents as d
 from mergewise.store.damage import raising_store_errors, reading
+from mergewise.store.digests import damaged_files
 from mergewise.store.lance_search import DOC_ID, TIED, LanceSearch
 from mergewise.store.lance_state import ID, load_indexes, run
 from mergewise.store.manifest import Run
@@ -146,6 +147,10 @@ class LanceReader(LanceSearch):
     def damage(self) -> dict[str, str]:
         """Map the unreadable tables to their error messages."""
         return self._failures("table {!r}", _read_through)
+
+    def damaged_files(self) -> list[str]:
+        """Return the missing files and those whose digest differs from the manifest's."""
+        return damaged_files(self.place, self.manifest.digests)
 
     def damaged_search(self) -> dict[str, str]:
         """Map the tables with damaged search indexes to their error messages."""

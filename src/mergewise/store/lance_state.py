@@ -22,6 +22,7 @@ from mergewise.ranges import short_repr
 from mergewise.store import documents as d
 from mergewise.store.conditions import parse_condition, sql_of
 from mergewise.store.damage import REINDEX_HINT, REPAIR_HINT, DamagedCopies, raising_store_errors, reading
+from mergewise.store.digests import LARGEST, file_digest
 from mergewise.store.kept import Changes, SnapshotCache, SnapshotRange
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.manifest import Manifest
@@ -52,7 +53,16 @@ ID = "id"
 class LanceState:
     """One state of an index. It takes over tables of the same version and mapped files that the state `before` has open."""
 
-    def __init__(self, place: Place, manifest: Manifest, registry: Registry, before: LanceState | None = None) -> None:
+    def __init__(
+        self,
+        place: Place,
+        manifest: Manifest,
+        registry: Registry,
+        before: LanceState | None = None,
+        *,
+        compares: bool = True,
+    ) -> None:
+        """Open a state. Without `compares`, files of tables are not compared with their digests."""
         place.check_plain()
         self.place = place
         self.directory = place.directory
@@ -68,9 +78,12 @@ class LanceState:
         self._held: dict[str, MappedRows] = {}
         self._searches: Counter[str] = Counter()
         self._kept = SnapshotCache()
+        # files of tables with their digests, once they are compared
+        self.compared: set[tuple[str, str]] | None = set() if compares else None
         # the documents of an earlier state
         self._older: SnapshotRange | None = None
         if before is not None:
+            self.compared = before.compared
             self._take_over(before)
         # recently read documents: a state never changes, and successive queries use the same documents
         self._documents: dict[str, Document] = {}
@@ -81,7 +94,7 @@ class LanceState:
             if name in before._tables and self._is_same(name, before.manifest.tables[name], stamp):
                 self._tables[name], self._stamps[name] = before._tables[name], stamp
         for name, rows in before._mapped.copy().items():
-            self._mapped[name] = MappedRows(self.place, Mapped.of(self.manifest.mapped.get(name)), rows)
+            self._mapped[name] = self._map_rows(name, rows)
         documents = before._stamps.get(d.DOCUMENTS)
         # the same documents table, in any version
         if documents is not None and self._has_stamp(d.DOCUMENTS, before.manifest.tables[d.DOCUMENTS], documents):
@@ -147,6 +160,7 @@ class LanceState:
         """Return the rows that meet a condition, with the given columns or all."""
         opened = self._table(table)
         if opened is not None:
+            self.compare_files(table, "data")
             return run(scan(opened, columns, condition))
         empty = self._schema(table).empty_table()
         return empty if columns is None else empty.select(list(columns))
@@ -180,8 +194,11 @@ class LanceState:
         if table in self._held:
             return self._held[table]
         if table not in self._mapped:
-            self._mapped[table] = MappedRows(self.place, Mapped.of(self.manifest.mapped.get(table)))
+            self._mapped[table] = self._map_rows(table)
         return self._mapped[table]
+
+    def _map_rows(self, table: str, before: MappedRows | None = None) -> MappedRows:
+        return MappedRows(self.place, Mapped.of(self.manifest.mapped.get(table)), before, self.manifest.digests)
 
     def _is_mapped(self, table: str) -> bool:
         return bool(self.manifest.mapped.get(table)) or table in self._held
@@ -222,7 +239,23 @@ class LanceState:
             table = run(self.place.open_table(name, version))
             if stamp is not None:
                 self._stamps[name] = stamp
+            folders = ["_versions", "_deletions", "_indices"]
+            # questions about mapped rows do not read the table's
+            is_read = Mapped.of(self.manifest.mapped.get(name)).end < self.manifest.next_id
+            self.compare_files(name, *folders, *(["data"] if is_read else []))
             return table
+
+    def compare_files(self, name: str, *folders: str) -> None:
+        """Compare files of a table, unless they are very large. Each is compared once. Raise CorruptIndex for damage."""
+        if self.compared is None:
+            return
+        for file, digest in self.manifest.digests.items():
+            table, _, inner = file.partition(".lance/")
+            if table == name and inner.partition("/")[0] in folders and (file, digest) not in self.compared:
+                path = self.place.local(file)
+                if path is not None and path.stat().st_size <= LARGEST and file_digest(path) != digest:
+                    raise CorruptIndex(f"damaged file: {file}", REPAIR_HINT)
+                self.compared.add((file, digest))
 
     @contextmanager
     def _reading(self, place: object, what: str = "", hint: str = REPAIR_HINT) -> Iterator[None]:

@@ -14,19 +14,21 @@ from operator import itemgetter
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias
+from zlib import crc32
 
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, StoreError
 from mergewise.files import find_untrusted_entry, regular_bytes, write_whole
 from mergewise.ranges import short_repr
 
-# 4: the table of leaves may have a column of words in languages other than English, which older versions cannot write
-FORMAT = 4
-# 5: some rows lack vectors, which older versions would misread. The format returns to 4 when all rows have vectors.
-WAITING = 5
+# 6: digests of files, of the manifest too. 4 and 5, which this version reads, have none.
+FORMAT, OLDEST = 6, 4
 NAME = "manifest.json"
 # the manifests of all shards
 SHARDS_NAME, SHARDS_FORMAT = "shards.json", 1
 MOST_SHARDS = 1024
+_DIGEST = '{"digest": "'
+# characters of the digest, with those around it
+_DIGESTED = len(_DIGEST) + 10
 # maximum size in bytes: a million runs of numbers take less
 _LONGEST = 256_000_000
 # maximum of ids, document numbers and versions: the largest exact number in JSON
@@ -63,6 +65,8 @@ class Manifest:
     Ids below `next_id` and document numbers below `next_number` are in use. `unembedded` maps tables to the rows that lack
     vectors, as runs of ids. A run may cover ids that the table does not have. A table with an empty list has all its vectors,
     but still needs its search indexes.
+
+    `digests` maps each file of the tables and each mapped file to its digest (`store.digests`). Older indexes have none.
     """
 
     embedder: str
@@ -74,6 +78,7 @@ class Manifest:
     unembedded: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
     next_id: int = 0
     next_number: int = 0
+    digests: Mapping[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
     @property
@@ -222,12 +227,19 @@ def parse_manifest(content: bytes, place: object, extra: str) -> tuple[Manifest,
     try:
         raw = _record(content.decode("utf-8"))
     except ValueError:
+        if content.startswith(_DIGEST.encode()):
+            raise CorruptIndex(f"{place}/{NAME} is damaged", damage_hint(place)) from None
         raise NotAnIndex(f"{place}/{NAME} is not a mergewise manifest", "choose another --index") from None
     return _state_of({name: value for name, value in raw.items() if name != extra}, place), raw.get(extra)
 
 
 def _record(text: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Parse the record of a manifest, or check a parsed one. Raise ValueError if it is invalid."""
+    """Parse the record of a manifest, or check a parsed one. Raise ValueError if it is invalid or has another digest."""
+    if isinstance(text, str) and text.startswith(_DIGEST):
+        rest = text[_DIGESTED:]
+        if text[:_DIGESTED].encode() != _digest_of(rest.encode()):
+            raise ValueError("another digest")
+        text = "{" + rest
     try:
         raw = json.loads(text) if isinstance(text, str) else text
         if type(raw["format"]) is not int:
@@ -240,13 +252,13 @@ def _record(text: str | Mapping[str, Any]) -> dict[str, Any]:
 def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
     """Convert a record to the manifest of one index. Raises NewerFormat, OlderFormat or CorruptIndex."""
     written_by = raw["format"]
-    if written_by > WAITING:
+    if written_by > FORMAT:
         raise NewerFormat(
-            f"{place} has format {short_repr(written_by)} (this mergewise reads up to {WAITING})", "upgrade mergewise"
+            f"{place} has format {short_repr(written_by)} (this mergewise reads up to {FORMAT})", "upgrade mergewise"
         )
-    if written_by < FORMAT:
+    if written_by < OLDEST:
         raise OlderFormat(
-            f"{place} has format {short_repr(written_by)} (this mergewise reads {FORMAT} and {WAITING})",
+            f"{place} has format {short_repr(written_by)} (this mergewise reads {OLDEST} to {FORMAT})",
             "index the documents again into a new directory",
         )
     try:
@@ -316,6 +328,8 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         yield "invalid tables (expected names with versions)"
     if not all(_is_count(rows) for rows in manifest.trained.values()):
         yield "invalid vector indexes (expected numbers of rows)"
+    if not all(isinstance(text, str) for digest in manifest.digests.items() for text in digest):
+        yield "invalid digests (expected names with texts)"
     if not all(_is_plain(name) and _is_mapping(raw, manifest.next_id) for name, raw in manifest.mapped.items()):
         yield "invalid mapped files (expected names with numbers of rows)"
 
@@ -364,9 +378,15 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 
 def manifest_bytes(manifest: Manifest, extra: Mapping[str, Any]) -> bytes:
-    """Write a manifest with extra fields. Shards have many manifests, and an indent would take six times as long."""
+    """Write a manifest with extra fields and its digest. An indent would take six times as long for many shards."""
     indent = None if isinstance(manifest, ShardedManifest) else 1
-    return json.dumps({**manifest_record(manifest), **extra}, indent=indent).encode()
+    rest = json.dumps({**manifest_record(manifest), **extra}, indent=indent).encode()[1:]
+    return _digest_of(rest) + rest
+
+
+def _digest_of(rest: bytes) -> bytes:
+    """Return the beginning of a manifest: the digest of the rest."""
+    return f'{_DIGEST}{crc32(rest):08x}",'.encode()
 
 
 def manifest_record(manifest: Manifest) -> dict[str, Any]:
@@ -374,11 +394,7 @@ def manifest_record(manifest: Manifest) -> dict[str, Any]:
     if isinstance(manifest, ShardedManifest):
         shards = [manifest_record(shard) for shard in manifest.shards]
         return {"format": SHARDS_FORMAT, "id": manifest.id, "generation": manifest.generation, "shards": shards}
-    raw = {**asdict(manifest), "format": WAITING if manifest.unembedded else FORMAT}
-    if not manifest.unembedded:
-        # older versions do not know this field
-        del raw["unembedded"]
-    return raw
+    return {**asdict(manifest), "format": FORMAT}
 
 
 # -- runs of numbers

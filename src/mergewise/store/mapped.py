@@ -9,6 +9,9 @@ files are merged like files of rows. Compaction of the table makes them invalid,
 
 Files of postings (`store.postings`) hold the terms of rows, for text search. They are written and merged like files of rows, and
 also hold rows that wait for vectors. A reader makes the postings of rows that they lack.
+
+Large values of rows are compared with the file's digest when they are read, everything else when the file is opened. A file that
+is damaged when it is opened counts as missing.
 """
 
 from __future__ import annotations
@@ -21,16 +24,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mergewise.errors import CorruptIndex
 from mergewise.files import new_file
 from mergewise.protocols import FloatArray
-from mergewise.store.postings import Postings, check_postings, join_postings
+from mergewise.store.digests import CheckedBlocks
+from mergewise.store.postings import Postings, join_postings
 from mergewise.store.tables import NUMBER
 
 if TYPE_CHECKING:
@@ -51,7 +57,6 @@ _POSTINGS = "postings"
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
-BlockRows = TypeVar("BlockRows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,65 +118,117 @@ def files_of(mapped: Mapping[str, Mapping[str, Any]]) -> set[str]:
     return {file for raw in mapped.values() for file in Mapped.of(raw).files}
 
 
-class MappedRows:
-    """The mapped rows of one table in one state. Files that the earlier state `before` has open are not opened again."""
+class _Values(NamedTuple):
+    """The place of a column's values in a file, in bytes: `size` from `start` on, those of a row between two `offsets`."""
 
-    def __init__(self, place: Place, mapping: Mapped, before: MappedRows | None = None) -> None:
+    start: int
+    size: int
+    width: int
+    offsets: IntArray | None = None
+
+    def ranges(self, at: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the beginnings and ends of the values of rows."""
+        first, end = (at, at + 1) if self.offsets is None else (self.offsets[at], self.offsets[at + 1])
+        return self.start + self.width * first.astype(np.int64), self.start + self.width * end.astype(np.int64)
+
+
+class RowBlock:
+    """Consecutive rows, sorted by id, in memory or in a file."""
+
+    def __init__(self, rows: pa.Table, values: Mapping[str, _Values] | None = None, file: CheckedBlocks | None = None):
+        self.rows = rows
+        self.ids: IntArray = rows["id"].chunk(0).to_numpy()
+        self._values, self._file = values or {}, file
+        self._vectors: dict[str, npt.NDArray[np.float16]] = {}
+
+    def take(self, at: IntArray, columns: Sequence[str]) -> pa.Table:
+        """Return the available columns of rows. Raise CorruptIndex if they are damaged."""
+        names = [column for column in columns if column in self.rows.column_names]
+        self._compare(at, names)
+        return self.rows.select(names).take(pa.array(at))
+
+    def vectors(self, at: IntArray, column: str) -> npt.NDArray[np.float16]:
+        """Return vectors of rows in stored form. Raise CorruptIndex if they are damaged."""
+        if column not in self._vectors:
+            flat = self.rows[column].chunk(0).flatten().to_numpy(zero_copy_only=True)
+            self._vectors[column] = flat.reshape(len(self.rows), -1)
+        self._compare(at, [column])
+        return self._vectors[column].take(at, 0)
+
+    def _compare(self, at: IntArray, columns: Iterable[str]) -> None:
+        if self._file is not None and len(at):
+            for column in self._values.keys() & set(columns):
+                self._file.compare(*self._values[column].ranges(at))
+
+
+class MappedRows:
+    """The mapped rows of one table in one state. Files that the earlier state `before` has open are not opened again.
+
+    `digests` are those of the manifest.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        mapping: Mapped,
+        before: MappedRows | None = None,
+        digests: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._place = place
         self._mapping = mapping
+        self._digests = digests
         self.end, self.indexed = mapping.end, mapping.indexed
-        opened: dict[str, pa.Table] = {} if before is None else before._opened.copy()
-        # columns of vectors in stored form, with the ids of their rows
-        self._vectors: dict[str, list[tuple[IntArray, npt.NDArray[np.float16]]]] = {}
-        self._opened: dict[str, pa.Table] = {name: opened[name] for name in mapping.files if name in opened}
+        opened: dict[str, _File] = {} if before is None else before._opened.copy()
+        self._opened: dict[str, _File] = {name: opened[name] for name in mapping.files if name in opened}
 
     @cached_property
-    def _blocks(self) -> list[tuple[IntArray, pa.Table]]:
-        """The ids and rows of each block of each file. Missing files are left out."""
-        tables = (self._table(segment.file) for segment in self._mapping.segments)
-        blocks = (block for table in tables if table is not None for block in _blocks_of(table))
-        return [(block["id"].chunk(0).to_numpy(), block) for block in blocks]
+    def _blocks(self) -> list[RowBlock]:
+        """The blocks of each file. Missing files are left out."""
+        blocks: list[RowBlock] = []
+        for segment in self._mapping.segments:
+            file = self._open(segment.file, lazily=True)
+            blocks += [] if file is None else file.blocks
+        return blocks
 
     @cached_property
     def addresses(self) -> list[tuple[IntArray, IntArray]]:
         """The addresses and ids of each file, sorted by address."""
-        tables = (self._table(file.file) for file in self._mapping.addresses)
-        return [address_columns(table) for table in tables if table is not None and len(table)]
+        files = (self._open(file.file) for file in self._mapping.addresses)
+        return [address_columns(file.table) for file in files if file is not None and len(file.table)]
 
     @cached_property
     def postings(self) -> list[Postings]:
         """The postings of each file, or none if a file is missing or damaged."""
-        tables = [self._table(file.file) for file in self._mapping.postings]
-        return [] if any(table is None for table in tables) else list(map(Postings, tables))
+        files = [self._open(file.file) for file in self._mapping.postings]
+        whole = [Postings(file.table) for file in files if file is not None]
+        return whole if len(whole) == len(files) else []
 
     def with_rows(self, rows: pa.Table, end: int, vectors: Sequence[str]) -> MappedRows:
         """Return these rows together with rows in memory, which have addresses and ids from the present `end` to the new one.
 
         Rows in memory without vectors lack the columns `vectors`.
         """
-        joined = MappedRows(self._place, replace(self._mapping, end=end), self)
+        joined = MappedRows(self._place, replace(self._mapping, end=end), self, self._digests)
         address, ids = rows["_rowid"].to_numpy().astype(np.int64), rows["id"].to_numpy()
         order = np.argsort(address, kind="stable")
         joined.addresses = [*self.addresses, (address[order], ids[order])]
         embedded = rows[vectors[0]].is_valid()
         parts = (rows.filter(embedded), rows.filter(pc.invert(embedded)).drop_columns(list(vectors)))
         blocks = (_with_plain_fields(part.drop_columns("_rowid")).combine_chunks() for part in parts if len(part))
-        joined._blocks = [*self._blocks, *((block["id"].chunk(0).to_numpy(), block) for block in blocks)]
+        joined._blocks = [*self._blocks, *map(RowBlock, blocks)]
         joined.is_whole = self.is_whole or not self._mapping.segments
         return joined
 
     @cached_property
     def is_whole(self) -> bool:
         """True if all files are present."""
-        return len(self._blocks) > 0 and sum(len(known) for known, _ in self._blocks) == sum(
-            segment.rows for segment in self._mapping.segments
-        )
+        rows = sum(segment.rows for segment in self._mapping.segments)
+        return len(self._blocks) > 0 and sum(len(block.ids) for block in self._blocks) == rows
 
-    def _table(self, file: str) -> pa.Table | None:
-        table = self._opened.get(file)
-        if table is None and (table := _fetch_table(self._place, file)) is not None:
-            self._opened[file] = table
-        return table
+    def _open(self, file: str, *, lazily: bool = False) -> _File | None:
+        if file not in self._opened and (found := _fetch_file(self._place, file, self._digests, lazily=lazily)):
+            self._opened[file] = found
+        return self._opened.get(file)
 
     def ids_at(self, addresses: IntArray) -> IntArray:
         """Return the ids of rows by address, or -1 for unknown addresses."""
@@ -182,39 +239,33 @@ class MappedRows:
 
     def ids_from(self, first: int, column: str) -> IntArray:
         """Return the ids of all rows with this column, from `first` on."""
-        parts = [known[np.searchsorted(known, first) :] for known, rows in self._blocks if column in rows.column_names]
+        with_column = (block.ids for block in self._blocks if column in block.rows.column_names)
+        parts = [known[np.searchsorted(known, first) :] for known in with_column]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def documents_of(self, ids: IntArray) -> IntArray:
         """Return the document numbers of rows, or -1 for unmapped rows."""
         numbers = np.full(len(ids), -1, np.int64)
-        for asked, at, table in _locate(ids, self._blocks):
-            numbers[asked] = table[NUMBER].chunk(0).to_numpy()[at]
+        for asked, at, block in _locate(ids, self._blocks):
+            numbers[asked] = block.rows[NUMBER].chunk(0).to_numpy()[at]
         return numbers
 
     def by_document(self, column: str) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the ids of all rows with this column, and their document numbers, block by block."""
-        blocks = ((known, rows) for known, rows in self._blocks if column in rows.column_names)
-        return ((known, rows[NUMBER].chunk(0).to_numpy()) for known, rows in blocks)
+        blocks = (block for block in self._blocks if column in block.rows.column_names)
+        return ((block.ids, block.rows[NUMBER].chunk(0).to_numpy()) for block in blocks)
 
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
         """Yield rows by id, block by block: their positions in `ids`, and their available columns."""
-        for asked, at, table in _locate(ids, self._blocks):
-            names = set(table.column_names)
-            yield asked, table.select([column for column in columns if column in names]).take(pa.array(at))
+        for asked, at, block in _locate(ids, self._blocks):
+            yield asked, block.take(at, columns)
 
     def vectors(self, ids: IntArray, column: str) -> Iterator[tuple[IntArray, FloatArray]]:
         """Yield vectors by id, block by block: their positions in `ids`, and the vectors."""
-        if column not in self._vectors:
-            self._vectors[column] = [
-                (known, table[column].chunk(0).flatten().to_numpy(zero_copy_only=True).reshape(len(table), -1))
-                for known, table in self._blocks
-                if column in table.column_names
-            ]
-        for asked, at, vectors in _locate(ids, self._vectors[column]):
+        for asked, at, block in _locate(ids, [block for block in self._blocks if column in block.rows.column_names]):
             for first in range(0, len(at), CACHED_ROWS):
                 some = slice(first, first + CACHED_ROWS)
-                yield asked[some], _floats(vectors.take(at[some], 0))
+                yield asked[some], _floats(block.vectors(at[some], column))
 
 
 def _floats(halves: npt.NDArray[np.float16]) -> FloatArray:
@@ -227,15 +278,13 @@ def _floats(halves: npt.NDArray[np.float16]) -> FloatArray:
     return floats
 
 
-def _locate(
-    ids: IntArray, blocks: Iterable[tuple[IntArray, BlockRows]]
-) -> Iterator[tuple[IntArray, IntArray, BlockRows]]:
+def _locate(ids: IntArray, blocks: Iterable[RowBlock]) -> Iterator[tuple[IntArray, IntArray, RowBlock]]:
     """Yield the blocks that hold some of the ids, with positions in `ids` and in the block."""
-    for known, rows in blocks:
-        at = np.minimum(known.searchsorted(ids), len(known) - 1)
-        asked = np.flatnonzero(known[at] == ids)
+    for block in blocks:
+        at = np.minimum(block.ids.searchsorted(ids), len(block.ids) - 1)
+        asked = np.flatnonzero(block.ids[at] == ids)
         if len(asked):
-            yield asked, at[asked], rows
+            yield asked, at[asked], block
 
 
 def address_columns(table: pa.Table) -> tuple[IntArray, IntArray]:
@@ -252,33 +301,66 @@ def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
     return np.where(known[at] == wanted, values[at], -1)
 
 
-def _fetch_table(place: Place, file: str) -> pa.Table | None:
-    """Open a file of the place. A damaged local copy is fetched again if the place has another."""
+def _values_of(array: pa.Array, address: int) -> _Values | None:
+    """Return the place of the values of vectors, texts and lists of numbers."""
+    kind = array.type
+    if pa.types.is_fixed_size_list(kind):
+        _, values = array.values.buffers()
+        width = kind.list_size * kind.value_type.bit_width // 8
+        return _Values(values.address - address, values.size, width)
+    if pa.types.is_string(kind) or (pa.types.is_list(kind) and pa.types.is_primitive(kind.value_type)):
+        _, offsets, *inner = array.buffers()
+        if offsets is not None and inner and inner[-1] is not None:
+            width = kind.value_type.bit_width // 8 if pa.types.is_list(kind) else 1
+            return _Values(inner[-1].address - address, inner[-1].size, width, np.frombuffer(offsets, np.int32))
+    return None
+
+
+class _File(NamedTuple):
+    """An open file, and its blocks if it has rows."""
+
+    table: pa.Table
+    blocks: list[RowBlock]
+
+
+def _fetch_file(place: Place, file: str, digests: Mapping[str, str], *, lazily: bool = False) -> _File | None:
+    """Open a file of the place. A damaged local copy is fetched again if the place has another.
+
+    The file is compared with its digest, which those of older indexes lack; `lazily`, without the large values of its rows.
+    """
     for again in (False, True):
         try:
             path = place.fetch(file, again=again)
         except OSError as error:
             log.info("%s of %s is missing, its rows come from the table: %s", file, place, error)
             return None
-        if (table := _open(path)) is not None:
-            return table
+        if (found := _open(path, digests.get(f"{FOLDER}/{file}"), lazily)) is not None:
+            return found
     return None
 
 
-def _open(path: Path) -> pa.Table | None:
+def _open(path: Path, digest: str | None = None, lazily: bool = False) -> _File | None:
     try:
         mapped = pa.memory_map(str(path))
-        _refuse_compressed(memoryview(mapped.read_buffer()))
+        content = mapped.read_buffer()
+        _refuse_compressed(memoryview(content))
         table = _with_plain_fields(pa.ipc.open_file(mapped).read_all())
         table.validate()
         for column in table.columns:
             for chunk in column.chunks:
                 _check_layout(chunk)
-        if f"-{_POSTINGS}-" in path.name:
-            check_postings(table)
-        return table
-    except (OSError, pa.ArrowException, ValueError, struct.error) as error:
-        log.info("cannot read %s, its rows come from the table: %s", path, error)
+        checked = None if digest is None else CheckedBlocks(memoryview(content), digest, f"{FOLDER}/{path.name}")
+        blocks, large = [], []
+        for block in _blocks_of(table) if lazily else ():
+            columns = ((name, _values_of(block[name].chunk(0), content.address)) for name in block.column_names)
+            values = {name: own for name, own in columns if own is not None}
+            blocks.append(RowBlock(block, values, checked))
+            large += [(own.start, own.start + own.size) for own in values.values()]
+        if checked is not None:
+            checked.compare_all_but(large)
+        return _File(table, blocks)
+    except (OSError, pa.ArrowException, ValueError, KeyError, struct.error, CorruptIndex) as error:
+        log.warning("cannot read %s, its rows come from the table: %s", path, error)
         return None
 
 
@@ -360,8 +442,10 @@ def _check_layout(array: pa.Array) -> None:
 class MappingWriter:
     """A writer for the files of one table. It never overwrites a file that a manifest names."""
 
-    def __init__(self, place: Place, table: str, mapping: Mapped) -> None:
-        self._place = place
+    def __init__(
+        self, place: Place, table: str, mapping: Mapped, digests: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._place, self._digests = place, digests
         self._folder = place.directory / FOLDER
         self._folder.mkdir(exist_ok=True, parents=True)
         self._table = table
@@ -393,11 +477,12 @@ class MappingWriter:
             # join a whole chain of similar files at once
             while last < len(files) and sum(f.rows for f in files[-last:]) * SIMILAR >= files[-last - 1].rows:
                 last += 1
-            tables = [table for f in files[-last:] if (table := _fetch_table(self._place, f.file)) is not None]
-            if len(tables) < last:
+            # compare whole files, so that no damage gets a new digest
+            found = [file for f in files[-last:] if (file := _fetch_file(self._place, f.file, self._digests))]
+            if len(found) < last:
                 # a file is missing, so leave the others unmerged
                 break
-            joined = join(tables)
+            joined = join([file.table for file in found])
             files[-last:] = [joined] if joined else []
         return tuple(files)
 

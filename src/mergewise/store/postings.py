@@ -80,18 +80,6 @@ class Postings:
         return self.packed[self.starts[at] : self.starts[end]]
 
 
-def check_postings(table: pa.Table) -> None:
-    """Raise ValueError if the table of a file is damaged."""
-    if table.schema != _SCHEMA or len(table) != 1:
-        raise ValueError("unexpected columns")
-    file, rows = Postings(table), len(table["ids"].chunk(0).values)
-    steps = np.diff(np.concatenate([[0], file.starts.astype(np.int64), [len(file.packed)]]))
-    sizes = [len(file.terms) + 1 - len(file.starts), len(file.documents) - rows, len(file.lengths) - rows]
-    is_valid = not any([*sizes, steps[0], steps[-1]]) and steps.min() >= 0
-    if not is_valid or file.packed.max(initial=0) >> _COUNT_BITS >= max(1, rows):
-        raise ValueError("invalid postings")
-
-
 class TextIndex:
     """The postings of a table in one state. `rows` is its number of rows, `exists` tells which document numbers exist."""
 

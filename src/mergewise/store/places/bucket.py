@@ -22,6 +22,7 @@ from errno import ENOSPC
 from hashlib import blake2b
 from pathlib import Path
 from posixpath import join
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ import pyarrow as pa
 from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.files import user_directory
 from mergewise.ranges import short_repr
+from mergewise.store.digests import file_digest
 from mergewise.store.lance_import import OPENINGS, Sessions, connect, connect_for_reading, table_of
 from mergewise.store.lance_versions import (
     check_own_content,
@@ -400,6 +402,19 @@ class Bucket:
             if isinstance(error, FileNotFoundError):
                 raise
             return self.read(file)
+
+    def local(self, file: str) -> Path | None:
+        copy = self._cache.path(f"{self._copies}/{file}")
+        return copy if copy.is_file() and not self._direct else None
+
+    def digest(self, file: str) -> str:
+        if not self._direct:
+            with suppress(OSError):
+                is_mapped = file.startswith(f"{FOLDER}/")
+                return file_digest(self._cache.path(file) if is_mapped else self._fetch_copy(file))
+        with TemporaryDirectory(prefix="mergewise-") as folder:
+            self.download(file, Path(folder) / "file")
+            return file_digest(Path(folder) / "file")
 
     # -- mapped files
 

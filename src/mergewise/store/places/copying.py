@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 
 from mergewise.errors import StoreError, UsageError
 from mergewise.store.damage import machine_advice
-from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_name
+from mergewise.store.digests import files_of_table
+from mergewise.store.lance_versions import UNREADABLE
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import FOLDER, files_of
 from mergewise.store.places.place import Place
@@ -58,19 +59,7 @@ def _files(source: Place, manifest: Manifest) -> Iterator[str]:
     """Yield all files that the manifest needs."""
     for folder, part in manifest.parts.items():
         (source.shard(folder) if folder else source).check_same()
-        yield from _files_of(source, folder, part)
-
-
-def _files_of(source: Place, folder: str, manifest: Manifest) -> Iterator[str]:
-    for name, version in manifest.tables.items():
-        source.check_own_files(join(folder, name), version)
-        table = join(folder, f"{name}.lance")
-        named = f"{table}/{version_name(version)}"
-        yield named
-        for file in files_of_version(source.read(named)):
-            if file.startswith("_indices/"):
-                yield from source.files(f"{table}/{file}")
-            # only later versions read what this version changed
-            elif not file.startswith("_transactions/"):
-                yield f"{table}/{file}"
-    yield from (join(folder, FOLDER, file) for file in files_of(manifest.mapped))
+        for name, version in part.tables.items():
+            source.check_own_files(join(folder, name), version)
+            yield from files_of_table(source, join(folder, name), version)
+        yield from (join(folder, FOLDER, file) for file in files_of(part.mapped))

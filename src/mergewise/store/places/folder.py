@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
 from mergewise.files import PinnedDirectory, new_file, regular_bytes, write_whole
+from mergewise.store.digests import file_digest
 from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
 from mergewise.store.lance_versions import check_own_files, stamp_of, version_file
 from mergewise.store.manifest import Manifest, ShardedManifest, check_plain, read_manifest, state_file, write_manifest
@@ -175,6 +176,12 @@ class Folder:
 
     def _table(self, name: str) -> Path:
         return self.directory / f"{name}.lance"
+
+    def local(self, file: str) -> Path:
+        return self.directory / file
+
+    def digest(self, file: str) -> str:
+        return file_digest(self.directory / file)
 
     # -- mapped files
 

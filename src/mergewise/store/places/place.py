@@ -125,6 +125,12 @@ class Place(Protocol):
     def check_own_files(self, name: str, version: int) -> None:
         """Raise CorruptIndex if a version of a table has files outside the place."""
 
+    def local(self, file: str) -> Path | None:
+        """Return the path of a table's file, or None if it is read from a bucket without a copy."""
+
+    def digest(self, file: str) -> str:
+        """Return the digest of a file. Raise OSError or StoreError if it is unreadable."""
+
     # -- mapped files
 
     def fetch(self, file: str, *, again: bool = False) -> Path:

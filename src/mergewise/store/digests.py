@@ -1,0 +1,131 @@
+"""Digests of the files of an index, which show damage.
+
+The manifest holds the checksums (CRC-32) of the blocks of each file that answers come from. A change computes those of its new
+files as its last step. They are compared:
+
+- by `check`: all files, and on a bucket the objects themselves;
+- by a reader that opens a table: its files up to `LARGEST` bytes, or their local copies. The rows of a table are compared when
+  they are read, since questions read mapped files instead;
+- by a reader of mapped files: each block when it is first read.
+
+Checksums find damage, not forgery: whoever may write to an index decides its content.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from mergewise.errors import CorruptIndex
+from mergewise.store.damage import REPAIR_HINT
+from mergewise.store.lance_versions import files_of_version, sizes_of_version, version_name
+from mergewise.store.manifest import Manifest
+
+if TYPE_CHECKING:
+    from mergewise.store.places.place import Place
+
+# Bytes of a block. The first question at 10^5 leaves compares some 60 blocks, and their checksums take 4 kB of the manifest.
+BLOCK = 1 << 17
+# largest file of a table that is compared as a whole when it is opened: 30 ms
+LARGEST = 64 << 20
+
+
+def file_digest(path: Path) -> str:
+    """Return the checksums of a file's blocks, in base 64. Raise OSError if it is unreadable."""
+    with path.open("rb") as file:
+        sums = [crc32(block) for block in iter(lambda: file.read(BLOCK), b"")]
+    return b64encode(np.array(sums, "<u4").tobytes()).decode()
+
+
+class CheckedBlocks:
+    """The blocks of an open file, each compared with its checksum when it is first read.
+
+    Args:
+        content: The bytes of the file.
+        digest: Its digest. ValueError if it is invalid, or of a file of another length.
+        name: Name of the file for messages.
+    """
+
+    def __init__(self, content: memoryview, digest: str, name: str) -> None:
+        self._content, self._name = content, name
+        self._sums = np.frombuffer(b64decode(digest), "<u4")
+        if len(self._sums) != -(-len(content) // BLOCK):
+            raise ValueError("its length has changed")
+        self._waits = np.ones(len(self._sums), bool)
+
+    def compare(self, first: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> None:
+        """Compare the blocks of byte ranges. Raise CorruptIndex if one is damaged."""
+        if not self._waits.any():
+            return
+        blocks, last = first // BLOCK, (end - 1) // BLOCK
+        longest = int((last - blocks).max(initial=0))
+        touched = np.unique(np.concatenate([np.minimum(blocks + step, last) for step in range(longest + 1)]))
+        self.compare_blocks(touched[self._waits[touched]])
+
+    def compare_blocks(self, blocks: npt.NDArray[np.int64]) -> None:
+        """Compare blocks by their numbers. Raise CorruptIndex if one is damaged."""
+        for at in blocks.tolist():
+            if crc32(self._content[at * BLOCK : (at + 1) * BLOCK]) != self._sums[at]:
+                raise CorruptIndex(f"damaged file: {self._name}", REPAIR_HINT)
+        self._waits[blocks] = False
+
+    def compare_all_but(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Compare all blocks that are not wholly inside one of the byte ranges."""
+        now = np.ones(len(self._sums), bool)
+        for first, end in ranges:
+            now[-(-first // BLOCK) : end // BLOCK] = False
+        self.compare_blocks(np.flatnonzero(now))
+
+
+def files_of_table(place: Place, name: str, version: int) -> Iterator[str]:
+    """Yield the files of a table's version. `name` may begin with the folder of a shard."""
+    table = f"{name}.lance"
+    named = f"{table}/{version_name(version)}"
+    yield named
+    content = place.read(named)
+    sizes = sizes_of_version(content)
+    # an older LanceDB lists the folders of search indexes alone, and only later versions read what this version changed
+    listed = files_of_version(content) if sizes is None else sizes
+    for file in listed:
+        if sizes is None and file.startswith("_indices/"):
+            yield from place.files(f"{table}/{file}")
+        elif not file.startswith("_transactions/"):
+            yield f"{table}/{file}"
+
+
+def digests_of(place: Place, manifest: Manifest, before: Manifest, mapped: set[str]) -> dict[str, str]:
+    """Return the digests of all files of a state. Those of unchanged files come from the state before.
+
+    `mapped` are the names of the mapped files.
+    """
+    digests: dict[str, str] = {}
+    fresh = sorted(mapped)
+    for name, version in manifest.tables.items():
+        known = {file: sums for file, sums in before.digests.items() if file.startswith(f"{name}.lance/")}
+        if known and before.tables.get(name) == version:
+            digests |= known
+        else:
+            fresh += files_of_table(place, name, version)
+    for file in fresh:
+        # a recreated table counts its versions from the beginning
+        known_digest = None if "/_versions/" in file else before.digests.get(file)
+        digests[file] = known_digest or place.digest(file)
+    return digests
+
+
+def damaged_files(place: Place, digests: Mapping[str, str]) -> list[str]:
+    """Return the missing files and those with another digest."""
+
+    def is_damaged(file: str) -> bool:
+        try:
+            return place.digest(file) != digests[file]
+        except OSError:
+            return True
+
+    return list(filter(is_damaged, digests))
