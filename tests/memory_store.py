@@ -93,14 +93,28 @@ class MemoryStore:
         """Do nothing: no other process changes it."""
 
     def write(
-        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
+        self,
+        rows: Sequence[DocumentRows],
+        *,
+        force: bool = False,
+        rebuilt: bool = False,
+        remove: Sequence[str] = (),
+        optimize: bool = False,
     ) -> AddReport:
         added = replaced = 0
         removed = self.remove(remove)
         good, failed = with_checked_metadata(rows, self._kinds)
         for row in good:
             standing = self._documents.get(row.document.id)
-            if standing is not None and standing[2].digest == row.digest and not force:
+            if rebuilt:
+                if (
+                    standing is None
+                    or standing[2].digest != row.digest
+                    or standing[2].document.text != row.document.text
+                ):
+                    continue
+                row = replace(row, document=standing[2].document, origin=standing[2].origin)
+            elif standing is not None and standing[2].digest == row.digest and not force:
                 continue
             added, replaced = added + (standing is None), replaced + (standing is not None)
             self.remove([row.document.id])

@@ -204,6 +204,18 @@ def test_documents_with_equal_digests_are_skipped_unless_forced(store: Store) ->
     assert store.check() == []
 
 
+def test_rebuilt_rows_replace_only_what_they_were_built_from(store: Store) -> None:
+    rows = rows_of([CATS, DOGS, PAGED], EMBEDDER)
+    store.write(rows)
+    store.remove([DOGS.id])
+    store.write(rows_of([replace(PAGED, text="Another text.", pages=())], EMBEDDER, digest="2"))
+    store.describe({CATS.id: {"year": 7}})
+    assert store.write(rows, rebuilt=True) == AddReport(0, 1, 2)
+    assert store.reader().document(CATS.id) == replace(CATS, metadata={**CATS.metadata, "year": 7})
+    assert {known.id: known.digest for known in store.reader().known_documents()} == {CATS.id: "1", PAGED.id: "2"}
+    assert store.check() == []
+
+
 def test_removing_deletes_all_rows(store: Store) -> None:
     store.write(rows_of([CATS, DOGS, PAGED], EMBEDDER))
     assert store.remove(["cats", "p'aged", "none"]) == 2

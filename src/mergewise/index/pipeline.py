@@ -354,13 +354,12 @@ def _model_inside(chat: ChatModel | None) -> ChatModel | None:
 
 
 def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[str]) -> None:
-    """Build the rows of documents again from the texts in the index."""
-    reader = store.reader()
-    for some in batches(reader.known_documents(doc_ids) if doc_ids else (), REBUILT_AT_ONCE):
-        found = [(known, document) for known in some if (document := reader.document(known.id)) is not None]
-        rows = rows_of([(document, known.digest) for known, document in found], registry, store.settings, models)
-        placed = [replace(row, origin=known.origin) for row, (known, _) in zip(rows, found, strict=True)]
-        store.write(placed, force=True)
+    """Build the rows of documents again from the texts in the index. Documents that change meanwhile are left alone."""
+    for some in batches(doc_ids, REBUILT_AT_ONCE):
+        reader = store.reader()
+        texts = reader.texts(some)
+        found = [(texts[known.id], known.digest) for known in reader.known_documents(some) if known.id in texts]
+        store.write(rows_of(found, registry, store.settings, models), rebuilt=True)
     store.optimize()
 
 

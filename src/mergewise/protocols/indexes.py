@@ -321,7 +321,13 @@ class Store(Protocol):
         ...
 
     def write(
-        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
+        self,
+        rows: Sequence[DocumentRows],
+        *,
+        force: bool = False,
+        rebuilt: bool = False,
+        remove: Sequence[str] = (),
+        optimize: bool = False,
     ) -> AddReport:
         """Add documents, or replace those with the same ids, and remove others, in one change.
 
@@ -332,6 +338,7 @@ class Store(Protocol):
         Args:
             rows: Rows of the documents. A document with an unchanged digest is skipped.
             force: Replace documents with an unchanged digest.
+            rebuilt: Replace only the rows of documents that have not changed since they were read. Metadata added since stay.
             remove: Ids of documents to remove.
             optimize: Call `optimize` within the same change.
         """

@@ -23,7 +23,7 @@ from weakref import ref
 from mergewise.errors import CorruptIndex, UsageError
 from mergewise.store.audit import audit
 from mergewise.store.damage import REINDEX_HINT, raising_store_errors, tells_full_disk
-from mergewise.store.documents import DOCUMENTS
+from mergewise.store.documents import DOCUMENTS, unchanged_rows
 from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
@@ -143,13 +143,22 @@ class LanceStore:
 
     @_making_room
     def write(
-        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
+        self,
+        rows: Sequence[DocumentRows],
+        *,
+        force: bool = False,
+        rebuilt: bool = False,
+        remove: Sequence[str] = (),
+        optimize: bool = False,
     ) -> AddReport:
         with self._writing() as change:
-            records = change.reader.stored_records([*remove, *(r.document.id for r in rows)])
+            records = change.reader.stored_records([*remove, *(r.document.id for r in rows)], whole=rebuilt)
             digests = {doc_id: record["_digest"] for doc_id, record in records.items()}
             removed = [doc_id for doc_id in dict.fromkeys(remove) if doc_id in digests]
-            fresh = [r for r in rows if force or digests.get(r.document.id) != r.digest]
+            if rebuilt:
+                fresh = unchanged_rows(rows, records)
+            else:
+                fresh = [r for r in rows if force or digests.get(r.document.id) != r.digest]
             good, failed = change.storable(fresh)
             replaced = [r.document.id for r in good if r.document.id in digests]
             change.remove([*replaced, *removed])

@@ -114,9 +114,9 @@ class LanceDocuments(LanceState):
         leaves, characters = (pc.sum(rows[name], min_count=0).as_py() for name in ("_leaves", "_characters"))
         return leaves, characters
 
-    def stored_records(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Return `_number`, `_first_id` and `_digest` of the documents that are in the index."""
-        columns = ["id", "_number", "_first_id", "_digest"]
+    def stored_records(self, doc_ids: Sequence[str], *, whole: bool = False) -> dict[str, dict[str, Any]]:
+        """Return `_number`, `_first_id` and `_digest` of the documents that are in the index, or all columns."""
+        columns = None if whole else ["id", "_number", "_first_id", "_digest"]
         return {row["id"]: row for row in self._document_records(doc_ids, columns)}
 
     def _document_records(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:

@@ -163,7 +163,13 @@ class ShardedStore:
             return in_threads(lambda at: change(shards[at], by_shard[at]), [at for at in by_shard if at < len(shards)])
 
     def write(
-        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
+        self,
+        rows: Sequence[DocumentRows],
+        *,
+        force: bool = False,
+        rebuilt: bool = False,
+        remove: Sequence[str] = (),
+        optimize: bool = False,
     ) -> AddReport:
         with self._change() as shards:
             added = group_by(rows, lambda row: shard_of(row.document.id, len(shards)))
@@ -171,7 +177,8 @@ class ShardedStore:
             _declare_metadata(shards, [row.document.metadata for row in rows])
 
             def write(at: int) -> AddReport:
-                done = shards[at].write(added.get(at, ()), force=force, remove=removed.get(at, ()), optimize=optimize)
+                own, gone = added.get(at, ()), removed.get(at, ())
+                done = shards[at].write(own, force=force, rebuilt=rebuilt, remove=gone, optimize=optimize)
                 # earlier changes may have left a shard behind
                 if optimize:
                     shards[at].optimize()
