@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import ref
 
 from mergewise.errors import CorruptIndex, UsageError
-from mergewise.store.audit import audit
+from mergewise.store.audit import audit, check_one_state
 from mergewise.store.damage import REINDEX_HINT, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS, unchanged_rows
 from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
@@ -200,9 +200,13 @@ class LanceStore:
         self._up_to_date = change.manifest
 
     def check(self) -> list[Problem]:
+        return check_one_state(self, self.problems)
+
+    def problems(self, manifest: Manifest) -> list[Problem]:
+        """List the broken invariants of one state."""
         self._forget()
         try:
-            reader = self.reader()
+            reader = LanceReader(self.place, manifest, self.registry)
             if damaged := self._damage(reader):
                 return damaged
             try:
@@ -237,7 +241,7 @@ class LanceStore:
 
     def _audit(self, reader: LanceReader) -> list[Problem]:
         wrong = [name for name in reader.manifest.mapped if not reader.addresses_match(name)]
-        problems = audit(reader, self.registry, self.manifest.dimension)
+        problems = audit(reader, self.registry, reader.manifest.dimension)
         next_id, next_number = reader.first_free()
         if reader.manifest.next_id < next_id or reader.manifest.next_number < next_number:
             problems.append(Problem("the manifest's next id or document number is already in use"))

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from mergewise.errors import CorruptIndex
+from mergewise.store.audit import check_one_state
 from mergewise.store.documents import storable_metadata
 from mergewise.store.lance import LOCK_SECONDS, LanceStore, look_for_changes
 from mergewise.store.lance_import import IN_USE
@@ -229,7 +230,10 @@ class ShardedStore:
 
     def check(self) -> list[Problem]:
         """Return the broken invariants of each shard, and the documents in the wrong shard."""
-        manifest = self.manifest
+        return check_one_state(self, lambda manifest: self._problems(self._checked(manifest)))
+
+    def _problems(self, manifest: ShardedManifest) -> list[Problem]:
+        """List the broken invariants of one state."""
         count, problems = len(manifest.shards), []
         if isinstance(self.place, Folder) and manifest.id is None:
             problems.append(Problem("no ids in the shards: swapped ones are not recognised"))
@@ -240,10 +244,11 @@ class ShardedStore:
                     self._shards, self._reader = self._open_all(manifest)
             places = [self.place.shard(name) for name in manifest.parts]
             for at, store in enumerate(self._new_stores(manifest, places)):
-                for problem in store.check():
+                store.place.check_same()
+                for problem in store.problems(manifest.shards[at]):
                     problems.append(problem if problem.doc_id else replace(problem, what=f"shard {at}: {problem.what}"))
-            for at, own in enumerate(self.reader().ids_by_shard()):
-                wrong = [doc_id for doc_id in own if shard_of(doc_id, count) != at]
+                ids = LanceReader(store.place, manifest.shards[at], self.registry).ids()
+                wrong = [doc_id for doc_id in ids if shard_of(doc_id, count) != at]
                 problems += [
                     Problem(f"in shard {at} (expected in shard {shard_of(doc_id, count)})", doc_id) for doc_id in wrong
                 ]
