@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -24,7 +24,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from mergewise.defaults import When
-from mergewise.errors import ReadError
+from mergewise.errors import MergewiseError, ReadError, StoreError
 from mergewise.index.executors import HERE, INLINE, Executor, Executors
 from mergewise.index.moves import keeps_its_title, rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches
@@ -140,22 +140,23 @@ def carry_out(
     work.begin(size, planned.kept, waiting)
     if texts_first:
         work.begin_texts()
-    with executors(size + waiting) as executor:
+    with executors(size + waiting) as executor, writer.telling_what_stays():
         writer.add_all(planned.tasks, executor)
         for moves in batches(planned.moves, MOVES_AT_ONCE):
             writer.move(moves)
         for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
             store.describe(dict(some))
+            writer.report += AddReport(updated=len(some))
         # update the search indexes in the same change if no work remains
         writer.flush(remove=planned.gone, optimize=not texts_first)
         if texts_first and writer.written:
-            store.optimize()
+            _optimize(store)
         if embed == "now":
             catch_up(store, registry, models, work, executor=executor)
             complete_unfinished(store, registry, models, writer.written)
-    report = AddReport(unchanged=planned.unchanged, failed=planned.failed, updated=len(planned.updates)) + writer.report
+    report = AddReport(unchanged=planned.unchanged, failed=planned.failed) + writer.report
     if writer.written or report.removed or report.updated:
-        store.optimize()
+        _optimize(store)
         doubled = [copy for copy in store.reader().duplicates() if copy.id in writer.written]
         done = ("removed", "updated")
         changes = [change for change in planned.changes() if change.action in done or change.id in writer.written]
@@ -163,6 +164,14 @@ def carry_out(
     work.finish()
     log.info("indexed: %s, %.1f s", report, perf_counter() - began)
     return replace(report, gone=planned.lost)
+
+
+def _optimize(store: Store) -> None:
+    """Update the search indexes. A failure is logged: the changes are done, and questions find the rows without it."""
+    try:
+        store.optimize()
+    except StoreError as error:
+        log.warning("cannot update the search indexes, queries are slower: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +229,19 @@ class _BatchWriter:
         self._old_ids: dict[str, str] = {}
         # moved documents with their old ids
         self._moved: list[tuple[DocumentRows, str]] = []
+
+    @contextmanager
+    def telling_what_stays(self) -> Iterator[None]:
+        """Name the finished changes in the message of an error."""
+        try:
+            yield
+        except MergewiseError as error:
+            counts = (
+                (getattr(self.report, name), name) for name in ("added", "replaced", "moved", "updated", "removed")
+            )
+            if done := [f"{count} {name}" for count, name in counts if count]:
+                error.message += f"; done before and kept: {', '.join(done)}"
+            raise
 
     def add_all(self, tasks: Sequence[IndexingTask], executor: Executor) -> None:
         builder = self._builder() if tasks else None
@@ -360,7 +382,7 @@ def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[
         texts = reader.texts(some)
         found = [(texts[known.id], known.digest) for known in reader.known_documents(some) if known.id in texts]
         store.write(rows_of(found, registry, store.settings, models), rebuilt=True)
-    store.optimize()
+    _optimize(store)
 
 
 def check_writers(store: Store, registry: Registry, models: Models) -> None:

@@ -364,8 +364,7 @@ class LanceStore:
             yield change
             change.commit()
             self._left_open = change.left_open
-            if (now := self.place.known()) is not None:
-                self.place.clean(now, sure=False)
+            clean_after_change(self.place)
 
     @contextmanager
     def _held_state(self) -> Iterator[tuple[WritingRight, ManifestState]]:
@@ -377,6 +376,15 @@ class LanceStore:
             if state is None:
                 raise self._missing_manifest()
             yield writer, state
+
+
+def clean_after_change(place: Place, *, sure: bool = False) -> None:
+    """Delete unneeded files. A failure is logged, because the change is done."""
+    try:
+        if (now := place.known()) is not None:
+            place.clean(now, sure=sure)
+    except Exception as error:
+        log.warning("cannot delete unneeded files of %s: %s", place, error)
 
 
 class RefreshedStore(Protocol):

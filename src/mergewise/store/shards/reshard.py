@@ -22,7 +22,7 @@ from itertools import accumulate, chain, groupby, zip_longest
 from typing import TypeAlias
 
 from mergewise.errors import IndexBusy, StoreError, UsageError
-from mergewise.store.lance import LanceStore
+from mergewise.store.lance import LanceStore, clean_after_change
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, ShardedManifest, ViewState
 from mergewise.store.places.place import Place
@@ -66,7 +66,7 @@ def reshard(store: ShardedStore, shards: int) -> None:
         with goal.place.writer(store.lock_wait):
             place.swap(replace(goal.manifest, generation=before.generation + 1), state.tag, writer)
             goal.place.drop_state()
-        place.clean(store.manifest)
+        clean_after_change(place, sure=True)
 
 
 def copy_into_shards(store: LanceStore | ShardedStore, place: Place, shards: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from mergewise.errors import CorruptIndex
 from mergewise.store.audit import check_one_state
 from mergewise.store.documents import storable_metadata
-from mergewise.store.lance import LOCK_SECONDS, LanceStore, look_for_changes
+from mergewise.store.lance import LOCK_SECONDS, LanceStore, clean_after_change, look_for_changes
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, ShardedManifest
@@ -137,7 +137,7 @@ class ShardedStore:
             if tuple(shards) != before.shards:
                 now = ShardedManifest.of(shards, before.id, before.generation)
                 self.place.swap(now, state.tag, writer)
-                self.place.clean(now, sure=False)
+                clean_after_change(self.place)
             self._stores = stores
 
     def _new_stores(self, manifest: ShardedManifest, places: Sequence[Place]) -> list[LanceStore]:
