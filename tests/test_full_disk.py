@@ -55,9 +55,9 @@ def fill_disk(folder: Path, at_once: int, shards: int) -> list[tuple[int, str]]:
 
     The last pair has the number of problems that `check` finds.
     """
-    if subprocess.run([*SMALL_DISK, "1m", folder, "true"], capture_output=True, check=False).returncode:
+    if subprocess.run([*SMALL_DISK, "1m", str(folder), "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine allows no mounts in a namespace")
-    words = [*SMALL_DISK, "2m", folder, sys.executable, "-c", WRITER, folder / "index", str(at_once), str(shards)]
+    words = [*SMALL_DISK, "2m", str(folder), sys.executable, "-c", WRITER, f"{folder}/index", str(at_once), str(shards)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return [(count, error) for count, error in map(json.loads, done.stdout.splitlines())]
 
