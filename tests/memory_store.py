@@ -93,28 +93,14 @@ class MemoryStore:
         """Do nothing: no other process changes it."""
 
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        rebuilt: bool = False,
-        remove: Sequence[str] = (),
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         added = replaced = 0
         removed = self.remove(remove)
         good, failed = with_checked_metadata(rows, self._kinds)
         for row in good:
             standing = self._documents.get(row.document.id)
-            if rebuilt:
-                if (
-                    standing is None
-                    or standing[2].digest != row.digest
-                    or standing[2].document.text != row.document.text
-                ):
-                    continue
-                row = replace(row, document=standing[2].document, origin=standing[2].origin)
-            elif standing is not None and standing[2].digest == row.digest and not force:
+            if standing is not None and standing[2].digest == row.digest and not force:
                 continue
             added, replaced = added + (standing is None), replaced + (standing is not None)
             self.remove([row.document.id])
@@ -127,6 +113,12 @@ class MemoryStore:
                 else:
                     self._views[view] = replace(state, missing=(*state.missing, (number, number + 1)))
         return AddReport(added, replaced, len(good) - added - replaced, tuple(failed), removed=removed)
+
+    def rewrite(self, rows: Sequence[DocumentRows]) -> None:
+        for row in rows:
+            _, _, standing = self._documents.get(row.document.id, (0, 0, None))
+            if standing and (standing.digest, standing.document.text) == (row.digest, row.document.text):
+                self.write([replace(row, document=standing.document, origin=standing.origin)], force=True)
 
     def remove(self, doc_ids: Sequence[str]) -> int:
         gone = [self._documents.pop(doc_id)[0] for doc_id in dict.fromkeys(doc_ids) if doc_id in self._documents]
@@ -145,6 +137,11 @@ class MemoryStore:
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
         if view not in self._views:
             self._views[view] = ViewState(settings, ((0, self._next_number),), offered=False)
+
+    def remove_view(self, view: str) -> None:
+        for table in self._specs(view) if view in self._views else ():
+            self._tables.pop(table.name, None)
+        self._views.pop(view, None)
 
     def missing(self, view: str) -> list[str]:
         return [d for d, (number, _, _) in self._documents.items() if holds(self._views[view].missing, number)]

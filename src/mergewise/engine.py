@@ -14,7 +14,7 @@ from mergewise.async_api import AnswerStream, AsyncAnswerStream, as_async, as_st
 from mergewise.concurrency import deadline_in
 from mergewise.defaults import When
 from mergewise.designs import VIEWS
-from mergewise.errors import CorruptIndex, MergewiseError, UsageError
+from mergewise.errors import CorruptIndex, MergewiseError, StoreError, UsageError, one_of
 from mergewise.files import Roots, source_path
 from mergewise.indexing import EmbeddingOptions, IndexingOptions, takes_options
 from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
@@ -31,7 +31,7 @@ from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import MOST_SHARDS, Manifest, check_plain
 from mergewise.store.places import place_of, root_of
 from mergewise.store.shards.store import ShardedStore
-from mergewise.store.views import Progress
+from mergewise.store.views import Progress, views_of
 from mergewise.types import (
     AddReport,
     Answer,
@@ -302,6 +302,8 @@ class Index:
         from mergewise.readers.patterns import FileChoice
         from mergewise.readers.sandbox import reader_within
 
+        if not options["dry_run"]:
+            self._remove_unfinished_views()
         choice_of_files = FileChoice.of(options["include"], options["exclude"])
         search = FolderSearch(choice_of_files, (self.store.directory,), options["follow_links"])
         metadata, limits = self._storable(options["metadata"]), options["limits"]
@@ -477,20 +479,61 @@ class Index:
             progress: Callback with the work done, the total work and the current document.
 
         Raises:
-            UsageError: if the index has the view with other settings. Errors of `add` are raised, too.
+            UsageError: if the index has the view with other settings, or if its rows cannot be built. Nothing is changed then.
+                Errors of `add` are raised, too.
+            StoreError: if another process removes the view meanwhile.
         """
-        for name, asked in wanted.items():
-            standing = self.store.settings.get(name)
-            if standing is not None and asked is not None and not VIEWS[name].is_same(standing, asked):
+        standing, new = self.store.settings, {}
+        for view in views_of(VIEWS, list(wanted)):
+            asked = wanted[view.name]
+            if view.name not in standing:
+                new[view.name] = view.new_settings(asked, self._models.prompts)
+                view.check_needs(new[view.name], self.manifest.embedder, self._models)
+            elif asked is not None and not view.is_same(standing[view.name], asked):
                 raise UsageError(
-                    f"{self.store.place} has a {name} view with other settings", "index into another directory"
+                    f"{self.store.place} has a {view.name} view with other settings", "index into another directory"
                 )
-            if standing is None:
-                self.store.begin_view(name, VIEWS[name].new_settings(asked, self._models.prompts))
-            if self.manifest.views[name].missing:
+        for name, settings in new.items():
+            self.store.begin_view(name, settings)
+        for name in wanted:
+            if name in self.manifest.views and self.manifest.views[name].missing:
                 from mergewise.index import pipeline
 
-                pipeline.add_view(self.store, VIEWS[name], self._builders(), progress)
+                try:
+                    pipeline.add_view(self.store, VIEWS[name], self._builders(), progress)
+                except Exception:
+                    if name in new and len(self.store.missing(name)) == len(self):
+                        self.store.remove_view(name)
+                    raise
+            if name not in self.manifest.views:
+                raise StoreError(f"another process removed the view {name!r}", "add it again")
+
+    def remove_views(self, names: Iterable[str]) -> None:
+        """Remove views with their rows. Documents and other views stay.
+
+        Args:
+            names: Names of the views. Every index keeps "leaf".
+
+        Raises:
+            UsageError: for "leaf", or a view that the index lacks.
+            IndexBusy: if another process writes for too long.
+        """
+        first, *removable = self.manifest.views
+        for name in as_list("views", names, "give a list of names"):
+            if name not in removable:
+                problem = "every index needs the view" if name == first else f"{self.store.place} lacks the view"
+                raise UsageError(f"{problem}: {short_repr(name)}", one_of(name, removable))
+            self.store.remove_view(name)
+
+    def _remove_unfinished_views(self) -> None:
+        """Remove views that were never whole and cannot be built, so that they do not stop other changes."""
+        for name, view in self.manifest.views.items():
+            try:
+                if view.missing and not view.offered:
+                    VIEWS[name].check_needs(view.settings, self.manifest.embedder, self._models)
+            except UsageError as error:
+                log.warning("removing the unfinished view %r: %s", name, error)
+                self.store.remove_view(name)
 
     def _builders(self, embed: When = "now") -> Models:
         """Return the models that build views. Replies of the chat model are kept in the index."""
@@ -676,6 +719,8 @@ class Index:
         from mergewise.index import pipeline
 
         try:
+            if repair:
+                self._remove_unfinished_views()
             problems = self.store.check()
         except CorruptIndex as error:
             return [Problem(str(error), kind="lost")]
@@ -685,7 +730,8 @@ class Index:
         broken = [p.doc_id for p in problems if p.doc_id is not None and p.doc_id not in altered]
         if broken or self.store.reader().damage():
             # checked before any row is dropped
-            pipeline.check_writers(self.store, VIEWS, self._builders())
+            for name, settings in self.store.settings.items():
+                VIEWS[name].check_needs(settings, self.manifest.embedder, self._models)
         try:
             lost = self.store.repair()
             damaged = dict.fromkeys([*lost, *broken])

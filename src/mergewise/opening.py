@@ -134,10 +134,14 @@ def open(
     known = place.known()
     _check_shards(place, known, shards)
     new = given or EMBEDDER
-    _check_embeddable(wanted, known.embedder if known is not None else new if isinstance(new, str) else new.spec)
+    if known is None and (not create or ray is not None):
+        raise UsageError(f"index not found: {place}", "create it: mergewise index PATH...")
+    own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
     if known is None:
-        if not create or ray is not None:
-            raise UsageError(f"index not found: {place}", "create it: mergewise index PATH...")
+        writers = Models(tokens, chat=own_chat, prompts=own_texts)
+        for name, asked in wanted.items():
+            own_settings = VIEWS[name].new_settings(asked, own_texts)
+            VIEWS[name].check_needs(own_settings, new if isinstance(new, str) else new.spec, writers)
         manifest = _new_manifest(new, wanted, own_texts)
         place.create(manifest if shards is None else ShardedManifest.of([manifest] * shards, None), patience)
     store = store_at(place, patience)
@@ -149,7 +153,6 @@ def open(
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
     if isinstance(given, str):
         remember_embedder(directory, given)
-    own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
     own_causal = load_causal(causal) if isinstance(causal, str) else causal
     other = open(second_source, create=False) if isinstance(second_source, str | os.PathLike) else second_source
     models = Models(
@@ -272,16 +275,6 @@ def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str
         read = view.with_files(given) if view.with_files else given
         stored[view.name] = view.dump(read) if view.name in settings else None
     return stored
-
-
-def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
-    """Raise UsageError if a view needs vectors and the index has no embedder."""
-    lacking = [name for name in wanted if VIEWS[name].needs_embedder and embedder == "none"]
-    if lacking:
-        raise UsageError(
-            f"the view {lacking[0]!r} needs an embedder, and this index has none",
-            "index into another directory with an embedder",
-        )
 
 
 @dataclass(frozen=True, slots=True)

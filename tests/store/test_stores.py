@@ -210,7 +210,7 @@ def test_rebuilt_rows_replace_only_what_they_were_built_from(store: Store) -> No
     store.remove([DOGS.id])
     store.write(rows_of([replace(PAGED, text="Another text.", pages=())], EMBEDDER, digest="2"))
     store.describe({CATS.id: {"year": 7}})
-    assert store.write(rows, rebuilt=True) == AddReport(0, 1, 2)
+    store.rewrite(rows)
     assert store.reader().document(CATS.id) == replace(CATS, metadata={**CATS.metadata, "year": 7})
     assert {known.id: known.digest for known in store.reader().known_documents()} == {CATS.id: "1", PAGED.id: "2"}
     assert store.check() == []

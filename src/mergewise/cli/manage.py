@@ -425,18 +425,25 @@ def remove(
     ] = None,
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     condition: options.WhereOption = None,
+    view: Annotated[str | None, typer.Option("--view", help="View to remove, instead of documents.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the documents without removing them.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="With --where: remove the documents, instead of listing them.")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Remove documents from an index. Needs ids, folders, patterns such as 'docs/*.txt', or a condition."""
+    """Remove documents or a view from an index. Needs ids, folders, patterns such as 'docs/*.txt', a condition, or --view."""
     import mergewise
 
-    if not wanted and condition is None:
-        raise UsageError("missing documents to remove", "give ids, folders or patterns of ids, or --where")
+    if not wanted and condition is None and view is None:
+        raise UsageError("missing documents to remove", "give ids, folders or patterns of ids, --where, or --view")
+    if view is not None and (wanted or condition is not None or dry_run):
+        raise UsageError("--view removes only a view", "leave out ids, --where and --dry-run")
     opened = mergewise.open(index_dir, create=False)
+    if view is not None:
+        opened.remove_views([view])
+        say(f"view removed: {view}")
+        return
     found = opened.find(*(wanted or ["*"]), where=condition)
     unknown = [one for one, ids in found.items() if not ids]
     ids = sorted({doc_id for of_one in found.values() for doc_id in of_one})

@@ -30,7 +30,6 @@ from mergewise.index.moves import keeps_its_title, rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches
 from mergewise.index.vectors import embed_in_workers, embed_some, embedding_tables, waiting_characters
 from mergewise.index.work import IndexingProgress
-from mergewise.index.writing.calls import chat_of
 from mergewise.inputs import split_digest
 from mergewise.models.cache import CachedChat
 from mergewise.models.minilm import MiniLM, cores
@@ -381,16 +380,8 @@ def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[
         reader = store.reader()
         texts = reader.texts(some)
         found = [(texts[known.id], known.digest) for known in reader.known_documents(some) if known.id in texts]
-        store.write(rows_of(found, registry, store.settings, models), rebuilt=True)
+        store.rewrite(rows_of(found, registry, store.settings, models))
     _optimize(store)
-
-
-def check_writers(store: Store, registry: Registry, models: Models) -> None:
-    """Raise UsageError if a chat model's rows cannot be rebuilt: the model is missing, or its prompt has changed."""
-    for name, settings in store.settings.items():
-        if registry[name].asks_chat(settings):
-            registry[name].check_prompt(settings, models.prompts)
-            chat_of(models, f"{name}s")
 
 
 def complete_unfinished(store: Store, registry: Registry, models: Models, written: Collection[str] = ()) -> None:

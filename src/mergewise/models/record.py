@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
+from mergewise.errors import UsageError
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.utilities import utilities_of
 from mergewise.protocols import (
@@ -71,3 +72,10 @@ def embed_groups(embedder: Embedder, groups: Sequence[Sequence[str]]) -> list[Fl
     """Embed groups of texts in one call, and return the vectors of each group."""
     vectors = embedder.embed_documents([text for texts in groups for text in texts])
     return [vectors[first:end] for first, end in pairwise(accumulate(map(len, groups), initial=0))]
+
+
+def chat_of(models: Models, what: str = "summaries") -> ChatModel:
+    """Return the chat model that writes `what`. Raise UsageError if it is missing."""
+    if models.chat is None:
+        raise UsageError(f"missing chat model for the {what} of this index", "name one: --chat openai:MODEL")
+    return models.chat

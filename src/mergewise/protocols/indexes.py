@@ -321,13 +321,7 @@ class Store(Protocol):
         ...
 
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        rebuilt: bool = False,
-        remove: Sequence[str] = (),
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         """Add documents, or replace those with the same ids, and remove others, in one change.
 
@@ -338,9 +332,15 @@ class Store(Protocol):
         Args:
             rows: Rows of the documents. A document with an unchanged digest is skipped.
             force: Replace documents with an unchanged digest.
-            rebuilt: Replace only the rows of documents that have not changed since they were read. Metadata added since stay.
             remove: Ids of documents to remove.
             optimize: Call `optimize` within the same change.
+        """
+        ...
+
+    def rewrite(self, rows: Sequence[DocumentRows]) -> None:
+        """Replace the rows of documents by rebuilt ones.
+
+        Documents that have changed or are gone since their text was read are skipped. Metadata added since stay.
         """
         ...
 
@@ -358,6 +358,10 @@ class Store(Protocol):
 
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
         """Require a view of each document written from now on. `missing` lists the documents without it."""
+        ...
+
+    def remove_view(self, view: str) -> None:
+        """Remove a view with its rows. An unknown view is ignored."""
         ...
 
     def missing(self, view: str) -> list[str]:

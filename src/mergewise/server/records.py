@@ -12,8 +12,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 ReadingKind: TypeAlias = Literal["evaluate", "check"]
 """The kinds of jobs that change nothing. The evaluator runs them, the writer runs all others."""
+ViewKind: TypeAlias = Literal["add_view", "remove_view"]
+"""The kinds of jobs that change the rows of everybody's documents. Only an admin starts them."""
 JobKind: TypeAlias = Literal[
-    "add", "replace", "remove", "metadata", "sync", "add_view", "embed", ReadingKind, "repair", "optimize", "drop"
+    "add", "replace", "remove", "metadata", "sync", ViewKind, "embed", ReadingKind, "repair", "optimize", "drop"
 ]
 """`add` and `replace` index uploads, `drop` removes a whole collection; the rest are methods of an index."""
 JobState: TypeAlias = Literal["queued", "waiting_lock", "running", "cancelling", "done", "failed", "cancelled"]
@@ -52,7 +54,7 @@ class Job:
     - `remove`: {ids} or {prefix} or {filter}
     - `metadata`: {id, metadata}
     - `sync`: {} for all folders of the configuration, or {folders} for some of them
-    - `add_view`: {view, settings}; `evaluate`: {questions, strategies, budgets, name}
+    - `add_view`: {view, settings}; `remove_view`: {view}; `evaluate`: {questions, strategies, budgets, name}
     - `check`, `repair`, `optimize`, `embed`, `drop`: {}
 
     `report` is the result of a job that is done; `error` is {code, detail, hint, document}. `attempt` counts the job's starts,

@@ -245,6 +245,9 @@ class Writer:
             complete = None if settings is None else mw.VIEWS[view].dump(_settings(view, settings))
             index.add_views({view: complete}, watch.report)
             return {"views": list(index.manifest.views)}, {}
+        if job.kind == "remove_view":
+            index.remove_views([job.request["view"]])
+            return {"views": list(index.manifest.views)}, {}
         if job.kind == "embed":
             watch.index = index
             return asdict(index.embed(progress=watch.report, cancel=watch.must_stop)), {}

@@ -27,7 +27,7 @@ from mergewise.store.documents import DOCUMENTS, unchanged_rows
 from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
-from mergewise.store.manifest import Manifest, holds, without
+from mergewise.store.manifest import Manifest, ViewState, holds, without
 from mergewise.store.places import place_of
 from mergewise.store.places.cache import TOUCHED
 from mergewise.store.places.place import ManifestState, Place, WritingRight
@@ -143,22 +143,13 @@ class LanceStore:
 
     @_making_room
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        rebuilt: bool = False,
-        remove: Sequence[str] = (),
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         with self._writing() as change:
-            records = change.reader.stored_records([*remove, *(r.document.id for r in rows)], whole=rebuilt)
+            records = change.reader.stored_records([*remove, *(r.document.id for r in rows)])
             digests = {doc_id: record["_digest"] for doc_id, record in records.items()}
             removed = [doc_id for doc_id in dict.fromkeys(remove) if doc_id in digests]
-            if rebuilt:
-                fresh = unchanged_rows(rows, records)
-            else:
-                fresh = [r for r in rows if force or digests.get(r.document.id) != r.digest]
+            fresh = [r for r in rows if force or digests.get(r.document.id) != r.digest]
             good, failed = change.storable(fresh)
             replaced = [r.document.id for r in good if r.document.id in digests]
             change.remove([*replaced, *removed])
@@ -171,6 +162,13 @@ class LanceStore:
             self._up_to_date = change.manifest
         counts = len(good) - len(replaced), len(replaced), len(rows) - len(fresh)
         return AddReport(*counts, tuple(failed), removed=len(removed))
+
+    @_making_room
+    def rewrite(self, rows: Sequence[DocumentRows]) -> None:
+        with self._writing() as change:
+            same = unchanged_rows(rows, change.reader.stored_records([row.document.id for row in rows], whole=True))
+            change.remove([row.document.id for row in same])
+            change.append(same)
 
     @_making_room
     def remove(self, doc_ids: Sequence[str]) -> int:
@@ -286,13 +284,19 @@ class LanceStore:
             if view not in change.manifest.views:
                 change.set_view(view, settings, ((0, change.manifest.next_number),))
 
+    @_making_room
+    def remove_view(self, view: str) -> None:
+        with self._writing() as change:
+            change.remove_view(view)
+
     def missing(self, view: str) -> list[str]:
-        return self.reader().numbered_in(self.manifest.views[view].missing)
+        state = self.manifest.views.get(view)
+        return [] if state is None else self.reader().numbered_in(state.missing)
 
     @_making_room
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
         with self._writing() as change:
-            state = change.manifest.views[view]
+            state = change.manifest.views.get(view, ViewState({}))
             records = change.reader.stored_records([row.document.id for row in rows])
             missing = []
             for row in rows:
@@ -307,7 +311,9 @@ class LanceStore:
     @_making_room
     def finish_view(self, view: str) -> bool:
         with self._writing() as change:
-            state = change.manifest.views[view]
+            state = change.manifest.views.get(view)
+            if state is None:
+                return True
             if change.reader.numbered_in(state.missing):
                 return False
             change.set_view(view, state.settings, ())

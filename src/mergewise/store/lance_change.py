@@ -162,20 +162,28 @@ class Change:
         names = {table.name for view in gone for table in self.tables_of(view)}
         for view in gone if first not in views else ():
             self.set_view(view, self.manifest.views[view].settings, ((0, self.manifest.next_number),))
-        now = self.manifest
-        self.manifest = replace(
-            now,
-            tables=_without(now.tables, names),
-            mapped=_without(now.mapped, names),
-            trained=_without(now.trained, names),
-            unembedded=_without(now.unembedded, names),
-        )
+        self._forget_tables(names)
         for name in names:
             self._writer.check()
             self.place.drop_table(name)
         self.commit()
         self.reader = LanceReader(self.place, self.manifest, self.registry)
         return self.reader.ids() if first in views else []
+
+    def remove_view(self, view: str) -> None:
+        """Remove a view, unless the index lacks it. Cleaning deletes the files, which readers of earlier states may need."""
+        if view in self.manifest.views:
+            self._forget_tables({table.name for table in self.tables_of(view)})
+            views = {name: state for name, state in self.manifest.views.items() if name != view}
+            self.manifest = replace(self.manifest, views=views)
+            self.specs = specs_of(self.manifest, self.registry)
+
+    def _forget_tables(self, names: Collection[str]) -> None:
+        now = self.manifest
+        of_tables = ("tables", "mapped", "trained", "unembedded")
+        left: dict[str, Any] = {name: _without(getattr(now, name), names) for name in of_tables}
+        self.manifest = replace(now, **left)
+        self._tables = _without(self._tables, names)
 
     def drop_search_indexes(self, names: Sequence[str]) -> None:
         """Drop the search indexes of tables. `build_indexes` builds them again."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol, TypeAlias
 
 from mergewise.errors import UsageError, one_of
-from mergewise.models.record import Models
+from mergewise.models.record import Models, chat_of
 from mergewise.protocols import RowReader, StoreReader
 from mergewise.store.tables import Table
 from mergewise.types import DocumentRows, Prompts, Rows, Usage
@@ -92,7 +92,7 @@ class View:
         reader: `reader(rows)` returns the view's own reader. Each query creates one.
         batch: Number of documents that are built and written in one step when the view is added to an existing index.
         with_chat: Settings that the command line changes if a chat model is given.
-        needs_embedder: True if an index without an embedder must be refused, before anything is written.
+        needs_embedder: True if an index without an embedder cannot have the view.
         writing: The chat model part of a view that may call a chat model for every document.
         prompt: Name of the prompt of these calls. The settings then have a field `prompt` for the hash of a custom prompt.
         presets: Settings by preset name. `VIEW.preset=NAME` sets all of them at once.
@@ -148,6 +148,16 @@ class View:
                 f"prompt changed: rows of the view {self.name!r} were written with {then}, new rows would use {now}",
                 f"name the same prompts (--prompts DIR, with {self.prompt}.txt), or index into another directory",
             )
+
+    def check_needs(self, settings: Mapping[str, Any], embedder: str, models: Models) -> None:
+        """Raise UsageError if rows cannot be built: for an invalid setting, a missing model or a changed prompt."""
+        self.load(settings)
+        if self.needs_embedder and embedder == "none":
+            hint = "index into another directory with an embedder"
+            raise UsageError(f"the view {self.name!r} needs an embedder, and this index has none", hint)
+        if self.asks_chat(settings):
+            self.check_prompt(settings, models.prompts)
+            chat_of(models, f"{self.name}s")
 
     def tables_of(self, settings: Mapping[str, Any]) -> Sequence[Table]:
         """Return the tables for stored settings."""

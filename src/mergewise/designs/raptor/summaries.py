@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
+from mergewise.index.writing.calls import Calls, cost, write_each
 from mergewise.models.cache import with_kept_answers
-from mergewise.models.record import Models
+from mergewise.models.record import Models, chat_of
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.types import Message, Prompts, PromptTemplate
 

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from mergewise.concurrency import run
-from mergewise.errors import ModelError, UsageError
-from mergewise.models.record import Models
+from mergewise.errors import ModelError
+from mergewise.models.record import Models, chat_of
 from mergewise.protocols import ChatModel, KeepsReplies, TokenCounter
 from mergewise.store.views import Estimate, OnShare
 from mergewise.types import Message, Reply, Usage
@@ -90,13 +90,6 @@ def write_each(
 
     made = dict(zip(distinct, run(all_()), strict=True))
     return [made[text] for text in texts]
-
-
-def chat_of(models: Models, what: str = "summaries") -> ChatModel:
-    """Return the chat model that writes `what`. Raise UsageError if it is missing."""
-    if models.chat is None:
-        raise UsageError(f"missing chat model for the {what} of this index", "name one: --chat openai:MODEL")
-    return models.chat
 
 
 def cost(

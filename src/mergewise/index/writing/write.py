@@ -24,9 +24,8 @@ import pyarrow.compute as pc
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.index.windows import windows
-from mergewise.index.writing.calls import chat_of
 from mergewise.index.writing.task import Item, Policy, Rejected, WritingRequest, WritingSource, WritingTask, Written
-from mergewise.models.record import Models
+from mergewise.models.record import Models, chat_of
 from mergewise.prompting.records import records_in
 from mergewise.protocols import ChatModel, KeepsReplies, StoreReader, TokenCounter
 from mergewise.store.tables import Table

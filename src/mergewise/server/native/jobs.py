@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse
@@ -18,9 +18,9 @@ from mergewise.server.native.questions import event_bytes, failure_event
 from mergewise.server.native.requests import JobForm, Name
 from mergewise.server.native.responses import ESTIMATE, EVALUATION, JOB, STARTED, page_of
 from mergewise.server.problems import invalid, unknown
-from mergewise.server.records import Job, JobState
+from mergewise.server.records import Job, JobState, ViewKind
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
-from mergewise.server.scoped import Scoped, ScopedService
+from mergewise.server.scoped import Scoped, ScopedService, check_scope
 from mergewise.server.streams import EventStream
 
 # the page has its own policy with the hashes of its scripts
@@ -48,8 +48,10 @@ async def start_job(form: JobForm, service: InService, collection: InCollection)
 
 
 def _check_request(collection: Scoped, form: JobForm) -> None:
-    """Check that the request fits the kind of job. Raises HTTPProblem 422 and UsageError."""
-    if form.kind == "add_view" and form.request.get("view") not in [*mw.VIEWS]:
+    """Check the scope for this kind of job, and its request. Raises HTTPProblem 403, 422 and UsageError."""
+    if form.kind in get_args(ViewKind):
+        check_scope(collection.token, "admin")
+    if form.kind in get_args(ViewKind) and form.request.get("view") not in [*mw.VIEWS]:
         raise invalid("/request/view", "unknown view", f"one of: {', '.join(mw.VIEWS)}")
     if form.kind == "evaluate" and not form.request.get("questions"):
         raise invalid("/request/questions", "missing questions", "send a list of {question, answers}")

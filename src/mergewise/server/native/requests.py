@@ -183,9 +183,12 @@ class RemoveForm(Form):
 
 
 class JobForm(Form):
-    """A job on a collection. `request` has the arguments of its kind: {folders}, {view, settings}, {questions, ...}."""
+    """A job on a collection. `request` has the arguments of its kind: {folders}, {view, settings}, {questions, ...}.
 
-    kind: Literal["sync", "add_view", "embed", "evaluate", "check", "repair", "optimize"]
+    `add_view` and `remove_view` need the scope `admin`.
+    """
+
+    kind: Literal["sync", "add_view", "remove_view", "embed", "evaluate", "check", "repair", "optimize"]
     request: dict[str, Any] = {}
     dry_run: StrictBool = False
 

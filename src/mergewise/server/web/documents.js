@@ -248,7 +248,7 @@ function Summary({ list, jobs, look }) {
   `;
 }
 
-const WORDS = /** @type {Record<string, string>} */ ({ add: "Indexing", replace: "Indexing", remove: "Removing", metadata: "Metadata", sync: "Indexing folders", add_view: "New view", embed: "Embedding", evaluate: "Evaluation", check: "Check", repair: "Repair", optimize: "Optimization", drop: "Removing all" });
+const WORDS = /** @type {Record<string, string>} */ ({ add: "Indexing", replace: "Indexing", remove: "Removing", metadata: "Metadata", sync: "Indexing folders", add_view: "New view", remove_view: "Removing a view", embed: "Embedding", evaluate: "Evaluation", check: "Check", repair: "Repair", optimize: "Optimization", drop: "Removing all" });
 const STATES = /** @type {Record<string, string>} */ ({ queued: "queued", waiting_lock: "waiting for another writer", running: "running", cancelling: "being cancelled" });
 
 /** @param {{collection: string, one: any, job: any, isFixed: boolean, look: () => void}} props */

@@ -178,7 +178,7 @@ class ShardedReader:
 
     def missing(self, view: str) -> list[str]:
         """Return the documents that lack a view."""
-        runs = {at: (one.views[view].missing,) for at, one in enumerate(self.manifests)}
+        runs = {at: (one.views[view].missing,) for at, one in enumerate(self.manifests) if view in one.views}
         return list(chain.from_iterable(self._some(runs, "numbered_in")))
 
     def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:

@@ -100,7 +100,12 @@ def _next_generation(store: LanceStore | ShardedStore, place: Place, folder: str
 def _copy_changes(store: LanceStore | ShardedStore, goal: ShardedStore) -> None:
     """Copy changed documents, and remove deleted ones."""
     source = store.reader()
-    for name, view in source.manifest.views.items():
+    views = source.manifest.views
+    for name, settings in goal.settings.items():
+        # it was removed since the last call, and may be there again with other settings
+        if name not in views or views[name].settings != settings:
+            goal.remove_view(name)
+    for name, view in views.items():
         if name not in goal.settings:
             goal.begin_view(name, view.settings)
     goal.declare_metadata(source.metadata_kinds())

@@ -164,13 +164,7 @@ class ShardedStore:
             return in_threads(lambda at: change(shards[at], by_shard[at]), [at for at in by_shard if at < len(shards)])
 
     def write(
-        self,
-        rows: Sequence[DocumentRows],
-        *,
-        force: bool = False,
-        rebuilt: bool = False,
-        remove: Sequence[str] = (),
-        optimize: bool = False,
+        self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         with self._change() as shards:
             added = group_by(rows, lambda row: shard_of(row.document.id, len(shards)))
@@ -178,14 +172,16 @@ class ShardedStore:
             _declare_metadata(shards, [row.document.metadata for row in rows])
 
             def write(at: int) -> AddReport:
-                own, gone = added.get(at, ()), removed.get(at, ())
-                done = shards[at].write(own, force=force, rebuilt=rebuilt, remove=gone, optimize=optimize)
+                done = shards[at].write(added.get(at, ()), force=force, remove=removed.get(at, ()), optimize=optimize)
                 # earlier changes may have left a shard behind
                 if optimize:
                     shards[at].optimize()
                 return done
 
             return sum(in_threads(write, range(len(shards)) if optimize else sorted({*added, *removed})), AddReport())
+
+    def rewrite(self, rows: Sequence[DocumentRows]) -> None:
+        self._in_some(rows, lambda row, n: shard_of(row.document.id, n), LanceStore.rewrite)
 
     def remove(self, doc_ids: Sequence[str]) -> int:
         return sum(self._in_some(doc_ids, shard_of, LanceStore.remove))
@@ -206,6 +202,9 @@ class ShardedStore:
 
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
         self._in_all(lambda shard: shard.begin_view(view, settings))
+
+    def remove_view(self, view: str) -> None:
+        self._in_all(lambda shard: shard.remove_view(view))
 
     def missing(self, view: str) -> list[str]:
         return self.reader().missing(view)

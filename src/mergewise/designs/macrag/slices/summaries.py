@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from math import ceil
 
-from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
-from mergewise.models.record import Models
+from mergewise.index.writing.calls import Calls, cost, write_each
+from mergewise.models.record import Models, chat_of
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.store.views import Estimate, OnShare
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
