@@ -22,6 +22,7 @@ from mergewise.types import SHIPPED, Prompts
 from tests.command import run_text
 from tests.designs.mrag.marking import good
 from tests.scripted_chat import serve as serve
+from tests.support import manifest_record
 
 TEXT = " ".join(
     f"In {1900 + n} the town of Brook{n} built its bridge number {n} over the river Elm." for n in range(12)
@@ -171,7 +172,7 @@ def test_older_index_gets_defaults_of_later_settings(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda messages: good(messages))
     marker_index(tmp_path / "i", chat, None).add(DOCUMENT)
     file = tmp_path / "i" / "manifest.json"
-    manifest = json.loads(file.read_text(encoding="utf-8"))
+    manifest = manifest_record(file)
     for later in ("prompt", "ends", "numbers"):
         del manifest["views"]["marker"]["settings"][later]
     file.write_text(json.dumps(manifest), encoding="utf-8")

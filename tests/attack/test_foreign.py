@@ -34,6 +34,7 @@ from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import NAME
 from tests.attack.support import COMMAND, LONG, Done, environment, posix_only, script
 from tests.command import run_text
+from tests.support import manifest_record
 
 pytestmark = posix_only
 
@@ -478,7 +479,7 @@ def test_manifest_with_a_random_value(
     for version in (18446744073709551614, 18446744073709551613):
         (folder / f"precious.lance/_versions/{version}.manifest").write_text("mine")
     index = Path(shutil.copytree(made / "mergewise.index", folder / "index"))
-    manifest = json.loads((index / NAME).read_text())
+    manifest = manifest_record(index / NAME)
     (index / NAME).write_text(with_false_value(manifest, *what))
     use_all(index)
     assert {path.name for path in folder.iterdir()} == {"precious.lance", "index"}
@@ -551,7 +552,7 @@ def test_wrong_shards_are_refused(sharded: Path, tmp_path: Path, change: Callabl
 
 def test_shards_of_older_versions_get_ids_by_a_repair(sharded: Path, tmp_path: Path) -> None:
     index = Path(shutil.copytree(sharded, tmp_path / "mergewise.index"))
-    state = json.loads((index / "shards.json").read_text())
+    state = manifest_record(index / "shards.json")
     del state["id"]
     (index / "shards.json").write_text(json.dumps(state))
     for own in index.glob("*/shard.json"):

@@ -141,16 +141,20 @@ def test_unmapped_rows_are_read_from_the_table(tmp_path: Path) -> None:
     assert len(texts(store)) == 14
 
 
+@pytest.mark.parametrize("has_digests", [True, False])
 @pytest.mark.parametrize(
     ("files", "change", "said"),
     [("segments", other_tokens, "differ from the stored rows"), ("addresses", turned, "addresses")],
 )
 def test_a_wrong_copy_is_reported_and_repaired(
-    tmp_path: Path, files: str, change: Callable[[pa.Table], pa.Table], said: str
+    tmp_path: Path, files: str, change: Callable[[pa.Table], pa.Table], said: str, has_digests: bool
 ) -> None:
     store = filled(tmp_path)
-    mapping = Mapped.of(store.manifest.mapped["leaf"])
-    rewritten(tmp_path / FOLDER / getattr(mapping, files)[0].file, change)
+    if not has_digests:
+        write_manifest(tmp_path, replace(store.manifest, digests={}))
+    file = getattr(Mapped.of(store.manifest.mapped["leaf"]), files)[0].file
+    rewritten(tmp_path / FOLDER / file, change)
+    said = f"damaged file: {FOLDER}/{file}" if has_digests else said
     fresh = LanceStore(tmp_path, VIEWS)
     assert any(said in problem.what for problem in fresh.check())
     fresh.repair()

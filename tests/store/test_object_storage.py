@@ -107,7 +107,8 @@ def test_a_warm_query_sends_no_request_to_the_bucket(url: str, proxy: Proxy, tmp
     index.add(documents(30, 31))
     with proxy.counting() as adding:
         index.add(documents(31, 41))
-    assert len(adding) <= 40
+    # digests read what LanceDB wrote, which the next question would read otherwise
+    assert len(adding) <= 45
     # the manifest is written once
     assert sum(one.method == "PUT" and one.key.endswith(NAME) for one in adding) == 1
     for strategy in ("topk", "weave"):

@@ -137,7 +137,7 @@ def test_a_warm_question_sends_no_request(url: str, proxy: Proxy, tmp_path: Path
     with proxy.counting() as adding:
         index.add(documents(41, 51))
     assert sum(one.method == "PUT" and one.key.endswith(SHARDS_NAME) for one in adding) == 1
-    assert len(adding) <= 4 * 40
+    assert len(adding) <= 4 * 42
     for strategy in ("topk", "weave"):
         index.context("how long do owls sleep", strategy=strategy)
     with proxy.counting() as asking:

@@ -51,7 +51,7 @@ def test_unneeded_files_are_deleted_and_the_index_stays(store: LanceStore) -> No
     left = sweep(store.directory, store.manifest, all_of_it=True)
     assert left < held / 2
     # the rest are the lock, the manifest and LanceDB's hints of the latest versions
-    assert left <= bytes_within(store.directory) < left + 3000
+    assert left <= bytes_within(store.directory) < left + 6000
     fresh = LanceStore(store.directory, store.registry)
     assert fresh.reader().document_rows([f"d{i}" for i in range(9)]) == before
     assert fresh.check() == [] and fresh.remove(["d3"]) == 1 and fresh.check() == []

@@ -36,11 +36,15 @@ BLOCK = 1 << 17
 LARGEST = 64 << 20
 
 
+def digest_of(blocks: Iterable[bytes]) -> str:
+    """Return the checksums of the blocks of a file, in base 64."""
+    return b64encode(np.array([crc32(block) for block in blocks], "<u4").tobytes()).decode()
+
+
 def file_digest(path: Path) -> str:
-    """Return the checksums of a file's blocks, in base 64. Raise OSError if it is unreadable."""
+    """Return the digest of a file. Raise OSError if it is unreadable."""
     with path.open("rb") as file:
-        sums = [crc32(block) for block in iter(lambda: file.read(BLOCK), b"")]
-    return b64encode(np.array(sums, "<u4").tobytes()).decode()
+        return digest_of(iter(lambda: file.read(BLOCK), b""))
 
 
 class CheckedBlocks:
@@ -85,38 +89,44 @@ class CheckedBlocks:
 
 def files_of_table(place: Place, name: str, version: int) -> Iterator[str]:
     """Yield the files of a table's version. `name` may begin with the folder of a shard."""
-    table = f"{name}.lance"
-    named = f"{table}/{version_name(version)}"
+    named = f"{name}.lance/{version_name(version)}"
     yield named
-    content = place.read(named)
+    yield from _listed(place, name, place.read(named))
+
+
+def _listed(place: Place, name: str, content: bytes) -> Iterator[str]:
+    """Yield the files that the manifest of a table's version lists."""
     sizes = sizes_of_version(content)
-    # an older LanceDB lists the folders of search indexes alone, and only later versions read what this version changed
-    listed = files_of_version(content) if sizes is None else sizes
-    for file in listed:
+    for file in files_of_version(content) if sizes is None else sizes:
+        # an older LanceDB lists the folders of search indexes alone
         if sizes is None and file.startswith("_indices/"):
-            yield from place.files(f"{table}/{file}")
+            yield from place.files(f"{name}.lance/{file}")
+        # only later versions read what this version changed
         elif not file.startswith("_transactions/"):
-            yield f"{table}/{file}"
+            yield f"{name}.lance/{file}"
 
 
-def digests_of(place: Place, manifest: Manifest, before: Manifest, mapped: set[str]) -> dict[str, str]:
-    """Return the digests of all files of a state. Those of unchanged files come from the state before.
+def digests_of(place: Place, manifest: Manifest, before: Mapping[str, int], mapped: Iterable[str]) -> dict[str, str]:
+    """Return the digests of all files of a state. Files with a digest are not read again.
 
-    `mapped` are the names of the mapped files.
+    Args:
+        place: Place of the files.
+        manifest: The state, with the digests of the state before.
+        before: The versions of tables in the state before.
+        mapped: The mapped files.
     """
     digests: dict[str, str] = {}
-    fresh = sorted(mapped)
+    files = [*mapped]
     for name, version in manifest.tables.items():
-        known = {file: sums for file, sums in before.digests.items() if file.startswith(f"{name}.lance/")}
-        if known and before.tables.get(name) == version:
+        known = {file: sums for file, sums in manifest.digests.items() if file.startswith(f"{name}.lance/")}
+        if known and before.get(name) == version:
             digests |= known
         else:
-            fresh += files_of_table(place, name, version)
-    for file in fresh:
-        # a recreated table counts its versions from the beginning
-        known_digest = None if "/_versions/" in file else before.digests.get(file)
-        digests[file] = known_digest or place.digest(file)
-    return digests
+            named = f"{name}.lance/{version_name(version)}"
+            content = place.read(named)
+            digests[named] = digest_of(content[at : at + BLOCK] for at in range(0, len(content), BLOCK))
+            files += _listed(place, name, content)
+    return digests | {file: manifest.digests.get(file) or place.digest(file) for file in files}
 
 
 def damaged_files(place: Place, digests: Mapping[str, str]) -> list[str]:

@@ -204,11 +204,12 @@ class LanceStore:
         """List the broken invariants of one state."""
         self._forget()
         try:
-            reader = LanceReader(self.place, manifest, self.registry)
+            reader = LanceReader(self.place, manifest, self.registry, compares=False)
+            lacking = [Problem("no digests yet: the next change writes them")] if not manifest.digests else []
             if damaged := self._damage(reader):
                 return damaged
             try:
-                return self._audit(reader)
+                return self._audit(reader) + (lacking if manifest.tables else [])
             except (CorruptIndex, UsageError) as error:
                 return [Problem(error.message)]
         finally:
@@ -220,8 +221,7 @@ class LanceStore:
         self._left_open, self._up_to_date = OpenTables(), None
         with self._opening:
             if self._reader is not None:
-                # files are compared by `check` and `repair` themselves
-                self._reader = LanceReader(self.place, self._reader.manifest, self.registry, compares=not bypass)
+                self._reader = LanceReader(self.place, self._reader.manifest, self.registry)
 
     def _damage(self, reader: LanceReader) -> list[Problem]:
         """Return the problems of damaged and altered files, with the affected documents."""
@@ -235,7 +235,10 @@ class LanceStore:
         if DOCUMENTS not in tables:
             what = "its text has changed since it was written: remove it, and index it again"
             problems += [Problem(what, doc, "altered") for doc in reader.altered_documents()]
-        return problems or [Problem(message) for message in reader.damaged_search().values()]
+        problems = problems or [Problem(message) for message in reader.damaged_search().values()]
+        named = [problem.what for problem in problems]
+        others = (file for file in reader.damaged_files() if not any(file in what for what in named))
+        return problems + [Problem(f"damaged file: {file}") for file in others]
 
     def _audit(self, reader: LanceReader) -> list[Problem]:
         wrong = [name for name in reader.manifest.mapped if not reader.addresses_match(name)]
@@ -257,7 +260,8 @@ class LanceStore:
         """
         self._forget()
         with self._writing() as change:
-            damaged = change.reader.damage()
+            change.reader = LanceReader(self.place, change.manifest, self.registry, compares=False)
+            damaged, files = change.reader.damage(), change.reader.damaged_files()
             if DOCUMENTS in damaged:
                 raise CorruptIndex(damaged[DOCUMENTS], REINDEX_HINT)
             views = list(dict.fromkeys(change.specs[name].view for name in damaged))
@@ -272,8 +276,11 @@ class LanceStore:
             if unsearchable or self._attempt < LAST_ATTEMPT:
                 change.build_indexes()
             # mapped files can always be written again
-            change.manifest = replace(change.manifest, mapped={})
+            change.manifest = replace(change.manifest, mapped={}, digests={})
             change.map_rows()
+        for file in files:
+            taken = "titles or metadata may be wrong" if file.startswith(f"{DOCUMENTS}.lance/data/") else "made anew"
+            log.warning("repaired the damaged file %s of %s: %s", file, self.place, taken)
         return rebuilt
 
     # -- views that are added to existing documents

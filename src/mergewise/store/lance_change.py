@@ -167,7 +167,7 @@ class Change:
             self._writer.check()
             self.place.drop_table(name)
         self.commit()
-        self.reader = LanceReader(self.place, self.manifest, self.registry)
+        self.reader = LanceReader(self.place, self.manifest, self.registry, compares=False)
         return self.reader.ids() if first in views else []
 
     def remove_view(self, view: str) -> None:
@@ -537,7 +537,7 @@ class Change:
 
     def skip_taken_numbers(self) -> None:
         """Raise the next id and document number above all that are in use."""
-        next_id, next_number = LanceReader(self.place, self.manifest, self.registry).first_free()
+        next_id, next_number = self.reader.first_free()
         now = self.manifest
         self.manifest = replace(now, next_id=max(now.next_id, next_id), next_number=max(now.next_number, next_number))
 
@@ -549,9 +549,10 @@ class Change:
             for file in files_of(committed.mapped) - files_of(self._committed.mapped):
                 self.place.publish(file)
             mapped = {f"{FOLDER}/{file}" for file in files_of(committed.mapped)}
-            committed = replace(committed, digests=digests_of(self.place, committed, self._committed, mapped))
+            digests = digests_of(self.place, committed, self._committed.tables, mapped)
+            committed = replace(committed, digests=digests)
             if self.reader.compared is not None:
-                self.reader.compared |= committed.digests.items()
+                self.reader.compared |= digests.items()
             self._tag = self.place.swap(committed, self._tag, self._writer)
         self.manifest = self._committed = committed
         stamped = ((name, table, self.place.stamp(name, versions[name])) for name, table in self._tables.items())

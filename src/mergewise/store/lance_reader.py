@@ -5,7 +5,7 @@ Rows come from mapped files (`store.mapped`), and rows that no file holds come f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from mergewise.store.digests import damaged_files
 from mergewise.store.lance_search import DOC_ID, TIED, LanceSearch
 from mergewise.store.lance_state import ID, load_indexes, run
 from mergewise.store.manifest import Run
-from mergewise.store.mapped import IntArray, rows_of_documents
+from mergewise.store.mapped import FOLDER, IntArray, rows_of_documents
 from mergewise.store.numbers import sql_numbers
 from mergewise.store.tables import NUMBER, form, unit_vectors
 
@@ -145,16 +145,18 @@ class LanceReader(LanceSearch):
         return bool(((ids == rows[ID].to_numpy()) | (ids < 0)).all())
 
     def damage(self) -> dict[str, str]:
-        """Map the unreadable tables to their error messages."""
-        return self._failures("table {!r}", _read_through)
-
-    def damaged_files(self) -> list[str]:
-        """Return the missing files and those whose digest differs from the manifest's."""
-        return damaged_files(self.place, self.manifest.digests)
+        """Map the damaged tables to messages. Documents count only if their rows cannot be read or found."""
+        files = (file for file in self.damaged_files() if not file.startswith((f"{d.DOCUMENTS}.lance/data/", FOLDER)))
+        return _by_table(files, search=False) | self._failures("table {!r}", _read_through)
 
     def damaged_search(self) -> dict[str, str]:
-        """Map the tables with damaged search indexes to their error messages."""
-        return self._failures("search indexes of table {!r}", load_indexes)
+        """Map the tables with damaged search indexes to messages."""
+        found = _by_table(self.damaged_files(), search=True)
+        return found | self._failures("search indexes of table {!r}", load_indexes)
+
+    def damaged_files(self) -> list[str]:
+        """Return the missing files, and those whose digest is not the one in the manifest."""
+        return self.once("damaged files", lambda: damaged_files(self.place, self.manifest.digests))
 
     def _failures(self, what: str, use: Callable[[AsyncTable], Coroutine[Any, Any, None]]) -> dict[str, str]:
         """Map the tables on which `use` fails to their error messages."""
@@ -196,6 +198,12 @@ class LanceReader(LanceSearch):
         """Return the documents whose text has changed since it was written."""
         table = self._table(d.DOCUMENTS)
         return [] if table is None else run(_altered_documents(table))
+
+
+def _by_table(files: Iterable[str], *, search: bool) -> dict[str, str]:
+    """Map tables to messages about damaged files, those of search indexes or the others."""
+    parts = ((file, *file.split(".lance/")) for file in files if ".lance/" in file)
+    return {table: f"damaged file: {file}" for file, table, inner in parts if inner.startswith("_indices") == search}
 
 
 def _end(numbers: pa.ChunkedArray) -> int:
