@@ -353,7 +353,8 @@ def _open(path: Path, digest: str | None = None, lazily: bool = False) -> _File 
         blocks, large = [], []
         for block in _blocks_of(table) if lazily else ():
             columns = ((name, _values_of(block[name].chunk(0), content.address)) for name in block.column_names)
-            values = {name: own for name, own in columns if own is not None}
+            # an empty buffer is not in the file
+            values = {name: own for name, own in columns if own is not None and own.size}
             blocks.append(RowBlock(block, values, checked))
             large += [(own.start, own.start + own.size) for own in values.values()]
         if checked is not None:
