@@ -144,19 +144,20 @@ class MemoryStore:
         self._views.pop(view, None)
 
     def missing(self, view: str) -> list[str]:
-        return [d for d, (number, _, _) in self._documents.items() if holds(self._views[view].missing, number)]
+        runs = self._views[view].missing if view in self._views else ()
+        return [d for d, (number, _, _) in self._documents.items() if holds(runs, number)]
 
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
         for row in rows:
-            state = self._views[view]
+            state = self._views.get(view, ViewState({}))
             number, first_id, standing = self._documents.get(row.document.id, (-1, 0, row))
             if holds(state.missing, number) and standing.digest == row.digest:
                 self._append(view, number, first_id, row)
                 self._views[view] = replace(state, missing=without(state.missing, [number]))
 
     def finish_view(self, view: str) -> bool:
-        if self.missing(view):
-            return False
+        if self.missing(view) or view not in self._views:
+            return view not in self._views
         self._views[view] = replace(self._views[view], missing=(), offered=True)
         return True
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mergewise
 from mergewise.designs import VIEWS
 from mergewise.designs.macrag.slices import SliceSettings
-from mergewise.errors import UsageError
+from mergewise.designs.mrag.chunks import PICSettings
+from mergewise.designs.mrag.markers import MarkerSettings
+from mergewise.errors import ModelError, StoreError, UsageError
+from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Document
 from tests.support import rows_of
 
@@ -96,3 +100,125 @@ def test_views_of_chunks_and_summaries(tmp_path: Path) -> None:
     plain = mergewise.open(tmp_path / "j", embedder="none", settings={"slice": SMALL})
     with pytest.raises(UsageError, match="no vectors of its chunk view"):
         plain.context("tower", strategy="macrag(views=all)")
+
+
+# -- views that cannot be built
+
+
+@pytest.fixture(params=[None, 2])
+def plain(request: pytest.FixtureRequest, tmp_path: Path) -> mergewise.Index:
+    """An index without an embedder and without a chat model, in one piece and in shards."""
+    index = mergewise.open(tmp_path / "i", embedder="none", shards=request.param)
+    index.add(DOCUMENTS)
+    return index
+
+
+BY_MODEL = MarkerSettings(made="model")
+IMPOSSIBLE = [("pic", PICSettings(), "embedder"), ("marker", BY_MODEL, "missing chat model")]
+
+
+@pytest.mark.parametrize(("view", "settings", "problem"), IMPOSSIBLE)
+def test_a_view_that_cannot_be_built_changes_nothing(
+    plain: mergewise.Index, tmp_path: Path, view: str, settings: Any, problem: str
+) -> None:
+    before = plain.snapshot
+    # the view before it could be built
+    with pytest.raises(UsageError, match=problem):
+        plain.add_views({"outline": None, view: VIEWS[view].dump(settings)})
+    with pytest.raises(UsageError, match=problem):
+        mergewise.open(tmp_path / "i", settings={view: settings})
+    with pytest.raises(UsageError, match=problem):
+        mergewise.open(tmp_path / "new", embedder="none", settings={view: settings})
+    assert plain.snapshot == before and not (tmp_path / "new").exists()
+    assert plain.add(Document("new", "A new bridge.")).added == 1 and plain.check(repair=True) == []
+
+
+@pytest.mark.parametrize("wrong", [{"made": "nonsense"}, {"colour": "red"}, {"segment": 0}])
+def test_invalid_settings_change_nothing(plain: mergewise.Index, wrong: dict[str, Any]) -> None:
+    before = plain.snapshot
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        plain.add_views({"marker": wrong})
+    with pytest.raises(UsageError, match="unknown view"):
+        plain.add_views({"nonsense": None})
+    assert plain.snapshot == before
+
+
+@pytest.mark.parametrize("change", ["add", "repair", "sync"])
+@pytest.mark.parametrize(("view", "settings", "problem"), IMPOSSIBLE)
+def test_an_unfinished_view_that_cannot_be_built_is_dropped(
+    plain: mergewise.Index, tmp_path: Path, change: str, view: str, settings: Any, problem: str
+) -> None:
+    """The view was begun by an older mergewise, or by a process with a chat model that was killed."""
+    plain.store.begin_view(view, VIEWS[view].dump(settings))
+    plain.store.begin_view("slice", VIEWS["slice"].dump(SMALL))
+    if change == "repair":
+        assert plain.check(repair=True) == []
+    else:
+        (tmp_path / "docs").mkdir()
+        (tmp_path / "docs/new.md").write_text("A new bridge.")
+        assert (plain.add if change == "add" else plain.sync)(tmp_path / "docs").added == 1
+    assert plain.manifest.views.keys() == {"leaf", "slice"} and plain.check() == []
+
+
+def failing(after: int) -> ScriptedChat:
+    """A chat model that fails after some answers."""
+    return ScriptedChat(["The tower fell."] * after + [Turn(status=401)])
+
+
+def test_a_view_stays_only_if_some_of_its_rows_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VIEWS, "slice", replace(VIEWS["slice"], batch=2))
+    settings = {"slice": replace(SMALL, summary="abstractive")}
+    mergewise.open(tmp_path / "i", embedder="none").add(DOCUMENTS)
+    for after, views in ((2, {"leaf"}), (8, {"leaf", "slice"})):
+        with pytest.raises(ModelError):
+            mergewise.open(tmp_path / "i", chat=failing(after), settings=settings)
+        assert mergewise.open(tmp_path / "i").manifest.views.keys() == views
+    whole = mergewise.open(tmp_path / "i", chat=failing(1000), settings=settings)
+    assert whole.manifest.whole == ("leaf", "slice") and whole.check() == []
+
+
+# -- views that are removed
+
+
+def test_a_view_is_removed_and_can_come_back_with_other_settings(plain: mergewise.Index, tmp_path: Path) -> None:
+    other = mergewise.open(tmp_path / "i", settings={"slice": SMALL}, views=("leaf", "outline"))
+    state, question = plain.state(), "Which tower fell in city 4?"
+    found = plain.context(question, strategy="macrag").text
+    other.remove_views(["slice"])
+    assert plain.manifest.views.keys() == {"leaf", "outline"} == other.manifest.views.keys()
+    assert plain.check() == [] and "chunk" not in plain.store.reader().row_counts()
+    with pytest.raises(UsageError, match="--views leaf,slice"):
+        plain.context(question, strategy="macrag")
+    # a reader of the state before still has the rows
+    assert state.store.row_counts()["slice"] > 0
+    plain.add(Document("new", "A new bridge."))
+    plain.store.place.clean(plain.manifest, all_of_it=True)
+    assert not list((tmp_path / "i").rglob("slice.lance"))
+    large = mergewise.open(tmp_path / "i", settings={"slice": SliceSettings(chunk=300)})
+    assert large.check() == [] and large.context(question, strategy="macrag").text and found
+    assert large.manifest.views["slice"].settings["chunk"] == 300
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"), [(["leaf"], "needs the view: 'leaf'"), (["slice"], "lacks the view"), ("pic", "a text")]
+)
+def test_views_that_cannot_be_removed(plain: mergewise.Index, names: Any, problem: str) -> None:
+    before = plain.snapshot
+    with pytest.raises(UsageError, match=problem):
+        plain.remove_views(names)
+    assert plain.snapshot == before
+
+
+def test_a_view_that_another_process_removes_is_not_finished(
+    plain: mergewise.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VIEWS, "slice", replace(VIEWS["slice"], batch=2))
+    other = mergewise.open(tmp_path / "i")
+
+    def remove(done: int, total: int, name: str) -> None:
+        if done and "slice" in other.manifest.views:
+            other.remove_views(["slice"])
+
+    with pytest.raises(StoreError, match="another process removed the view 'slice'"):
+        plain.add_views({"slice": None}, remove)
+    assert plain.manifest.views.keys() == {"leaf"} and plain.check() == []

@@ -39,6 +39,24 @@ def test_the_slice_view_is_built_shown_and_searched(tmp_path: Path) -> None:
         run("context", "Who?", "--index", index, "--reranker", "nonsense")
 
 
+def test_a_view_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(TEXT)
+    index = str(tmp_path / "index")
+    run("index", str(tmp_path / "a.md"), "--index", index, "--embedder", "none", "--views", "leaf,slice")
+    assert run("remove", "--index", index, "--view", "slice") == "view removed: slice\n"
+    assert json.loads(run("info", "--index", index, "--json"))["views"].keys() == {"leaf", "section", "name"}
+    for words, problem in (
+        (["--view", "slice"], "lacks the view"),
+        (["--view", "leaf"], "needs the view"),
+        (["--view", "slice", "--dry-run"], "removes only a view"),
+        (["a.md", "--view", "slice"], "removes only a view"),
+        ([], "missing documents"),
+    ):
+        with pytest.raises(UsageError, match=problem):
+            run("remove", "--index", index, *words)
+    run("check", "--index", index)
+
+
 def test_eval_opens_the_views_that_its_strategies_need(tmp_path: Path) -> None:
     evidence = [{"doc": "d", "start": 10, "end": 20, "text": TEXT[10:20]}]
     rows = {

@@ -417,6 +417,19 @@ def test_invalid_requests_of_jobs_and_collections_are_refused(
     assert client.post("/api/v1/collections", json=form).status_code == 422
 
 
+def test_only_an_admin_adds_and_removes_views(start_server: Callable[..., LiveServer]) -> None:
+    live = start_server()
+    writer, admin = live.client("write"), live.client("admin")
+    for kind in ("add_view", "remove_view"):
+        job = {"kind": kind, "request": {"view": "slice"}}
+        refused = writer.post(f"{SHIPS_API}/jobs", json=job)
+        assert refused.status_code == 403 and "missing scope: admin" in refused.text
+        assert admin.post(f"{SHIPS_API}/jobs", json=job).status_code == 202
+        assert writer.post(f"{SHIPS_API}/jobs", json={"kind": "check"}).status_code == 202
+        wrong = {"kind": kind, "request": {"view": "x"}}
+        assert admin.post(f"{SHIPS_API}/jobs", json=wrong).status_code == 422
+
+
 def test_jobs_are_watched(start_server: Callable[..., LiveServer]) -> None:
     live = start_server()
     client = live.client("write")

@@ -194,6 +194,11 @@ def test_the_other_kinds(make: Callable[..., Bench], tmp_path: Path) -> None:
     other = bench.run("add_view", {"view": "slice", "settings": {"chunk": 200}})
     assert other.error is not None and other.error["detail"] == "a has a slice view with other settings"
     assert bench.run("add_view", {"view": "nonsense"}).state == "failed"
+    removed = bench.run("remove_view", {"view": "slice"})
+    assert removed.report == {"views": ["leaf"]} and bench.run("remove_view", {"view": "slice"}).state == "failed"
+    for impossible in ({"view": "pic"}, {"view": "marker", "settings": {"made": "model"}}):
+        assert bench.run("add_view", impossible).state == "failed"
+        assert bench.index().manifest.views.keys() == {"leaf"}
     for kind in ("check", "repair"):
         assert bench.run(kind).report == {"problems": []}
     assert bench.run("optimize").state == bench.run("embed").state == "done"

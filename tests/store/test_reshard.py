@@ -324,6 +324,34 @@ def test_an_unfinished_change_must_be_finished(tmp_path: Path, monkeypatch: pyte
     assert store.check() == []
 
 
+def test_a_view_that_is_removed_during_the_copy_stays_removed(
+    place: Callable[[str], Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = created(place("a"), 2)
+    store.write(rows_of(documents(0, 9), EMBEDDER))
+    for view in ("outline", "fixed"):
+        store.begin_view(view, VIEWS[view].dump())
+        rows = rows_of(documents(0, 9), EMBEDDER, **{view: VIEWS[view].settings()})
+        store.write_view(view, rows)
+        assert store.finish_view(view)
+    copy = resharding._copy_documents
+
+    def interrupted(source: Any, doc_ids: list[str], goal: ShardedStore) -> None:
+        copy(source, doc_ids, goal)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(resharding, "_copy_documents", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reshard(store, 3)
+    monkeypatch.undo()
+    store.remove_view("outline")
+    store.remove_view("fixed")
+    store.begin_view("fixed", VIEWS["fixed"].dump(VIEWS["fixed"].load({"size": 40})))
+    reshard(store, 3)
+    assert store.settings.keys() == {"leaf", "fixed"} and store.settings["fixed"]["size"] == 40
+    assert len(store.missing("fixed")) == 9 and store.check() == []
+
+
 def test_two_processes_copy_at_once(place: Callable[[str], Place], monkeypatch: pytest.MonkeyPatch) -> None:
     first = created(place("a"), 2)
     first.write(rows_of(documents(0, 9), EMBEDDER))

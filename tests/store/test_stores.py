@@ -30,7 +30,12 @@ PAGED = Document(
 
 
 # on a bucket only these run, unless MERGEWISE_ATTACK=1
-TELLING = ("test_nodes_survive_a_round_trip", "test_replacing_removes_all_old_rows")
+TELLING = (
+    "test_nodes_survive_a_round_trip",
+    "test_replacing_removes_all_old_rows",
+    "test_rebuilt_rows_replace_only_what_they_were_built_from",
+    "test_a_removed_view_leaves_nothing",
+)
 
 
 @pytest.fixture(params=["memory", "lance", "bucket"])
@@ -214,6 +219,23 @@ def test_rebuilt_rows_replace_only_what_they_were_built_from(store: Store) -> No
     assert store.reader().document(CATS.id) == replace(CATS, metadata={**CATS.metadata, "year": 7})
     assert {known.id: known.digest for known in store.reader().known_documents()} == {CATS.id: "1", PAGED.id: "2"}
     assert store.check() == []
+
+
+def test_a_removed_view_leaves_nothing(store: Store) -> None:
+    store.write(rows_of([CATS, DOGS], EMBEDDER))
+    before, settings = store.reader().row_counts(), VIEWS["outline"].dump()
+    for _ in range(2):
+        store.begin_view("outline", settings)
+        whole = rows_of([CATS, DOGS], EMBEDDER, outline=VIEWS["outline"].load(settings))
+        store.write_view("outline", whole)
+        assert store.finish_view("outline") and store.reader().row_counts()["outline"] > 0
+        store.remove_view("outline")
+        assert store.reader().row_counts() == before and store.settings.keys() == {"leaf"}
+        # as does a process that was building it
+        store.write_view("outline", whole)
+        assert store.missing("outline") == [] and store.check() == []
+        assert store.write(rows_of([CATS], EMBEDDER, digest="1")) == AddReport(unchanged=1)
+    store.remove_view("outline")
 
 
 def test_removing_deletes_all_rows(store: Store) -> None:
