@@ -110,7 +110,7 @@ while True:
     error = ""
     try:
         work()
-    except (mw.StoreError, mw.UsageError) as raised:
+    except mw.MergewiseError as raised:
         error = f"{type(raised).__name__}: {raised}"
     print(json.dumps(["done", error]), flush=True)
 """

@@ -235,10 +235,8 @@ class _BatchWriter:
         try:
             yield
         except MergewiseError as error:
-            counts = (
-                (getattr(self.report, name), name) for name in ("added", "replaced", "moved", "updated", "removed")
-            )
-            if done := [f"{count} {name}" for count, name in counts if count]:
+            names = ("added", "replaced", "moved", "updated", "removed")
+            if done := [f"{count} {name}" for name in names if (count := getattr(self.report, name))]:
                 error.message += f"; done before and kept: {', '.join(done)}"
             raise
 

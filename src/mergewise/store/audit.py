@@ -3,56 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from mergewise.errors import CorruptIndex, StoreError
 from mergewise.protocols import FloatArray, StoreReader
-from mergewise.store.manifest import Manifest
-from mergewise.store.places.place import Place
 from mergewise.store.tables import Table
 from mergewise.store.views import Registry, View
 from mergewise.types import DocumentRows, Problem
 
 _DOCUMENTS_AT_ONCE = 64
-# number of states that are checked while other processes write
-_STATES = 3
-
-
-class CheckedStore(Protocol):
-    """A store whose states can be checked one by one."""
-
-    place: Place
-    lock_wait: float
-
-
-def check_one_state(store: CheckedStore, problems: Callable[[Manifest], list[Problem]]) -> list[Problem]:
-    """Return the problems of one state. After a change of the index, check the newer state instead of reporting problems.
-
-    A change may drop files of the checked state. The last state is checked under the writer's lock, so that it stays.
-    """
-    for _ in range(_STATES - 1):
-        before = _manifest(store)
-        try:
-            found = problems(before)
-        except StoreError:
-            if _manifest(store) == before:
-                raise
-        else:
-            if not found or _manifest(store) == before:
-                return found
-    with store.place.writer(store.lock_wait):
-        return problems(_manifest(store))
-
-
-def _manifest(store: CheckedStore) -> Manifest:
-    state = store.place.manifest()
-    if state is None:
-        raise CorruptIndex(f"missing manifest in {store.place}", "index the documents again")
-    return state.manifest
 
 
 def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Problem]:

@@ -20,8 +20,8 @@ from time import sleep
 from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import ref
 
-from mergewise.errors import CorruptIndex, UsageError
-from mergewise.store.audit import audit, check_one_state
+from mergewise.errors import CorruptIndex, StoreError, UsageError
+from mergewise.store.audit import audit
 from mergewise.store.damage import REINDEX_HINT, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS, unchanged_rows
 from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
@@ -198,7 +198,7 @@ class LanceStore:
         self._up_to_date = change.manifest
 
     def check(self) -> list[Problem]:
-        return check_one_state(self, self.problems)
+        return check_one_state(self, lambda: self.problems(self.manifest))
 
     def problems(self, manifest: Manifest) -> list[Problem]:
         """List the broken invariants of one state."""
@@ -404,8 +404,30 @@ class RefreshedStore(Protocol):
     """A store of a place whose state other processes change."""
 
     place: Place
+    lock_wait: float
 
     def refresh(self) -> None: ...
+
+
+def check_one_state(store: RefreshedStore, problems: Callable[[], list[Problem]]) -> list[Problem]:
+    """Return the problems of one state. If the index changes meanwhile, check the newer state instead of reporting problems.
+
+    A change may drop files of the state before. The third state is checked under the writer's lock, so that it stays.
+    """
+    for _ in range(2):
+        # reads the newest state, also of a bucket
+        before = store.place.manifest()
+        try:
+            found = problems()
+        except StoreError:
+            if store.place.manifest() == before:
+                raise
+        else:
+            if not found or store.place.manifest() == before:
+                return found
+    with store.place.writer(store.lock_wait):
+        store.place.manifest()
+        return problems()
 
 
 def look_for_changes(store: RefreshedStore, seconds: float) -> None:

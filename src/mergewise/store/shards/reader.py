@@ -171,10 +171,7 @@ class ShardedReader:
         return {doc_id: range(first[doc_id] + own.start, first[doc_id] + own.stop) for doc_id, own in local.items()}
 
     def ids(self, where: str | None = None) -> list[str]:
-        return list(chain.from_iterable(self.ids_by_shard(where)))
-
-    def ids_by_shard(self, where: str | None = None) -> list[list[str]]:
-        return self._all("ids", where)
+        return list(chain.from_iterable(self._all("ids", where)))
 
     def missing(self, view: str) -> list[str]:
         """Return the documents that lack a view."""

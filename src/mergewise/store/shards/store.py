@@ -13,9 +13,8 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from mergewise.errors import CorruptIndex
-from mergewise.store.audit import check_one_state
 from mergewise.store.documents import storable_metadata
-from mergewise.store.lance import LOCK_SECONDS, LanceStore, clean_after_change, look_for_changes
+from mergewise.store.lance import LOCK_SECONDS, LanceStore, check_one_state, clean_after_change, look_for_changes
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, ShardedManifest
@@ -229,7 +228,7 @@ class ShardedStore:
 
     def check(self) -> list[Problem]:
         """Return the broken invariants of each shard, and the documents in the wrong shard."""
-        return check_one_state(self, lambda manifest: self._problems(self._checked(manifest)))
+        return check_one_state(self, lambda: self._problems(self.manifest))
 
     def _problems(self, manifest: ShardedManifest) -> list[Problem]:
         """List the broken invariants of one state."""
