@@ -722,26 +722,23 @@ class Index:
             if repair:
                 self._remove_unfinished_views()
             problems = self.store.check()
-        except CorruptIndex as error:
-            return [Problem(str(error), kind="lost")]
-        if not repair:
-            return problems
-        altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
-        broken = [p.doc_id for p in problems if p.doc_id is not None and p.doc_id not in altered]
-        if broken or self.store.reader().damage():
-            # checked before any row is dropped
-            for name, settings in self.store.settings.items():
-                VIEWS[name].check_needs(settings, self.manifest.embedder, self._models)
-        try:
+            if not repair:
+                return problems
+            altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
+            broken = [p.doc_id for p in problems if p.doc_id is not None and p.doc_id not in altered]
+            if broken or self.store.reader().damage():
+                # checked before any row is dropped
+                for name, settings in self.store.settings.items():
+                    VIEWS[name].check_needs(settings, self.manifest.embedder, self._models)
             lost = self.store.repair()
             damaged = dict.fromkeys([*lost, *broken])
             pipeline.rebuild(
                 self.store, VIEWS, self._builders(), [doc_id for doc_id in damaged if doc_id not in altered]
             )
             self.add_views(dict.fromkeys(self.manifest.views))
+            return self.store.check()
         except CorruptIndex as error:
             return [Problem(str(error), kind="lost")]
-        return self.store.check()
 
     def reshard(self, shards: int, into: str | os.PathLike[str] | None = None) -> None:
         """Change the number of shards of an index in shards. All rows are copied with their vectors.

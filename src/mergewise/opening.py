@@ -138,11 +138,7 @@ def open(
         raise UsageError(f"index not found: {place}", "create it: mergewise index PATH...")
     own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
     if known is None:
-        writers = Models(tokens, chat=own_chat, prompts=own_texts)
-        for name, asked in wanted.items():
-            own_settings = VIEWS[name].new_settings(asked, own_texts)
-            VIEWS[name].check_needs(own_settings, new if isinstance(new, str) else new.spec, writers)
-        manifest = _new_manifest(new, wanted, own_texts)
+        manifest = _new_manifest(new, wanted, Models(tokens, chat=own_chat, prompts=own_texts))
         place.create(manifest if shards is None else ShardedManifest.of([manifest] * shards, None), patience)
     store = store_at(place, patience)
     if ray is not None:
@@ -307,7 +303,11 @@ def _own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Pr
     return load_prompts(given, PROMPTS)
 
 
-def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None], prompts: Prompts) -> Manifest:
-    spec, model = (embedder, load_embedder(embedder)) if isinstance(embedder, str) else (embedder.spec, embedder)
-    views = {name: ViewState(VIEWS[name].new_settings(asked, prompts)) for name, asked in wanted.items()}
+def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None], models: Models) -> Manifest:
+    """Return the manifest of a new index. Raise UsageError if a view cannot be built."""
+    spec = embedder if isinstance(embedder, str) else embedder.spec
+    views = {name: ViewState(VIEWS[name].new_settings(asked, models.prompts)) for name, asked in wanted.items()}
+    for name, view in views.items():
+        VIEWS[name].check_needs(view.settings, spec, models)
+    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
     return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)

@@ -145,16 +145,6 @@ def document_from(row: Mapping[str, Any]) -> Document:
     )
 
 
-def unchanged_rows(rows: Sequence[DocumentRows], records: Mapping[str, Mapping[str, Any]]) -> list[DocumentRows]:
-    """Return the rebuilt rows of documents that are still in the index as they were. Metadata added since are kept."""
-    unchanged = []
-    for row, record in ((row, records[row.document.id]) for row in rows if row.document.id in records):
-        document = document_from(record)
-        if record["_digest"] == row.digest and replace(row.document, metadata=document.metadata) == document:
-            unchanged.append(replace(row, document=document, origin=origin_from(record)))
-    return unchanged
-
-
 def info_from(row: Mapping[str, Any]) -> DocumentInfo:
     return DocumentInfo(
         row["id"],

@@ -23,7 +23,7 @@ from weakref import ref
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.store.audit import audit
 from mergewise.store.damage import REINDEX_HINT, raising_store_errors, tells_full_disk
-from mergewise.store.documents import DOCUMENTS, unchanged_rows
+from mergewise.store.documents import DOCUMENTS
 from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
@@ -39,6 +39,7 @@ log = logging.getLogger("mergewise")
 # time for which a change waits for another writing process
 LOCK_SECONDS = 3600.0
 Method = TypeVar("Method", bound=Callable[..., Any])
+State = TypeVar("State", Manifest, ManifestState)
 
 
 def _making_room(method: Method) -> Method:
@@ -103,13 +104,12 @@ class LanceStore:
     def manifest(self) -> Manifest:
         """The manifest that queries use: in a folder the one on disk, in a bucket the one last read."""
         self.place.check_same()
-        manifest = self.place.known()
-        if manifest is None:
-            raise self._missing_manifest()
-        return manifest
+        return self._present(self.place.known())
 
-    def _missing_manifest(self) -> CorruptIndex:
-        return CorruptIndex(f"missing manifest in {self.place}", "index the documents again")
+    def _present(self, state: State | None) -> State:
+        if state is None:
+            raise CorruptIndex(f"missing manifest in {self.place}", "index the documents again")
+        return state
 
     @property
     def settings(self) -> Mapping[str, Mapping[str, Any]]:
@@ -166,7 +166,7 @@ class LanceStore:
     @_making_room
     def rewrite(self, rows: Sequence[DocumentRows]) -> None:
         with self._writing() as change:
-            same = unchanged_rows(rows, change.reader.stored_records([row.document.id for row in rows], whole=True))
+            same = change.reader.unchanged(rows)
             change.remove([row.document.id for row in same])
             change.append(same)
 
@@ -297,8 +297,7 @@ class LanceStore:
             change.remove_view(view)
 
     def missing(self, view: str) -> list[str]:
-        state = self.manifest.views.get(view)
-        return [] if state is None else self.reader().numbered_in(state.missing)
+        return self.reader().numbered_in(self.manifest.views.get(view, ViewState({})).missing)
 
     @_making_room
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
@@ -318,12 +317,11 @@ class LanceStore:
     @_making_room
     def finish_view(self, view: str) -> bool:
         with self._writing() as change:
-            state = change.manifest.views.get(view)
-            if state is None:
-                return True
+            state = change.manifest.views.get(view, ViewState({}))
             if change.reader.numbered_in(state.missing):
                 return False
-            change.set_view(view, state.settings, ())
+            if view in change.manifest.views:
+                change.set_view(view, state.settings, ())
             change.build_indexes()
             change.map_rows()
         return True
@@ -385,10 +383,7 @@ class LanceStore:
         # check before locking, because the lock file would create a missing folder
         self.place.check_same()
         with self.place.writer(self.lock_wait) as writer:
-            state = self.place.manifest()
-            if state is None:
-                raise self._missing_manifest()
-            yield writer, state
+            yield writer, self._present(self.place.manifest())
 
 
 def clean_after_change(place: Place, *, sure: bool = False) -> None:

@@ -172,11 +172,9 @@ class Change:
 
     def remove_view(self, view: str) -> None:
         """Remove a view, unless the index lacks it. Cleaning deletes the files, which readers of earlier states may need."""
-        if view in self.manifest.views:
-            self._forget_tables({table.name for table in self.tables_of(view)})
-            views = {name: state for name, state in self.manifest.views.items() if name != view}
-            self.manifest = replace(self.manifest, views=views)
-            self.specs = specs_of(self.manifest, self.registry)
+        self._forget_tables({table.name for table in self.tables_of(view)})
+        self.manifest = replace(self.manifest, views=_without(self.manifest.views, {view}))
+        self.specs = specs_of(self.manifest, self.registry)
 
     def _forget_tables(self, names: Collection[str]) -> None:
         now = self.manifest
@@ -561,7 +559,7 @@ class Change:
 
 
 def _without(entries: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Drop the entries of tables. Keys are table names or TABLE.COLUMN."""
+    """Drop the entries of tables or views. Keys are names or TABLE.COLUMN."""
     return {key: value for key, value in entries.items() if key.partition(".")[0] not in names}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, takewhile
 from typing import Any
 
@@ -114,9 +115,16 @@ class LanceDocuments(LanceState):
         leaves, characters = (pc.sum(rows[name], min_count=0).as_py() for name in ("_leaves", "_characters"))
         return leaves, characters
 
-    def stored_records(self, doc_ids: Sequence[str], *, whole: bool = False) -> dict[str, dict[str, Any]]:
-        """Return `_number`, `_first_id` and `_digest` of the documents that are in the index, or all columns."""
-        columns = None if whole else ["id", "_number", "_first_id", "_digest"]
+    def unchanged(self, rebuilt: Sequence[DocumentRows]) -> list[DocumentRows]:
+        """Return the rebuilt rows of documents that are still in the index as they were. Metadata added since are kept."""
+        built = {row.document.id: row for row in rebuilt}
+        stored = (self._with_rows(row, {}) for row in self._document_records(list(built)))
+        pairs = ((row, built[row.document.id]) for row in stored)
+        return [replace(row, tables=own.tables) for row, own in pairs if _identity(row) == _identity(own)]
+
+    def stored_records(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return `_number`, `_first_id` and `_digest` of the documents that are in the index."""
+        columns = ["id", "_number", "_first_id", "_digest"]
         return {row["id"]: row for row in self._document_records(doc_ids, columns)}
 
     def _document_records(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -220,3 +228,8 @@ class LanceDocuments(LanceState):
 def _languages_of(documents: pa.Table) -> Counter[str]:
     counts = documents["_language"].value_counts().to_pylist()
     return Counter({entry["values"]: entry["counts"] for entry in counts if entry["values"]})
+
+
+def _identity(rows: DocumentRows) -> tuple[str, Document]:
+    """Return the parts of a document that its rows are built from."""
+    return rows.digest, replace(rows.document, metadata={})

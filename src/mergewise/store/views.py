@@ -153,8 +153,7 @@ class View:
         """Raise UsageError if rows cannot be built: for an invalid setting, a missing model or a changed prompt."""
         self.load(settings)
         if self.needs_embedder and embedder == "none":
-            hint = "index into another directory with an embedder"
-            raise UsageError(f"the view {self.name!r} needs an embedder, and this index has none", hint)
+            raise UsageError(f"the view {self.name!r} needs an embedder", "index into another directory with one")
         if self.asks_chat(settings):
             self.check_prompt(settings, models.prompts)
             chat_of(models, f"{self.name}s")

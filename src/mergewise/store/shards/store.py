@@ -240,15 +240,16 @@ class ShardedStore:
                 if self._shards is not None:
                     self._shards = LocalShards(())
                     self._shards, self._reader = self._open_all(manifest)
-            places = [self.place.shard(name) for name in manifest.parts]
-            for at, store in enumerate(self._new_stores(manifest, places)):
-                store.place.check_same()
-                for problem in store.problems(manifest.shards[at]):
+            for at, (name, own) in enumerate(manifest.parts.items()):
+                place = self.place.shard(name)
+                place.check_same()
+                for problem in LanceStore(place, self.registry).problems(own):
                     problems.append(problem if problem.doc_id else replace(problem, what=f"shard {at}: {problem.what}"))
-                ids = LanceReader(store.place, manifest.shards[at], self.registry).ids()
-                wrong = [doc_id for doc_id in ids if shard_of(doc_id, count) != at]
+                right = {doc_id: shard_of(doc_id, count) for doc_id in LanceReader(place, own, self.registry).ids()}
                 problems += [
-                    Problem(f"in shard {at} (expected in shard {shard_of(doc_id, count)})", doc_id) for doc_id in wrong
+                    Problem(f"in shard {at} (expected in shard {to})", doc_id)
+                    for doc_id, to in right.items()
+                    if to != at
                 ]
         except CorruptIndex as error:
             problems.append(Problem(error.message))
