@@ -166,6 +166,7 @@ bench: $(VENV)/.installed
 
 chaos: $(VENV)/.installed integrations-environment
 	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py tests/test_folders.py
+	MERGEWISE_KILLS=250 MERGEWISE_ATTACK=1 $(BIN)/python -m pytest tests/test_storms.py tests/store/test_repair.py  # 500 kills
 	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/designs/mrag/test_markers_cost.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/cli/test_eval_runs.py
 	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest tests/store/test_object_storage.py tests/store/test_sharded_buckets.py tests/store/test_reshard.py
