@@ -128,3 +128,15 @@ def test_real_damage_is_found_beside_changes(tmp_path: Path) -> None:
 
     found = check_beside(tmp_path, change)
     assert found and all(any("'section'" in problem.what for problem in problems) for problems in found)
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_repair_that_is_killed_before_it_rebuilds_rows_is_found(tmp_path: Path, shards: int | None) -> None:
+    index = mw.open(tmp_path, embedder=HashEmbedder(), views=("leaf", "slice"), shards=shards)
+    index.add([document(number) for number in range(6)])
+    damage(tmp_path, "section")
+    # it drops the rows of all views
+    assert sorted(index.store.repair()) == [f"d{number}" for number in range(6)]
+    again = mw.open(tmp_path, embedder=HashEmbedder())
+    assert {problem.doc_id for problem in again.check()} == {f"d{number}" for number in range(6)}
+    assert again.check(repair=True) == [] and again.context("Who built the lighthouse?", strategy="macrag").text

@@ -141,7 +141,6 @@ class LanceDocuments(LanceState):
         rows_of = {
             name: rows_by_document(spec.table, self.whole(name, None, condition), numbers)
             for name, spec in self._specs.items()
-            if name in self.manifest.tables
         }
         return [self._with_rows(row, rows_of) for row in documents]
 
