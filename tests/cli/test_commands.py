@@ -82,7 +82,7 @@ def test_context_tells_that_there_may_be_more(home: Path) -> None:
 def test_info(home: Path) -> None:
     info = run_json(home, "info")
     assert isinstance(info, dict)
-    assert (info["documents"], info["embedder"], info["format"]) == (2, "minilm", 4)
+    assert (info["documents"], info["embedder"], info["format"]) == (2, "minilm", 6)
     assert info["views"].keys() == {"leaf", "section", "name"}
     assert "docs/cats.md" in run(home, "info", "--documents").stdout
 

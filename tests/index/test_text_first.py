@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import SMALL, HashEmbedder, new_store
+from tests.support import SMALL, HashEmbedder, manifest_record, new_store
 from tests.support import rows_of as made
 
 import mergewise as mw
@@ -107,7 +107,7 @@ def test_a_run_in_two_phases_gives_the_rows_and_contexts_of_one_step(tmp_path: P
     once = in_one_step(tmp_path / "a", embedder=SentenceEmbedder(), views=ALL_VIEWS)
     twice = mw.open(tmp_path / "b", embedder=SentenceEmbedder(), views=ALL_VIEWS)
     assert twice.add(DOCUMENTS).added == 4
-    assert twice.check() == [] and twice.manifest.format == 4
+    assert twice.check() == [] and not twice.manifest.unembedded
     assert twice.vectors() == VectorCount(twice.vectors().leaves, twice.vectors().leaves, 0)
     assert rows_by_document(twice.store) == rows_by_document(once.store)
     counts, expected = twice.store.reader().row_counts(), once.store.reader().row_counts()
@@ -281,12 +281,12 @@ def test_documents_may_be_removed_or_changed_before_they_are_embedded(tmp_path: 
     index.embed(seconds=0)
     index.remove([info.id for info in index.documents() if info.id != "d2"])
     assert index.check() == []
-    assert index.embed().waiting == 0 and index.check() == [] and index.manifest.format == 4
+    assert index.embed().waiting == 0 and index.check() == [] and not index.manifest.unembedded
     once = in_one_step(tmp_path / "a", [tower(2, word="stood")], embedder=SentenceEmbedder())
     assert rows_by_document(index.store) == rows_by_document(once.store)
     index.add(DOCUMENTS, embed="later")
     index.remove([document.id for document in DOCUMENTS])
-    assert index.manifest.format == 5 and index.embed() == VectorCount(0, 0, 0) and index.manifest.format == 4
+    assert index.manifest.unembedded and index.embed() == VectorCount(0, 0, 0) and not index.manifest.unembedded
 
 
 Step = tuple[str, int]
@@ -426,7 +426,7 @@ def test_an_unlisted_missing_vector_is_reported(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
     index.add(DOCUMENTS, embed="later")
     index.embed(seconds=0)
-    raw = json.loads((tmp_path / "i" / NAME).read_text())
+    raw = manifest_record(tmp_path / "i" / NAME)
     first = raw["unembedded"]["leaf"][0][0]
     for runs in ([[first + 3, raw["unembedded"]["leaf"][0][1]]], [[0, raw["next_id"]]]):
         (tmp_path / "i" / NAME).write_text(json.dumps({**raw, "unembedded": {"leaf": runs}}))
@@ -440,7 +440,7 @@ def test_an_unlisted_missing_vector_is_reported(tmp_path: Path) -> None:
 def test_runs_of_rows_are_checked(tmp_path: Path, unembedded: Any) -> None:
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
     index.add(DOCUMENTS, embed="later")
-    raw = json.loads((tmp_path / "i" / NAME).read_text())
+    raw = manifest_record(tmp_path / "i" / NAME)
     (tmp_path / "i" / NAME).write_text(json.dumps({**raw, "unembedded": unembedded}))
     with pytest.raises(mw.errors.CorruptIndex):
         read_manifest(tmp_path / "i")
@@ -491,7 +491,7 @@ def test_indexes_without_embedder_need_no_vectors(tmp_path: Path) -> None:
     index.add(DOCUMENTS)
     index.add(tower(9), embed="later")
     count = index.vectors()
-    assert (count.embedded, count.waiting) == (0, 0) and index.embed() == count and index.manifest.format == 4
+    assert (count.embedded, count.waiting) == (0, 0) and index.embed() == count and not index.manifest.unembedded
     with pytest.raises(mw.UsageError, match="invalid embed"):
         index.add(tower(10), embed="sometimes")  # type: ignore[arg-type]
 

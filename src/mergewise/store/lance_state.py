@@ -247,15 +247,17 @@ class LanceState:
 
     def compare_files(self, name: str, *folders: str) -> None:
         """Compare files of a table, unless they are very large. Each is compared once. Raise CorruptIndex for damage."""
-        if self.compared is None:
-            return
+        if (compared := self.compared) is not None:
+            self.once(f"compared {name}: {folders}", lambda: self._compare_files(name, folders, compared))
+
+    def _compare_files(self, name: str, folders: Sequence[str], compared: set[tuple[str, str]]) -> None:
         for file, digest in self.manifest.digests.items():
             table, _, inner = file.partition(".lance/")
-            if table == name and inner.partition("/")[0] in folders and (file, digest) not in self.compared:
+            if table == name and inner.partition("/")[0] in folders and (file, digest) not in compared:
                 path = self.place.local(file)
                 if path is not None and path.stat().st_size <= LARGEST and file_digest(path) != digest:
                     raise CorruptIndex(f"damaged file: {file}", REPAIR_HINT)
-                self.compared.add((file, digest))
+                compared.add((file, digest))
 
     @contextmanager
     def _reading(self, place: object, what: str = "", hint: str = REPAIR_HINT) -> Iterator[None]:
