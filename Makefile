@@ -8,7 +8,9 @@
 # make docs          build the site of the manual in site/, offline; a broken link is an error
 # make figures       draw the plots of the manual from benchmarks/results
 # make coverage      run the tests with coverage; fail below FLOOR per cent
-# make lock          update dev.lock, the versions that development and CI install
+# make lock          update dev.lock, the versions that development and CI install, and the locks with hashes in deploy/
+# make sbom          write sbom.json, a bill of materials (CycloneDX) of the server that deploy/server.lock installs
+# make audit         look up the packages of all locks in a database of known vulnerabilities
 # make bench         measure speed and memory
 # make chaos         kill writers, servers, an evaluation and a cluster; damage indexes; the long form of server tests
 # make attack        hostile documents, requests and indexes in their long form, and all examples of properties: half an hour
@@ -25,13 +27,16 @@ WHEEL  ?= .venv-wheel
 MINUTES ?= 60
 # processes that run tests
 PROCESSES ?= auto
+# the tools of `make sbom` and `make audit`, in environments of their own
+SBOM_TOOL  ?= cyclonedx-bom==7.5.0
+AUDIT_TOOL ?= pip-audit==2.10.1
 # per cent of lines and branches that the tests must reach: the fast ones (make quick) reach this alone
 FLOOR  ?= 74
 # the build for processors alone: the default build brings gigabytes of CUDA
 TORCH  ?= torch==2.13.0+cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test tests lint wheel environments integrations integrations-environment frameworks postgres clients clients-environment causal causal-environment docs figures coverage lock attack fuzz bench chaos mutants clean
+.PHONY: help demo quick test tests lint wheel environments integrations integrations-environment frameworks postgres clients clients-environment causal causal-environment docs figures coverage lock sbom audit attack fuzz bench chaos mutants clean
 
 # the versions that dev.lock holds; LOCKED= takes the newest
 LOCKED ?= --constraint dev.lock
@@ -151,9 +156,31 @@ coverage: $(VENV)/.installed
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --format total --fail-under $(FLOOR)
 
+# the extras of a server
+SERVER := serve openai rerank watch s3
+HASHED := $(UV) pip compile --generate-hashes --universal --python-version 3.11 --constraint dev.lock --no-emit-index-url --no-annotate \
+  --no-header --quiet --output-file
+
 lock: | $(UV)
 	$(UV) pip compile pyproject.toml --extra dev --extra integrations --extra train --extra plots --universal --python-version 3.11 \
 	  --constraint dev.in --no-emit-index-url --no-annotate --no-header --quiet --output-file dev.lock
+	$(HASHED) deploy/server.lock pyproject.toml $(patsubst %,--extra %,$(SERVER))
+	$(HASHED) deploy/cluster.lock pyproject.toml $(patsubst %,--extra %,$(SERVER) postgres ray)
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
+	  | $(HASHED) deploy/build.lock -
+
+sbom: | $(UV)
+	rm -rf .venv-sbom
+	$(call environment,.venv-sbom)
+	$(UV) pip install --quiet --python .venv-sbom/bin/python --require-hashes --requirement deploy/server.lock
+	$(UV) pip install --quiet --python .venv-sbom/bin/python --no-deps .
+	version=$$(.venv-sbom/bin/python -c "from importlib.metadata import version; print(version('mergewise'))") \
+	  && sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml >.venv-sbom/pyproject.toml
+	$(UV) tool run --quiet --from $(SBOM_TOOL) cyclonedx-py environment .venv-sbom --pyproject .venv-sbom/pyproject.toml \
+	  --output-reproducible --output-format JSON --output-file sbom.json
+
+audit: | $(UV)
+	$(BIN)/python -m scripts.audit dev.lock $(wildcard deploy/*.lock) -- $(UV) tool run --quiet --from $(AUDIT_TOOL) pip-audit
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.scale --embedder none
@@ -190,4 +217,4 @@ mutants: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.mutants --minutes 80 $(if $(SEED),--seed $(SEED))
 
 clean:
-	rm -rf $(VENV) $(CAUSAL) $(CLIENTS) $(INTEGRATIONS) $(WHEEL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .fuzzing
+	rm -rf $(VENV) $(CAUSAL) $(CLIENTS) $(INTEGRATIONS) $(WHEEL) .venv-sbom sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .fuzzing

@@ -6,6 +6,7 @@ import configparser
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import typer.main
 import yaml
+from packaging.requirements import Requirement
 
 from mergewise.cli.main import app
 from mergewise.server.configuration import PORT, load_config
@@ -37,14 +39,31 @@ def instructions() -> list[tuple[str, str]]:
     return [(line.partition(" ")[0], line.partition(" ")[2].strip()) for line in text.splitlines() if line.strip()]
 
 
-def extras(spec: str) -> set[str]:
-    return set(re.search(r"\[([\w,-]+)\]", spec)[1].split(","))  # type: ignore[index]
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def known_extras() -> set[str]:
-    import tomllib
+def needed_with(extras: Sequence[str]) -> list[Requirement]:
+    """Return the requirements of the package with these extras."""
+    own = project()["project"]
+    return [Requirement(line) for name in extras for line in own["optional-dependencies"][name]] + [
+        Requirement(line) for line in own["dependencies"]
+    ]
 
-    return set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+
+def make_variable(name: str) -> list[str]:
+    return re.search(rf"^{name}\s*:?=(.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()  # type: ignore[index]
+
+
+def locked(lock: Path) -> list[tuple[Requirement, list[str]]]:
+    """Return the requirements of a lock, each with its hashes."""
+    lines = lock.read_text().replace("\\\n", " ").splitlines()
+    parts = [re.split(r"\s+--hash=", line.strip()) for line in lines if line.strip()]
+    return [(Requirement(requirement), hashes) for requirement, *hashes in parts]
+
+
+def name_of(requirement: Requirement) -> str:
+    return re.sub(r"[-_.]+", "-", requirement.name).lower()
 
 
 def test_the_container(tmp_path: Path) -> None:
@@ -59,12 +78,54 @@ def test_the_container(tmp_path: Path) -> None:
     words = json.loads(health.partition("CMD ")[2])
     compile(words[2], "health", "exec")
     assert f":{PORT}/readyz" in words[2]
-    environment = dict(pair.split("=", 1) for pair in shlex.split(lines["ENV"][0]))
+    environment = dict(pair.split("=", 1) for pair in shlex.split(lines["ENV"][-1]))
     assert load_config(tmp_path, environment=environment).host == "0.0.0.0"
     assert Path(environment["MERGEWISE_SERVE_DATA"]).is_relative_to("/data")
     assert Path(environment["XDG_STATE_HOME"]).is_relative_to("/data")
-    assert "pip install" in lines["RUN"][0] and ".[$EXTRAS]" in lines["RUN"][0]
-    assert {*lines["ARG"][0].removeprefix("EXTRAS=").split(",")} <= known_extras()
+    (lock,) = lines["ARG"]
+    assert (DEPLOY / f"{lock.removeprefix('LOCK=')}.lock").is_file()
+    # packages come from a lock with hashes or, like the package itself, from the build; a wheel runs no code when it is installed
+    assert "PIP_ONLY_BINARY=:all:" in lines["ENV"][0].split()
+    installs = re.findall(r"pip (?:install|wheel) (.*?)(?: &&|$)", lines["RUN"][0])
+    assert len(installs) == 4 and all(
+        re.fullmatch(r"--require-hashes -r deploy/(build|\$LOCK)\.lock|--no-deps .*(\.|dist/mergewise-\*\.whl)", words)
+        for words in installs
+    )
+
+
+SERVER = make_variable("SERVER")
+LOCKS = {"server": needed_with(SERVER), "cluster": needed_with([*SERVER, "postgres", "ray"])} | {
+    "build": [Requirement(line) for line in project()["build-system"]["requires"]]
+}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_holds_what_the_package_needs(lock: str) -> None:
+    pinned = locked(DEPLOY / f"{lock}.lock")
+    assert len(pinned) >= len(LOCKS[lock])
+    for requirement, hashes in pinned:
+        assert re.fullmatch(r"==[\w.+]+", str(requirement.specifier)) and not requirement.url, requirement
+        assert hashes and all(re.fullmatch(r"sha256:[0-9a-f]{64}", one) for one in hashes), requirement
+    for needed in LOCKS[lock]:
+        found = [one for one, _ in pinned if name_of(one) == name_of(needed)]
+        assert found, needed
+        for one in found:
+            assert needed.specifier.contains(str(one.specifier).removeprefix("==")), (needed, one)
+
+
+@pytest.mark.parametrize("lock", sorted(DEPLOY.glob("*.lock")), ids=lambda lock: lock.stem)
+def test_locks_name_no_host_and_agree(lock: Path) -> None:
+    assert lock.stem in LOCKS and "://" not in lock.read_text()
+    tested = {name_of(one): one.specifier for one, _ in locked(ROOT / "dev.lock") if one.marker is None}
+    for one, _ in locked(lock):
+        assert tested.get(name_of(one), one.specifier) == one.specifier, f"dev.lock has another {one.name}"
+
+
+def test_a_server_comes_from_the_lock() -> None:
+    """The unit, the manifest and the bill of materials name the locks."""
+    unit, manifest = ((DEPLOY / name).read_text() for name in ("mergewise.service", "kubernetes/mergewise.yaml"))
+    assert "pip install --require-hashes -r deploy/server.lock" in unit and "--build-arg LOCK=cluster" in manifest
+    assert "--require-hashes --requirement deploy/server.lock" in (ROOT / "Makefile").read_text()
 
 
 def test_the_services() -> None:
@@ -98,8 +159,6 @@ def test_the_unit() -> None:
     assert Path(program).name == "mergewise"
     check_command(words)
     assert words[words.index("--port") + 1] == str(PORT)
-    comments = (DEPLOY / "mergewise.service").read_text()
-    assert extras(comments) <= known_extras()
 
 
 def test_the_kubernetes_manifest(tmp_path: Path) -> None:
@@ -152,7 +211,6 @@ def test_the_kubernetes_manifest(tmp_path: Path) -> None:
     assert {line.split()[0] for line in told} == {"index", "cluster", "server"}
     for line in told:
         check_command(shlex.split(line))
-    assert {*re.search(r"EXTRAS=(\S+)", text)[1].split(",")} <= known_extras()  # type: ignore[index]
 
 
 def test_unknown_commands_are_noticed() -> None:
