@@ -86,7 +86,7 @@ def test_the_container(tmp_path: Path) -> None:
     assert (DEPLOY / f"{lock.removeprefix('LOCK=')}.lock").is_file()
     # packages come from a lock with hashes or, like the package itself, from the build; a wheel runs no code when it is installed
     assert "PIP_ONLY_BINARY=:all:" in lines["ENV"][0].split()
-    installs = re.findall(r"pip (?:install|wheel) (.*?)(?: &&|$)", lines["RUN"][0])
+    installs = re.findall(r"pip (?:install|wheel) (.*?)\s*(?:&&|$)", lines["RUN"][0])
     assert len(installs) == 4 and all(
         re.fullmatch(r"--require-hashes -r deploy/(build|\$LOCK)\.lock|--no-deps .*(\.|dist/mergewise-\*\.whl)", words)
         for words in installs
