@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
@@ -44,9 +45,34 @@ def lance_connection(directory: Path) -> Any:
     return lancedb.connect(directory)
 
 
+# a fixed piece of work, and its time on an idle machine
+_STEPS, _IDLE_SECONDS = 2_000_000, 0.03
+_measured = (float("-inf"), 1.0)
+
+
+def slowness() -> float:
+    """Return how many times slower this machine is now than an idle one, at least 1. It is measured every five seconds at most.
+
+    The load average counts too, because a short piece of work may run between those of other processes.
+    """
+    global _measured
+    began = time.monotonic()
+    if began - _measured[0] > 5:
+        sum(range(_STEPS))
+        taken = (time.monotonic() - began) / _IDLE_SECONDS
+        load = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
+        _measured = began, max(1.0, taken, load)
+    return _measured[1]
+
+
+def patience(seconds: float) -> float:
+    """Return the seconds to wait on this machine now, for what takes less than `seconds` on an idle one."""
+    return seconds * slowness()
+
+
 def until(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Wait until the condition holds, and return whether it does. The timeout is generous: usually it takes milliseconds."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + patience(seconds)
     while not holds() and time.monotonic() < end:
         time.sleep(0.01)
     return holds()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import mergewise as mw
 from mergewise.index import pipeline
 from mergewise.models.scripted import ScriptedChat
-from tests.support import HashEmbedder
+from tests.support import HashEmbedder, patience
 
 TEXTS = {
     f"{name}.md": f"# {name}\n\n" + f"{name} eats number {i}. " * 5
@@ -88,7 +88,7 @@ def test_lock_wait_is_limited(tmp_path: Path) -> None:
         waiting.start()
         waiting.join(0.2)
         assert not done
-    waiting.join(30)
+    waiting.join(patience(30))
     assert [report.added for report in done] == [4]
     with pytest.raises(mw.UsageError, match="invalid lock_wait"):
         mw.open(tmp_path / "index", lock_wait=-1)

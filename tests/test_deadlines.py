@@ -14,7 +14,7 @@ from mergewise.concurrency import check_time, deadline_in, run
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.protocols import FloatArray
 from mergewise.store import lance_reader
-from tests.support import HashEmbedder
+from tests.support import HashEmbedder, patience
 
 QUESTION = "What do cats eat?"
 # much longer than a question with a deadline takes, and much shorter than without
@@ -48,13 +48,13 @@ def open_in(folder: Path, **models: object) -> mw.Index:
     ids=["ask", "prepared", "awaited", "streamed", "prepared stream", "follow-up"],
 )
 def test_slow_model_is_cancelled_at_the_deadline(tmp_path: Path, ask: Callable[[mw.Index], object]) -> None:
-    chat = ScriptedChat([Turn("Cats eat fish [1].", pause=60)])
+    chat = ScriptedChat([Turn("Cats eat fish [1].", pause=600)])
     index = open_in(tmp_path, chat=chat)
     began = time.monotonic()
     with pytest.raises(mw.DeadlineExceeded, match="deadline exceeded"):
         ask(index)
-    assert time.monotonic() - began < PATIENCE
-    end = time.monotonic() + PATIENCE
+    assert time.monotonic() - began < patience(PATIENCE)
+    end = time.monotonic() + patience(PATIENCE)
     while chat.transcript._under_way and time.monotonic() < end:
         time.sleep(0.01)
     assert not chat.transcript._under_way
@@ -64,14 +64,15 @@ def test_index_is_not_read_after_the_deadline(tmp_path: Path, monkeypatch: pytes
     embedder = SlowEmbedder()
     index = open_in(tmp_path, embedder=embedder)
     expected = index.context(QUESTION)
-    embedder.pause = 0.5
+    margin = patience(0.1)
+    embedder.pause = 0.3 + 2 * margin
     late: list[float] = []
     end = time.monotonic() + 0.3
     plain = lance_reader.LanceReader._table
 
     def table(self: lance_reader.LanceReader, name: str) -> object:
         opened = plain(self, name)
-        late.extend([time.monotonic()] if time.monotonic() > end + 0.1 else [])
+        late.extend([time.monotonic()] if time.monotonic() > end + margin else [])
         return opened
 
     monkeypatch.setattr(lance_reader.LanceReader, "_table", table)

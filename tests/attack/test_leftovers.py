@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.attack.support import COMMAND, LONG, SECONDS, environment, linux_only
+from tests.support import patience
 
 pytestmark = linux_only
 
@@ -62,13 +63,13 @@ def wait_for_children(pid: int, count: int) -> dict[int, str]:
         assert time.monotonic() < until, f"{len(found)} of {count} children"
         time.sleep(0.05)
     # the children must be at work, beyond the start of the interpreter
-    time.sleep(1.5)
+    time.sleep(patience(1.5))
     return descendants(pid)
 
 
 def assert_all_end(children: dict[int, str]) -> None:
     assert children
-    until = time.monotonic() + ENDING
+    until = time.monotonic() + patience(ENDING)
     while left := [pid for pid, began in children.items() if began and start_time(pid) == began]:
         if time.monotonic() > until:
             commands = [Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")[-200:] for pid in left]

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
+from tests.support import patience
 
 from mergewise.cli import progress as module
 from mergewise.cli.progress import (
@@ -173,7 +174,7 @@ def test_lines_come_while_one_step_takes_long(
     monkeypatch.setattr(module, "TICK", 0.01)
     with progress("Indexing", characters) as advance:
         advance(0, 0, "large.txt")
-        until = time.monotonic() + 20
+        until = time.monotonic() + patience(20)
         while not (output := capsys.readouterr().err) and time.monotonic() < until:
             time.sleep(0.01)
     assert output == "Indexing: large.txt\n"

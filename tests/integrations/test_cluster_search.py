@@ -27,7 +27,7 @@ from mergewise.store.places import place_of
 from mergewise.store.shards.calls import Call
 from tests.cli.invoking import invoke
 from tests.object_store import KEY, object_store
-from tests.support import HashEmbedder, until
+from tests.support import HashEmbedder, patience, until
 
 ray = pytest.importorskip("ray", reason=f"ray is not installed: {install_command('ray')}")
 # Ray itself warns
@@ -407,7 +407,7 @@ def test_a_slow_replica_costs_one_hedge(
     try:
         began = time.monotonic()
         check_same(index.context(QUESTIONS[0]), expected["weave", QUESTIONS[0]])
-        assert time.monotonic() - began < 3 and 1 <= searchers.hedges <= 10
+        assert time.monotonic() - began < patience(3) and 1 <= searchers.hedges <= 10
         # the slow replica is not asked again at once
         before = searchers.hedges
         index.context(QUESTIONS[1], strategy="topk")

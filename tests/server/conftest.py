@@ -24,6 +24,7 @@ from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfi
 from mergewise.server.records import CollectionRecord, Scope
 from mergewise.server.state import State
 from tests.postgres import PostgresServer, postgres_server
+from tests.support import patience
 
 SHIPS = """# The Aurora
 
@@ -64,7 +65,7 @@ class LiveServer:
     def client(self, token: str | None = "read", **headers: str) -> httpx.Client:
         """Return a client that sends this token, or no token for None."""
         sent = {} if token is None else {"Authorization": f"Bearer {self.tokens.get(token, token)}"}
-        client = httpx.Client(base_url=self.base, headers={**sent, **headers}, timeout=30, verify=False)
+        client = httpx.Client(base_url=self.base, headers={**sent, **headers}, timeout=patience(30), verify=False)
         self.clients.append(client)
         return client
 

@@ -27,6 +27,7 @@ from mergewise.store import place_of
 from mergewise.store.manifest import NAME, SHARDS_NAME
 from tests.object_store import KEY, Proxy, object_store
 from tests.server.conftest import SHIPS, LiveServer
+from tests.support import patience
 
 FAR = "/api/v1/collections/far"
 QUESTION = {"question": "When was the Aurora built?"}
@@ -73,7 +74,7 @@ def serve(start_server: Callable[..., LiveServer], url: str, **settings: Any) ->
 
 
 def wait(check: Callable[[], Any], seconds: float = 20.0) -> Any:
-    until = time.monotonic() + seconds
+    until = time.monotonic() + patience(seconds)
     while not (found := check()):
         assert time.monotonic() < until, f"not within {seconds} s"
         time.sleep(0.05)
@@ -310,8 +311,8 @@ def test_a_job_waits_while_another_host_writes_to_the_bucket(
         wait(lambda: state() == "waiting_lock")
         if ends == "cancelled":
             written.state.cancel(job.id)
-            running.join(10)
-    running.join(20)
+            running.join(patience(10))
+    running.join(patience(20))
     assert state() == ends
     assert ids(url, tmp_path / "theirs") == (["cats.md"] if ends == "done" else [])
 

@@ -15,7 +15,7 @@ import pytest
 from mergewise.server.guard import host_name
 from mergewise.server.web import POLICY
 from tests.server.conftest import LiveServer
-from tests.support import until
+from tests.support import patience, until
 
 EVERYWHERE = ["/", "/web/api.js", "/livez", "/readyz", "/metrics", "/api/v1/collections", "/api/v1/openapi.json",
               "/v1/models", "/mcp", "/nowhere", "/api/v1/session"]  # fmt: skip
@@ -167,7 +167,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(start_server: Callable[...,
             connection.settimeout(0.1)
             # the server resets the connection if a byte arrives after it has closed
             with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-                while time.monotonic() < began + 15 and b"\r\n\r\n" not in answer:
+                while time.monotonic() < began + patience(15) and b"\r\n\r\n" not in answer:
                     try:
                         if not (piece := connection.recv(65536)):
                             break
@@ -175,7 +175,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(start_server: Callable[...,
                     except TimeoutError:
                         connection.sendall(b" " if status else b"X")
             assert (int(answer.split(b" ", 2)[1]) if answer else 0) == status
-            assert time.monotonic() < began + 10
+            assert time.monotonic() < began + patience(10)
 
 
 def test_a_long_head_is_refused(server: LiveServer) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from mergewise.server import app
 from tests.server.conftest import LiveServer
+from tests.support import patience
 
 NESTED = {
     "list": b"[" * 500_000,
@@ -49,7 +50,7 @@ def test_an_idle_connection_outlives_the_time_for_a_head(
     start_server: Callable[..., LiveServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert app.uvicorn_options(start_server().config)["timeout_keep_alive"] == 75
-    monkeypatch.setattr(app, "KEEP_ALIVE_SECONDS", 1.5)
+    monkeypatch.setattr(app, "KEEP_ALIVE_SECONDS", patience(1.5))
     server = start_server(limits={"head_seconds": 0.3})
     with socket.create_connection(server.address, timeout=20) as connection:
         for _ in range(2):
@@ -57,7 +58,7 @@ def test_an_idle_connection_outlives_the_time_for_a_head(
             assert read_answer(connection).startswith(b"HTTP/1.1 200")
             assert not is_closed_after(connection, 0.8)
         connection.settimeout(20)
-        assert is_closed_after(connection, 5), "it is closed after the longer time"
+        assert is_closed_after(connection, patience(5)), "it is closed after the longer time"
 
 
 @pytest.mark.parametrize("begun", [b"", PING, PING + b"GET /li"], ids=["first", "second", "pipelined"])
@@ -70,7 +71,7 @@ def test_a_head_that_has_begun_has_the_shorter_time(start_server: Callable[..., 
         if begun == PING:
             connection.sendall(b"GET")
         began = time.monotonic()
-        assert is_closed_after(connection, 10) and time.monotonic() - began < 5
+        assert is_closed_after(connection, patience(10)) and time.monotonic() - began < patience(5)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from mergewise.server.configuration import CollectionConfig, ServerConfig
 from mergewise.server.state import State
 from mergewise.server.supervisor import Child, Supervisor, listening_socket, prepare, tell_systemd, token_file
 from tests.server.killing import Summarizer, assert_each_done_once, queue
-from tests.support import until
+from tests.support import patience, until
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("openai")
@@ -135,8 +135,8 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
             began = time.monotonic()
             server.terminate()
             assert until(lambda: fetch(f"{url}/readyz")[0] in (503, 0), 5)
-            _, errors = server.communicate(timeout=30)
-            assert server.returncode == 0 and time.monotonic() - began < 12
+            _, errors = server.communicate(timeout=patience(30))
+            assert server.returncode == 0 and time.monotonic() - began < patience(12)
             stream.join()
             assert streamed == [(200, "piece " * 20 + "end")]
             assert notified[1].recv(100) == b"STOPPING=1"

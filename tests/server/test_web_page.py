@@ -34,6 +34,7 @@ from tests.server.web_stub import (
     key_of,
     serving,
 )
+from tests.support import patience
 from tests.support import until as holds
 
 pytestmark = pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")
@@ -68,7 +69,7 @@ def browser() -> Iterator[Browser]:
 
 def until(browser: Browser, expression: str) -> Any:
     """Wait until an expression is truthy, and return its value."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience(PATIENCE)
     while not (value := browser.js(expression)):
         assert time.monotonic() < end, (expression, browser.js("document.body.innerText")[:600])
         time.sleep(0.03)
@@ -439,7 +440,7 @@ def test_a_link_to_the_api_downloads_with_the_secret(browser: Browser, tmp_path:
         browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
         go(browser, f"#/c/cats/d/{key_of(next(iter(stub.texts)))}", ".actions a")
         click(browser, ".actions a[href$='/original']")
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + patience(PATIENCE)
         while not [one for one in tmp_path.iterdir() if not one.name.endswith(".crdownload")]:
             assert time.monotonic() < end
             time.sleep(0.03)

@@ -21,7 +21,7 @@ from mergewise.server.state import State
 from mergewise.server.supervisor import prepare
 from mergewise.server.writer import run_writer
 from tests.server.killing import Summarizer, assert_each_done_once, queue
-from tests.support import until
+from tests.support import patience, until
 
 pytest.importorskip("openai")
 pytestmark = [
@@ -69,7 +69,7 @@ def test_kills_during_model_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             writer = start(config)
             assert until(lambda: set(state.job_counts()) == {"done"}, 240)
             writer.terminate()
-            writer.join(20)
+            writer.join(patience(20))
             assert writer.exitcode == 0
             assert_each_done_once(state, jobs)
     with mw.open(config.data / "collections/a/index", create=False) as index:
@@ -100,13 +100,13 @@ def test_a_document_that_kills_the_writer_fails_only_its_job(tmp_path: Path) -> 
         for _ in range(3):
             writer = SPAWN.Process(target=run_poisoned_writer, args=(config,))
             writer.start()
-            writer.join(60)
+            writer.join(patience(60))
             assert writer.exitcode == -signal.SIGKILL
         writer = SPAWN.Process(target=run_poisoned_writer, args=(config,))
         writer.start()
         assert until(lambda: state.job(jobs["after"]).state == "done")  # type: ignore[union-attr]
         writer.terminate()
-        writer.join(20)
+        writer.join(patience(20))
         ended = {doc_id: state.job(job) for doc_id, job in jobs.items()}
     states = {"before": "done", "poison": "failed", "after": "done"}
     assert {doc_id: job.state for doc_id, job in ended.items() if job} == states
@@ -140,7 +140,7 @@ def test_kills_during_evaluations_and_checks(tmp_path: Path) -> None:
         assert until(lambda: not {"queued", "running"} & set(state.job_counts()), 240)
         for process in (evaluator, writer):
             process.terminate()
-            process.join(20)
+            process.join(patience(20))
             assert process.exitcode == 0
         ended = [state.job(job) for job in jobs]
         for job in ended:
@@ -155,5 +155,5 @@ def test_the_evaluator_ends_with_its_parent(tmp_path: Path) -> None:
         prepare(config, state)
         evaluator = SPAWN.Process(target=run_writer, args=(config, 1, "evaluator"))
         evaluator.start()
-        evaluator.join(30)
+        evaluator.join(patience(30))
         assert evaluator.exitcode == 0

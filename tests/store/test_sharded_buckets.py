@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 from tests.object_store import Proxy, Request
 from tests.store.test_object_storage import EMBEDDER, EMPTY, bucket, contents, documents, long_form
-from tests.support import rows_of
+from tests.support import patience, rows_of
 
 import mergewise
 from mergewise.errors import CorruptIndex, IndexBusy, MergewiseError, StoreError, UsageError
@@ -177,7 +177,7 @@ def test_states_are_followed_in_the_background(url: str, proxy: Proxy, tmp_path:
     reading = opened(place_of(url, proxy.storage, tmp_path / "reader", refresh="50ms"))
     assert ids(reading) == []
     writer.write(rows_of(documents(0, 6), EMBEDDER))
-    until = time.monotonic() + 10
+    until = time.monotonic() + patience(10)
     while not ids(reading):
         assert time.monotonic() < until
         time.sleep(0.02)

@@ -327,7 +327,7 @@ def test_weave_decides_after_any_failure_and_traces_it(
     failure: str, serve: Callable[..., tuple[ChatServer, Any]]
 ) -> None:
     said, problem, calls = FAILURES[failure]
-    server, chat = serve([said], retries=0, timeout=0.3 if failure == "a timeout" else 5)
+    server, chat = serve([said], retries=0, timeout=0.3 if failure == "a timeout" else 60)
     found = assemble(POINT, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat=chat, stored_tokens=True))
     assert found.text == plain().text and found.evidence == plain().evidence
     (step,) = points(found)
