@@ -66,8 +66,8 @@ def slowness() -> float:
 
 
 def patience(seconds: float) -> float:
-    """Return the seconds to wait on this machine now, for what takes less than `seconds` on an idle one."""
-    return seconds * slowness()
+    """Return the seconds to wait now for what takes less than `seconds` on an idle machine, at most three minutes."""
+    return max(seconds, min(180.0, seconds * slowness()))
 
 
 def until(holds: Callable[[], bool], seconds: float = 60.0) -> bool:

@@ -28,7 +28,7 @@ from mergewise.redaction import masked, remember_key
 from mergewise.types import Message
 from tests.attack.support import LONG, linux_only, memory_mb
 from tests.models.http_endpoint import HTTPEndpoint, Reply
-from tests.support import patience, until
+from tests.support import patience
 
 pytest.importorskip("openai")
 
@@ -164,7 +164,8 @@ def fails(name: str, endpoint: Endpoint, retries: int = 0) -> ModelError:
 @every_call
 def test_an_endpoint_that_hangs(name: str, serve: Callable[[Sends], Endpoint], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MERGEWISE_TIMEOUT", str(PATIENCE))
-    fails(name, serve(lambda connection, over: ignore(over.wait())))
+    error = fails(name, serve(lambda connection, over: ignore(over.wait())))
+    assert "not complete after" not in error.message, "the ceiling of answers ended it, not the timeout"
 
 
 def ignore(_: object) -> None:
@@ -598,13 +599,17 @@ def test_error_in_a_200_response_is_quoted(serve: Callable[[Sends], Endpoint]) -
 def test_timeout_and_retries_come_from_the_environment(
     name: str, serve: Callable[[Sends], Endpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MERGEWISE_TIMEOUT", str(patience(0.4)))
     monkeypatch.setenv("MERGEWISE_RETRIES", "1")
-    endpoint = serve(lambda connection, over: ignore(over.wait()))
+    endpoint = serve(answers("503 Busy", b"{}", JSON_TYPE))
     with pytest.raises(ModelError):
         CALLS[name](endpoint.url, None)
-    # the endpoint may count the request after the client's timeout
-    assert until(lambda: endpoint.requests >= 2) and endpoint.requests == 2
+    assert endpoint.requests == 2
+    monkeypatch.setenv("MERGEWISE_RETRIES", "0")
+    monkeypatch.setenv("MERGEWISE_TIMEOUT", "0.4")
+    endpoint = serve(lambda connection, over: ignore(over.wait()))
+    with pytest.raises(ModelError) as caught:
+        CALLS[name](endpoint.url, None)
+    assert "not complete after" not in caught.value.message, "the ceiling of answers ended it, not the timeout"
     for variable, wrong in (("MERGEWISE_TIMEOUT", "soon"), ("MERGEWISE_TIMEOUT", "0"), ("MERGEWISE_RETRIES", "-1")):
         monkeypatch.setenv("MERGEWISE_TIMEOUT", "1")
         monkeypatch.setenv(variable, wrong)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +80,14 @@ def test_top_k_limits_documents_and_haystack_documents_can_be_indexed(index: mw.
     two, one = component.run(QUESTION)["documents"], component.run(QUESTION, top_k=1)["documents"]
     assert (len(two), len(one)) == (2, 1) and one[0] in two
     assert HaystackRetriever.from_dict(component.to_dict()).top_k == 2
+
+
+def test_a_pipeline_is_not_reported() -> None:
+    """Haystack reads the variable when it is imported, so a program that imports it first decides for itself."""
+    code = "from mergewise.integrations import HaystackRetriever\nfrom haystack.telemetry import _telemetry\nprint(_telemetry.telemetry)"
+    quiet = {name: value for name, value in os.environ.items() if name != "HAYSTACK_TELEMETRY_ENABLED"}
+    for first, expected in (("", True), ("import os; os.environ['HAYSTACK_TELEMETRY_ENABLED'] = 'True'; ", False)):
+        done = subprocess.run(
+            [sys.executable, "-c", first + code], env={**quiet, "HOME": os.devnull}, capture_output=True, text=True
+        )
+        assert (done.stdout.strip() == "None") is expected, (done.stdout, done.stderr)

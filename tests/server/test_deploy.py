@@ -184,6 +184,10 @@ def test_the_kubernetes_manifest(tmp_path: Path) -> None:
             environment = dict(
                 pair.split("=", 1) for name in secrets for pair in re.findall(r"from-literal=(\S+)", created[name])
             )
+            if container["name"] == "ray":
+                silenced = {one["name"]: one["value"] for one in container["env"]}
+                assert silenced["RAY_USAGE_STATS_ENABLED"] == "0"
+                assert silenced["RAY_USAGE_STATS_REPORT_URL"].startswith("http://127.0.0.1:")
             if container["name"] == "mergewise":
                 check_command(container["args"])
                 words = iter(container["args"][1:])

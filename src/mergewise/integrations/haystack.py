@@ -12,6 +12,8 @@ from mergewise.errors import MissingExtra
 from mergewise.integrations.passages import QUERY_OPTIONS, id_of, with_metadata
 from mergewise.types import Context, Where
 
+# Haystack reports each pipeline otherwise, unless it was imported before
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
 except ImportError as error:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mergewise.errors import MissingExtra, ModelError
+from mergewise.models.hub import silence
 from mergewise.protocols import FloatArray
 
 OLDEST = 6
@@ -57,6 +58,7 @@ def _of_process(name: str) -> SentenceTransformersEmbedder:
 
 def load(name: str, kind: str = "SentenceTransformer", **options: Any) -> Any:
     """Load a model of this class of the library, by its name or path."""
+    silence()
     try:
         import sentence_transformers
     # a broken installation may raise any error

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mergewise.errors import MissingExtra, UsageError
+from mergewise.models.hub import silence
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 _GGUF = ".gguf"
@@ -27,6 +28,7 @@ def name_and_dtype(name: str) -> tuple[str, str | None]:
 
 
 def torch_module() -> Any:
+    silence()
     try:
         import torch
         import transformers  # noqa: F401
