@@ -84,7 +84,7 @@ def test_top_k_limits_documents_and_haystack_documents_can_be_indexed(index: mw.
 
 def test_a_pipeline_is_not_reported() -> None:
     """Haystack reads the variable when it is imported, so a program that imports it first decides for itself."""
-    code = "from mergewise.integrations import HaystackRetriever\nfrom haystack.telemetry import _telemetry\nprint(_telemetry.telemetry)"
+    code = "from mergewise.integrations import HaystackRetriever; import haystack; print(haystack.telemetry._telemetry.telemetry)"
     quiet = {name: value for name, value in os.environ.items() if name != "HAYSTACK_TELEMETRY_ENABLED"}
     for first, expected in (("", True), ("import os; os.environ['HAYSTACK_TELEMETRY_ENABLED'] = 'True'; ", False)):
         done = subprocess.run(
