@@ -15,6 +15,7 @@ from mergewise.server.conversations import OwnConversations
 from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, Upload
 from mergewise.server.state import State
 from tests.postgres import PostgresServer
+from tests.server.conftest import live_server
 from tests.support import until
 
 Open = Callable[[], State]
@@ -134,6 +135,22 @@ def test_a_lost_connection_is_opened_again_but_its_rights_are_gone(replica: Open
     assert busy.job(job.id) == idle.job(job.id)
     idle.finish(job.id, "done")
     assert busy.job(job.id).state == "done"  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("scripted_key")
+def test_a_server_without_its_database_is_away_for_a_while(
+    postgres: PostgresServer, database: str, tmp_path: Path
+) -> None:
+    with live_server(tmp_path / "data", database=database, storage=tmp_path / "shared") as server:
+        client, paths = server.client("read"), ("/api/v1/collections", "/v1/models", "/api/v1/jobs")
+        assert {client.get(path).status_code for path in paths} == {200}
+        postgres.stop()
+        for answer in map(client.get, (*paths, "/readyz")):
+            assert answer.status_code == 503 and int(answer.headers["Retry-After"]) >= 1, answer.text
+            assert "postgres" not in answer.text
+        assert client.get("/livez").status_code == 200
+        postgres.start()
+        assert {client.get(path).status_code for path in paths} == {200}
 
 
 def test_texts_that_postgres_does_not_store(replica: Open) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from mergewise.errors import UsageError
 from mergewise.server.records import Scope, Token
 from tests.server.conftest import LiveServer
 
@@ -122,3 +124,75 @@ def test_a_forced_filter_hides_documents(server: LiveServer) -> None:
     assert filtered["context"]["passages"] == []
     wide = {**body, "where": {"type": "or", "filters": [{"type": "ne", "key": "kind", "value": "x"}, condition]}}
     assert client.post("/api/v1/collections/birds/context", json=wide).json()["context"]["passages"] == []
+
+
+@pytest.mark.parametrize("path", ["context", "ask", "search"])
+def test_an_empty_filter_shows_nothing(server: LiveServer, path: str) -> None:
+    """A token stored before filters were checked."""
+    token, secret = server.state.add_token(["read"], filter={"type": "eq", "key": "kind", "value": "birds"}, rate=10_000)
+    with server.state.database.change() as rows:
+        rows.execute("UPDATE tokens SET filter = '{}' WHERE id = ?", [token.id])
+    client = server.client(secret)
+    if path == "search":
+        answer = client.post("/v1/vector_stores/birds/search", json={"query": "How old do terns get?"})
+    else:
+        answer = client.post(f"/api/v1/collections/birds/{path}", json={"question": "How old do terns get?"})
+    assert answer.status_code == 422 and "tern" not in answer.text
+    server.state.remove_token(token.id)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    filter: dict[str, Any] = {"type": "eq", "key": "kind", "value": "birds"}
+    for _ in range(levels - 1):
+        filter = {"type": "and", "filters": [filter]}
+    return filter
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        {},
+        {"typ": "eq", "key": "kind", "value": "birds"},
+        {"type": "equals", "key": "kind", "value": "birds"},
+        {"type": "eq", "key": "kind", "values": ["birds"]},
+        {"type": "eq", "key": "_number", "value": 1},
+        {"type": "eq", "key": "kidn", "value": "birds"},
+        {"type": "gt", "key": "kind", "value": 3},
+        {"type": "in", "key": "kind", "value": "birds"},
+        nested(6),
+        nested(50),
+        nested(200),
+    ],
+    ids=lambda filter: str(filter)[:60],
+)
+def test_a_token_gets_only_valid_filters(server: LiveServer, filter: dict[str, Any]) -> None:
+    admin = server.client("admin")
+    before = admin.get("/api/v1/tokens?limit=200").json()["items"]
+    made = admin.post("/api/v1/tokens", json={"scopes": ["read"], "filter": filter})
+    assert made.status_code == 422 and made.json()["code"] == "invalid"
+    listed = admin.get("/api/v1/tokens?limit=200")
+    assert listed.status_code == 200 and listed.json()["items"] == before
+    if "kidn" not in str(filter) and filter.get("value") != 3:
+        # without an index, its keys and their types are unknown
+        with pytest.raises(UsageError, match="invalid|filter"):
+            server.state.add_token(["read"], filter=filter)
+
+
+def test_a_valid_filter_is_accepted(server: LiveServer) -> None:
+    admin = server.client("admin")
+    for filter in (nested(5), {"type": "eq", "key": "id", "value": "birds.md"}):
+        made = admin.post("/api/v1/tokens", json={"scopes": ["read"], "filter": filter}).json()
+        assert made["filter"] == filter
+        listing = server.client(made["secret"]).get("/api/v1/collections/birds/documents").json()["items"]
+        assert [one["id"] for one in listing] == ["birds.md"]
+        assert admin.delete(f"/api/v1/tokens/{made['id']}").status_code == 204
+
+
+def test_a_stored_filter_that_is_invalid_breaks_no_list(server: LiveServer) -> None:
+    token, _ = server.state.add_token(["read"])
+    with server.state.database.change() as rows:
+        rows.execute("UPDATE tokens SET filter = ? WHERE id = ?", [json.dumps(nested(200)), token.id])
+    listed = server.client("admin").get("/api/v1/tokens?limit=200")
+    (shown,) = [one for one in listed.json()["items"] if one["id"] == token.id]
+    assert shown["filter"] == {"type": "invalid"}
+    server.state.remove_token(token.id)

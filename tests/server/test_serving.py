@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import shutil
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -45,12 +48,22 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
 
 
-def test_only_the_first_start_prints_the_token(served: list[ServerConfig], tmp_path: Path) -> None:
-    first, second = run("serve", "--docs", "docs"), run("serve", "--docs", "docs")
-    secret = (served[0].data / "token").read_text().strip()
-    assert first.stdout.splitlines()[0] == f"http://127.0.0.1:8077/#t={secret}"
-    assert second.stdout.splitlines()[0] == "http://127.0.0.1:8077" and secret not in second.output
-    assert f"sign in with the token in {served[0].data / 'token'}" in second.stderr
+def test_only_the_first_start_shows_the_token_and_only_to_a_terminal(
+    served: list[ServerConfig], tmp_path: Path
+) -> None:
+    ours, theirs = os.openpty()
+    with open(theirs, "w") as terminal, redirect_stdout(terminal):
+        app(["serve", "--docs", "docs"], standalone_mode=False)
+    file = served[0].data / "token"
+    assert os.read(ours, 1000).decode().splitlines()[0] == f"http://127.0.0.1:8077/#t={file.read_text().strip()}"
+    os.close(ours)
+    assert run("serve", "--docs", "docs").stdout.splitlines()[0] == "http://127.0.0.1:8077"
+    # a log gets the path of the token, never the token
+    shutil.rmtree(served[0].data)
+    for result in (run("serve", "--docs", "docs"), run("serve", "--docs", "docs")):
+        assert result.stdout.splitlines()[0] == "http://127.0.0.1:8077"
+        assert file.read_text().strip() not in result.output and file.stat().st_mode & 0o777 == 0o600
+        assert f"sign in with the token in {file}" in result.stderr
     config = served[0]
     assert config.watch and list(config.collections) == ["docs"] and config.data == served[1].data
     assert not (tmp_path / "mergewise.index").exists()
@@ -63,7 +76,7 @@ def test_an_index_in_a_bucket_is_a_target(served: list[ServerConfig], tmp_path: 
     assert served[0].data.is_relative_to(tmp_path / "state") and not list(tmp_path.glob("s3*"))
     (served[0].data / "token").unlink()
     (command,) = re.findall("run `mergewise (.*)`", run("serve", "s3://bucket/handbook").stderr)
-    assert run(*shlex.split(command)).stdout.startswith("mw_") and "#t=mw_" in first.stdout
+    assert run(*shlex.split(command)).stdout.startswith("mw_") and "sign in with the token in" in first.stderr
     with pytest.raises(UsageError, match="folder of documents is in a bucket"):
         run("serve", "--docs", "s3://bucket/docs")
 

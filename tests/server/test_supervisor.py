@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import resource
 import signal
 import socket
 import subprocess
@@ -84,13 +86,18 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
     chat = Summarizer(data)
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path, "NOTIFY_SOCKET": notified[0], "SCRIPTED_KEY": "sk-scripted"}
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    few = ["sh", "-c", 'ulimit -S -n 256; exec "$@"', "sh"]
     with (
         ChatServer(chat) as endpoint,
-        subprocess.Popen([sys.executable, script, data, endpoint.base_url], env=environment, **PIPES) as server,
+        subprocess.Popen([*few, sys.executable, script, data, endpoint.base_url], env=environment, **PIPES) as server,
     ):
         try:
             assert server.stdout is not None and server.stderr is not None
             url, secret = server.stdout.readline().split()
+            # each connection needs a descriptor
+            limits = Path(f"/proc/{fetch(url)[1]}/limits").read_text()
+            assert re.search(rf"^Max open files +{hard} +{hard} ", limits, re.MULTILINE)
             assert notified[1].recv(100) == b"READY=1"
             assert token_file(data).read_text() == f"{secret}\n" and token_file(data).stat().st_mode & 0o077 == 0
             assert until(lambda: fetch(f"{url}/readyz")[0] == 200)

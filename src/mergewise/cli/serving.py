@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
@@ -95,8 +96,9 @@ def serve(
         if settings.role == "writer":
             say("running jobs")
             return
-        say(f"{url}/#t={secret}" if secret else url)
-        if secret:
+        is_shown = secret is not None and sys.stdout.isatty()
+        say(f"{url}/#t={secret}" if is_shown else url)
+        if is_shown:
             say_aside(f"the address contains the token, which is saved in {token_file(settings.data)}", None)
         elif not settings.needs_token:
             say_warning("--no-auth: every user of this machine may read, write and remove documents")

@@ -38,7 +38,7 @@ from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, as_list, short_repr, value_of
 from mergewise.redaction import remember_key
-from mergewise.store import condition_text, is_url, place_of
+from mergewise.store import check_filter, is_url, place_of
 
 NAME = "serve.toml"
 PORT = 8077
@@ -387,6 +387,8 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
         _check_collection(f"collections.{name}", collection)
     for name, profile in config.profiles.items():
         _check_asking(f"profiles.{name}", profile, config.chats)
+        if profile.filter is not None:
+            check_filter(profile.filter)
     if config.identity is not None:
         _check_identity(config.identity)
     return config
@@ -400,7 +402,7 @@ def _check_identity(identity: IdentityConfig) -> None:
             ip_network(peer)
         except ValueError:
             raise UsageError(f"invalid identity.peers: {peer!r}", "expected an address such as 10.0.0.5") from None
-    condition_text(identity.filter, dict)
+    check_filter(identity.filter)
     if identity.filter_of("a") == identity.filter_of("b"):
         raise UsageError(f"identity.filter has no {USER}", 'write { type = "eq", key = "owner", value = "{user}" }')
 

@@ -30,6 +30,12 @@ from mergewise.server.schema import (
 Row: TypeAlias = Mapping[str, Any]
 
 
+class StateUnavailable(StoreError):
+    """A database that fails or is away."""
+
+    retryable = True
+
+
 class StateTables(Protocol):
     """The tables within a change. A statement returns a cursor of the driver, with rows by the names of their columns."""
 
@@ -42,7 +48,7 @@ def _store_errors(place: str, kind: type[Exception]) -> Iterator[None]:
         yield
     except (kind, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise StoreError(f"cannot use the server's state: {reason}", f"check {place}") from error
+        raise StateUnavailable(f"cannot use the server's state: {reason}", f"check {place}") from error
 
 
 Database: TypeAlias = "SQLite | Postgres"

@@ -11,7 +11,8 @@ The checks, in this order:
 All of them need only the head, and run before the body is read. They use `scope["path"]`, which also routes the request; a URL
 built from headers may differ.
 
-The body is then limited too: its bytes, also if it comes in chunks, and its time.
+The body is then limited too: its bytes, also if it comes in chunks, and its time. Paths that need no token get `OPEN_BYTES` and
+the time of a head.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from math import inf
 from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import urlsplit
@@ -53,6 +55,8 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _UPLOADS = re.compile(r"/api/v1/collections/[^/]+/documents(?:/[^/]+)?|/v1/files")
 # number of tokens with a rate limiter in memory; the least recently used is dropped first
 _BUCKETS = 10_000
+# size of a body that needs no token: a login
+OPEN_BYTES = 2000
 # limits of reading the rest of a refused body
 _LINGER_BYTES, _LINGER_SECONDS = 1_000_000, 0.5
 NOBODY = Token("nobody", frozenset())
@@ -94,7 +98,8 @@ class SecurityMiddleware:
         answer = _BoundedAnswer(send, self._answer_headers(scope, request_id))
         try:
             self._check(scope, headers)
-            body = _BoundedBody(receive, self._longest_body(scope, headers), self._config, answer)
+            seconds = self._config.limits.head_seconds if scope["mergewise.token"] is NOBODY else inf
+            body = _BoundedBody(receive, self._longest_body(scope, headers), self._config, answer, seconds)
             await self._app(scope, body.receive, answer.send)
         except HTTPProblem as problem:
             await answer.refuse(problem, scope, receive)
@@ -117,7 +122,7 @@ class SecurityMiddleware:
         if host_name(host) not in self._hosts:
             raise HTTPProblem(421, "wrong-host", "host not allowed", "add the host to allowed_hosts")
         origin = _single(headers, "origin")
-        if origin is not None and origin not in self._origins and urlsplit(origin).netloc != host:
+        if origin is not None and origin not in self._origins and _host_in(origin) != host:
             raise HTTPProblem(
                 403, "foreign-origin", "requests from other sites are refused", "add the site to allowed_origins"
             )
@@ -170,6 +175,8 @@ class SecurityMiddleware:
 
     def _longest_body(self, scope: Scope, headers: Headers) -> int:
         limits = self._config.limits
+        if scope["mergewise.token"] is NOBODY:
+            return min(OPEN_BYTES, limits.json_bytes)
         uploads = _UPLOADS.fullmatch(scope["path"]) and not (_single(headers, "content-type") or "").startswith(
             "application/json"
         )
@@ -226,6 +233,13 @@ def cookie_name(headers: Headers) -> str:
 
 def too_large(longest: int) -> HTTPProblem:
     return HTTPProblem(413, "too-large", f"body too large (expected up to {longest:,} bytes)", "send less at once")
+
+
+def _host_in(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        raise HTTPProblem(400, "invalid-origin", "invalid Origin", "send a scheme and a host") from None
 
 
 def _origin(url: str) -> str:
@@ -308,10 +322,12 @@ async def _linger(scope: Scope, receive: Receive) -> None:
 class _BoundedBody:
     """A reader of a body within its limits: bytes, total seconds, and seconds without a byte."""
 
-    def __init__(self, receive: Receive, longest: int, config: ServerConfig, answer: _BoundedAnswer) -> None:
+    def __init__(
+        self, receive: Receive, longest: int, config: ServerConfig, answer: _BoundedAnswer, seconds: float
+    ) -> None:
         self._receive, self._longest, self._left, self._answer = receive, longest, longest, answer
         self._idle = config.limits.idle_seconds
-        self._until = monotonic() + config.limits.body_seconds
+        self._until = monotonic() + min(config.limits.body_seconds, seconds)
         self._complete = False
 
     async def receive(self) -> Message:
@@ -333,7 +349,7 @@ class _BoundedBody:
 
 
 class BoundedHeadProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1 protocol with a time limit for the head of a request.
+    """uvicorn's HTTP/1.1 protocol with a time limit for the head of a request, and for a body that nobody reads.
 
     An idle connection between two requests has the longer time limit of `timeout_keep_alive`.
     """
@@ -360,9 +376,10 @@ class BoundedHeadProtocol(H11Protocol):
             self._due.cancel()
 
     def _watch_head(self) -> None:
-        """Run the timer while the protocol waits for a head."""
+        """Run the timer while the protocol waits for a head, or for the rest of a body after the answer."""
         has_begun = self.cycle is None or bool(self.conn.trailing_data[0])
-        is_awaited = self.conn.their_state is h11.IDLE and has_begun
+        is_unread = self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
+        is_awaited = is_unread or (self.conn.their_state is h11.IDLE and has_begun)
         if is_awaited and self._due is None:
             self._due = self.loop.call_later(self.head_seconds, self.transport.close)
         elif not is_awaited and self._due is not None:

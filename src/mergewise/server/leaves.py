@@ -30,7 +30,7 @@ async def best_leaves(
     options: dict[str, Any] = {"budget": service.config.limits.budget}
     if STRATEGY in collection.strategies():
         options |= {"strategy": STRATEGY, "parameters": leaf_parameters(most)}
-    if condition:
+    if condition is not None:
         options["where"] = condition
     asked = CollectionQuery(collection.name, query, options)
     passages = (await service.context(asked))["context"]["passages"]

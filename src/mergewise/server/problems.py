@@ -29,6 +29,7 @@ from mergewise.errors import (
     StoreError,
     UsageError,
 )
+from mergewise.server.database import StateUnavailable
 from mergewise.server.spool import is_disk_full
 from mergewise.server.state import Conflict
 
@@ -94,6 +95,7 @@ _KINDS: dict[type[BaseException], tuple[int, str, str]] = {
     ModelError: (502, "model-failed", ""),
     IndexBusy: (503, "index-busy", "index busy: another process is writing it"),
     EmbedderMismatch: (500, "index-unusable", _MISMATCH),
+    StateUnavailable: (503, "state-unavailable", "cannot use the server's state"),
     StoreError: (500, "index-unusable", "cannot read the index of the collection"),
 }
 _ADMIN_HINT = "ask an admin: the server's log has the reason"

@@ -81,7 +81,7 @@ class CollectionQuery:
         """Return the question for `Index.prepare`. Documents must match `forced` too, the filter of the token."""
         options = dict(self.options)
         where = options.pop("where", None)
-        parts = [part for part in (forced, *(where if isinstance(where, list) else [where])) if part]
+        parts = [part for part in (forced, *(where if isinstance(where, list) else [where])) if part is not None]
         return AnswerQuery(self.question, **options, where=parts or None, history=self.history, deadline=deadline)
 
 

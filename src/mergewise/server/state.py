@@ -71,7 +71,7 @@ from mergewise.server.transactions import (
     withdraw_uploads,
 )
 from mergewise.server.transactions import Conflict as Conflict
-from mergewise.store import is_url
+from mergewise.store import check_filter, is_url
 
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 KEPT_SECONDS = 7 * 86_400.0
@@ -132,6 +132,8 @@ class State:
         rate: float | None = None,
     ) -> tuple[Token, str]:
         """Create a token. Return it with its secret form `mw_ID_SECRET`, which cannot be read again later."""
+        if filter is not None:
+            check_filter(filter)
         own = frozenset(cast(Scope, choice("scope", scope, SCOPES)) for scope in scopes)
         if not own:
             raise UsageError("missing scope of the token", f"one of: {', '.join(SCOPES)}")

@@ -129,6 +129,7 @@ class Supervisor:
 
         Raises UsageError if the port is in use, IndexBusy if another server uses the data, StoreError if a process keeps dying.
         """
+        allow_descriptors()
         with _exclusive_use(self.config.data), self._signals():
             with State.of(self.config) as state:
                 self._secret = prepare(self.config, state)
@@ -239,6 +240,16 @@ def saved_token(config: ServerConfig) -> str | None:
 def token_file(data: Path) -> Path:
     """Return the path of the file with the token of the first start."""
     return data / "token"
+
+
+def allow_descriptors() -> None:
+    """Raise the soft limit of open files to the hard one: each connection needs a descriptor. Child processes inherit it."""
+    # Windows has no such limit, and macOS refuses a limit without a number
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextmanager

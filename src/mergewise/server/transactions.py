@@ -6,10 +6,11 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from mergewise.errors import MergewiseError
+from mergewise.errors import MergewiseError, UsageError
 from mergewise.server.database import Row, StateTables
 from mergewise.server.records import (
     CHANGING,
@@ -23,6 +24,7 @@ from mergewise.server.records import (
     Token,
     Upload,
 )
+from mergewise.store import check_filter
 
 Record = TypeVar("Record", CollectionRecord, DocumentState, Job, Token, Upload)
 
@@ -62,8 +64,18 @@ _FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
     "collections": frozenset,
     "views": tuple,
     "progress": lambda values: JobProgress(**values),
-    **dict.fromkeys(("filter", "settings", "defaults", "metadata", "error", "report", "request"), dict),
+    **dict.fromkeys(("settings", "defaults", "metadata", "error", "report", "request"), dict),
 }
+
+
+@lru_cache(1000)
+def _stored_filter(written: str) -> Mapping[str, Any]:
+    """Return the filter of a token. An invalid one, stored before filters were checked, becomes one that every question refuses."""
+    try:
+        check_filter(stored := json.loads(written))
+    except (UsageError, RecursionError):
+        return {"type": "invalid"}
+    return dict(stored)
 
 
 def columns(record: Any) -> dict[str, Any]:
@@ -87,7 +99,9 @@ def record_of(kind: type[Record], row: Row) -> Record:
     values: dict[str, Any] = {}
     for f in fields(kind):
         value = row[f.name]
-        if value is not None and f.name in _FROM_JSON:
+        if value is not None and f.name == "filter":
+            value = _stored_filter(value)
+        elif value is not None and f.name in _FROM_JSON:
             value = _FROM_JSON[f.name](json.loads(value))
         # f.type is a string because of postponed annotations
         values[f.name] = bool(value) if f.type == "bool" else value

@@ -8,6 +8,7 @@ from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from mergewise.store.damage import machine_advice as machine_advice
+    from mergewise.store.filters import check_filter as check_filter
     from mergewise.store.filters import condition_text as condition_text
     from mergewise.store.lance import LOCK_SECONDS as LOCK_SECONDS
     from mergewise.store.manifest import NAME as NAME
@@ -29,7 +30,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "damage": "machine_advice",
-        "filters": "condition_text",
+        "filters": "check_filter condition_text",
         "lance": "LOCK_SECONDS",
         "manifest": "Manifest NAME state_file",
         "places": "is_url objects_of place_of root_of",

@@ -49,6 +49,18 @@ def condition_text(where: Where | None, metadata_kinds: Callable[[], Mapping[str
     return " and ".join(f"({part})" for part in parts) or None
 
 
+def check_filter(given: object, metadata_kinds: Mapping[str, type] | None = None) -> None:
+    """Check a filter that no index has seen yet. With `metadata_kinds`, every key must be one of them, the id or the title.
+
+    Raises:
+        UsageError: if the filter is invalid.
+    """
+    compiler = _Compiler({"id": str, "title": str, **(metadata_kinds or {})})
+    compiler.compile(given)
+    if metadata_kinds is not None and compiler.unknown:
+        raise UsageError(f"unknown filter key: {short_repr(compiler.unknown[0])}", compiler.hint)
+
+
 def _one_text(one: object, columns: Mapping[str, type]) -> str | None:
     if isinstance(one, Mapping):
         return _Compiler(columns).compile(one)
@@ -66,6 +78,8 @@ class _Compiler:
     def __init__(self, columns: Mapping[str, type]) -> None:
         self._columns = columns
         self._leaves = 0
+        self.unknown: list[str] = []
+        self.hint = f"keys: {', '.join(columns)}"
 
     def compile(self, given: object, depth: int = 1) -> str:
         if not isinstance(given, Mapping) or not isinstance(given.get("type"), str):
@@ -88,13 +102,14 @@ class _Compiler:
 
     def _comparison(self, kind: str, key: object, value: object) -> str:
         if not isinstance(key, str) or not key or key.startswith("_"):
-            raise UsageError(f"invalid filter key: {short_repr(key)}", f"keys: {', '.join(self._columns)}")
+            raise UsageError(f"invalid filter key: {short_repr(key)}", self.hint)
         values = value if kind in _LISTS else [value]
         if not isinstance(values, list | tuple) or not 0 < len(values) <= MOST_VALUES:
             hint = f"{kind!r} takes a list of 1 to {MOST_VALUES:,} values"
             raise UsageError(f"invalid value for {short_repr(key)}: {short_repr(value)}", hint)
         written = ", ".join(self._written(key, one) for one in values)
         if key not in self._columns:
+            self.unknown.append(key)
             return "false"
         if kind in _LISTS:
             return f"`{key}` {_LISTS[kind]} ({written})"

@@ -82,7 +82,7 @@ class Profile:
         options = {**config.defaults, **given_options(extras)}
         for limit in list(form.limit.values())[:1]:
             options["max_tokens"] = min(limit, most_tokens)
-        if config.filter or search:
+        if config.filter is not None or search:
             options["where"] = [config.filter, search and search.filters, options.get("where")]
         chat = options.pop("chat", config.chat)
         given = form.given_values("temperature", "top_p", "seed", "stop")
