@@ -133,6 +133,7 @@ def live_server(
         tokens: dict[str, str] = {
             scope: state.add_token(scopes[: i + 1], title=scope, rate=10_000)[1] for i, scope in enumerate(scopes)
         }
+        tokens["feedback"] = state.add_token(["feedback"], rate=10_000)[1]
         tokens["ships"] = state.add_token(["read", "write"], collections=["ships"], rate=10_000)[1]
         app = create_app(config, state)
         options = uvicorn_options(config)

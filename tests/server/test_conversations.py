@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.evaluate.loaders import load_question_set
+from mergewise.server import schema
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.native.suggestions import suggested_questions
 from mergewise.server.records import Token
@@ -173,6 +175,45 @@ def test_a_link_shows_the_conversation_to_others_with_access(live: LiveServer, c
     assert reader.get(f"{SHIPS}/shared/{share}").status_code == 404
 
 
+def test_a_link_shows_the_questions_of_its_time(live: LiveServer, client: httpx.Client) -> None:
+    id = ask(client)["conversation"]
+    path, reader = f"{SHIPS}/conversations/{id}", live.client("ships")
+    made = client.patch(path, json={"is_shared": True}).json()
+    ask(client, "Who was the later captain?", id)
+    shared = f"{SHIPS}/shared/{made['share']}"
+    found = reader.get(shared)
+    assert [turn["question"] for turn in found.json()["items"]] == [QUESTION] and "later" not in found.text
+    assert (found.json()["turns"], found.json()["changed"]) == (1, found.json()["items"][0]["asked"])
+    # renaming shares nothing more
+    now = client.patch(path, json={"title": "Ships"}).json()
+    assert (now["turns"], now["shared_turns"]) == (2, 1) and len(reader.get(shared).json()["items"]) == 1
+    again = client.patch(path, json={"is_shared": True}).json()
+    assert (again["share"], again["shared_turns"]) == (made["share"], 2)
+    assert len(reader.get(shared).json()["items"]) == 2
+    client.patch(path, json={"is_shared": False})
+    assert client.get(path).json()["shared_turns"] == 0
+
+
+def test_links_of_an_older_server_show_what_they_showed(tmp_path: Path) -> None:
+    with older_tables(5), State(tmp_path / "server.sqlite") as old:
+        token, _ = old.add_token(["read"])
+        for id, share in (("c1", "link"), ("c2", None)):
+            own = [id, token.id, token.owner, "a", "t", 1, 1, share]
+            old._rows("INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?, ?)", own)
+            turn = [id, "q", json.dumps(DATA), 1, 1]
+            old._rows("INSERT INTO turns VALUES (NULL, ?, ?, ?, ?, ?, NULL, NULL)", turn)
+    with State(tmp_path / "server.sqlite") as state:
+        kept = state.conversations(token, "a")
+        assert {one.share: one.shared_turns for one in kept.find()} == {"link": 1, None: 0}
+
+
+@contextmanager
+def older_tables(version: int) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:version])
+        yield
+
+
 def test_a_link_withholds_answers_from_hidden_documents(live: LiveServer, client: httpx.Client) -> None:
     id = ask(client)["conversation"]
     share = client.patch(f"{SHIPS}/conversations/{id}", json={"is_shared": True}).json()["share"]
@@ -195,7 +236,7 @@ def test_a_removed_document_is_not_quoted_any_more(start_server: Callable[..., L
     live.service.collections.close()
     answer = client.get(f"{SHIPS}/conversations/{id}")
     assert answer.json()["items"][0]["withheld"] and "Lyme" not in answer.text
-    assert live.client("write").get(f"{SHIPS}/feedback").text == ""
+    assert live.client("feedback").get(f"{SHIPS}/feedback").text == ""
 
 
 def test_a_server_can_keep_none(start_server: Callable[..., LiveServer]) -> None:
@@ -219,6 +260,15 @@ def test_questions_are_only_in_the_state(
     assert SECRET not in caplog.text
     assert SECRET.encode() in _bytes(live.state.path)
     client.delete(f"{SHIPS}/conversations/{id}")
+    assert SECRET.encode() not in _bytes(live.state.path)
+
+
+def test_nothing_of_a_removed_token_remains_in_the_files(live: LiveServer) -> None:
+    token, secret = live.state.add_token(["read"], rate=10_000)
+    ask(live.client(secret), f"{SECRET}?")
+    live.client(secret).post("/v1/responses", json={"model": "ships", "input": f"{SECRET}?"})
+    assert SECRET.encode() in _bytes(live.state.path)
+    live.state.remove_token(token.id)
     assert SECRET.encode() not in _bytes(live.state.path)
 
 
@@ -303,7 +353,7 @@ def rate(client: httpx.Client, answer: Any, good: bool | None, note: str = "") -
 
 def test_feedback_becomes_a_question_set(start_server: Callable[..., LiveServer], tmp_path: Path) -> None:
     live = start_server(script=[ANSWER, ANSWER, "Nothing relevant was found in the indexed documents.", ANSWER])
-    client, writer = live.client(), live.client("write")
+    client, reviewer = live.client(), live.client("feedback")
     good, bad, gone, other = [ask(client, f"{QUESTION[:-1]} ({n})?") for n in range(4)]
     rate(client, good, False, "hasty")
     rate(client, good, True, "Right!")
@@ -313,7 +363,7 @@ def test_feedback_becomes_a_question_set(start_server: Callable[..., LiveServer]
     rate(client, other, None)
     turn = client.get(f"{SHIPS}/conversations/{good['conversation']}").json()["items"][0]
     assert turn["feedback"] == {"good": True, "note": "Right!"} and turn["number"] == good["turn"]
-    answer = writer.get(f"{SHIPS}/feedback")
+    answer = reviewer.get(f"{SHIPS}/feedback")
     assert answer.headers["content-disposition"] == 'attachment; filename="ships-feedback.jsonl"'
     rows = [json.loads(line) for line in answer.text.splitlines()]
     assert [(row["kind"], row["note"]) for row in rows] == [
@@ -335,7 +385,7 @@ def test_feedback_becomes_a_question_set(start_server: Callable[..., LiveServer]
     skipped = [one.reason for one in task.skipped]
     assert skipped == ["missing answer (leave it empty if the documents have no answer)"]
     client.delete(f"{SHIPS}/conversations/{good['conversation']}")
-    assert len(writer.get(f"{SHIPS}/feedback").text.splitlines()) == 2
+    assert len(reviewer.get(f"{SHIPS}/feedback").text.splitlines()) == 2
 
 
 def test_mergewise_eval_reads_an_export(start_server: Callable[..., LiveServer], tmp_path: Path) -> None:
@@ -346,7 +396,7 @@ def test_mergewise_eval_reads_an_export(start_server: Callable[..., LiveServer],
     live = start_server()
     rate(live.client(), ask(live.client()), True)
     saved = tmp_path / "feedback.jsonl"
-    saved.write_text(live.client("write").get(f"{SHIPS}/feedback").text)
+    saved.write_text(live.client("feedback").get(f"{SHIPS}/feedback").text)
     index = str(live.config.data / "collections" / "ships" / "index")
     ran = CliRunner().invoke(app, ["eval", str(saved), "--index", index, "--budgets", "60", "--strategies", "weave"])
     assert ran.exit_code == 0, ran.output
@@ -357,16 +407,17 @@ def test_others_do_not_read_or_change_ratings(live: LiveServer, client: httpx.Cl
     answer = ask(client)
     path = f"{SHIPS}/turns/{answer['turn']}/feedback"
     rate(client, answer, True, "another note")
-    assert client.get(f"{SHIPS}/feedback").status_code == 403
+    # programs that upload documents do not read what people ask
+    assert {live.client(name).get(f"{SHIPS}/feedback").status_code for name in ("read", "write", "admin")} == {403}
     for name in ("read", "admin"):
         assert live.client(name).put(path, json={"good": False}).status_code == 404
     assert client.put(path.replace("ships", "birds"), json={"good": False}).status_code == 404
     condition = {"type": "eq", "key": "kind", "value": "nothing"}
-    filtered = live.client(live.state.add_token(["read", "write"], filter=condition)[1])
+    filtered = live.client(live.state.add_token(["read", "feedback"], filter=condition)[1])
     assert filtered.get(f"{SHIPS}/feedback").status_code == 403
     for wrong in ({}, {"good": 1}, {"good": True, "note": "x" * 2001}, {"good": True, "question": "q"}):
         assert client.put(path, json=wrong).status_code == 422
-    assert "another note" in live.client("write").get(f"{SHIPS}/feedback").text
+    assert "another note" in live.client("feedback").get(f"{SHIPS}/feedback").text
 
 
 # -- suggestions

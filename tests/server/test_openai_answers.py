@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ import openai
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
+import mergewise as mw
 from mergewise.models.scripted import Turn
 from mergewise.server.configuration import ProfileConfig
 from mergewise.types import Message
@@ -341,6 +342,30 @@ def test_a_response_continues_an_earlier_one(live: LiveServer, client: Any) -> N
     with client.responses.stream(model="docs", input=asked, previous_response_id=second.id) as stream:
         third = stream.get_final_response()
     assert client.responses.retrieve(third.id).output_text == ANSWER
+
+
+def test_a_response_from_a_removed_document_is_withheld(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(script=[ANSWER, "How long do terns live?", "Who asked?", "Nobody."])
+    client, asked = server.client(), {"model": "ships", "include": INCLUDE}
+    first = client.post("/v1/responses", json={"input": QUESTION, **asked}).json()
+    second = client.post(
+        "/v1/responses", json={"input": "And the terns?", "model": "birds", "previous_response_id": first["id"]}
+    ).json()
+    for one in (first, second):
+        assert client.get(f"/v1/responses/{one['id']}").json()["output"] == one["output"]
+    with mw.open(server.config.data / "collections" / "ships" / "index", create=False) as index:
+        index.remove(["ships/fleet.md"])
+    server.service.collections.close()
+    # the second one had the answer of the first in its history
+    for one in (first, second):
+        answer = client.get(f"/v1/responses/{one['id']}")
+        assert answer.status_code == 200 and answer.json()["output"] == [] and "Lyme" not in answer.text
+        assert Response.model_validate(answer.json()).output_text == ""
+    before = len(server.chat.asked)
+    third = {"input": "Where?", "model": "birds", "previous_response_id": second["id"]}
+    assert client.post("/v1/responses", json=third).status_code == 200
+    sent = str(server.chat.asked[before:])
+    assert QUESTION in sent and "Lyme" not in sent
 
 
 def test_responses_are_kept_for_their_token(live: LiveServer, client: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
@@ -135,6 +136,28 @@ def test_a_lost_connection_is_opened_again_but_its_rights_are_gone(replica: Open
     assert busy.job(job.id) == idle.job(job.id)
     idle.finish(job.id, "done")
     assert busy.job(job.id).state == "done"  # type: ignore[union-attr]
+
+
+def test_nothing_of_a_removed_token_remains_in_the_tables(replica: Open, postgres: PostgresServer) -> None:
+    state, secret = replica(), f"harbour-{token_hex(8)}"
+    token, other = (state.add_token(["read"])[0] for _ in range(2))
+    user = replace(token, id=f"{token.id}-user")
+
+    def files() -> set[str]:
+        """Return the kinds of files with the secret."""
+        postgres.run("CHECKPOINT")
+        found = (one.relative_to(postgres.folder) for one in postgres.folder.rglob("*") if one.is_file())
+        return {one.parts[0] for one in found if secret.encode() in (postgres.folder / one).read_bytes()}
+
+    for n in range(400):
+        # enough for pages that hold nothing else
+        state.conversations(user, "a").add_turn("", f"{secret} {n}", {"answer": {}}, ServeLimits())
+    state.keep_response("resp_1", token, {"response": secret})
+    state.conversations(other, "a").add_turn("", "q", {"answer": {}}, ServeLimits())
+    assert "base" in files()
+    assert state.remove_token(token.id)
+    assert "base" not in files()
+    assert [one.title for one in state.conversations(other, "a").find()] == ["q"]
 
 
 @pytest.mark.usefixtures("scripted_key")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -13,7 +13,7 @@ from mergewise.server.records import Scope, Token
 from tests.server.conftest import LiveServer
 
 METHODS = {"get", "post", "put", "patch", "delete"}
-SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,9 @@ def test_a_forced_filter_hides_documents(server: LiveServer) -> None:
 @pytest.mark.parametrize("path", ["context", "ask", "search"])
 def test_an_empty_filter_shows_nothing(server: LiveServer, path: str) -> None:
     """A token stored before filters were checked."""
-    token, secret = server.state.add_token(["read"], filter={"type": "eq", "key": "kind", "value": "birds"}, rate=10_000)
+    token, secret = server.state.add_token(
+        ["read"], filter={"type": "eq", "key": "kind", "value": "birds"}, rate=10_000
+    )
     with server.state.database.change() as rows:
         rows.execute("UPDATE tokens SET filter = '{}' WHERE id = ?", [token.id])
     client = server.client(secret)
@@ -174,7 +176,7 @@ def test_a_token_gets_only_valid_filters(server: LiveServer, filter: dict[str, A
     assert listed.status_code == 200 and listed.json()["items"] == before
     if "kidn" not in str(filter) and filter.get("value") != 3:
         # without an index, its keys and their types are unknown
-        with pytest.raises(UsageError, match="invalid|filter"):
+        with pytest.raises(UsageError, match=r"invalid|filter"):
             server.state.add_token(["read"], filter=filter)
 
 

@@ -52,7 +52,7 @@ def test_only_the_first_start_shows_the_token_and_only_to_a_terminal(
     served: list[ServerConfig], tmp_path: Path
 ) -> None:
     ours, theirs = os.openpty()
-    with open(theirs, "w") as terminal, redirect_stdout(terminal):
+    with os.fdopen(theirs, "w") as terminal, redirect_stdout(terminal):
         app(["serve", "--docs", "docs"], standalone_mode=False)
     file = served[0].data / "token"
     assert os.read(ours, 1000).decode().splitlines()[0] == f"http://127.0.0.1:8077/#t={file.read_text().strip()}"
@@ -140,7 +140,7 @@ def test_tokens_are_created_listed_and_removed(served: list[ServerConfig]) -> No
     secret = run("server", "add-token", "data", *options.split()).stdout.strip()
     listed = json.loads(run("server", "tokens", "data", "--json").stdout)
     assert [(one["title"], one["scopes"], one["collections"]) for one in listed] == [
-        ("the first start", ["read", "write", "admin"], None),
+        ("the first start", ["read", "write", "feedback", "admin"], None),
         ("Ann", ["read", "write"], ["a"]),
     ]
     shown = run("server", "tokens", "data").stdout

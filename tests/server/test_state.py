@@ -43,6 +43,9 @@ def file(tmp_path: Path) -> Iterator[State]:
         yield opened
 
 
+FILTER = {"type": "eq", "key": "kind", "value": "open"}
+
+
 def upload(doc_id: str, blob: str = BLOB, **fields: object) -> Upload:
     return Upload(doc_id, blob, f"{doc_id}.md", 3, **fields)  # type: ignore[arg-type]
 
@@ -55,7 +58,7 @@ def states_of(own: State, job: Job) -> list[str]:
 
 
 def test_only_the_secret_authenticates(own: State) -> None:
-    token, secret = own.add_token(["read", "write"], collections=["a"], filter={"type": "eq"}, rate=5)
+    token, secret = own.add_token(["read", "write"], collections=["a"], filter=FILTER, rate=5)
     assert own.authenticate(secret) == token and own.tokens() == [token]
     other = own.add_token(["read"])[1]
     crossed = f"mw_{token.id}_{other.rsplit('_', 1)[0][-43:]}"

@@ -210,7 +210,7 @@ def add_token(
         typer.Option(
             "--scope",
             "-s",
-            metavar="read|write|admin",
+            metavar="read|write|feedback|admin",
             help="Permission of the token; may be repeated.",
             show_default="read",
         ),

@@ -23,7 +23,8 @@ MOST_TURNS = 500
 _LONGEST_TITLE = 80
 _LIST = (
     "SELECT id, collection, title, created, changed, share, "
-    "(SELECT count(*) FROM turns WHERE conversation = id) AS turns FROM conversations"
+    "(SELECT count(*) FROM turns WHERE conversation = id) AS turns, "
+    "(SELECT count(*) FROM turns WHERE conversation = id AND number <= shared_to) AS shared_turns FROM conversations"
 )
 _OWN = "WHERE owner = ? AND collection = ? AND id = ?"
 _ANSWER = "coalesce(json_extract(data, '$.answer.answer'), '')"
@@ -31,7 +32,10 @@ _ANSWER = "coalesce(json_extract(data, '$.answer.answer'), '')"
 
 @dataclass(frozen=True, slots=True)
 class ConversationRecord:
-    """A conversation of an owner with a collection. `turns` counts its questions, `share` is the secret of its link."""
+    """A conversation of an owner with a collection.
+
+    `turns` counts its questions, `shared_turns` those that its link shows. `share` is the secret of the link.
+    """
 
     id: str
     collection: str
@@ -40,6 +44,7 @@ class ConversationRecord:
     changed: float
     share: str | None
     turns: int
+    shared_turns: int
 
 
 class OwnConversations:
@@ -86,9 +91,11 @@ class OwnConversations:
         rows = self._rows(f"{_LIST} WHERE collection = ? AND share = ?", [self._collection, share])
         return ConversationRecord(**rows[0]) if rows else None
 
-    def turns(self, id: str) -> list[dict[str, Any]]:
-        """Return the turns of a conversation from `get` or `shared`, in order."""
-        return [_turn(row) for row in self._rows("SELECT * FROM turns WHERE conversation = ? ORDER BY number", [id])]
+    def turns(self, id: str, *, shared: bool = False) -> list[dict[str, Any]]:
+        """Return the turns of a conversation from `get`, or the `shared` ones of one from `by_link`, in order."""
+        query = "SELECT turns.* FROM turns JOIN conversations ON id = conversation WHERE id = ?"
+        until = " AND number <= shared_to" if shared else ""
+        return [_turn(row) for row in self._rows(f"{query}{until} ORDER BY number", [id])]
 
     def rated_turns(self) -> list[dict[str, Any]]:
         """Return the turns of all owners that have a rating, newest first."""
@@ -96,12 +103,14 @@ class OwnConversations:
         return [_turn(row) for row in self._rows(f"{query} ORDER BY number DESC", [self._collection])]
 
     def change(self, id: str, title: str | None, is_shared: bool | None) -> None:
-        """Rename a conversation, share it by a new link, or end its link. None leaves a property as it is."""
+        """Rename a conversation, share its questions so far by a link, or end the link. None leaves a property as it is."""
         with self._change() as rows:
             rows.execute(f"UPDATE conversations SET title = coalesce(?, title) {_OWN}", [title, *self._key, id])
             if is_shared is not None:
                 link, secret = ("coalesce(share, ?)", [token_urlsafe(24)]) if is_shared else ("NULL", [])
-                rows.execute(f"UPDATE conversations SET share = {link} {_OWN}", [*secret, *self._key, id])
+                last = "(SELECT max(number) FROM turns WHERE conversation = id)" if is_shared else "NULL"
+                change = f"UPDATE conversations SET share = {link}, shared_to = {last} {_OWN}"
+                rows.execute(change, [*secret, *self._key, id])
 
     def rate(self, turn: int, good: bool | None, note: str) -> bool:
         """Rate the answer of a turn, or withdraw the rating with None. Return True if the owner has this turn."""

@@ -98,7 +98,7 @@ class SQLite:
 
     def release(self, right: str) -> None: ...
 
-    def overwrite_deleted(self) -> None:
+    def overwrite_deleted(self, *, rewrite: bool = False) -> None:
         """Move the log into the file, so that no copy of a deleted row remains in the log."""
         self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -134,7 +134,7 @@ class Postgres:
         self._url, self._driver, self._errors = url, psycopg, partial(_store_errors, "the database", psycopg.Error)
         # values are sent within the statement, since Postgres cannot tell the types of all of ours
         self._options: Any = {"autocommit": True, "row_factory": dict_row, "cursor_factory": psycopg.ClientCursor}
-        self._locks = {"reads": Lock(), "changes": Lock()}
+        self._locks = {name: Lock() for name in ("reads", "changes", "vacuum")}
         self._open: dict[str, Any] = {}
         self._held: set[str] = set()
         with closing(self), self.change() as rows:
@@ -184,7 +184,10 @@ class Postgres:
             query = f"SELECT {function}(hashtext(current_schema()), hashtext(?)) AS done"
             return bool(self._execute("changes", query, [right]).fetchone()["done"])
 
-    def overwrite_deleted(self) -> None: ...
+    def overwrite_deleted(self, *, rewrite: bool = False) -> None:
+        """Free the space of deleted questions. With `rewrite`, their tables become new files, and others wait meanwhile."""
+        with self._locks["vacuum"], self._errors():
+            self._execute("vacuum", f"VACUUM {'(FULL) ' if rewrite else ''}conversations, turns, responses")
 
     def check(self) -> None: ...
 

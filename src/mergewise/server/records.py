@@ -21,7 +21,8 @@ JobKind: TypeAlias = Literal[
 JobState: TypeAlias = Literal["queued", "waiting_lock", "running", "cancelling", "done", "failed", "cancelled"]
 DocumentStatus: TypeAlias = Literal["queued", "indexing", "indexed", "failed"]
 OnConflict: TypeAlias = Literal["replace", "skip", "fail"]
-Scope: TypeAlias = Literal["read", "write", "admin"]
+Scope: TypeAlias = Literal["read", "write", "feedback", "admin"]
+"""`feedback` reads the rated questions of all tokens, with their notes."""
 
 KINDS: tuple[JobKind, ...] = get_args(JobKind)
 SCOPES: tuple[Scope, ...] = get_args(Scope)

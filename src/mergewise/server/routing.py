@@ -50,6 +50,7 @@ WholeService = Annotated[Service, Depends(whole_service)]
 # the collections of the token.
 READ: dict[str, Any] = {"x-scope": "read"}
 WRITE: dict[str, Any] = {"x-scope": "write"}
+FEEDBACK: dict[str, Any] = {"x-scope": "feedback"}
 ADMIN: dict[str, Any] = {"x-scope": "admin"}
 OPEN: dict[str, Any] = {"x-scope": "none"}
 

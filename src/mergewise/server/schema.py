@@ -78,6 +78,11 @@ MIGRATIONS = (
     CREATE TABLE attachments (file TEXT NOT NULL REFERENCES files(id) ON DELETE CASCADE, collection TEXT NOT NULL,
         document TEXT NOT NULL, job TEXT NOT NULL, created REAL NOT NULL, PRIMARY KEY (file, collection))
     """,
+    """
+    ALTER TABLE conversations ADD COLUMN shared_to INTEGER;
+    UPDATE conversations SET shared_to = (SELECT max(number) FROM turns WHERE conversation = id) WHERE share IS NOT NULL;
+    DELETE FROM responses
+    """,
 )
 # texts are compared by code points, as in SQLite and Python
 _POSTGRES_TYPES = {

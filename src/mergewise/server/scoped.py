@@ -14,7 +14,7 @@ Both are defined in `routing`. Routes use nothing else of the service:
 | `collection.info()`, `.indexing()` | counts of what the token sees |
 | `collection.documents`, `.entry`, `.document`, `.ids_within` | documents that the token sees |
 | `collection.conversations` | conversations of the token, and links that it knows |
-| `collection.rated_turns()` | rated answers of all tokens, if the token may write |
+| `collection.rated_turns()` | rated answers of all tokens, with the scope for it |
 | `collection.enqueue(kind, ...)` | a new job, if the token may write |
 | `collection.writable()` | the collection itself, if the token may write |
 | `service.config`, `.admission`, `.ending`, `.token` | settings and limits |
@@ -217,8 +217,12 @@ class ScopedService:
         self._state.keep_response(id, self.token, body)
 
     def response(self, id: str) -> dict[str, Any] | None:
-        """Return a kept response of the token, or None if it does not exist."""
-        return self._state.response(id, self.token)
+        """Return a kept response of the token, or None if it does not exist. It is `withheld` if a source of it was removed."""
+        if (kept := self._state.response(id, self.token)) is None:
+            return None
+        known, sources = {one.name: one for one in self.collections()}, kept["sources"].items()
+        is_whole = all(name in known and known[name].indexed(ids) == {*ids} for name, ids in sources)
+        return {**kept, "withheld": not is_whole}
 
     def drop_response(self, id: str) -> bool:
         """Delete a kept response of the token. Return True if it existed."""
@@ -356,6 +360,10 @@ class Scoped:
             return None
         return DocumentEntry(doc_id, info, state)
 
+    def indexed(self, ids: Iterable[str]) -> set[str]:
+        """Return the documents among these that are in the index and that the token sees."""
+        return {id for id in ids if (found := self.find(id)) is not None and found.info is not None}
+
     def _info(self, doc_id: str) -> DocumentInfo | None:
         """Return the index's entry of a document, if any."""
         found = self._collection.index.documents(doc_id, limit=1) if self.is_made else []
@@ -426,8 +434,8 @@ class Scoped:
         return self._state.conversations(self.token, self.name)
 
     def rated_turns(self) -> list[dict[str, Any]]:
-        """Return the rated answers of all tokens. Raises HTTPProblem 403 if the token may not write."""
-        check_scope(self.token, "write")
+        """Return the rated answers of all tokens. Raises HTTPProblem 403 without the scope for it."""
+        check_scope(self.token, "feedback")
         return self.conversations.rated_turns()
 
     # -- changes

@@ -153,7 +153,9 @@ class State:
             # users of a front end have the ids TOKEN-USER
             for table in ("conversations", "responses"):
                 rows.execute(f"DELETE FROM {table} WHERE token = ? OR instr(token, ?) = 1", [id, f"{id}-"])
-            return bool(rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount)
+            found = bool(rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount)
+        self.database.overwrite_deleted(rewrite=found)
+        return found
 
     def keep_response(self, id: str, token: Token, body: Mapping[str, Any]) -> None:
         """Keep a response of the OpenAI-compatible API. Drop expired ones, and the oldest of the token if it has too many."""
@@ -269,6 +271,7 @@ class State:
             rows.execute("DELETE FROM conversations WHERE collection = ?", [name])
             rows.execute("DELETE FROM collections WHERE name = ?", [name])
             rows.execute("DELETE FROM documents WHERE collection = ?", [name])
+        self.database.overwrite_deleted(rewrite=True)
 
     # -- jobs, for the workers
 

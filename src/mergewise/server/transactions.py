@@ -70,7 +70,7 @@ _FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
 
 @lru_cache(1000)
 def _stored_filter(written: str) -> Mapping[str, Any]:
-    """Return the filter of a token. An invalid one, stored before filters were checked, becomes one that every question refuses."""
+    """Return the filter of a token. An invalid one of an older version becomes one that every question refuses."""
     try:
         check_filter(stored := json.loads(written))
     except (UsageError, RecursionError):

@@ -20,7 +20,7 @@ from mergewise.server.native.requests import AskForm, ConversationForm, RatingFo
 from mergewise.server.native.responses import CONVERSATION, SUGGESTIONS, TURNS, page_of
 from mergewise.server.native.suggestions import suggested_questions
 from mergewise.server.problems import HTTPProblem, unknown
-from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
+from mergewise.server.routing import FEEDBACK, READ, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped, ScopedService
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["conversations"], route_class=ScopedRoute)
@@ -66,21 +66,25 @@ def get_conversation(id: ConversationId, collection: InCollection) -> dict[str, 
 
 @router.get("/shared/{id}", response_model=TURNS, openapi_extra=READ)
 def get_shared(id: ConversationId, collection: InCollection) -> dict[str, Any]:
-    """Return the conversation of a link. Answers from documents that this token may not see are withheld."""
+    """Return the conversation of a link, as it was when it was shared.
+
+    Answers from documents that this token may not see are withheld.
+    """
     found = collection.conversations.by_link(id)
     if found is None:
         raise unknown("conversation", "its owner deleted it, or ended the link")
-    turns = _visible(collection, collection.conversations.turns(found.id))
-    return {**asdict(found), "id": id, "items": [{**turn, "feedback": None} for turn in turns]}
+    turns = _visible(collection, collection.conversations.turns(found.id, shared=True))
+    as_shared = {"id": id, "turns": len(turns), "changed": turns[-1]["asked"] if turns else found.created}
+    return {**asdict(found), **as_shared, "items": [{**turn, "feedback": None} for turn in turns]}
 
 
 def _visible(collection: Scoped, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Withhold answers from documents that the token does not see, or that were removed."""
     sources = [{span["doc"] for one in turn["context"]["passages"] for span in one["spans"]} for turn in turns]
-    seen = {doc_id: (found := collection.find(doc_id)) and found.info for doc_id in set[str]().union(*sources)}
+    seen = collection.indexed(set[str]().union(*sources))
     withheld = dict.fromkeys(("answer", "context", "feedback")) | {"withheld": True}
     return [
-        {**turn, "withheld": False, **({} if all(map(seen.get, ids)) else withheld)}
+        {**turn, "withheld": False, **({} if ids <= seen else withheld)}
         for turn, ids in zip(turns, sources, strict=True)
     ]
 
@@ -101,7 +105,10 @@ async def keep_turn(
 
 @router.patch("/conversations/{id}", response_model=CONVERSATION, openapi_extra=READ)
 def change_conversation(id: ConversationId, form: ConversationForm, collection: InCollection) -> dict[str, Any]:
-    """Rename a conversation, or make or end its link, which everybody with access to the collection can open."""
+    """Rename a conversation, or make or end its link, which everybody with access to the collection can open.
+
+    A link shows the questions so far. Share again to add the later ones.
+    """
     collection.conversations.change(id, form.title, form.is_shared)
     return asdict(_conversation(collection, id))
 
@@ -132,7 +139,7 @@ def rate_answer(turn: Annotated[int, Path(ge=0, le=2**62)], form: RatingForm, co
     return Response(status_code=204)
 
 
-@router.get("/feedback", openapi_extra=WRITE, response_class=Response)
+@router.get("/feedback", openapi_extra=FEEDBACK, response_class=Response)
 def export_feedback(collection: InCollection) -> Response:
     """Download all rated answers as a question set for `mergewise eval`, as JSON lines, newest first.
 

@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, create_model
 
 from mergewise.query import AnswerQuery, Option, Query, options_of
+from mergewise.server.records import Scope
 
 
 def _number(value: object) -> object:
@@ -194,7 +195,7 @@ class JobForm(Form):
 
 
 class TokenForm(Form):
-    scopes: Annotated[set[Literal["read", "write", "admin"]], Field(min_length=1, json_schema_extra=REPEATED)]
+    scopes: Annotated[set[Scope], Field(min_length=1, json_schema_extra=REPEATED)]
     title: Annotated[str, Field(max_length=200)] = ""
     collections: list[Name] | None = None
     filter: Filter | None = None

@@ -43,7 +43,7 @@ _TOKEN_DETAILS = {
 @router.post("/responses", openapi_extra=READ, responses=STREAMED)
 async def create_response(form: ResponseForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the search as an item and the sources as annotations."""
-    before = await in_thread(partial(_messages_before, service, form.previous_response_id))
+    before, sources = await in_thread(partial(_messages_before, service, form.previous_response_id))
     given, ignored = _messages_of(form)
     ask = await Ask.of(service, form, [*before, *given])
     config, search = ask.profile.config, form.search
@@ -62,7 +62,9 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
             said = Message("assistant", body["output"][-1]["content"][0]["text"])
             turns = [*ask.conversation.history, Message("user", ask.conversation.question), said][-MOST_HISTORY:]
             messages = [(turn.role, turn.text[:LONGEST_QUESTION]) for turn in turns]
-            await in_thread(partial(service.keep_response, body["id"], {"response": body, "messages": messages}))
+            own = {*sources.get(config.collection, ()), *writer.documents}
+            kept = {"messages": messages, "sources": {**sources, config.collection: sorted(own)}}
+            await in_thread(partial(service.keep_response, body["id"], {"response": body, **kept}))
 
     async def events() -> AsyncGenerator[bytes, None]:
         async with aclosing(await ask.events(request)) as coming:
@@ -81,10 +83,11 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
 
 @router.get("/responses/{id}", openapi_extra=READ)
 def get_response(id: str, service: InService) -> dict[str, Any]:
-    """Return a response as it was sent."""
+    """Return a response as it was sent, or without its texts if a document behind them was removed since."""
     if (kept := service.response(id)) is None:
         raise unknown("response")
-    return dict(kept["response"])
+    withheld = {"output": [], "status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+    return {**kept["response"], **(withheld if kept["withheld"] else {})}
 
 
 @router.delete("/responses/{id}", openapi_extra=READ)
@@ -103,13 +106,18 @@ def _messages_of(form: ResponseForm) -> tuple[list[ChatMessage], list[str]]:
     return [ChatMessage.model_construct(role=role, content=content) for role, content in messages], kinds
 
 
-def _messages_before(service: ScopedService, id: str | None) -> list[ChatMessage]:
-    """Return the messages of an earlier response. Raises HTTPProblem 400 if it does not exist, or if another token made it."""
-    kept = {"messages": []} if id is None else service.response(id)
-    if kept is None:
+def _messages_before(service: ScopedService, id: str | None) -> tuple[list[ChatMessage], dict[str, list[str]]]:
+    """Return the messages of an earlier response, and the documents behind them by collection. Withheld answers are left out.
+
+    Raises HTTPProblem 400 if it does not exist, or if another token made it.
+    """
+    if id is None:
+        return [], {}
+    if (kept := service.response(id)) is None:
         detail, code = "previous response not found", "previous_response_not_found"
         raise refusal(detail, "previous_response_id", "send the whole input", code)
-    return [ChatMessage(role=role, content=text) for role, text in kept["messages"]]
+    shown = [(role, text) for role, text in kept["messages"] if role == "user" or not kept["withheld"]]
+    return [ChatMessage(role=role, content=text) for role, text in shown], {} if kept["withheld"] else kept["sources"]
 
 
 class ResponseWriter:
@@ -161,6 +169,11 @@ class ResponseWriter:
         error = {"code": codes.get(problem.status, "server_error"), "message": str(problem)}
         event = self._event("failed", response=self._response("failed", [], error=error))
         return event_bytes(event["type"], event)
+
+    @property
+    def documents(self) -> set[str]:
+        """The documents of the answer's passages."""
+        return {span["doc"] for passage in self._context["passages"] for span in passage["spans"]}
 
     @property
     def _place(self) -> dict[str, Any]:

@@ -86,9 +86,9 @@ function Entry({ collection, one, isShown, open, changed, removed }) {
         ${button("Markdown", () => save(true))}${button("JSON", () => save(false))}${button("Delete", () => setPart("delete"))}</p>` : null}
       ${part === "name" ? html`<form class="line" onSubmit=${rename}><input type="text" aria-label="Name" maxlength="200" dir="auto" value=${title} onInput=${(/** @type {any} */ event) => setTitle(event.target.value)} />
         <button type="submit">Rename</button></form>` : null}
-      ${part === "link" || part === "copied" ? html`<p class="where">Everybody with access to this collection can read the conversation by this link, as far as they may see its documents.</p>
+      ${part === "link" || part === "copied" ? html`<p class="where">Everybody with access to this collection can read the conversation so far by this link, as far as they may see its documents.</p>
         <p class="line"><input type="text" readonly aria-label="Link" value=${link} onFocus=${(/** @type {any} */ event) => event.target.select()} />
-        ${button(part === "copied" ? "Copied" : "Copy", () => navigator.clipboard?.writeText(link).then(() => setPart("copied"), () => {}), "")}${button("Stop sharing", () => change({ is_shared: false }))}</p>` : null}
+        ${button(part === "copied" ? "Copied" : "Copy", () => navigator.clipboard?.writeText(link).then(() => setPart("copied"), () => {}), "")}${one.turns > one.shared_turns ? button("Share later questions too", () => change({ is_shared: true })) : null}${button("Stop sharing", () => change({ is_shared: false }))}</p>` : null}
       ${part === "delete" ? html`<p class="confirm">Delete it with its ratings? ${button("Delete", remove, "danger")}${button("Keep", () => setPart(""))}</p>` : null}
       ${error ? html`<${ErrorNote} error=${error} />` : null}
     </li>`;

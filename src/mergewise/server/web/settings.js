@@ -7,7 +7,7 @@ import { ErrorNote, href, Waiting } from "./parts.js";
 import { browserSettings, useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, shorten, size } from "./text.js";
 
-const SCOPES = ["read", "write", "admin"];
+const SCOPES = ["read", "write", "feedback", "admin"];
 const SCHEMES = [["auto", "System"], ["light", "Light"], ["dark", "Dark"]];
 const DAY = 86_400; // seconds
 const NO_TOKEN = { title: "", scopes: ["read"], collection: "", days: "" };
