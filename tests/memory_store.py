@@ -362,6 +362,7 @@ class MemoryStore:
         *,
         words: bool = False,
         every: bool = False,
+        counted: str | None = None,
     ) -> Ranking:
         """Search by BM25 (Robertson and Zaragoza 2009) with a non-negative idf."""
         spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
@@ -370,15 +371,17 @@ class MemoryStore:
             return []
         rows = self._rows_of(spec.name)
         texts = {i: cut(text or "") for i, text in zip(*(rows[c].to_pylist() for c in ("id", column)), strict=True)}
-        average = sum(map(len, texts.values())) / max(1, len(texts)) or 1
-        holding = Counter(word for held in texts.values() for word in set(held))
+        visible = self.numbers(counted)
+        seen = [texts[i] for i, number in zip(texts, rows[NUMBER].to_pylist(), strict=True) if number in visible]
+        average = sum(map(len, seen)) / max(1, len(seen)) or 1
+        holding = Counter(word for held in seen for word in set(held))
         scores = {}
         for (row, held), number in zip(texts.items(), rows[NUMBER].to_pylist(), strict=True):
             counts = Counter(held)
             length = K1 * (1 - B + B * len(held) / average)
             has_all = not every or counts.keys() >= set(cut(question))
             scores[row] = (number in numbers and has_all) * sum(
-                math.log(1 + (len(texts) - holding[w] + 0.5) / (holding[w] + 0.5))
+                math.log(1 + (len(seen) - holding[w] + 0.5) / (holding[w] + 0.5))
                 * counts[w] * (K1 + 1) / (counts[w] + length)
                 for w in set(cut(question)) if counts[w]
             )  # fmt: skip

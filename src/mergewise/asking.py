@@ -21,7 +21,7 @@ from mergewise.protocols import StoreReader
 from mergewise.query import AnswerQuery, Budget, Query
 from mergewise.ranges import SECONDS, Ceilings, number, short_repr
 from mergewise.retrieve.absence import absent_names
-from mergewise.retrieve.hybrid import HybridReader, SearchSettings
+from mergewise.retrieve.hybrid import HybridReader, ReaderArguments, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, neutral_lengths
@@ -49,9 +49,14 @@ class IndexState:
         """Return a copy with the models of one question."""
         return replace(self, models=self.models.for_question())
 
-    def reader(self, where: Where | None) -> HybridReader:
-        condition = condition_text(where, self.store.metadata_kinds)
-        return HybridReader(self.store, self.models.embedder, VIEWS, condition, self.settings, self.models.reranker)
+    def reader(self, where: Where | None, counted: Where | None = None) -> HybridReader:
+        return HybridReader(*self.arguments(where, counted))
+
+    def arguments(self, where: Where | None, counted: Where | None) -> ReaderArguments:
+        """Return the arguments of `HybridReader`, without the kind of search."""
+        condition, counts = (condition_text(one, self.store.metadata_kinds) for one in (where, counted))
+        models = self.models
+        return self.store, models.embedder, VIEWS, condition, self.settings, models.reranker, counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ class PreparedAnswer:
 def context(query: Query, state: IndexState) -> Context:
     """Find the context of a question. The trace shows the query that replaced a follow-up question."""
     state = state.for_question()
-    reader = state.reader(query.where)
+    reader = state.reader(query.where, query.counted)
     asked, spent = _searched_question(query, state.models)
     context = _assemble_context(asked, query, state, reader)
     return _with_question(context, query.question, spent, state)
@@ -127,7 +132,7 @@ def prepare(query: AnswerQuery, state: IndexState, mode: str, preferred: str = "
 def prepare_request(query: AnswerQuery, state: IndexState, mode: str) -> Request:
     """Find the context of a question, and return everything that the mode needs to answer it."""
     state = state.for_question()
-    reader = state.reader(query.where)
+    reader = state.reader(query.where, query.counted)
     asked, spent = _searched_question(query, state.models)
     if MODES[mode].reads_context:
         context = _assemble_context(asked, query, state, reader)

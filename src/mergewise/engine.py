@@ -554,6 +554,8 @@ class Index:
                 "auto", weave stops when another sentence would add little, and the trace lists what was left out.
             where: Condition on `id`, `title` and metadata of documents: a text such as "year > 2020 and lang = 'en'", a filter
                 such as `{"type": "eq", "key": "lang", "value": "en"}`, or a list of these that must all hold.
+            counted: Condition on the documents whose words count in scores. Give it with `where` if an asker must not learn
+                what other documents contain.
             parameters: Parameters of the strategy by name.
             rounds: Number of searches. Each further one searches for missing facts, named by the chat model or by the evidence.
             merge_with: Strategy that merges the selection of the first one: "mergerag-asym(widen=4)".

@@ -74,6 +74,7 @@ class Query:
     parameters: Annotated[Mapping[str, object] | None, "Parameters of the strategy, by name"] = None
     rounds: Annotated[int, ROUNDS, "Rounds of search; each further round searches for missing information"] = 1
     merge_with: Annotated[str | None, "Strategy that merges the selected passages: {merging_strategies}"] = None
+    counted: Where | None = None
     history: Sequence[Turn] = ()
     deadline: float | None = None
 

@@ -28,7 +28,7 @@ from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFi
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.records import SCOPES, Upload
 from mergewise.server.scoped import ScopedService
-from tests.server.conftest import LiveServer, live_server, record_of
+from tests.server.conftest import LiveServer, live_server, make_collection, record_of
 
 METHODS = ("get", "post", "put", "patch", "delete")
 OPEN_ID, HIDDEN_ID, FAILED_ID = "lamp.md", "quernstone/0.md", "velvetlog.pdf"
@@ -468,3 +468,31 @@ def test_routes_have_no_way_around_the_boundary() -> None:
                 ".token.filter",
             ):
                 assert word not in text, f"{room}/{path.name} reads {word}"
+
+
+@pytest.mark.parametrize("strategy", ["topk", "weave", "auto-merge"])
+def test_scores_do_not_tell_what_hidden_documents_contain(tmp_path: Path, scripted_key: None, strategy: str) -> None:
+    """The same visible documents have the same scores, however often their words stand in hidden ones."""
+    shown = {f"open.{n}.md": f"# Note {n}\n\nThe {word} of note {n} is green.\n" for n, word in enumerate(TREES)}
+    with live_server(tmp_path, with_chat=False) as live:
+        for name, word in (("rare", "quernstone"), ("common", "larch")):
+            hidden = {f"closed.{n}.md": f"# Secret {n}\n\nThe {word} is {'very ' * n} old.\n" for n in range(9)}
+            make_collection(live.config, live.state, name, {**shown, **hidden})
+        contexts = {}
+        for filter in (None, FILTER):
+            client = live.client(live.state.add_token(["read"], filter=filter, rate=10_000)[1])
+            asked = {"question": "Is the larch green?", "strategy": strategy, "include": ["trace"]}
+            asked["where"] = {"type": "eq", "key": "kind", "value": "open"}
+            for name in ("rare", "common"):
+                answer = client.post(f"/api/v1/collections/{name}/context", json=asked).json()["context"]
+                assert "larch" in answer["text"]
+                contexts[name, filter is None] = (
+                    [(one["doc"], one["score"]) for one in answer["passages"]],
+                    answer["trace"],
+                )
+        assert contexts["rare", False] == contexts["common", False]
+        # without a token's filter, a condition changes no score
+        assert contexts["rare", True] != contexts["common", True]
+
+
+TREES = ("larch", "oak", "elm", "birch", "yew", "ash")

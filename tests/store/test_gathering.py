@@ -160,3 +160,24 @@ def test_equal_texts_are_in_the_order_of_document_ids(tmp_path: Path) -> None:
             rankings.append([(rows[row].doc_id, rows[row].start) for row, _ in hits])
     assert rankings[0] == rankings[2] == sorted(rankings[0])
     assert rankings[1] == rankings[3]
+
+
+@pytest.mark.parametrize("shards", [None, 3])
+def test_scores_count_only_the_documents_that_an_asker_knows(tmp_path: Path, shards: int | None) -> None:
+    """Scores are those of an index without the other documents, and without `counted` they are as before."""
+    own = documents(60)
+    kinds = [replace(one, metadata={"kind": "open" if n % 3 else "hidden"}) for n, one in enumerate(own)]
+    known, condition = [one for one in kinds if one.metadata["kind"] == "open"], "kind = 'open'"
+    found = []
+    for given, where, counted in ((known, None, None), (kinds, condition, condition), (kinds, condition, None)):
+        index = mw.open(tmp_path / f"{len(found)}", embedder="none", shards=shards)
+        index.add(given)
+        reader = index.store.reader()
+        rankings = [reader.text_search(one, 200, where, counted=counted).result() for one in (*QUESTIONS, QUESTIONS[0])]
+        leaves = reader.rows("leaf", Leaf, [row for ranking in rankings for row, _ in ranking])
+        places = [{(leaves[row].doc_id, leaves[row].start): score for row, score in one} for one in rankings]
+        found.append(places)
+        if where is not None and counted is None:
+            whole = dict(reader.text_search(QUESTIONS[0], 200).result())
+            assert {row: whole[row] for row, _ in rankings[0]} == dict(rankings[0])
+    assert found[0] == found[1] != found[2]

@@ -13,15 +13,14 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mergewise.asking import IndexState
-from mergewise.designs import VIEWS
-from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, SearchKind, StoreReader
-from mergewise.retrieve import HybridReader, SearchSettings
-from mergewise.store import Registry, condition_text
+from mergewise.protocols import Embedder, FloatArray, Ranking, SearchKind
+from mergewise.retrieve import HybridReader
+from mergewise.retrieve.hybrid import ReaderArguments
 from mergewise.types import Where
 
 Result = TypeVar("Result")
@@ -30,8 +29,6 @@ Id = TypeVar("Id", bound=Hashable)
 VECTOR_BYTES = 64_000_000
 """Maximum of bytes of text vectors that are kept for later questions."""
 _TEXTS = "documents"
-
-_Given: TypeAlias = tuple[StoreReader, Embedder | None, Registry, str | None, SearchSettings, Reranker | None]
 
 
 @dataclass(slots=True)
@@ -119,7 +116,7 @@ class SharingEmbedder:
 class SharingReader(HybridReader):
     """A reader that caches its searches in `memory`. `given` holds the arguments of `HybridReader` except the kind."""
 
-    def __init__(self, memory: SearchMemory, given: _Given, kind: SearchKind = "hybrid") -> None:
+    def __init__(self, memory: SearchMemory, given: ReaderArguments, kind: SearchKind = "hybrid") -> None:
         super().__init__(*given, kind)
         self._memory, self._given = memory, given
 
@@ -129,7 +126,7 @@ class SharingReader(HybridReader):
         return self if kind == self._kind else SharingReader(self._memory, self._given, kind)
 
     def _both_searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking]:
-        key = self._kind, self._where, question, max(k, self._search.depth), table, column
+        key = self._kind, self._where, self._counted, question, max(k, self._search.depth), table, column
         return self._memory.find(key, partial(super()._both_searches, question, k, table, column))
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
@@ -142,11 +139,8 @@ class SharedState(IndexState):
 
     memory: SearchMemory
 
-    def reader(self, where: Where | None) -> HybridReader:
-        condition = condition_text(where, self.store.metadata_kinds)
-        models = self.models
-        given = self.store, models.embedder, VIEWS, condition, self.settings, models.reranker
-        return SharingReader(self.memory, given)
+    def reader(self, where: Where | None, counted: Where | None = None) -> HybridReader:
+        return SharingReader(self.memory, self.arguments(where, counted))
 
 
 def shared_state(state: IndexState, memory: SearchMemory) -> SharedState:

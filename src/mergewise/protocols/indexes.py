@@ -284,6 +284,7 @@ class StoreReader(TableReader, Protocol):
         *,
         words: bool = False,
         every: bool = False,
+        counted: str | None = None,
     ) -> Future[Ranking]:
         """Search by BM25 in the background. Only scores above zero count; ties are ordered by id.
 
@@ -294,6 +295,7 @@ class StoreReader(TableReader, Protocol):
             table: Table to search, by default the leaves.
             words: Search the table's column of words, if it has one.
             every: Return only rows with every word of the question, apart from stop words.
+            counted: SQL condition on the documents that the statistics of the scores count. Default: all.
         """
         ...
 

@@ -10,7 +10,7 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -74,10 +74,17 @@ class SearchSettings:
         check_fields(self)
 
 
+ReaderArguments: TypeAlias = tuple[
+    StoreReader, Embedder | None, Registry, str | None, SearchSettings, Reranker | None, str | None
+]
+"""The arguments of `HybridReader`, without the kind of search."""
+
+
 class HybridReader(TreeReader):
     """The `IndexReader` of the strategies: one state of a store, an optional embedder, and a condition for all searches.
 
-    It is also the `RowReader` that the readers of views and of the tree work with.
+    It is also the `RowReader` that the readers of views and of the tree work with. With `counted`, another condition, the scores
+    of full text count only those documents.
     """
 
     def __init__(
@@ -88,6 +95,7 @@ class HybridReader(TreeReader):
         where: str | None = None,
         settings: SearchSettings = SearchSettings(),
         reranker: Reranker | None = None,
+        counted: str | None = None,
         kind: SearchKind = "hybrid",
     ) -> None:
         super().__init__(self)
@@ -97,7 +105,7 @@ class HybridReader(TreeReader):
         self._where = where
         self._search = settings
         self._reranker = reranker
-        self._kind = kind
+        self._counted, self._kind = counted, kind
         self._readers: dict[str, Any] = {}
 
     # -- IndexReader
@@ -130,7 +138,7 @@ class HybridReader(TreeReader):
     def searching_by(self, kind: SearchKind) -> HybridReader:
         if kind == "vectors" and self._embedder is None:
             raise UsageError("this index has no vectors", "search by full text, or index with an embedder")
-        given = self._store, self._embedder, self._registry, self._where, self._search, self._reranker
+        given = self._store, self._embedder, self._registry, self._where, self._search, self._reranker, self._counted
         return self if kind == self._kind else HybridReader(*given, kind)
 
     def documents(self) -> list[str]:
@@ -235,7 +243,8 @@ class HybridReader(TreeReader):
         """
         began = perf_counter()
         depth = max(k, self._search.depth)
-        text = None if self._kind == "vectors" else self._store.text_search(question, depth, self._where, table)
+        begin = partial(self._store.text_search, question, depth, self._where, table, counted=self._counted)
+        text = None if self._kind == "vectors" else begin()
         words = None if text is None else self._words_search(question, depth, table)
         query = None if self._kind == "text" else self._vector(question)
         vector = None if query is None else self._store.vector_search(query, depth, self._where, table, column)

@@ -78,11 +78,15 @@ class CollectionQuery:
         return replace(self, options={**own, **self.options}, chat=self.chat or defaults.get("chat"))
 
     def query(self, forced: Mapping[str, Any] | None, deadline: float) -> AnswerQuery:
-        """Return the question for `Index.prepare`. Documents must match `forced` too, the filter of the token."""
+        """Return the question for `Index.prepare`. Documents must match `forced` too, the filter of the token.
+
+        Scores count only these documents.
+        """
         options = dict(self.options)
         where = options.pop("where", None)
         parts = [part for part in (forced, *(where if isinstance(where, list) else [where])) if part is not None]
-        return AnswerQuery(self.question, **options, where=parts or None, history=self.history, deadline=deadline)
+        conditions: dict[str, Any] = {"where": parts or None, "counted": forced}
+        return AnswerQuery(self.question, **options, **conditions, history=self.history, deadline=deadline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,10 @@ class LanceSearch(LanceDocuments):
         *,
         words: bool = False,
         every: bool = False,
+        counted: str | None = None,
         frequencies: TextFrequencies | None = None,
     ) -> Future[Ranking]:
-        """Search by BM25. `frequencies` replaces this index's statistics if it has postings."""
+        """Search by BM25. `frequencies` and `counted` replace this index's statistics if it has postings."""
         table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
         column = None if spec is None else spec.table.words if words else spec.table.text
@@ -86,7 +87,7 @@ class LanceSearch(LanceDocuments):
         documents = self._filter(where)
         if not documents.share:
             return start(_nothing())
-        index = None if words else self._text_index(table)
+        index = None if words else self._text_index(table, counted)
         if index is not None:
             terms = Counter(question_terms(question))
             found = index.scores(terms, frequencies or index.frequencies(terms), documents, every)
@@ -99,10 +100,12 @@ class LanceSearch(LanceDocuments):
             lambda: self.text_search(question, k, where, table, words=words, every=every),
         )
 
-    def text_frequencies(self, question: str, table: str | None = None) -> TextFrequencies | None:
+    def text_frequencies(
+        self, question: str, table: str | None = None, counted: str | None = None
+    ) -> TextFrequencies | None:
         """Return this index's statistics for a question, or None without rows."""
         table = table or self._first
-        index, searched = self._text_index(table), self.searched_text(table)
+        index, searched = self._text_index(table, counted), self.searched_text(table)
         if index is not None:
             return index.frequencies(question_terms(question))
         return None if searched is None else searched.frequencies(question)
@@ -114,9 +117,12 @@ class LanceSearch(LanceDocuments):
             return None
         return self.once(f"text of {table}", lambda: SearchedText(opened, column, self._row_count(table)))
 
-    def _text_index(self, table: str) -> TextIndex | None:
-        """Return the postings of a table, or None if LanceDB searches it."""
-        return self.once(f"postings of {table}", lambda: self._read_text_index(table))
+    def _text_index(self, table: str, counted: str | None = None) -> TextIndex | None:
+        """Return the postings of a table, or None if LanceDB searches it. `counted` is a condition on their documents."""
+        index = self.once(f"postings of {table}", lambda: self._read_text_index(table))
+        if index is None or counted is None:
+            return index
+        return self.once(f"postings of {table}", lambda: index.within(self.numbers(counted).holds), counted)
 
     def _read_text_index(self, table: str) -> TextIndex | None:
         """Read the postings of a table. Make the postings that the files lack, unless LanceDB has a text index."""

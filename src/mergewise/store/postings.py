@@ -92,6 +92,11 @@ class TextIndex:
         # as in LanceDB, rows without terms do not count
         self._counted, self._tokens = (sum(int(count(own)) for own in lengths) for count in (np.count_nonzero, np.sum))
 
+    def within(self, exists: Callable[[Array], Array]) -> TextIndex:
+        """Return the postings of some documents, as if there were no others."""
+        # no number of rows: each row needs a check
+        return TextIndex([file for file, _ in self._files], -1, exists)
+
     def frequencies(self, terms: Iterable[str]) -> TextFrequencies:
         def count(term: str, file: Postings, mask: Array | None) -> int:
             return len(file.of_term(term)) if mask is None else int(mask[file.rows_and_counts(term)[0]].sum())

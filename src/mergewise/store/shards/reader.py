@@ -68,7 +68,6 @@ class ShardedReader:
         self._answers: dict[str, tuple[Sequence[Manifest], Sequence[Any]]] = {}
         if before is not None:
             self._answers = before._answers.copy()
-        self._frequencies: dict[str, TextFrequencies] = {}
         self._pending = PendingSearches(shards)
 
     @property
@@ -311,24 +310,29 @@ class ShardedReader:
         *,
         words: bool = False,
         every: bool = False,
+        counted: str | None = None,
     ) -> Future[Ranking]:
         """Search text in all shards. With `words`, scores are local to each shard."""
         table = table or self._first
         if words:
             return self._start("text_search", question, k, where, table, words=words, every=every)
-        return self._pending.add(self._text_search(question, k, where, table, every))
+        return self._pending.add(self._text_search(question, k, where, table, every, counted))
 
-    def _text_search(self, question: str, k: int, where: str | None, table: str, every: bool) -> Search:
+    def _text_search(
+        self, question: str, k: int, where: str | None, table: str, every: bool, counted: str | None
+    ) -> Search:
         """Search with the statistics of all shards. They are asked only for terms that are not cached."""
-        terms, kept = set(question_terms(question)), self._frequencies.get(table)
+        known_by_table = self.once("frequencies", dict[str, TextFrequencies], counted)
+        terms, kept = set(question_terms(question)), known_by_table.get(table)
         if kept is None or not kept.counts.keys() >= terms:
-            answers = yield {at: [Call.of("text_frequencies", question, table)] for at in range(len(self.manifests))}
+            call = Call.of("text_frequencies", question, table, counted)
+            answers = yield {at: [call] for at in range(len(self.manifests))}
             parts = [own[0] for own in answers.values() if own[0] is not None]
             if not parts:
                 return []
             total = TextFrequencies.total(parts)
             known = {} if kept is None or len(kept.counts) > MOST_TERMS else kept.counts
-            kept = self._frequencies[table] = total._replace(counts={**known, **total.counts})
+            kept = known_by_table[table] = total._replace(counts={**known, **total.counts})
         frequencies = kept._replace(counts={term: kept.counts[term] for term in terms})
         return (yield from self._search("text_search", question, k, where, table, every=every, frequencies=frequencies))
 
