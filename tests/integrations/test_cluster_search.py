@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPException
+from ipaddress import ip_address
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from urllib.request import urlopen
 
 import httpx2 as httpx
 import pytest
@@ -535,7 +539,10 @@ def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none", shards=2)
     index.add(*towers())
     run = [sys.executable, "-m", "mergewise"]
-    with subprocess.Popen([*run, "cluster", "start", "--index", tmp_path / "index"], stdout=subprocess.PIPE) as started:
+    command = [*run, "cluster", "start", "--index", tmp_path / "index"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as started, ExitStack() as stack:
+        # a failure must not wait for its end
+        stack.callback(started.terminate)
         assert started.stdout is not None
         first = started.stdout.readline().decode().strip()
         assert first.startswith("2 shards on 1 nodes: ")
@@ -547,6 +554,15 @@ def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
             assert done.returncode == 0, done.stderr
             return done.stdout
 
+        # other machines reach no port, and other users no file
+        listening = listening_addresses(started.pid)
+        assert len(listening) > 4 and {address for address, _ in listening} == {LOOPBACK}
+        (folder,) = {Path(one) for one in re.findall(r"/tmp/mergewise-ray-\w+", " ".join(commands_of(started.pid)))}
+        assert folder.stat().st_mode & 0o777 == 0o700
+        # metrics are off
+        for _, port in listening:
+            with suppress(OSError, HTTPException), urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                raise AssertionError(f"metrics at {port}: {answer.read(200)!r}")
         assert "1903" in output("ask", QUESTIONS[3])
         state = json.loads(output("cluster", "status", "--json"))
         assert state["ready"] and state["snapshot"] == index.store.reader().snapshot and len(state["shards"]) == 2
@@ -554,6 +570,37 @@ def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
         assert "shards 0, 1" in shown and "p95" in shown
         started.send_signal(signal.SIGINT)
         assert started.wait(30) == 0
+    assert not folder.exists()
+
+
+LOOPBACK = "127.0.0.1"
+
+
+def processes_of(pid: int) -> list[int]:
+    """Return a process and all processes that it began."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [pid, *(one for task in tasks for child in task.read_text().split() for one in processes_of(int(child)))]
+
+
+def commands_of(pid: int) -> list[str]:
+    return [Path(f"/proc/{one}/cmdline").read_text().replace("\0", " ") for one in processes_of(pid)]
+
+
+def listening_addresses(pid: int) -> set[tuple[str, int]]:
+    """Return the addresses and ports on which a process and its children listen."""
+    links = (link for one in processes_of(pid) for link in Path(f"/proc/{one}/fd").iterdir())
+    sockets = {os.readlink(link) for link in links if link.is_symlink()}
+    found = set()
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            _, local, _, state, *more = line.split()
+            if state == "0A" and f"socket:[{more[5]}]" in sockets:
+                host, port = local.split(":")
+                words = bytes.fromhex(host)
+                packed = b"".join(words[at : at + 4][::-1] for at in range(0, len(words), 4))
+                address = ip_address(packed)
+                found.add((str(getattr(address, "ipv4_mapped", None) or address), int(port, 16)))
+    return found
 
 
 def test_few_shards_move_when_a_node_leaves() -> None:

@@ -12,7 +12,7 @@ from mergewise.cluster.actors import Actors
 from mergewise.cluster.coordinator import Coordinator
 from mergewise.cluster.placement import CACHE, COORDINATOR, NodeCache, full_name, sharded_place
 from mergewise.errors import StoreError, UsageError
-from mergewise.index.cluster import join, load_ray
+from mergewise.index.cluster import join, leave, load_ray
 from mergewise.store.places import place_of
 
 _LOOK_SECONDS = 0.2
@@ -73,7 +73,7 @@ class Control:
 
     def leave(self) -> None:
         """Leave the cluster. A local one ends."""
-        self._ray.shutdown()
+        leave(self._ray)
 
     def wait(self, is_done: Callable[[dict[str, Any]], bool], patience: float) -> dict[str, Any]:
         """Wait for a state and return it. Raises StoreError if it takes longer than `patience` seconds."""

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import current_thread
 from typing import Any
 
@@ -35,6 +36,9 @@ TRIES = 3
 JOIN_SECONDS = 30.0
 """Seconds within which a cluster must answer."""
 _HINT = "check that it is running; --ray local starts one, --ray HOST:PORT names the head of a cluster with this node"
+# With this setting Ray replaces the loopback address by the machine's own, and listens there.
+_NETWORK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+_FOLDERS: list[TemporaryDirectory[str]] = []
 _JOIN = "import logging, sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.ERROR)"
 
 
@@ -98,8 +102,15 @@ def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
     try:
         yield
     finally:
-        with redirect_stdout(sys.stderr):
-            ray.shutdown()
+        leave(ray)
+
+
+def leave(ray: Any) -> None:
+    """Leave the cluster. A local one ends, and its folder is removed."""
+    with redirect_stdout(sys.stderr):
+        ray.shutdown()
+    while _FOLDERS:
+        _FOLDERS.pop().cleanup()
 
 
 def join(ray: Any, address: str, workers: int = 1) -> None:
@@ -114,16 +125,25 @@ def join(ray: Any, address: str, workers: int = 1) -> None:
         raise UsageError(f"invalid cluster address: {address!r} (expected no scheme)", _HINT)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == LOCAL:
-        # switch off Ray's usage reports
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # switch off Ray's usage reports, and both servers of metrics: a port that does not exist stays closed
+        for name, value in (("RAY_USAGE_STATS_ENABLED", "0"), ("AUTOSCALER_METRIC_PORT", "-1")):
+            os.environ.setdefault(name, value)
         options |= {"include_dashboard": False, "num_cpus": max(cores(), workers)}
+        options |= {"_node_ip_address": "127.0.0.1", "_system_config": {"enable_metrics_collection": False}}
+        # Ray opens its own folder to everybody, so it is in a private one. A socket needs a short path.
+        _FOLDERS.append(TemporaryDirectory(prefix="mergewise-ray-", dir="/tmp", ignore_cleanup_errors=True))
+        options["_temp_dir"] = f"{_FOLDERS[-1].name}/ray"
     else:
         _check_cluster(address)
+    constants = ray._private.ray_constants
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
     try:
         with redirect_stdout(sys.stderr):
             ray.init(address=address, **options)
     except Exception as error:
         raise UsageError(f"Ray cluster not available at {address!r}: {_last_line(str(error))}", _HINT) from error
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
     # for the rest of this process, because Ray's threads print at any time
     redirect_stdout(_OutputWithoutRay(sys.stdout)).__enter__()
 
@@ -146,7 +166,11 @@ def _check_cluster(address: str) -> None:
     """Raise UsageError if no cluster answers."""
     try:
         tried = subprocess.run(
-            [sys.executable, "-P", "-c", _JOIN, address], capture_output=True, text=True, timeout=JOIN_SECONDS
+            [sys.executable, "-P", "-c", _JOIN, address],
+            env={**os.environ, _NETWORK: "0"},
+            capture_output=True,
+            text=True,
+            timeout=JOIN_SECONDS,
         )
     except subprocess.TimeoutExpired:
         reason = f"no answer in {JOIN_SECONDS:.0f} seconds"

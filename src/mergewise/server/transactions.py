@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -58,24 +57,24 @@ def marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values)) or "NULL"
 
 
+def _stored_filter(stored: Any) -> Any:
+    """Return the filter of a token. An invalid one of an older version becomes one that every question refuses."""
+    try:
+        check_filter(stored)
+    except UsageError:
+        return {"type": "invalid"}
+    return stored
+
+
 # the columns that hold JSON, with the types of their values
 _FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
     "scopes": frozenset,
     "collections": frozenset,
     "views": tuple,
     "progress": lambda values: JobProgress(**values),
+    "filter": _stored_filter,
     **dict.fromkeys(("settings", "defaults", "metadata", "error", "report", "request"), dict),
 }
-
-
-@lru_cache(1000)
-def _stored_filter(written: str) -> Mapping[str, Any]:
-    """Return the filter of a token. An invalid one of an older version becomes one that every question refuses."""
-    try:
-        check_filter(stored := json.loads(written))
-    except (UsageError, RecursionError):
-        return {"type": "invalid"}
-    return dict(stored)
 
 
 def columns(record: Any) -> dict[str, Any]:
@@ -99,9 +98,7 @@ def record_of(kind: type[Record], row: Row) -> Record:
     values: dict[str, Any] = {}
     for f in fields(kind):
         value = row[f.name]
-        if value is not None and f.name == "filter":
-            value = _stored_filter(value)
-        elif value is not None and f.name in _FROM_JSON:
+        if value is not None and f.name in _FROM_JSON:
             value = _FROM_JSON[f.name](json.loads(value))
         # f.type is a string because of postponed annotations
         values[f.name] = bool(value) if f.type == "bool" else value
