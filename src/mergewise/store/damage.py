@@ -87,7 +87,8 @@ def tells_full_disk(error: BaseException) -> bool:
 
 def line(error: BaseException) -> str:
     """Return the first line of an error's message."""
-    message = re.split(r"\n|\. Valid fields|, /(?:root|rustc|home)/", str(error).strip())[0]
+    told = f"{error} is missing" if isinstance(error, KeyError) else str(error).strip()
+    message = re.split(r"\n|\. Valid fields|, /(?:root|rustc|home)/", told)[0]
     return message[:_LONGEST] or type(error).__name__
 
 

@@ -67,7 +67,8 @@ class CheckedBlocks:
         """Compare the blocks of byte ranges. Raise CorruptIndex if one is damaged."""
         if not self._waits.any():
             return
-        blocks, last = first // BLOCK, (end - 1) // BLOCK
+        is_read = end > first
+        blocks, last = first[is_read] // BLOCK, (end[is_read] - 1) // BLOCK
         longest = int((last - blocks).max(initial=0))
         touched = np.unique(np.concatenate([np.minimum(blocks + step, last) for step in range(longest + 1)]))
         self.compare_blocks(touched[self._waits[touched]])

@@ -366,7 +366,7 @@ class LanceSearch(LanceDocuments):
             parts += [await self._rows_by_id(table, unmapped, DOC_ID)] if len(unmapped) else []
             pairs = (zip(*(part[column].to_pylist() for column in (ID, DOC_ID)), strict=True) for part in parts)
             read = dict(chain.from_iterable(pairs))
-        documents = [read[row] if one is None else one for row, one in zip(ids.tolist(), found, strict=True)]
+            documents = [read[row] if one is None else one for row, one in zip(ids.tolist(), found, strict=True)]
         if len(cached) < MOST_IDS:
             cached.update((number, one) for number, one in zip(numbers, documents, strict=True) if number >= 0)
         return documents
