@@ -55,8 +55,7 @@ class IndexState:
     def arguments(self, where: Where | None, counted: Where | None) -> ReaderArguments:
         """Return the arguments of `HybridReader`, without the kind of search."""
         condition, counts = (condition_text(one, self.store.metadata_kinds) for one in (where, counted))
-        models = self.models
-        return self.store, models.embedder, VIEWS, condition, self.settings, models.reranker, counts
+        return self.store, self.models.embedder, VIEWS, condition, self.settings, self.models.reranker, counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -539,7 +539,7 @@ def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none", shards=2)
     index.add(*towers())
     run = [sys.executable, "-m", "mergewise"]
-    command = [*run, "cluster", "start", "--index", tmp_path / "index"]
+    command = [*run, "cluster", "start", "--index", str(tmp_path / "index")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as started, ExitStack() as stack:
         # a failure must not wait for its end
         stack.callback(started.terminate)
@@ -589,7 +589,7 @@ def commands_of(pid: int) -> list[str]:
 def listening_addresses(pid: int) -> set[tuple[str, int]]:
     """Return the addresses and ports on which a process and its children listen."""
     links = (link for one in processes_of(pid) for link in Path(f"/proc/{one}/fd").iterdir())
-    sockets = {os.readlink(link) for link in links if link.is_symlink()}
+    sockets = {str(link.readlink()) for link in links if link.is_symlink()}
     found = set()
     for name in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:

@@ -481,7 +481,7 @@ def test_scores_do_not_tell_what_hidden_documents_contain(tmp_path: Path, script
         contexts = {}
         for filter in (None, FILTER):
             client = live.client(live.state.add_token(["read"], filter=filter, rate=10_000)[1])
-            asked = {"question": "Is the larch green?", "strategy": strategy, "include": ["trace"]}
+            asked: dict[str, Any] = {"question": "Is the larch green?", "strategy": strategy, "include": ["trace"]}
             asked["where"] = {"type": "eq", "key": "kind", "value": "open"}
             for name in ("rare", "common"):
                 answer = client.post(f"/api/v1/collections/{name}/context", json=asked).json()["context"]

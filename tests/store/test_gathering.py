@@ -168,7 +168,7 @@ def test_scores_count_only_the_documents_that_an_asker_knows(tmp_path: Path, sha
     own = documents(60)
     kinds = [replace(one, metadata={"kind": "open" if n % 3 else "hidden"}) for n, one in enumerate(own)]
     known, condition = [one for one in kinds if one.metadata["kind"] == "open"], "kind = 'open'"
-    found = []
+    found: list[list[dict[tuple[str, int], float]]] = []
     for given, where, counted in ((known, None, None), (kinds, condition, condition), (kinds, condition, None)):
         index = mw.open(tmp_path / f"{len(found)}", embedder="none", shards=shards)
         index.add(given)

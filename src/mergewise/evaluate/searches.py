@@ -19,8 +19,7 @@ import numpy as np
 
 from mergewise.asking import IndexState
 from mergewise.protocols import Embedder, FloatArray, Ranking, SearchKind
-from mergewise.retrieve import HybridReader
-from mergewise.retrieve.hybrid import ReaderArguments
+from mergewise.retrieve import HybridReader, ReaderArguments
 from mergewise.types import Where
 
 Result = TypeVar("Result")

@@ -164,14 +164,9 @@ class _OutputWithoutRay:
 
 def _check_cluster(address: str) -> None:
     """Raise UsageError if no cluster answers."""
+    options: Any = {"capture_output": True, "text": True, "timeout": JOIN_SECONDS, "env": {**os.environ, _NETWORK: "0"}}
     try:
-        tried = subprocess.run(
-            [sys.executable, "-P", "-c", _JOIN, address],
-            env={**os.environ, _NETWORK: "0"},
-            capture_output=True,
-            text=True,
-            timeout=JOIN_SECONDS,
-        )
+        tried = subprocess.run([sys.executable, "-P", "-c", _JOIN, address], **options)
     except subprocess.TimeoutExpired:
         reason = f"no answer in {JOIN_SECONDS:.0f} seconds"
         raise UsageError(f"Ray cluster not available at {address!r}: {reason}", _HINT) from None

@@ -8,6 +8,7 @@ from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from mergewise.retrieve.hybrid import HybridReader as HybridReader
+    from mergewise.retrieve.hybrid import ReaderArguments as ReaderArguments
     from mergewise.retrieve.hybrid import SearchSettings as SearchSettings
 
-__getattr__ = lazy_names(__name__, {"hybrid": "HybridReader SearchSettings"})
+__getattr__ = lazy_names(__name__, {"hybrid": "HybridReader ReaderArguments SearchSettings"})

@@ -24,8 +24,8 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from math import inf
 from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,7 +36,7 @@ from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mergewise.server.configuration import ServerConfig
+from mergewise.server.configuration import ServeLimits, ServerConfig
 from mergewise.server.identity import token_of_user
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, log_failure, problem_of, problem_response
@@ -75,7 +75,9 @@ class SecurityMiddleware:
         self._origins = frozenset(config.allowed_origins) | (
             {_origin(config.public_url)} if config.public_url else set()
         )
-        self._buckets = _Buckets(config.workers)
+        self._buckets, own = _Buckets(config.workers), config.limits
+        most, seconds = min(OPEN_BYTES, own.json_bytes), min(own.head_seconds, own.body_seconds)
+        self._open_limits = replace(own, json_bytes=most, body_seconds=seconds)
         secure = config.tls_certificate is not None or (config.public_url or "").startswith("https:")
         self._headers = {name.lower(): value for name, value in SECURITY_HEADERS.items()}
         if secure:
@@ -98,8 +100,7 @@ class SecurityMiddleware:
         answer = _BoundedAnswer(send, self._answer_headers(scope, request_id))
         try:
             self._check(scope, headers)
-            seconds = self._config.limits.head_seconds if scope["mergewise.token"] is NOBODY else inf
-            body = _BoundedBody(receive, self._longest_body(scope, headers), self._config, answer, seconds)
+            body = _BoundedBody(receive, self._longest_body(scope, headers), self._limits(scope), answer)
             await self._app(scope, body.receive, answer.send)
         except HTTPProblem as problem:
             await answer.refuse(problem, scope, receive)
@@ -173,10 +174,11 @@ class SecurityMiddleware:
             raise HTTPProblem(401, "unauthorized", "missing, invalid or expired token", hint, headers=challenge)
         return token
 
+    def _limits(self, scope: Scope) -> ServeLimits:
+        return self._open_limits if scope["mergewise.token"] is NOBODY else self._config.limits
+
     def _longest_body(self, scope: Scope, headers: Headers) -> int:
-        limits = self._config.limits
-        if scope["mergewise.token"] is NOBODY:
-            return min(OPEN_BYTES, limits.json_bytes)
+        limits = self._limits(scope)
         uploads = _UPLOADS.fullmatch(scope["path"]) and not (_single(headers, "content-type") or "").startswith(
             "application/json"
         )
@@ -322,12 +324,10 @@ async def _linger(scope: Scope, receive: Receive) -> None:
 class _BoundedBody:
     """A reader of a body within its limits: bytes, total seconds, and seconds without a byte."""
 
-    def __init__(
-        self, receive: Receive, longest: int, config: ServerConfig, answer: _BoundedAnswer, seconds: float
-    ) -> None:
+    def __init__(self, receive: Receive, longest: int, limits: ServeLimits, answer: _BoundedAnswer) -> None:
         self._receive, self._longest, self._left, self._answer = receive, longest, longest, answer
-        self._idle = config.limits.idle_seconds
-        self._until = monotonic() + min(config.limits.body_seconds, seconds)
+        self._idle = limits.idle_seconds
+        self._until = monotonic() + limits.body_seconds
         self._complete = False
 
     async def receive(self) -> Message:

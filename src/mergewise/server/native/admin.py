@@ -78,10 +78,9 @@ def make_token(form: TokenForm, service: WholeService) -> dict[str, Any]:
 def _metadata_kinds(service: Service, names: Sequence[str] | None) -> dict[str, type]:
     """Return the metadata keys of the documents in these collections, or in all. Collections that cannot be read are left out."""
     kinds: dict[str, type] = {}
-    for one in service.collections.all():
-        if one.is_made and (names is None or one.name in names):
-            with suppress(mw.MergewiseError):
-                kinds |= one.index.store.reader().metadata_kinds()
+    for one in (one for one in service.collections.all() if one.is_made and one.name in (names or [one.name])):
+        with suppress(mw.MergewiseError):
+            kinds |= one.index.store.reader().metadata_kinds()
     return kinds
 
 

@@ -74,8 +74,8 @@ def get_shared(id: ConversationId, collection: InCollection) -> dict[str, Any]:
     if found is None:
         raise unknown("conversation", "its owner deleted it, or ended the link")
     turns = _visible(collection, collection.conversations.turns(found.id, shared=True))
-    as_shared = {"id": id, "turns": len(turns), "changed": turns[-1]["asked"] if turns else found.created}
-    return {**asdict(found), **as_shared, "items": [{**turn, "feedback": None} for turn in turns]}
+    own = {**asdict(found), "id": id, "turns": len(turns), "changed": turns[-1]["asked"] if turns else found.created}
+    return {**own, "items": [{**turn, "feedback": None} for turn in turns]}
 
 
 def _visible(collection: Scoped, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:

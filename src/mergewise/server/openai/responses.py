@@ -62,7 +62,8 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
             said = Message("assistant", body["output"][-1]["content"][0]["text"])
             turns = [*ask.conversation.history, Message("user", ask.conversation.question), said][-MOST_HISTORY:]
             messages = [(turn.role, turn.text[:LONGEST_QUESTION]) for turn in turns]
-            own = {*sources.get(config.collection, ()), *writer.documents}
+            own = {span["doc"] for passage in writer.context["passages"] for span in passage["spans"]}
+            own |= {*sources.get(config.collection, ())}
             kept = {"messages": messages, "sources": {**sources, config.collection: sorted(own)}}
             await in_thread(partial(service.keep_response, body["id"], {"response": body, **kept}))
 
@@ -127,12 +128,12 @@ class ResponseWriter:
         self._frame, self._form, self._stores = frame, form, stores
         self._search, self._message = (f"{kind}_{secrets.token_hex(12)}" for kind in ("fs", "msg"))
         self._escaper, self._text, self._number = ImageEscaper(frame.style.is_markdown), "", 0
-        self._context: Json = {"question": "", "passages": []}
+        self.context: Json = {"question": "", "passages": []}
 
     def whole(self, answer: Json) -> dict[str, Any]:
         """Return the complete response of an answer with its context."""
-        self._context = answer["context"]
-        sources = self._frame.sources(answer, self._context["passages"])
+        self.context = answer["context"]
+        sources = self._frame.sources(answer, self.context["passages"])
         return self._final_response(answer, self._frame.text(answer, sources), sources)
 
     def events(self, event: QuestionEvent) -> Iterator[dict[str, Any]]:
@@ -142,7 +143,7 @@ class ResponseWriter:
                 for kind in ("created", "in_progress"):
                     yield self._event(kind, response=self._response("in_progress", []))
             case "context":
-                self._context = event.data
+                self.context = event.data
                 (item,) = self._searches()
                 begun = {**item, "status": "in_progress", "queries": [], "results": None}
                 yield self._event("output_item.added", output_index=0, item=begun)
@@ -152,7 +153,7 @@ class ResponseWriter:
             case "delta":
                 yield from self._text_events(self._escaper.feed(event.data["text"]))
             case "done":
-                sources, place = self._frame.sources(event.data, self._context["passages"]), self._place
+                sources, place = self._frame.sources(event.data, self.context["passages"]), self._place
                 yield from self._text_events(self._escaper.rest() + self._frame.style.end_of(event.data, sources))
                 ended = self._final_response(event.data, self._text, sources)
                 (part,) = ended["output"][-1]["content"]
@@ -169,11 +170,6 @@ class ResponseWriter:
         error = {"code": codes.get(problem.status, "server_error"), "message": str(problem)}
         event = self._event("failed", response=self._response("failed", [], error=error))
         return event_bytes(event["type"], event)
-
-    @property
-    def documents(self) -> set[str]:
-        """The documents of the answer's passages."""
-        return {span["doc"] for passage in self._context["passages"] for span in passage["spans"]}
 
     @property
     def _place(self) -> dict[str, Any]:
@@ -196,13 +192,13 @@ class ResponseWriter:
 
     def _searches(self) -> list[dict[str, Any]]:
         """Return the item of the search, with the passages if the client asked for them. A program's task has none."""
-        if not self._context["question"]:
+        if not self.context["question"]:
             return []
         most, wants = self._form.search and self._form.search.max_num_results, RESULTS in (self._form.include or ())
-        passages = self._context["passages"][:most] if wants else []
+        passages = self.context["passages"][:most] if wants else []
         results = [{**file_of(passage), "attributes": {}, "text": passage["text"]} for passage in passages]
         item = {"id": self._search, "type": "file_search_call", "status": "completed"}
-        return [{**item, "queries": [self._context["question"]], "results": results if wants else None}]
+        return [{**item, "queries": [self.context["question"]], "results": results if wants else None}]
 
     def _message_item(self, status: str, content: Sequence[Json]) -> dict[str, Any]:
         return {"id": self._message, "type": "message", "status": status, "role": "assistant", "content": content}
