@@ -200,7 +200,7 @@ def test_a_view_is_removed_and_can_come_back_with_other_settings(plain: mergewis
 
 
 @pytest.mark.parametrize(
-    ("names", "problem"), [(["leaf"], "needs the view: 'leaf'"), (["slice"], "lacks the view"), ("pic", "a text")]
+    ("names", "problem"), [(["leaf"], "no such view to remove: 'leaf'"), (["slice"], "no such view"), ("pic", "a text")]
 )
 def test_views_that_cannot_be_removed(plain: mergewise.Index, names: Any, problem: str) -> None:
     before = plain.snapshot

@@ -490,9 +490,7 @@ class Index:
                 new[view.name] = view.new_settings(asked, self._models.prompts)
                 view.check_needs(new[view.name], self.manifest.embedder, self._models)
             elif asked is not None and not view.is_same(standing[view.name], asked):
-                raise UsageError(
-                    f"{self.store.place} has a {view.name} view with other settings", "index into another directory"
-                )
+                raise UsageError(f"{self.store.place} has a {view.name} view with other settings", "use another index")
         for name, settings in new.items():
             self.store.begin_view(name, settings)
         for name in wanted:
@@ -501,10 +499,10 @@ class Index:
 
                 try:
                     pipeline.add_view(self.store, VIEWS[name], self._builders(), progress)
-                except Exception:
-                    if name in new and len(self.store.missing(name)) == len(self):
+                finally:
+                    # nothing was built
+                    if name in new and len(self.store.missing(name)) == len(self) > 0:
                         self.store.remove_view(name)
-                    raise
             if name not in self.manifest.views:
                 raise StoreError(f"another process removed the view {name!r}", "add it again")
 
@@ -518,11 +516,10 @@ class Index:
             UsageError: for "leaf", or a view that the index lacks.
             IndexBusy: if another process writes for too long.
         """
-        first, *removable = self.manifest.views
+        _, *removable = self.manifest.views
         for name in as_list("views", names, "give a list of names"):
             if name not in removable:
-                problem = "every index needs the view" if name == first else f"{self.store.place} lacks the view"
-                raise UsageError(f"{problem}: {short_repr(name)}", one_of(name, removable))
+                raise UsageError(f"no such view to remove: {short_repr(name)}", one_of(name, removable))
             self.store.remove_view(name)
 
     def _remove_unfinished_views(self) -> None:

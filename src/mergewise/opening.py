@@ -305,9 +305,8 @@ def _own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Pr
 
 def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None], models: Models) -> Manifest:
     """Return the manifest of a new index. Raise UsageError if a view cannot be built."""
-    spec = embedder if isinstance(embedder, str) else embedder.spec
+    spec, model = (embedder, load_embedder(embedder)) if isinstance(embedder, str) else (embedder.spec, embedder)
     views = {name: ViewState(VIEWS[name].new_settings(asked, models.prompts)) for name, asked in wanted.items()}
     for name, view in views.items():
         VIEWS[name].check_needs(view.settings, spec, models)
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
     return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)

@@ -254,7 +254,7 @@ def test_removal_by_condition_needs_confirmation(home: Path) -> None:
     assert json.loads(run("info", "--json").stdout)["documents"] == 2
     done = json.loads(run("remove", "docs", "--where", "team = 'sales'", "--yes", "--json").stdout)
     assert done == {"removed": 1, "ids": ["docs/cats.md"], "unknown": []}
-    with pytest.raises(UsageError, match="missing documents to remove"):
+    with pytest.raises(UsageError, match="expected documents or a view"):
         run("remove")
 
 

@@ -46,11 +46,11 @@ def test_a_view_is_removed(tmp_path: Path) -> None:
     assert run("remove", "--index", index, "--view", "slice") == "view removed: slice\n"
     assert json.loads(run("info", "--index", index, "--json"))["views"].keys() == {"leaf", "section", "name"}
     for words, problem in (
-        (["--view", "slice"], "lacks the view"),
-        (["--view", "leaf"], "needs the view"),
-        (["--view", "slice", "--dry-run"], "removes only a view"),
-        (["a.md", "--view", "slice"], "removes only a view"),
-        ([], "missing documents"),
+        (["--view", "slice"], "no such view"),
+        (["--view", "leaf"], "no such view"),
+        (["--view", "slice", "--dry-run"], "expected documents or a view"),
+        (["a.md", "--view", "slice"], "expected documents or a view"),
+        ([], "expected documents or a view"),
     ):
         with pytest.raises(UsageError, match=problem):
             run("remove", "--index", index, *words)

@@ -435,10 +435,10 @@ def remove(
     """Remove documents or a view from an index. Needs ids, folders, patterns such as 'docs/*.txt', a condition, or --view."""
     import mergewise
 
-    if not wanted and condition is None and view is None:
-        raise UsageError("missing documents to remove", "give ids, folders or patterns of ids, --where, or --view")
-    if view is not None and (wanted or condition is not None or dry_run):
-        raise UsageError("--view removes only a view", "leave out ids, --where and --dry-run")
+    if (view is None) == (not wanted and condition is None) or (view is not None and dry_run):
+        raise UsageError(
+            "expected documents or a view", "give ids, folders or patterns of ids, --where, or --view alone"
+        )
     opened = mergewise.open(index_dir, create=False)
     if view is not None:
         opened.remove_views([view])

@@ -24,7 +24,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from mergewise.defaults import When
-from mergewise.errors import MergewiseError, ReadError, StoreError
+from mergewise.errors import MergewiseError, ReadError
 from mergewise.index.executors import HERE, INLINE, Executor, Executors
 from mergewise.index.moves import keeps_its_title, rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches
@@ -35,6 +35,7 @@ from mergewise.models.cache import CachedChat
 from mergewise.models.minilm import MiniLM, cores
 from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, Embedder, Store
+from mergewise.store.damage import after_change
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
 from mergewise.text.languages.detection import document_language
 from mergewise.types import AddReport, Document, DocumentRows, Failure, TextlessPages
@@ -47,6 +48,7 @@ MOVES_AT_ONCE = 64
 DESCRIBED_AT_ONCE = 512
 REBUILT_AT_ONCE = 64
 
+UNINDEXED = "cannot update the search indexes, so queries are slower"
 SMALL = 100_000
 """Characters up to which vectors are written in the same change as texts: a few seconds of embedding."""
 SENT_CHARACTERS, SENT_DOCUMENTS = 200_000, 64
@@ -149,13 +151,13 @@ def carry_out(
         # update the search indexes in the same change if no work remains
         writer.flush(remove=planned.gone, optimize=not texts_first)
         if texts_first and writer.written:
-            _optimize(store)
+            after_change(store.optimize, UNINDEXED)
         if embed == "now":
             catch_up(store, registry, models, work, executor=executor)
             complete_unfinished(store, registry, models, writer.written)
     report = AddReport(unchanged=planned.unchanged, failed=planned.failed) + writer.report
     if writer.written or report.removed or report.updated:
-        _optimize(store)
+        after_change(store.optimize, UNINDEXED)
         doubled = [copy for copy in store.reader().duplicates() if copy.id in writer.written]
         done = ("removed", "updated")
         changes = [change for change in planned.changes() if change.action in done or change.id in writer.written]
@@ -163,14 +165,6 @@ def carry_out(
     work.finish()
     log.info("indexed: %s, %.1f s", report, perf_counter() - began)
     return replace(report, gone=planned.lost)
-
-
-def _optimize(store: Store) -> None:
-    """Update the search indexes. A failure is logged: the changes are done, and questions find the rows without it."""
-    try:
-        store.optimize()
-    except StoreError as error:
-        log.warning("cannot update the search indexes, queries are slower: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +229,8 @@ class _BatchWriter:
         try:
             yield
         except MergewiseError as error:
-            names = ("added", "replaced", "moved", "updated", "removed")
-            if done := [f"{count} {name}" for name in names if (count := getattr(self.report, name))]:
+            counts = ((name, getattr(self.report, name)) for name in AddReport.__slots__)
+            if done := [f"{count} {name}" for name, count in counts if count and isinstance(count, int)]:
                 error.message += f"; done before and kept: {', '.join(done)}"
             raise
 
@@ -379,7 +373,7 @@ def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[
         texts = reader.texts(some)
         found = [(texts[known.id], known.digest) for known in reader.known_documents(some) if known.id in texts]
         store.rewrite(rows_of(found, registry, store.settings, models))
-    _optimize(store)
+    after_change(store.optimize, UNINDEXED)
 
 
 def complete_unfinished(store: Store, registry: Registry, models: Models, written: Collection[str] = ()) -> None:

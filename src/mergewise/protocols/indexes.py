@@ -344,7 +344,6 @@ class Store(Protocol):
 
         Documents that have changed or are gone since their text was read are skipped. Metadata added since stay.
         """
-        ...
 
     def remove(self, doc_ids: Sequence[str]) -> int:
         """Remove documents with all their rows. Returns their number."""
@@ -364,7 +363,6 @@ class Store(Protocol):
 
     def remove_view(self, view: str) -> None:
         """Remove a view with its rows. An unknown view is ignored."""
-        ...
 
     def missing(self, view: str) -> list[str]:
         """List the documents that lack a view, in the order they were added."""

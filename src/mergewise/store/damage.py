@@ -7,6 +7,7 @@ an `Exception`. Problems of the machine (full disk, missing permission) are not 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -16,6 +17,8 @@ from inspect import isfunction
 from typing import Any, TypeVar
 
 from mergewise.errors import CorruptIndex, MergewiseError, StoreError
+
+log = logging.getLogger("mergewise")
 
 Kind = TypeVar("Kind")
 
@@ -60,6 +63,14 @@ def reading(place: object, what: str = "", hint: str = REPAIR_HINT) -> Iterator[
             raise StoreError(f"{place}: {line(error)}", advice) from error
         data = f"{what} of {place}" if what else str(place)
         raise CorruptIndex(f"cannot read {data}: {line(error)}", hint) from error
+
+
+def after_change(work: Callable[[], object], failure: str) -> None:
+    """Do work that a finished change does not need. Log its failure, because an error would mean that nothing changed."""
+    try:
+        work()
+    except Exception as error:
+        log.warning("%s: %s", failure, error)
 
 
 def raising_store_errors(kind: type[Kind]) -> type[Kind]:

@@ -22,7 +22,7 @@ from weakref import ref
 
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.store.audit import audit
-from mergewise.store.damage import REINDEX_HINT, raising_store_errors, tells_full_disk
+from mergewise.store.damage import REINDEX_HINT, after_change, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
 from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
 from mergewise.store.lance_import import IN_USE
@@ -375,7 +375,7 @@ class LanceStore:
             yield change
             change.commit()
             self._left_open = change.left_open
-            clean_after_change(self.place)
+            after_change(lambda: self.place.clean(change.manifest, sure=False), f"cannot clean {self.place}")
 
     @contextmanager
     def _held_state(self) -> Iterator[tuple[WritingRight, ManifestState]]:
@@ -384,15 +384,6 @@ class LanceStore:
         self.place.check_same()
         with self.place.writer(self.lock_wait) as writer:
             yield writer, self._present(self.place.manifest())
-
-
-def clean_after_change(place: Place, *, sure: bool = False) -> None:
-    """Delete unneeded files. A failure is logged, because the change is done."""
-    try:
-        if (now := place.known()) is not None:
-            place.clean(now, sure=sure)
-    except Exception as error:
-        log.warning("cannot delete unneeded files of %s: %s", place, error)
 
 
 class RefreshedStore(Protocol):
@@ -414,12 +405,11 @@ def check_one_state(store: RefreshedStore, problems: Callable[[], list[Problem]]
         before = store.place.manifest()
         try:
             found = problems()
+            if not found or store.place.manifest() == before:
+                return found
         except StoreError:
             if store.place.manifest() == before:
                 raise
-        else:
-            if not found or store.place.manifest() == before:
-                return found
     with store.place.writer(store.lock_wait):
         store.place.manifest()
         return problems()

@@ -177,10 +177,9 @@ class Change:
         self.specs = specs_of(self.manifest, self.registry)
 
     def _forget_tables(self, names: Collection[str]) -> None:
-        now = self.manifest
         of_tables = ("tables", "mapped", "trained", "unembedded")
-        left: dict[str, Any] = {name: _without(getattr(now, name), names) for name in of_tables}
-        self.manifest = replace(now, **left)
+        left: dict[str, Any] = {name: _without(getattr(self.manifest, name), names) for name in of_tables}
+        self.manifest = replace(self.manifest, **left)
         self._tables = _without(self._tables, names)
 
     def drop_search_indexes(self, names: Sequence[str]) -> None:

@@ -22,7 +22,8 @@ from itertools import accumulate, chain, groupby, zip_longest
 from typing import TypeAlias
 
 from mergewise.errors import IndexBusy, StoreError, UsageError
-from mergewise.store.lance import LanceStore, clean_after_change
+from mergewise.store.damage import after_change
+from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, ShardedManifest, ViewState
 from mergewise.store.places.place import Place
@@ -66,7 +67,7 @@ def reshard(store: ShardedStore, shards: int) -> None:
         with goal.place.writer(store.lock_wait):
             place.swap(replace(goal.manifest, generation=before.generation + 1), state.tag, writer)
             goal.place.drop_state()
-        clean_after_change(place, sure=True)
+        after_change(lambda: place.clean(store.manifest), f"cannot clean {place}")
 
 
 def copy_into_shards(store: LanceStore | ShardedStore, place: Place, shards: int) -> None:
@@ -101,10 +102,9 @@ def _copy_changes(store: LanceStore | ShardedStore, goal: ShardedStore) -> None:
     """Copy changed documents, and remove deleted ones."""
     source = store.reader()
     views = source.manifest.views
-    for name, settings in goal.settings.items():
-        # it was removed since the last call, and may be there again with other settings
-        if name not in views or views[name].settings != settings:
-            goal.remove_view(name)
+    # removed since the last call, and maybe there again with other settings
+    for name in [name for name, own in goal.settings.items() if name not in views or views[name].settings != own]:
+        goal.remove_view(name)
     for name, view in views.items():
         if name not in goal.settings:
             goal.begin_view(name, view.settings)

@@ -13,8 +13,9 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from mergewise.errors import CorruptIndex
+from mergewise.store.damage import after_change
 from mergewise.store.documents import storable_metadata
-from mergewise.store.lance import LOCK_SECONDS, LanceStore, check_one_state, clean_after_change, look_for_changes
+from mergewise.store.lance import LOCK_SECONDS, LanceStore, check_one_state, look_for_changes
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, ShardedManifest
@@ -136,7 +137,7 @@ class ShardedStore:
             if tuple(shards) != before.shards:
                 now = ShardedManifest.of(shards, before.id, before.generation)
                 self.place.swap(now, state.tag, writer)
-                clean_after_change(self.place)
+                after_change(lambda: self.place.clean(now, sure=False), f"cannot clean {self.place}")
             self._stores = stores
 
     def _new_stores(self, manifest: ShardedManifest, places: Sequence[Place]) -> list[LanceStore]:
@@ -245,12 +246,9 @@ class ShardedStore:
                 place.check_same()
                 for problem in LanceStore(place, self.registry).problems(own):
                     problems.append(problem if problem.doc_id else replace(problem, what=f"shard {at}: {problem.what}"))
-                right = {doc_id: shard_of(doc_id, count) for doc_id in LanceReader(place, own, self.registry).ids()}
-                problems += [
-                    Problem(f"in shard {at} (expected in shard {to})", doc_id)
-                    for doc_id, to in right.items()
-                    if to != at
-                ]
+                for doc_id in LanceReader(place, own, self.registry).ids():
+                    if (right := shard_of(doc_id, count)) != at:
+                        problems.append(Problem(f"in shard {at} (expected in shard {right})", doc_id))
         except CorruptIndex as error:
             problems.append(Problem(error.message))
         return problems

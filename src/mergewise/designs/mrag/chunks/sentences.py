@@ -49,7 +49,5 @@ def bounds_of(
 
 def embedder_of(models: Models, view: str) -> Embedder:
     if models.embedder is None:
-        raise UsageError(
-            f"the view {view!r} needs an embedder, but the index has none", "create another index with an embedder"
-        )
+        raise UsageError(f"the view {view!r} needs an embedder", "index into another directory with one")
     return models.embedder
