@@ -178,8 +178,8 @@ class MappedRows:
         self._mapping = mapping
         self._digests = digests
         self.end, self.indexed = mapping.end, mapping.indexed
-        opened: dict[str, _File] = {} if before is None else before._opened.copy()
-        self._opened: dict[str, _File] = {name: opened[name] for name in mapping.files if name in opened}
+        opened: dict[str, _OpenFile] = {} if before is None else before._opened.copy()
+        self._opened: dict[str, _OpenFile] = {name: opened[name] for name in mapping.files if name in opened}
 
     @cached_property
     def _blocks(self) -> list[RowBlock]:
@@ -225,7 +225,7 @@ class MappedRows:
         rows = sum(segment.rows for segment in self._mapping.segments)
         return len(self._blocks) > 0 and sum(len(block.ids) for block in self._blocks) == rows
 
-    def _open(self, file: str, *, lazily: bool = False) -> _File | None:
+    def _open(self, file: str, *, lazily: bool = False) -> _OpenFile | None:
         if file not in self._opened and (found := _fetch_file(self._place, file, self._digests, lazily=lazily)):
             self._opened[file] = found
         return self._opened.get(file)
@@ -316,14 +316,14 @@ def _values_of(array: pa.Array, address: int) -> _Values | None:
     return None
 
 
-class _File(NamedTuple):
+class _OpenFile(NamedTuple):
     """An open file, and its blocks if it has rows."""
 
     table: pa.Table
     blocks: list[RowBlock]
 
 
-def _fetch_file(place: Place, file: str, digests: Mapping[str, str], *, lazily: bool = False) -> _File | None:
+def _fetch_file(place: Place, file: str, digests: Mapping[str, str], *, lazily: bool = False) -> _OpenFile | None:
     """Open a file of the place. A damaged local copy is fetched again if the place has another.
 
     The file is compared with its digest, which those of older indexes lack; `lazily`, without the large values of its rows.
@@ -339,7 +339,7 @@ def _fetch_file(place: Place, file: str, digests: Mapping[str, str], *, lazily: 
     return None
 
 
-def _open(path: Path, digest: str | None = None, lazily: bool = False) -> _File | None:
+def _open(path: Path, digest: str | None = None, lazily: bool = False) -> _OpenFile | None:
     try:
         mapped = pa.memory_map(str(path))
         content = mapped.read_buffer()
@@ -359,7 +359,7 @@ def _open(path: Path, digest: str | None = None, lazily: bool = False) -> _File 
             large += [(own.start, own.start + own.size) for own in values.values()]
         if checked is not None:
             checked.compare_all_but(large)
-        return _File(table, blocks)
+        return _OpenFile(table, blocks)
     except (OSError, pa.ArrowException, ValueError, KeyError, struct.error, CorruptIndex) as error:
         log.warning("cannot read %s, its rows come from the table: %s", path, error)
         return None
