@@ -370,8 +370,7 @@ def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[
     """Build the rows of documents again from the texts in the index. Documents that change meanwhile are left alone."""
     for some in batches(doc_ids, REBUILT_AT_ONCE):
         reader = store.reader()
-        texts = reader.texts(some)
-        found = [(texts[known.id], known.digest) for known in reader.known_documents(some) if known.id in texts]
+        found = [(one, known.digest) for known in reader.known_documents(some) if (one := reader.document(known.id))]
         store.rewrite(rows_of(found, registry, store.settings, models))
     after_change(store.optimize, UNINDEXED)
 
