@@ -158,7 +158,8 @@ class Process:
                 doing, changes = name, given
                 continue
             assert not given or any(reason in given for reason in EXPECTED), given
-            if not given:
+            # each change is one batch: a later step failed, and the message counts what is kept
+            if not given or "done before and kept" in given:
                 state, finished = changed(state, changes), finished + bool(changes)
             if not (given and doing == "repair"):
                 doing = ""
