@@ -177,6 +177,20 @@ def test_a_view_stays_only_if_some_of_its_rows_were_written(tmp_path: Path, monk
     assert whole.manifest.whole == ("leaf", "slice") and whole.check() == []
 
 
+def test_only_a_repair_drops_a_view_with_some_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process with a chat model may be building it."""
+    monkeypatch.setitem(VIEWS, "slice", replace(VIEWS["slice"], batch=2))
+    plain = mergewise.open(tmp_path / "i", embedder="none")
+    plain.add(DOCUMENTS)
+    with pytest.raises(ModelError):
+        mergewise.open(tmp_path / "i", chat=failing(8), settings={"slice": replace(SMALL, summary="abstractive")})
+    with pytest.raises(UsageError, match="missing chat model"):
+        plain.add(Document("new", "A new bridge."))
+    assert plain.manifest.views.keys() == {"leaf", "slice"}
+    assert plain.check(repair=True) == [] and plain.manifest.views.keys() == {"leaf"}
+    assert plain.add(Document("new", "A new bridge.")).added == 1
+
+
 # -- views that are removed
 
 

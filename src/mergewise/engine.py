@@ -522,15 +522,19 @@ class Index:
                 raise UsageError(f"no such view to remove: {short_repr(name)}", one_of(name, removable))
             self.store.remove_view(name)
 
-    def _remove_unfinished_views(self) -> None:
-        """Remove views that were never whole and cannot be built, so that they do not stop other changes."""
+    def _remove_unfinished_views(self, *, begun: bool = False) -> None:
+        """Remove views that were never whole and cannot be built, so that they do not stop other changes.
+
+        Only with `begun`, remove those with some rows, because another process with a chat model may be building them.
+        """
         for name, view in self.manifest.views.items():
             try:
                 if view.missing and not view.offered:
                     VIEWS[name].check_needs(view.settings, self.manifest.embedder, self._models)
             except UsageError as error:
-                log.warning("removing the unfinished view %r: %s", name, error)
-                self.store.remove_view(name)
+                if begun or len(self.store.missing(name)) == len(self):
+                    log.warning("removing the unfinished view %r: %s", name, error)
+                    self.store.remove_view(name)
 
     def _builders(self, embed: When = "now") -> Models:
         """Return the models that build views. Replies of the chat model are kept in the index."""
@@ -719,7 +723,7 @@ class Index:
 
         try:
             if repair:
-                self._remove_unfinished_views()
+                self._remove_unfinished_views(begun=True)
             problems = self.store.check()
             if not repair:
                 return problems
