@@ -204,6 +204,7 @@ chaos: $(VENV)/.installed integrations-environment
 
 attack: $(VENV)/.installed $(VENV)/.fuzzer
 	MERGEWISE_ATTACK=1 timeout 1200 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/attack
+	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest --numprocesses 2 tests/store/test_flips.py  # 70 of each kind of file
 	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m hypothesis --ignore tests/attack
 
 fuzz: $(VENV)/.installed $(VENV)/.fuzzer
