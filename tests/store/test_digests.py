@@ -202,3 +202,21 @@ def test_a_change_gives_no_damage_a_new_digest(index: mergewise.Index, tmp_path:
         opened.add(map(document, range(10, 14)))
         assert f"damaged file: {FOLDER}/{file.name}" in [problem.what for problem in opened.check()]
         assert opened.check(repair=True) == []
+
+
+def test_a_change_compares_nothing_that_it_does_not_read(index: mergewise.Index, tmp_path: Path) -> None:
+    """Files that a change leaves as they are still count as not compared."""
+    index.close()
+    (file,) = (tmp_path / "index").glob("leaf.lance/data/*")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 8
+    file.write_bytes(content)
+    with mergewise.open(tmp_path / "index", embedder=HashEmbedder()) as opened:
+        opened.add(document(9))
+        with pytest.raises(CorruptIndex, match=r"damaged file: leaf\.lance/data"):
+            opened.store.reader().whole("leaf", ["id"])
+        known = len(opened.store.place.compared)
+        for number in range(10, 20):
+            opened.add(document(number))
+            opened.context("lighthouse")
+        assert len(opened.store.place.compared) < known + 200

@@ -548,8 +548,7 @@ class Change:
             mapped = {f"{FOLDER}/{file}" for file in files_of(committed.mapped)}
             digests = digests_of(self.place, committed, self._committed.tables, mapped)
             committed = replace(committed, digests=digests)
-            if self.reader.compared is not None:
-                self.reader.compared |= digests.items()
+            self.place.compared |= digests.items() - self._committed.digests.items()
             self._tag = self.place.swap(committed, self._tag, self._writer)
         self.manifest = self._committed = committed
         stamped = ((name, table, self.place.stamp(name, versions[name])) for name, table in self._tables.items())

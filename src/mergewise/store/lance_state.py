@@ -78,17 +78,16 @@ class LanceState:
         self._held: dict[str, MappedRows] = {}
         self._searches: Counter[str] = Counter()
         self._kept = SnapshotCache()
-        # files of tables with their digests, once they are compared
-        self.compared: set[tuple[str, str]] | None = set() if compares else None
+        self._compares = compares
         # the documents of an earlier state
         self._older: SnapshotRange | None = None
         if before is not None:
-            self.compared = before.compared
             self._take_over(before)
         # recently read documents: a state never changes, and successive queries use the same documents
         self._documents: dict[str, Document] = {}
 
     def _take_over(self, before: LanceState) -> None:
+        self.place.compared.intersection_update(self.manifest.digests.items())
         # iterate over copies, because other threads still use the earlier state
         for name, stamp in before._stamps.copy().items():
             if name in before._tables and self._is_same(name, before.manifest.tables[name], stamp):
@@ -247,10 +246,11 @@ class LanceState:
 
     def compare_files(self, name: str, *folders: str) -> None:
         """Compare files of a table, unless they are very large. Each is compared once. Raise CorruptIndex for damage."""
-        if (compared := self.compared) is not None:
-            self.once(f"compared {name}: {folders}", lambda: self._compare_files(name, folders, compared))
+        if self._compares:
+            self.once(f"compared {name}: {folders}", lambda: self._compare_files(name, folders))
 
-    def _compare_files(self, name: str, folders: Sequence[str], compared: set[tuple[str, str]]) -> None:
+    def _compare_files(self, name: str, folders: Sequence[str]) -> None:
+        compared = self.place.compared
         for file, digest in self.manifest.digests.items():
             table, _, inner = file.partition(".lance/")
             if table == name and inner.partition("/")[0] in folders and (file, digest) not in compared:

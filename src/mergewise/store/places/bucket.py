@@ -104,6 +104,7 @@ class Bucket:
         self._warned = False
         self._remade = 0
         self._sessions = Sessions()
+        self.compared: set[tuple[str, str]] = set()
         self._openings = 0
         self._connection: Any = None
         self._database: Any = None
@@ -356,6 +357,7 @@ class Bucket:
     def _reset_connections(self) -> None:
         for place in self._places():
             place._connection = place._database = None
+            place.compared.clear()
         self._sessions.reset()
 
     def renew_copies(self) -> None:

@@ -57,6 +57,7 @@ class Folder:
         self.directory = directory
         self._held: PinnedDirectory | None = None
         self._sessions = Sessions()
+        self.compared: set[tuple[str, str]] = set()
         # size of the index in bytes when old versions were last dropped
         self._swept = 0
         self._shards: dict[tuple[str, bool], FolderShard] = {}
@@ -159,6 +160,7 @@ class Folder:
 
     def bypass_caches(self, bypass: bool = True) -> None:
         self._sessions.reset()
+        self.compared.clear()
 
     def renew_copies(self) -> None:
         """Do nothing: a folder has no copies."""

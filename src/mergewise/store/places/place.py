@@ -52,6 +52,9 @@ class Place(Protocol):
     refresh: float | None
     """Seconds between background checks for a newer state, or None if `known` reads the state each time."""
 
+    compared: set[tuple[str, str]]
+    """Files of tables with their digests, once this process has compared or written them."""
+
     # -- the manifest
 
     def manifest(self) -> ManifestState | None:
