@@ -182,10 +182,9 @@ def _contexts(
     content = {}
     for name, several in by_set.items():
         for (place, own, at), found in zip(several, measured.outcomes(name, [at for _, _, at in several]), strict=True):
-            evidence = own.questions[at].evidence or ()
             gold = [
                 [*(pointer(name, span.doc_id, span.start, span.end) if span.doc_id else [-1, 0, 0]), _line(text)]
-                for span, text in evidence
+                for span, text in own.questions[at].evidence or ()
             ]
             rows = {columns[key]: outcome(name, one) for key, one in found.items() if key in columns}
             content[place] = {"gold": gold, "rows": rows}

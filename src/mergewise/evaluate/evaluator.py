@@ -75,8 +75,7 @@ class MethodRows:
 
     def rows(self, questions: Sequence[Question]) -> list[RunRow]:
         """Return the known rows of these questions, including failed ones."""
-        keys = map(self.key, questions)
-        return [self.store.known[key] for key in keys if key in self.store.known]
+        return [self.store.known[key] for key in map(self.key, questions) if key in self.store.known]
 
     def score_again(self, questions: Sequence[Question]) -> None:
         """Score the known answers against the current gold."""
@@ -148,8 +147,7 @@ class Evaluator:
         if self.asking is not None and not method.probe:
             preferred = preferred_mode(method.strategy) if method.mode is None else ""
             mode = modes.mode_for(mode_of(method, self.index.models), self.index.models, preferred)
-        spec = digest(self.settings(method, mode))
-        return MethodRows(self.task, method, budget, repeat, mode, spec, self.store)
+        return MethodRows(self.task, method, budget, repeat, mode, digest(self.settings(method, mode)), self.store)
 
     def repeats(self, one: MethodRows) -> bool:
         """Check whether repeats may differ: the mode asks a chat model, and the chat model samples its answers."""
@@ -245,8 +243,7 @@ class Evaluator:
                 together=len(batch),
                 answer_seconds=None if is_cached else round(share, 6),
             )
-            cited = score_citations(answer.citations, question)
-            rows.append(replace(row, scores={**_scores(row, question), **cited}))
+            rows.append(replace(row, scores={**_scores(row, question), **score_citations(answer.citations, question)}))
         return rows
 
     def _row(self, one: MethodRows, question: Question, found: Context, seconds: tuple[float, float]) -> RunRow:
@@ -281,8 +278,7 @@ class Evaluator:
         if MODES[mode].answer_all is not None:
             return answer_together(requests, mode)
         ready = [request for request in requests if not isinstance(request, Exception)]
-        at_once = 1 if self.asking is None else self.asking.together
-        answers = iter(each(partial(modes.answer, mode), ready, at_once))
+        answers = iter(each(partial(modes.answer, mode), ready, 1 if self.asking is None else self.asking.together))
         return [request if isinstance(request, Exception) else next(answers) for request in requests]
 
     def _state(self, one: MethodRows, state: SharedState) -> SharedState:
@@ -363,8 +359,7 @@ class _Timer:
     def seconds(self) -> tuple[float, float]:
         """Return the seconds of searches and the seconds of assembly so far."""
         took = perf_counter() - self._began
-        spent = self._searches.spent - self._spent
-        return self._searches.charged - self._charged, max(0.0, took - spent)
+        return self._searches.charged - self._charged, max(0.0, took - (self._searches.spent - self._spent))
 
 
 def _options(one: MethodRows, question: Question) -> dict[str, Any]:

@@ -71,8 +71,7 @@ def _markdown_cell(column: ReportColumn, cell: ReportCell) -> str:
     parts = []
     if cell.value is not None or cell.published is None:
         spread = "" if cell.spread is None else f" ± {column.figure(cell.spread)}"
-        figure = in_markdown((cell.note or column.figure(cell.value)) + spread)
-        parts.append(_MARKS.get(cell.mark, "{}").format(figure))
+        parts.append(_MARKS.get(cell.mark, "{}").format(in_markdown((cell.note or column.figure(cell.value)) + spread)))
     if cell.published is not None:
         spread = "" if cell.published_spread is None else f" ± {column.published_figure(cell.published_spread)}"
         parts.append(f"({in_markdown(f'{column.published_figure(cell.published)}{spread}')})")

@@ -100,8 +100,7 @@ def _requests(run: Run, row: RunRow, question: Question) -> Iterator[JudgeReques
         messages = turn(f"{CORRECT}\n\n{warning(code)}", [asked, gold, answer])
         yield JudgeRequest(row, "correct", messages)
     if texts:
-        text = quotation("text", "\n\n".join(texts), code)
-        messages = turn(f"{FAITHFUL}\n\n{warning(code)}", [text, asked, answer])
+        messages = turn(f"{FAITHFUL}\n\n{warning(code)}", [quotation("text", "\n\n".join(texts), code), asked, answer])
         yield JudgeRequest(row, "faithful", messages)
 
 

@@ -53,8 +53,7 @@ def _cells(
             elif one.is_median:
                 own.append(ReportCell(one.scored.median, mark=mark))
             else:
-                bounds = measured.tests.interval(one.scored)
-                own.append(ReportCell(one.scored.mean, bounds, mark, spread=one.deviation))
+                own.append(ReportCell(one.scored.mean, measured.tests.interval(one.scored), mark, spread=one.deviation))
     return cells
 
 

@@ -261,8 +261,7 @@ def _score_columns(run: Run) -> dict[str, Numbers]:
     answered = _flags(table["mode"].is_valid()) & _flags(pc.equal(table["error"], ""))
 
     def numbers(name: str) -> Numbers:
-        column = table[name].combine_chunks().cast("float64")
-        values: Numbers = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        values: Numbers = table[name].combine_chunks().cast("float64").to_numpy(zero_copy_only=False).astype(np.float64)
         return values
 
     found = {name: numbers(name) for name in (*scores_of(table), "tokens", "answer_seconds")}
@@ -408,6 +407,5 @@ def _unheld(runs: Sequence[Run], set_name: str) -> int:
         rows = run.rows().filter(pc.equal(run.rows()["set"], set_name)).select(["question", "lost"]).combine_chunks()
         lost = rows["lost"].combine_chunks()
         nowhere = pc.equal(pc.struct_field(pc.list_flatten(lost), "stage"), LostStage.NOWHERE.value)
-        places = pc.list_parent_indices(lost).filter(nowhere)
-        questions.update(rows["question"].take(places).to_pylist())
+        questions.update(rows["question"].take(pc.list_parent_indices(lost).filter(nowhere)).to_pylist())
     return len(questions)

@@ -105,8 +105,7 @@ class PairedTests:
         if not self._same_questions(ours, theirs):
             ours, theirs = self._on_common(ours, pairs), self._on_common(theirs, pairs)
         observed = abs((ours.mean or 0.0) - (theirs.mean or 0.0))
-        names = sorted(pairs)
-        found = [self._flips(name, ours) - self._flips(name, theirs) for name in names]
+        found = [self._flips(name, ours) - self._flips(name, theirs) for name in sorted(pairs)]
         fewest = min(map(len, found))
         moved = np.mean([one[:fewest] for one in found], 0)
         hits = int((np.abs(moved) >= observed * (1 - 1e-6) - 1e-7).sum())
@@ -193,8 +192,7 @@ class PairedTests:
     def adjusted(self, rows: Sequence[ScoreVector]) -> dict[tuple[int, int], float]:
         """Return the p-value of each pair of rows, corrected by Holm's method for the number of pairs."""
         pairs = [(a, b) for a in range(len(rows)) for b in range(a)]
-        raw = [self._against(rows[a], rows[b]) for a, b in pairs]
-        return dict(zip(pairs, holm(raw), strict=True))
+        return dict(zip(pairs, holm([self._against(rows[a], rows[b]) for a, b in pairs]), strict=True))
 
     def _same_questions(self, ours: ScoreVector, theirs: ScoreVector) -> bool:
         return ours.by_set.keys() == theirs.by_set.keys() and all(
@@ -211,7 +209,13 @@ class PairedTests:
         key = (id(values), name)
         if key not in self._flipped:
             sums, sizes = self._sums(name, values)
-            self._flipped[key] = self._sign_draws(name) @ (sums / sizes.sum()).astype(np.float32)
+            if name not in self._signs:
+                count = self._resampled_clusters(name)[1]
+                bits = np.random.default_rng([self._seed, 1, crc32(name.encode())]).integers(
+                    0, 2, (_draws(count), count), np.int8
+                )
+                self._signs[name] = bits.astype(np.float32) * 2 - 1
+            self._flipped[key] = self._signs[name] @ (sums / sizes.sum()).astype(np.float32)
             self._kept.append(values)
         return self._flipped[key]
 
@@ -223,7 +227,12 @@ class PairedTests:
             key = (id(values), name)
             if key not in self._resampled:
                 sums, sizes = self._sums(name, values)
-                drawn = self._cluster_draws(name)
+                if name not in self._drawn:
+                    count = self._resampled_clusters(name)[1]
+                    draw = np.random.default_rng([self._seed, 2, crc32(name.encode())])
+                    counts = draw.multinomial(count, np.full(count, 1 / count), _draws(count))
+                    self._drawn[name] = counts.astype(np.float32)
+                drawn = self._drawn[name]
                 weights = drawn @ sizes.astype(np.float32)
                 means = (drawn @ sums.astype(np.float32)) / np.where(weights > 0, weights, np.nan)
                 self._resampled[key] = means.astype(np.float32)
@@ -246,23 +255,6 @@ class PairedTests:
         if len(own) and own.max() == 0:
             own = np.arange(len(own))
         return own, int(own.max()) + 1 if len(own) else 0
-
-    def _sign_draws(self, name: str) -> npt.NDArray[np.float32]:
-        if name not in self._signs:
-            count = self._resampled_clusters(name)[1]
-            bits = np.random.default_rng([self._seed, 1, crc32(name.encode())]).integers(
-                0, 2, (_draws(count), count), np.int8
-            )
-            self._signs[name] = bits.astype(np.float32) * 2 - 1
-        return self._signs[name]
-
-    def _cluster_draws(self, name: str) -> npt.NDArray[np.float32]:
-        if name not in self._drawn:
-            count = self._resampled_clusters(name)[1]
-            draw = np.random.default_rng([self._seed, 2, crc32(name.encode())])
-            counts = draw.multinomial(count, np.full(count, 1 / count), _draws(count))
-            self._drawn[name] = counts.astype(np.float32)
-        return self._drawn[name]
 
 
 def _draws(clusters: int) -> int:

@@ -27,8 +27,7 @@ def source_scores(question: Question, state: IndexState) -> dict[str, float]:
     if state.models.causal is None or not question.has_answers:
         return {}
     example = Example(question.id, question.text, question.answers)
-    settings = LabelSettings(passages=PASSAGES)
-    best = likeliest_kind(state.models.causal, example, state.reader(question.where), settings)
+    best = likeliest_kind(state.models.causal, example, state.reader(question.where), LabelSettings(passages=PASSAGES))
     return {f"from_{kind}": float(kind == best) for kind in KINDS} if best else {}
 
 

@@ -55,9 +55,15 @@ def evaluation_report(
     kept = tuple(dict.fromkeys((*shown, main, held, *(name for name in ("tokens",) if name in measured.metrics))))
     data, left_out = question_blocks(measured, kept, main, held, limit) if main and limit else ([], 0)
     names = [one.name for one in measured.sets]
+    parts = [
+        f"{_count(sum(len(one.questions) for one in measured.sets), 'question')} of {_count(len(measured.sets), 'set')}",
+        _count(len(measured.methods), "method"),
+        f"budgets of {', '.join(f'{budget:,}' for budget in measured.budgets)} tokens",
+        f"compared with {measured.reference}" if measured.reference else "",
+    ]
     return EvaluationReport(
         title=f"Evaluation: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}",
-        facts=_facts(measured),
+        facts=" · ".join(filter(None, parts)),
         warning=PLUMBING if measured.is_plumbing else "",
         about=_about(measured, main),
         headline=tuple(_headline(measured, main)),
@@ -97,16 +103,6 @@ def layouts(measured: Measured, preset: Preset) -> list[ReportTable]:
     contexts = [one for one in preset_tables(measured, unanswered) if one.has_figures]
     # the paper's own layout stays empty, so one table of it is enough
     return [*contexts, *tables[: 0 if preset.shape == "curve" and contexts else 1]]
-
-
-def _facts(measured: Measured) -> str:
-    parts = [
-        f"{_count(sum(len(one.questions) for one in measured.sets), 'question')} of {_count(len(measured.sets), 'set')}",
-        _count(len(measured.methods), "method"),
-        f"budgets of {', '.join(f'{budget:,}' for budget in measured.budgets)} tokens",
-        f"compared with {measured.reference}" if measured.reference else "",
-    ]
-    return " · ".join(filter(None, parts))
 
 
 def _count(number: int, noun: str) -> str:
@@ -199,8 +195,7 @@ def _remarks(measured: Measured, metric: str) -> Iterator[str]:
             for method in measured.methods:
                 other = measured.scored(own.name, method.name, budget, metric)
                 if reference is not None and other is not None and other is not reference:
-                    smallest = measured.tests.smallest(other, reference)
-                    seen[own.name] = max(seen.get(own.name, 0.0), smallest or 0.0)
+                    seen[own.name] = max(seen.get(own.name, 0.0), measured.tests.smallest(other, reference) or 0.0)
     spelled = [f"{size:.2f} on {name}" if size < 1 else f"none on {name}" for name, size in seen.items() if size > 0]
     if spelled:
         what = f"Smallest difference in {column_of(metric).label} that this run detects with 80 % power"

@@ -78,15 +78,13 @@ def tasks_at(
     """
     for found in find_tasks(path, form):
         task = load_question_set(found, form, is_strict)
-        named = task.name in used_names
-        yield replace(task, name=f"{found.resolve().parent.name}-{task.name}") if named else task
+        yield replace(task, name=f"{found.resolve().parent.name}-{task.name}") if task.name in used_names else task
 
 
 def existing_index(task: QuestionSet, existing: Path, open_index: Callable[..., Index]) -> Index:
     """Open the index of a set without documents: `existing`, or the index of the set's name in this folder."""
     own = existing / task.name
-    place = existing if (existing / NAME).exists() or not (own / NAME).exists() else own
-    return open_index(place, create=False)
+    return open_index(existing if (existing / NAME).exists() or not (own / NAME).exists() else own, create=False)
 
 
 def task_index(

@@ -144,6 +144,5 @@ class SharedState(IndexState):
 
 def shared_state(state: IndexState, memory: SearchMemory) -> SharedState:
     embedder = state.models.embedder
-    shared = None if embedder is None else memory.embedder(embedder)
-    models = replace(state.models, embedder=shared)
+    models = replace(state.models, embedder=None if embedder is None else memory.embedder(embedder))
     return SharedState(state.store, state.settings, models, state.ceilings, memory=memory)

@@ -49,8 +49,7 @@ def _squad_article(numbered: tuple[int, Record]) -> tuple[Document, list[tuple[s
     number, article = numbered
     title = str(article.get("title") or "")
     paragraphs = article["paragraphs"]
-    text = BETWEEN.join(one["context"] for one in paragraphs)
-    document = Document(str(number), text, title.replace("_", " "))
+    document = Document(str(number), BETWEEN.join(one["context"] for one in paragraphs), title.replace("_", " "))
     return document, list(_squad_rows(document, paragraphs))
 
 
@@ -84,8 +83,7 @@ def _squad_question(one: tuple[Document, int, Record]) -> Question:
 
 def load_qasper(path: Path, reader: SetReader) -> QuestionSet:
     """Load QASPER (Dasigi et al. 2021). The scope of each question is its own paper."""
-    papers = read_json(path, "QASPER", lambda whole: whole.items())
-    named = [(f"paper {own}", (own, paper)) for own, paper in papers]
+    named = [(f"paper {own}", (own, paper)) for own, paper in read_json(path, "QASPER", lambda whole: whole.items())]
     read = list(reader.converted(path, named, lambda one: (_qasper_document(*one), one[1]["qas"])))
     asked = [
         (f"paper {document.id}, question {number}", (document, row))

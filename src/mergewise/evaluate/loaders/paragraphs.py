@@ -172,8 +172,7 @@ def flashrag_question(row: Record, pool: Pool, place: str) -> Question:
     own, answers = str(row.get("id") or place), texts(row["golden_answers"])
     known = row.get("metadata") or {}
     if "context" in known and "supporting_facts" in known:
-        question = hotpotqa_question({**known, "id": own, "question": row["question"]}, pool)
-        return replace(question, answers=answers)
+        return replace(hotpotqa_question({**known, "id": own, "question": row["question"]}, pool), answers=answers)
     return Question(own, row["question"], answers, None, kind=str(known.get("type") or ""))
 
 

@@ -121,8 +121,7 @@ def _evidence(value: object) -> Evidence | None:
     pieces = value if isinstance(value, list) else _several(value, None)
     objects = [piece if isinstance(piece, dict) else {"text": piece} for piece in pieces]
     texts = [(str(piece.get("doc") or ""), str(piece.get("text", ""))) for piece in objects]
-    found = tuple((Span(document, 0, len(text)), text) for document, text in texts if text.strip())
-    return found or None
+    return tuple((Span(document, 0, len(text)), text) for document, text in texts if text.strip()) or None
 
 
 def _several(value: object, separator: str | None) -> tuple[str, ...]:

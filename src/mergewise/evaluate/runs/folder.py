@@ -107,8 +107,7 @@ class Run:
         questions = self.questions()
         asked = zip(questions["set"].to_pylist(), questions["question"].to_pylist(), strict=True)
         places = {question: place for place, question in enumerate(asked)}
-        rows = self.tables[ROWS_FILE] if self.tables else all_rows(self.folder)
-        return planned_rows(rows, self.plan, places or None)
+        return planned_rows(self.tables[ROWS_FILE] if self.tables else all_rows(self.folder), self.plan, places or None)
 
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
         if self.tables:
@@ -211,7 +210,14 @@ def all_rows(folder: Path) -> pa.Table:
         return ROWS.empty_table()
     table = pa.concat_tables(tables, promote_options="default")
     schema = rows_schema(score_order(scores_of(table)))
-    return rows_at(table, _last_of_each(table)).select(schema.names).cast(schema)
+    # the digest `asked` is left out: the row of an altered question replaces the earlier one
+    keys = zip(*(table[name].to_pylist() for name in RowKey._fields if name != "asked"), strict=True)
+    chosen: dict[tuple[object, ...], int] = {}
+    errors = table["error"].to_pylist()
+    for place, key in enumerate(keys):
+        if key not in chosen or not errors[place] or errors[chosen[key]]:
+            chosen[key] = place
+    return rows_at(table, list(chosen.values())).select(schema.names).cast(schema)
 
 
 def line_tables(folder: Path, pattern: str = "*.jsonl") -> Iterator[pa.Table]:
@@ -226,17 +232,6 @@ def line_tables(folder: Path, pattern: str = "*.jsonl") -> Iterator[pa.Table]:
         raise UsageError(
             f"invalid row in {folder / LINES}: {error}", "delete the folder, or name another one"
         ) from None
-
-
-def _last_of_each(table: pa.Table) -> list[int]:
-    # the digest `asked` is left out: the row of an altered question replaces the earlier one
-    keys = zip(*(table[name].to_pylist() for name in RowKey._fields if name != "asked"), strict=True)
-    chosen: dict[tuple[object, ...], int] = {}
-    errors = table["error"].to_pylist()
-    for place, key in enumerate(keys):
-        if key not in chosen or not errors[place] or errors[chosen[key]]:
-            chosen[key] = place
-    return list(chosen.values())
 
 
 def planned_rows(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str], int] | None = None) -> pa.Table:

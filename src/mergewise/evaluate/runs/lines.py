@@ -68,8 +68,7 @@ def _row(line: bytes, needed: Set[str]) -> dict[str, Any] | None:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    is_row = isinstance(row, dict) and row.keys() >= needed and isinstance(row.get("scores", {}), dict)
-    return row if is_row else None
+    return row if isinstance(row, dict) and row.keys() >= needed and isinstance(row.get("scores", {}), dict) else None
 
 
 class RowCount:
@@ -84,7 +83,6 @@ class RowCount:
         for path in self._folder.glob("*.jsonl"):
             with suppress(OSError), path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
-                new = file.read()
-                self._lines += new.count(b"\n")
+                self._lines += file.read().count(b"\n")
                 self._read[path] = file.tell()
         return self._lines

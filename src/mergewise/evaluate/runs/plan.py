@@ -111,11 +111,10 @@ class RunPlan:
     def joined_to(self, earlier: RunPlan) -> RunPlan:
         """Return this plan joined to the folder's earlier plan, so that the run keeps its earlier rows."""
         known = earlier.with_records(self.sets, self.rows, self.models)
-        methods = {one.name: one for one in (*earlier.methods, *self.methods)}
         return replace(
             self,
             sets=known.sets,
-            methods=tuple(methods.values()),
+            methods=tuple({one.name: one for one in (*earlier.methods, *self.methods)}.values()),
             budgets=tuple(dict.fromkeys((*earlier.budgets, *self.budgets))),
             repeats=max(earlier.repeats, self.repeats),
             answers=earlier.answers or self.answers,
@@ -153,8 +152,7 @@ def installed_versions(names: Sequence[str] = PACKAGES) -> dict[str, str]:
 def plan_text(plan: RunPlan) -> str:
     """Return the plan as TOML: single values, then tables, then a table for each set, method and row."""
     values = asdict(plan)
-    single = {name: value for name, value in values.items() if not _is_table(value)}
-    parts = [_lines({"format": FORMAT, **single})]
+    parts = [_lines({"format": FORMAT, **{name: value for name, value in values.items() if not _is_table(value)}})]
     for name, value in values.items():
         if isinstance(value, dict):
             parts.append(f"[{name}]\n{_lines(value)}")

@@ -107,8 +107,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     scores = score_order(name for row in rows for name in row["scores"])
     if reserved := set(scores) & set(ROWS.names):
         raise ValueError(f"{min(reserved)} is not the name of a score")
-    flat = [{**row, **row["scores"]} for row in rows]
-    return pa.Table.from_pylist(flat, rows_schema(scores))
+    return pa.Table.from_pylist([{**row, **row["scores"]} for row in rows], rows_schema(scores))
 
 
 def rows_schema(scores: Sequence[str]) -> pa.Schema:

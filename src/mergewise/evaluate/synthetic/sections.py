@@ -81,10 +81,9 @@ class SourceReader:
         if language == UNKNOWN:
             language = self._language
         ids = self._store.leaf_ranges([doc_id]).get(doc_id, range(0))
-        leaves = self._reader.leaves(list(ids)).values()
         return tuple(
             SourceSection(doc_id, document.title, headings, language, document.text, tuple(group))
-            for headings, group in groupby(leaves, key=lambda leaf: leaf.headings)
+            for headings, group in groupby(self._reader.leaves(list(ids)).values(), key=lambda leaf: leaf.headings)
         )
 
     def defined(self, name: str) -> Iterator[SourceSection]:

@@ -67,8 +67,7 @@ class HoldoutLog:
 
     def __init__(self, folder: Path) -> None:
         self._lines = RowLines(folder / LEDGER)
-        rows = known_lines(folder, LEDGER, {"key", "shown", "alpha", "before"})
-        self._known = [row for row in rows if _is_use(row)]
+        self._known = [row for row in known_lines(folder, LEDGER, {"key", "shown", "alpha", "before"}) if _is_use(row)]
 
     def open(self, compared: Mapping[str, Any], questions: Sequence[Question]) -> HoldoutAccess:
         """Log a use before the held-out questions are measured."""

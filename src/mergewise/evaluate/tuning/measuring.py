@@ -57,8 +57,7 @@ class ContextMeasure:
         other, models = copy(self), self.state.models
         reranker = models.reranker
         if calibration is not None and reranker is not None:
-            bare = reranker.reranker if isinstance(reranker, Calibrated) else reranker
-            reranker = Calibrated(bare, calibration)
+            reranker = Calibrated(reranker.reranker if isinstance(reranker, Calibrated) else reranker, calibration)
         other.state = replace(self.state, models=replace(models, weights=weights or models.weights, reranker=reranker))
         return other
 
@@ -68,8 +67,7 @@ class ContextMeasure:
 
     def score(self, point: Point, question: Question) -> PointScore:
         context = self.context(point, question)
-        score = score_context(question, context.text, context.tokens, count_tokens)
-        value: float | None = getattr(score, self._metric)
+        value: float | None = getattr(score_context(question, context.text, context.tokens, count_tokens), self._metric)
         if value is None:
             raise UsageError(f"question without marked evidence: {question.id}", "use --metric answer")
         return PointScore(value, context.tokens)

@@ -118,8 +118,7 @@ def gold_places(evidence: Evidence, candidates: Candidates, store: StoreReader) 
             if found is not None:
                 yield Span(document.id, *found)
         else:
-            leaves = {sentence.leaf.id: sentence.leaf for sentence in candidates.sentences}
-            for leaf in leaves.values():
+            for leaf in {sentence.leaf.id: sentence.leaf for sentence in candidates.sentences}.values():
                 if (found := place_of(leaf.text, text)) is not None:
                     yield Span(leaf.doc_id, leaf.start + found[0], leaf.start + found[1])
 
