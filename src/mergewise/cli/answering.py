@@ -80,8 +80,7 @@ class Answerer:
             say_aside(usage_line(answer, self.options.price_in, self.options.price_out))
 
     def as_dict(self, answer: Answer) -> dict[str, Any]:
-        places = self.index.locations(answer.context)
-        return answer_json(answer, self.options.price_in, self.options.price_out, places)
+        return answer_json(answer, self.options.price_in, self.options.price_out, self.index.locations(answer.context))
 
 
 @dataclass(slots=True)

@@ -68,7 +68,11 @@ class Conversation:
         word, _, rest = line.question.strip().partition(" ")
         # "/etc/hosts has what?" is a question, not a command
         if word.startswith("/") and word[1:].isalpha():
-            self._run_command(word, rest.strip())
+            if word not in COMMANDS:
+                raise UsageError(f"unknown command: {word}", one_of(word, COMMANDS))
+            if self.answerer.options.as_json and word not in ("/new", "/quit"):
+                raise UsageError(f"{word} is not available with --json", "read the fields of the answer's JSON instead")
+            COMMANDS[word].run(self, rest.strip())
             return False
         chosen = self.answerer.options
         answer = self.answerer.answer(
@@ -83,13 +87,6 @@ class Conversation:
             say_aside(f"searched for: {answer.context.question}")
         say()
         return is_found(answer)
-
-    def _run_command(self, word: str, rest: str) -> None:
-        if word not in COMMANDS:
-            raise UsageError(f"unknown command: {word}", one_of(word, COMMANDS))
-        if self.answerer.options.as_json and word not in ("/new", "/quit"):
-            raise UsageError(f"{word} is not available with --json", "read the fields of the answer's JSON instead")
-        COMMANDS[word].run(self, rest)
 
     def forget(self, _: str = "") -> None:
         self.turns, self.latest = [], None

@@ -41,8 +41,7 @@ def demo(
         say_report(report, len(opened), index_dir)
         if not len(opened):
             raise typer.Exit(1)
-        asked = [question] if question else QUESTIONS if docs is None else [_some_question(opened)]
-        for text in asked:
+        for text in [question] if question else QUESTIONS if docs is None else [_some_question(opened)]:
             say(f"\n? {text}", style="cyan")
             say_answer(opened.ask(text, strategy=STRATEGY, budget=BUDGET), DocumentNames(opened.files))
 

@@ -156,7 +156,13 @@ def run() -> int:
     if sys.stderr.isatty():
         logging.getLogger("mergewise.waiting").setLevel(logging.INFO)
     try:
-        typer.main.get_command(app)(default_map=_defaults(), prog_name="mergewise")
+        # shell completion works without the configuration, so that a half-edited file cannot break it
+        defaults: dict[str, Any] = {}
+        if "_MERGEWISE_COMPLETE" not in os.environ:
+            for name, options in configuration().items():
+                group, _, command = name.rpartition(" ")
+                (defaults.setdefault(group, {}) if group else defaults)[command] = options
+        typer.main.get_command(app)(default_map=defaults, prog_name="mergewise")
     except MergewiseError as error:
         say_error(error.message, error.hint)
         return error.exit_code
@@ -170,16 +176,6 @@ def run() -> int:
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
     return 0
-
-
-def _defaults() -> dict[str, Any]:
-    """Load the configuration. Return an empty one during shell completion, so that a half-edited file cannot break it."""
-    defaults: dict[str, Any] = {}
-    if "_MERGEWISE_COMPLETE" not in os.environ:
-        for name, options in configuration().items():
-            group, _, command = name.rpartition(" ")
-            (defaults.setdefault(group, {}) if group else defaults)[command] = options
-    return defaults
 
 
 def callbacks() -> dict[str, Any]:
@@ -217,8 +213,7 @@ def configuration_files(*, quiet: bool = False) -> list[tuple[Path, dict[str, An
     files = [] if own is None else [(own, read_configuration(own, known, own.parent))]
     if nearest is None or (own is not None and os.path.realpath(nearest) == os.path.realpath(own)):
         return files
-    base = nearest.parent if nearest.parent != working_directory() else None
-    local = read_configuration(nearest, known, base)
+    local = read_configuration(nearest, known, nearest.parent if nearest.parent != working_directory() else None)
     trusted = [] if own is None else trusted_folders(own)
     if not any(nearest.parent.resolve().is_relative_to(folder) for folder in trusted):
         local = _without_harm(nearest, local, quiet)

@@ -119,8 +119,7 @@ def index(
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
         unread: IndexingOptions = {**given, "limits": None, "dry_run": True}
-        dry = opened.sync(*paths, **unread)
-        say_report(dry, len(opened), opened.store.place, as_json, dry_run=True)
+        say_report(opened.sync(*paths, **unread), len(opened), opened.store.place, as_json, dry_run=True)
         return
     if not any(path.exists() for path in paths):
         _refuse_absent(paths, index_dir)
@@ -278,9 +277,8 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     what, option = ("followed", "--exclude PATH` to leave out") if followed else ("left out", "--follow-links` to read")
     links = [f"link out of the folder, {what}: {link.link} -> {link.target}" for link in report.outward]
     _say_some(links, "such links", hint=f"add `{option} their files")
-    pages = [f"no text on {_page_list(one.pages)} (a scan?): {one.source}" for one in report.textless]
     _say_some(
-        pages,
+        [f"no text on {_page_list(one.pages)} (a scan?): {one.source}" for one in report.textless],
         "files with pages without text",
         hint="add `--ocr` to read scans; if pages remain, raise the settings ocr-pages and file-seconds",
     )
@@ -393,8 +391,7 @@ def say_contents(contents: IndexContents) -> None:
 
 
 def _say_duplicates(duplicates: Sequence[Duplicate], indent: str = "") -> None:
-    lines = [f"the same as {copy.same_as}: {copy.id}" for copy in duplicates]
-    _say_some(lines, "duplicates", indent=indent)
+    _say_some([f"the same as {copy.same_as}: {copy.id}" for copy in duplicates], "duplicates", indent=indent)
 
 
 def _say_some(lines: Sequence[str], rest: str, *, indent: str = "", hint: str = "") -> None:

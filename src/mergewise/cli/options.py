@@ -142,8 +142,7 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
     parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     for name, parameter in own.items():
         if name not in settings:
-            alone = parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
-            parameters += shared.get(name, [alone])
+            parameters += shared.get(name, [parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])])
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     every_setting = {**settings, **{one: rest for group in settings_of_groups.values() for one, rest in group.items()}}
     call.settings = every_setting  # type: ignore[attr-defined]

@@ -146,8 +146,7 @@ class PrintableFormatter(logging.Formatter):
 
 def say_json(value: object, indent: int | None = 2) -> None:
     """Print JSON with letters of all languages unescaped and control characters escaped; without `indent`, on one line."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
-    sys.stdout.write(escaped_json(text) + "\n")
+    sys.stdout.write(escaped_json(json.dumps(value, ensure_ascii=False, indent=indent)) + "\n")
 
 
 def usage_text(usage: Usage, price_in: float, price_out: float) -> str:

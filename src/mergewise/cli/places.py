@@ -87,8 +87,7 @@ def file_links(index: Index) -> Callable[[str], str | None]:
             return None
         try:
             real = Path(os.path.realpath(file))
-            inside = real.is_relative_to(root) and stat.S_ISREG(real.stat().st_mode)
-            return real.as_uri() if inside else None
+            return real.as_uri() if real.is_relative_to(root) and stat.S_ISREG(real.stat().st_mode) else None
         except (OSError, ValueError):
             return None
 

@@ -106,8 +106,7 @@ class ProgressLines:
         now = self._clock()
         if now >= self._due:
             self._due = now + SECONDS
-            parts = [self._task.title, ", ".join(self._task.figures()), self._task.item]
-            self._say(": ".join(filter(None, parts)))
+            self._say(": ".join(filter(None, [self._task.title, ", ".join(self._task.figures()), self._task.item])))
 
 
 @contextmanager

@@ -174,8 +174,7 @@ def _say_missed(own: MeasuredSet, missed: Sequence[tuple[Question, Sequence[RunR
         _say_wrapped(f"[{question.id}] {shorten(question.text, TEXT)}", style="bold")
         gold = " | ".join(shorten(gold, TEXT // 2) for gold in question.answers[:GOLDS])
         _say_wrapped(f"  gold: {gold or 'no answer in the documents'}")
-        lost = dict.fromkeys(one.text for row in rows for one in row.lost)
-        for text in lost:
+        for text in dict.fromkeys(one.text for row in rows for one in row.lost):
             if text not in question.answers:
                 _say_wrapped(f"  lost: “{shorten(text, TEXT)}”")
         for method in dict.fromkeys(row.method for row in rows):

@@ -244,15 +244,11 @@ def _say_excerpt(excerpt: Excerpt, names: DocumentNames) -> None:
     say(one_line(f"{named}  {path}").rstrip(), style="cyan")
     width = len(str(excerpt.last))
     for number, offset, text in excerpt.lines():
-        covered = _covered_parts(excerpt.spans, offset, text)
+        # the parts of the line that the spans cover
+        parts = [(max(0, span.start - offset), min(len(text), span.end - offset)) for span in excerpt.spans]
+        covered = [(start, end) for start, end in parts if start < end]
         sign = ">" if covered else " "
         say_styled((f"{sign} {number:{width}} │ ", "dim"), *_pieces(text, covered, signs=is_plain()))
-
-
-def _covered_parts(spans: Sequence[Span], offset: int, text: str) -> list[tuple[int, int]]:
-    """Return the parts of a line that the spans cover, as (start, end) in the line."""
-    parts = [(max(0, span.start - offset), min(len(text), span.end - offset)) for span in spans]
-    return [(start, end) for start, end in parts if start < end]
 
 
 def _pieces(text: str, covered: Sequence[tuple[int, int]], *, signs: bool) -> list[tuple[str, str | None]]:

@@ -40,8 +40,7 @@ def say_streams(answer: Answer) -> None:
 
 
 def _say_left_out(cause: Cause, steps: Sequence[Step], quotes: Quotes) -> None:
-    best_first = sorted(steps, key=lambda step: 0.0 if step.score is None else -step.score)
-    for step in best_first[: LEFT_OUT[cause]]:
+    for step in sorted(steps, key=lambda step: 0.0 if step.score is None else -step.score)[: LEFT_OUT[cause]]:
         _say_step(step, quotes)
     if (more := len(steps) - LEFT_OUT[cause]) > 0:
         say(f"{cause}: {more} more {'did not fit' if cause is Cause.SKIP else 'were left out'}", style="dim")
