@@ -146,10 +146,9 @@ def _live_places(document: DocumentLookup, address: SpanAddress) -> Places:
 def notebook_frame(shown: Context | Answer) -> str:
     """Return the page in an iframe for notebooks, so that its styles do not mix with the notebook's."""
     context, answer = (shown.context, shown) if isinstance(shown, Answer) else (shown, None)
-    inner = _page(context, answer, Places(), None, _NOTEBOOK_LIMIT)
     return tag(
         "iframe",
-        srcdoc=inner,
+        srcdoc=_page(context, answer, Places(), None, _NOTEBOOK_LIMIT),
         title=f"mergewise: {shown.question}",
         sandbox="allow-scripts",
         style=f"width:100%;height:{_NOTEBOOK_HEIGHT}px;border:0",

@@ -75,8 +75,7 @@ class _Scale:
     high: float
 
     def __call__(self, value: float) -> float:
-        share = (value - self.start) / (self.end - self.start)
-        return round(self.low + share * (self.high - self.low), 1)
+        return round(self.low + (value - self.start) / (self.end - self.start) * (self.high - self.low), 1)
 
 
 def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
@@ -92,7 +91,8 @@ def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
     ordered = sorted(figure.curves, key=lambda curve: (classes[curve.name] != GREY, curve.points[-1].y))
     banded = {curve.name for curve in ordered[-BANDS:]} | {figure.reference}
     drawn = [_curve(curve, classes[curve.name], across, upwards, curve.name in banded) for curve in ordered]
-    axes = [_grid(xs, ys, across, upwards), _labels(figure)]
+    below = _axis_text(figure.x_label, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, text_anchor="middle")
+    axes = [_grid(xs, ys, across, upwards), join([below, _axis_text(figure.y_label, LEFT - 40, TOP - 14)])]
     style = tag("style", Markup(STYLE + RULES)) if is_file else None
     names = _names(figure, classes, upwards, across)
     title = tag("title", f"{figure.title}: {figure.y_label} over {figure.x_label}")
@@ -135,11 +135,6 @@ def _grid(xs: Sequence[float], ys: Sequence[float], across: _Scale, upwards: _Sc
     return tag("g", *parts)
 
 
-def _labels(figure: CurveFigure) -> Markup:
-    below = _axis_text(figure.x_label, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, text_anchor="middle")
-    return join([below, _axis_text(figure.y_label, LEFT - 40, TOP - 14)])
-
-
 def _axis_text(words: str, x: float, y: float, **more: object) -> Markup:
     return tag("text", words, x=x, y=y, **more, class_="axis")
 
@@ -175,8 +170,7 @@ def _names(figure: CurveFigure, classes: dict[str, str], upwards: _Scale, across
     places = _spread(wanted, TOP, HEIGHT - BOTTOM)
     names = []
     for curve, y, natural in zip(ends, places, wanted, strict=True):
-        last = across(curve.points[-1].x)
-        lead = tag("line", x1=last + 5, y1=natural, x2=WIDTH - RIGHT + 12, y2=y, class_="lead")
+        lead = tag("line", x1=across(curve.points[-1].x) + 5, y1=natural, x2=WIDTH - RIGHT + 12, y2=y, class_="lead")
         name = tag(
             "text", shorten(curve.name, NAME), tag("title", curve.name), x=WIDTH - RIGHT + 16, y=y + 4, class_="end"
         )

@@ -189,8 +189,7 @@ def _headline(report: EvaluationReport) -> Markup | None:
 
 def _emphasised(line: str) -> Markup:
     """Convert `**name**` to bold text."""
-    pieces = line.split("**")
-    return join(tag("b", piece, dir="auto") if place % 2 else piece for place, piece in enumerate(pieces))
+    return join(tag("b", piece, dir="auto") if place % 2 else piece for place, piece in enumerate(line.split("**")))
 
 
 def _contents(report: EvaluationReport, parts: Sequence[ReportPart]) -> Markup | None:
@@ -206,8 +205,7 @@ def _contents(report: EvaluationReport, parts: Sequence[ReportPart]) -> Markup |
 def _part(part: ReportPart) -> Markup:
     figures = [_figure(figure) for figure in part.figures]
     grid = tag("div", *figures, class_="figures") if figures else None
-    notes = [tag("p", note, class_="where") for note in part.notes]
-    body = (*map(_table, part.tables), grid, *notes)
+    body = (*map(_table, part.tables), grid, *(tag("p", note, class_="where") for note in part.notes))
     return tag("section", tag("h2", part.title, class_="set", dir="auto"), *body, id=part.key, class_="part")
 
 
@@ -383,8 +381,7 @@ def _methods(report: EvaluationReport) -> Markup | None:
     if not report.methods:
         return None
     lines = [tag("div", tag("dt", name, dir="auto"), tag("dd", about)) for name, about in report.methods]
-    drawn = tag("dl", *lines, class_="about origin")
-    return _section("Methods", "methods", drawn)
+    return _section("Methods", "methods", tag("dl", *lines, class_="about origin"))
 
 
 def _provenance(report: EvaluationReport) -> Markup | None:

@@ -116,8 +116,7 @@ def _citations(
 
 def _place(citation: Citation, places: Places) -> Markup:
     where = places.linked_location(citation.span)
-    unnamed = citation.page is not None and ", page " not in where
-    return join([where, f", page {citation.page}"]) if unnamed else where
+    return join([where, f", page {citation.page}"]) if citation.page is not None and ", page " not in where else where
 
 
 def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:

@@ -154,8 +154,7 @@ class PassageCards:
             body = with_styles(piece, words[piece.start - span.start : piece.end - span.start], styles)
             for anchor in cited:
                 if anchor.span.overlaps(piece):
-                    fresh = anchor.id not in self.linked
-                    names = {"id": anchor.id, "data_number": anchor.number} if fresh else {}
+                    names = {"id": anchor.id, "data_number": anchor.number} if anchor.id not in self.linked else {}
                     body = tag("span", body, class_="cited", **names)
                     self.linked.add(anchor.id)
             pieces.append(body)
@@ -193,11 +192,10 @@ def _first_characters(passage: Passage, characters: int | None) -> Passage:
 
 def _written_text(passage: Passage, places: Places) -> Markup:
     """Draw a passage that a model wrote, with its sources."""
-    sources = join(tag("li", places.location(span)) for span in passage.spans[:8])
     return Markup(
         tag("div", tag("mark", styled_text(passage.text), class_="k written"), class_="text", dir="auto")
         + tag("p", KINDS["written"].meaning.capitalize() + ". Sources:", class_="where")
-        + tag("ul", sources, class_="where")
+        + tag("ul", join(tag("li", places.location(span)) for span in passage.spans[:8]), class_="where")
     )
 
 

@@ -92,8 +92,7 @@ class Marks:
     """The reasons of one context, by document."""
 
     def __init__(self, context: Context) -> None:
-        spans = [span for passage in context.passages for span in passage.spans]
-        self.taken = Overlaps(spans, lambda span: span)
+        self.taken = Overlaps([span for passage in context.passages for span in passage.spans], lambda span: span)
         self._reasons = Overlaps(dict.fromkeys(reasons(context.trace)), lambda reason: reason.span)
         self._stretches: dict[tuple[Span, str], list[Stretch]] = {}
         self.left_out = self._left_out(context.trace)
@@ -155,8 +154,7 @@ def reasons(trace: Iterable[Step]) -> list[Reason]:
 def pieces_of(span: Span, bounds: Iterable[Span]) -> list[Span]:
     """Split the span at the bounds of the other spans."""
     inner = {at for other in bounds for at in (other.start, other.end) if span.start < at < span.end}
-    cuts = [span.start, *sorted(inner), span.end]
-    return [Span(span.doc_id, start, end) for start, end in pairwise(cuts)]
+    return [Span(span.doc_id, start, end) for start, end in pairwise([span.start, *sorted(inner), span.end])]
 
 
 def _stretch(piece: Span, text: str, covering: Sequence[Reason]) -> Stretch:

@@ -127,8 +127,7 @@ class Places:
         if whole is None:
             return 0, None
         floor, ceiling = whole.headings.around(span)
-        begun = whole.headings.at(Span(span.doc_id, span.start, span.start + 1))
-        return (span.start if begun else floor), ceiling
+        return (span.start if whole.headings.at(Span(span.doc_id, span.start, span.start + 1)) else floor), ceiling
 
     def _whole(self, doc_id: str) -> ReadableText | None:
         document = self.document(doc_id)
@@ -203,8 +202,7 @@ def bounds_around(span: Span, taken: Overlaps[Span], places: Places) -> tuple[in
     """Return the limits of the surrounding text of a span: the nearest headings, and other text of the context."""
     heading, next_heading = places.section(span)
     before, after = taken.around(span)
-    ends = [end for end in (after, next_heading) if end is not None]
-    return max(before, heading), min(ends, default=None)
+    return max(before, heading), min((end for end in (after, next_heading) if end is not None), default=None)
 
 
 def short_id(doc_id: str) -> str:
