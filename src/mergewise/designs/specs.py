@@ -57,8 +57,7 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
             named = f"; presets: {', '.join(presets)}" if presets else ""
             hint = f"{did_you_mean(key, known)}it has: {', '.join(known)}{named}"
             raise UsageError(f"{name} has no parameter {short_repr(key)}", hint)
-    chosen = {key: value_of(f"{key} of {name}", value, hints[key]) for key, value in given.items()}
-    return replace(defaults, **chosen)
+    return replace(defaults, **{key: value_of(f"{key} of {name}", value, hints[key]) for key, value in given.items()})
 
 
 def search_settings(text: str, what: str = "the search", standing: SearchSettings | None = None) -> SearchSettings:

@@ -26,11 +26,12 @@ def assemble(
 ) -> Context:
     """Run the strategy of a spec, `name` or `name(parameter=value, ...)`. `parameters` override those in the spec."""
     strategy, chosen = resolve(spec, parameters)
-    _check_views(strategy, reader)
+    for view in strategy.views:
+        if not reader.has(view):
+            raise UsageError(f"this index has no {view} view", f"build it: mergewise index PATH... --views leaf,{view}")
     if strategy.needs is not None and strategy.needs.of(models) is None:
         raise UsageError(f"the strategy {split_spec(spec)[0]!r} needs {strategy.needs.what}", strategy.needs.hint)
-    context = strategy.assemble(question, reader, budget, models, chosen)
-    return replace(context, strategy=spec)
+    return replace(strategy.assemble(question, reader, budget, models, chosen), strategy=spec)
 
 
 def merge_context(then: str, context: Context, budget: int, models: Models) -> Context:
@@ -88,9 +89,3 @@ def _merging(then: str) -> tuple[Callable[[Context, int, Models, Any], Context],
         able = ", ".join(name for name, known in STRATEGIES.items() if known.merge is not None)
         raise UsageError(f"{then} cannot merge what another strategy selected", f"one of: {able}")
     return strategy.merge, parameters
-
-
-def _check_views(strategy: Strategy, reader: IndexReader) -> None:
-    for view in strategy.views:
-        if not reader.has(view):
-            raise UsageError(f"this index has no {view} view", f"build it: mergewise index PATH... --views leaf,{view}")

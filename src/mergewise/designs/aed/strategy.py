@@ -223,13 +223,10 @@ def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, bet
             continue
         shown.append(passage_of(found, one.score))
         units.append(StreamUnit(one.utility, (len(shown),)))
-        steps.append(_triplet_step(found, one))
+        whole = len(found.triplets) == len(one.unit.triplets.triplets) if one.unit.triplets is not None else True
+        count = f"{len(found.triplets)} triplets" if whole else f"the first {len(found.triplets)} triplets"
+        steps.append(
+            Step("triplets", f"{count} by {found.made}", found.spans, score=one.utility, note=TripletNote(found))
+        )
     context = replace(context, text=text, tokens=tokens, passages=tuple(shown), trace=tuple(steps))
     return context, Stream(TRIPLETS, tuple(units), beta)
-
-
-def _triplet_step(found: TripletSet, one: _UsefulUnit) -> Step:
-    whole = len(found.triplets) == len(one.unit.triplets.triplets) if one.unit.triplets is not None else True
-    count = f"{len(found.triplets)} triplets" if whole else f"the first {len(found.triplets)} triplets"
-    reason = f"{count} by {found.made}"
-    return Step("triplets", reason, found.spans, score=one.utility, note=TripletNote(found))

@@ -50,7 +50,6 @@ def retrieve(
 
     As in Algorithm 2, a reranker does not change the search. It predicts the utilities of the retrieved passages later.
     """
-    runs = search_passages(question, reader, k, longest, trace, by="search")
     return [
         RetrievedUnit(
             "passage",
@@ -59,7 +58,7 @@ def retrieve(
             run.leaves,
             run.candidate,
         )
-        for run in runs
+        for run in search_passages(question, reader, k, longest, trace, by="search")
     ]
 
 
@@ -75,10 +74,9 @@ def triplets_of(reader: IndexReader, passages: Sequence[range]) -> list[TripletS
 
 def map_triplets(passages: Sequence[RetrievedUnit], reader: IndexReader) -> list[RetrievedUnit]:
     """Return T_ret: the triplet sets of these passages, in their order. A passage without triplets is skipped."""
-    sets = triplets_of(reader, [unit.leaves for unit in passages])
     return [
         replace(unit, kind="triplets", text=_below_headings(own, [own.text]), triplets=own)
-        for unit, own in zip(passages, sets, strict=True)
+        for unit, own in zip(passages, triplets_of(reader, [unit.leaves for unit in passages]), strict=True)
         if own is not None
     ]
 

@@ -215,8 +215,7 @@ def _join_run(run: Sequence[_LeafRange], parameters: AutoMerge, trace: list[Step
     joined = _LeafRange(first.first, last.last, score, first.ancestors, span, "merged neighbours", hits)
     filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
     reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
-    spans = tuple(item.span for item in run)
-    trace.append(Step("join", reason, spans, span, joined.score, cause=Cause.NEIGHBOUR))
+    trace.append(Step("join", reason, tuple(item.span for item in run), span, joined.score, cause=Cause.NEIGHBOUR))
     return joined
 
 
@@ -271,8 +270,7 @@ def _candidates(
     for item in sorted(items, key=lambda i: (-i.score, i.span.doc_id, i.first)):
         ids = range(item.first, item.last + 1)
         inside = [by_id[i] for i in ids if i in by_id] if len(ids) > 1 else []
-        own = [leaves[i] for i in ids if i in leaves]
-        candidate = leads.candidate(own, item.score, _singles(inside, leads))
+        candidate = leads.candidate([leaves[i] for i in ids if i in leaves], item.score, _singles(inside, leads))
         candidates.append(_with_label(candidate, item.kind, item.hits) if parameters.labels else candidate)
     return candidates
 
@@ -286,8 +284,7 @@ def _with_label(candidate: Candidate, kind: str, hits: int) -> Candidate:
 
 
 def _singles(hits: Sequence[Hit], leads: Antecedents) -> tuple[Candidate, ...]:
-    ranked = sorted(hits, key=lambda hit: -hit.score)
-    return tuple(leads.candidate([hit.row], hit.score) for hit in ranked)
+    return tuple(leads.candidate([hit.row], hit.score) for hit in sorted(hits, key=lambda hit: -hit.score))
 
 
 def _clusters(
@@ -324,8 +321,7 @@ def _clusters(
         score = max(scores) if is_absolute else _merged_score(scores, parameters)
         if len(rows) > 1:
             trace.append(Step("cluster", "cosine above the threshold", tuple(r.span for r in rows), score=score))
-        singles = _singles([hits[j] for j in members] if len(rows) > 1 else [], leads)
-        candidate = leads.candidate(rows, score, singles)
+        candidate = leads.candidate(rows, score, _singles([hits[j] for j in members] if len(rows) > 1 else [], leads))
         kind = "merged by meaning" if len(rows) > 1 else "leaf"
         clusters.append(_with_label(candidate, kind, len(rows)) if parameters.labels else candidate)
     return [*clusters, *alone]

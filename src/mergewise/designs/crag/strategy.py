@@ -91,8 +91,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         else:
             known = {leaf for one in found for leaf in one.leaves}
             again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, by="search")
-            fresh = [one for one in again if known.isdisjoint(one.leaves)][: parameters.k]
-            passages = _passages(fresh, reader)
+            passages = _passages([one for one in again if known.isdisjoint(one.leaves)][: parameters.k], reader)
         ranked += _best_strips(question, passages, EXTERNAL, models, parameters, trace)
     if not ranked:
         ranked = _best_strips(question, first, parameters.n, models, parameters, trace)
@@ -118,8 +117,7 @@ def _passages(found: Sequence[LeafRun], reader: IndexReader) -> list[list[LeafSe
 def _external_leaf(document: Document) -> list[LeafSentences]:
     """Return a text of the second source as a passage. Its id begins with `SECOND`, so that no document of the index has it."""
     sentences = tuple(Sentence(start, end, 0) for start, end in split_sentences(document.text))
-    doc_id = SECOND + document.id
-    return [LeafSentences(-1, -1, doc_id, document.title, (), 0, 0, document.text, sentences, None, None)]
+    return [LeafSentences(-1, -1, SECOND + document.id, document.title, (), 0, 0, document.text, sentences, None, None)]
 
 
 def _text(leaves: Sequence[LeafSentences]) -> str:

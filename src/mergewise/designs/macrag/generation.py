@@ -99,8 +99,7 @@ async def _filter(writer: AnswerWriter, base: Sequence[Source], filters: bool) -
     kept = [source for source in base if source.number in helpful]
     if not kept:
         return base, [Step("filter", "no passage helps, all are kept")]
-    dropped = [_step("filter", "does not help", source) for source in base if source not in kept]
-    return kept, [*unread, *dropped]
+    return kept, [*unread, *(_step("filter", "does not help", source) for source in base if source not in kept)]
 
 
 def _units(base: Sequence[Source], reading: Reading | None) -> list[tuple[Source, set[int]]]:

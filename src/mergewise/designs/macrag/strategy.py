@@ -123,8 +123,7 @@ def rank_documents(
     if parameters.documents == "llm":
         best = {doc: family[0].id for doc, family in families.items()}
         chunks = search.slices.chunks(list(best.values()))
-        excerpts = {doc: chunks[chunk].text for doc, chunk in best.items()}
-        ranks, usage = by_chat(search.question, excerpts, search.models)
+        ranks, usage = by_chat(search.question, {doc: chunks[chunk].text for doc, chunk in best.items()}, search.models)
     else:
         scores = {doc: [chunk.score for chunk in family] for doc, family in families.items()}
         ranks = {doc: document_score(own, parameters.documents) for doc, own in scores.items()}
@@ -193,8 +192,7 @@ def within_reach(
     inside = [(merged, sentences_in(leaves, merged.leaves, merged.parts)) for merged in read]
     shares = [merged.rank / best if best > 0 else 1.0 for merged, sentences in inside for _ in sentences]
     sentences = [sentence for _, sentences in inside for sentence in sentences]
-    vector = search.reader.question_vector(search.question)
-    return ranked_sentences(search.question, vector, sentences, shares, budget)
+    return ranked_sentences(search.question, search.reader.question_vector(search.question), sentences, shares, budget)
 
 
 def _first_chunks(final: Sequence[MergedChunks], tokens: float) -> list[MergedChunks]:

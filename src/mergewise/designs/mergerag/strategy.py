@@ -142,7 +142,13 @@ def merge_sources(
         parameters.guard,
     )
     notes = [chunks.note(done) for done in merged.merges]
-    steps = [*trace, *map(MergeNote.step, notes), _summary(chunks, merged, notes)]
+    depth = max((chunk.depth for chunk in merged.chunks), default=0)
+    reason = (
+        f"{len(chunks.first)} chunks to {len(merged.chunks)}: {merged.rounds} rounds, depth {depth}, "
+        f"{len(merged.merges)} fusions in {merged.batches} batches, {chunks.usage.calls} calls of a model"
+    )
+    reason += f", {chunks.repairs} of them repairs" if chunks.repairs else ""
+    steps = [*trace, *map(MergeNote.step, notes), Step("merged", reason, note=TreeNote(tuple(notes)))]
     context = pack(question, chunks.candidates(merged), budget, models, parameters.order, steps)
     return replace(context, usage=chunks.usage)
 
@@ -219,8 +225,7 @@ class Chunks:
 
     def _node(self, chunk: MergeChunk[Content]) -> MergeNode:
         if chunk.number not in self._nodes:
-            spans = spans_of(chunk.content)
-            self._nodes[chunk.number] = MergeNode(chunk.number, chunk.score, chunk.length, spans)
+            self._nodes[chunk.number] = MergeNode(chunk.number, chunk.score, chunk.length, spans_of(chunk.content))
         return self._nodes[chunk.number]
 
     def candidates(self, merged: MergeResult[Content]) -> list[Candidate]:
@@ -284,17 +289,6 @@ def nll_rows(scorer: NLLScorer | None) -> Rows[Content]:
         return [row[anchor.number] for anchor in anchors]
 
     return rows
-
-
-def _summary(chunks: Chunks, merged: MergeResult[Content], notes: Sequence[MergeNote]) -> Step:
-    """Return the step with the merge tree, as one line and as a note."""
-    depth = max((chunk.depth for chunk in merged.chunks), default=0)
-    reason = (
-        f"{len(chunks.first)} chunks to {len(merged.chunks)}: {merged.rounds} rounds, depth {depth}, "
-        f"{len(merged.merges)} fusions in {merged.batches} batches, {chunks.usage.calls} calls of a model"
-    )
-    reason += f", {chunks.repairs} of them repairs" if chunks.repairs else ""
-    return Step("merged", reason, note=TreeNote(tuple(notes)))
 
 
 def _spans(sources: Sequence[ChunkSource]) -> tuple[Span, ...]:

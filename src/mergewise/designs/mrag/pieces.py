@@ -177,5 +177,4 @@ def _passages(pieces: Sequence[ValuePiece]) -> list[Passage]:
     marker = pieces[0].marker
     spans = dict.fromkeys(span for piece in pieces for span in piece.spans)
     text = "\n".join(value_text(piece.marker, piece.sentences) for piece in pieces)
-    score = max(piece.score for piece in pieces)
-    return [Passage(text, score, tuple(spans), False, marker.title, marker.headings)]
+    return [Passage(text, max(piece.score for piece in pieces), tuple(spans), False, marker.title, marker.headings)]

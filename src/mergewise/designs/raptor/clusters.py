@@ -90,7 +90,10 @@ def _smaller_clusters(
         elif len(cluster) < len(members):
             yield from _smaller_clusters(cluster, vectors, tokens, by)
         else:
-            for half in _halves(cluster, vectors):
+            along = principal(vectors[list(cluster)], 1)[:, 0].tolist()
+            order = sorted(range(len(cluster)), key=lambda i: along[i])
+            first = {cluster[i] for i in order[: len(cluster) // 2]}
+            for half in ([i for i in cluster if i in first], [i for i in cluster if i not in first]):
                 if sum(tokens[i] for i in half) <= MOST_TOKENS or len(half) == 1:
                     yield half
                 else:
@@ -110,17 +113,9 @@ def _soft_clusters(members: Sequence[int], vectors: Array, by: Clustering) -> It
 
 def _components(members: Sequence[int], vectors: Array, neighbours: int, by: Clustering) -> Iterator[list[int]]:
     """Yield the members of each component of the mixture. Empty components are skipped."""
-    points = by.project(vectors[list(members)], min(DIMENSIONS, len(members) - 2), max(2, neighbours))
-    shares = by.shares(points)
+    shares = by.shares(by.project(vectors[list(members)], min(DIMENSIONS, len(members) - 2), max(2, neighbours)))
     belongs = shares > SHARE
     belongs[np.arange(len(members)), shares.argmax(1)] = True
     for component in belongs.T:
         if component.any():
             yield [members[i] for i in np.flatnonzero(component).tolist()]
-
-
-def _halves(members: Sequence[int], vectors: Array) -> tuple[list[int], list[int]]:
-    along = principal(vectors[list(members)], 1)[:, 0].tolist()
-    order = sorted(range(len(members)), key=lambda i: along[i])
-    first = {members[i] for i in order[: len(members) // 2]}
-    return [i for i in members if i in first], [i for i in members if i not in first]

@@ -90,8 +90,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     vector = models.embedder.embed_queries([question])[0]
     find = _nearest_of_all_layers if parameters.tree == "collapsed" else _nearest_downwards
     chunks, nodes = find(question, vector, raptor, tree, parameters)
-    candidates = _candidates(chunks, nodes, tree, raptor, reader)
-    ranked = sorted(candidates, key=lambda one: -one.score)
+    ranked = sorted(_candidates(chunks, nodes, tree, raptor, reader), key=lambda one: -one.score)
     if models.reranker is not None and ranked:
         scores = models.reranker.score(question, ["\n".join(one.texts) for one in ranked])
         rescored = [replace(one, score=float(score)) for one, score in zip(ranked, scores, strict=True)]

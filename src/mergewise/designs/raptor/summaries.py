@@ -37,8 +37,7 @@ def summaries(groups: Sequence[Sequence[str]], tokens: int, models: Models, fold
 
     Answers are cached in the folder, if given. Raises ModelError if the model keeps failing.
     """
-    kept = with_kept_answers(chat_of(models), folder)
-    asking = replace(models, chat=kept)
+    asking = replace(models, chat=with_kept_answers(chat_of(models), folder))
     most = min(4 * tokens, chat_of(asking).window // 4)
     room = (
         int(_ROOM * chat_of(asking).window)

@@ -192,10 +192,9 @@ def _without_repeats(
 
 
 def _sentences_of(chunk: RaptorChunk, leaves: TreeReader) -> list[Place]:
-    own = leaves.leaves(list(chunk.leaves)).values()
     return [
         (leaf.id, number)
-        for leaf in own
+        for leaf in leaves.leaves(list(chunk.leaves)).values()
         for number, sentence in enumerate(leaf.sentences)
         if chunk.start <= sentence.start < chunk.end
     ]

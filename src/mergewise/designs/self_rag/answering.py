@@ -129,8 +129,7 @@ class _Causal:
             return _cited_answer(self._request, [(decoded.text, ())], self._usage, decoded.complete, steps)
         if self._weights.segments > 1:
             return self._by_beam(fitting, step)
-        drafts = self._drafts([((), source) for source in fitting])
-        graded = [one for _, one, _ in self._grade_drafts(drafts)]
+        graded = [one for _, one, _ in self._grade_drafts(self._drafts([((), source) for source in fitting]))]
         return _answer_with_best(self._request, graded, self._weights, self._usage, self._causal.spec, [step])
 
     def _by_beam(self, sources: Sequence[Source], step: Step) -> Answer:
@@ -199,8 +198,7 @@ class _Causal:
         return len(longest) + (1 + self._weights.segments) * self._limit < self._causal.window
 
     def _decode_rows(self, rows: Sequence[Sequence[int]]) -> list[Decoded]:
-        streams = [StreamPrompts((row,), (1.0,)) for row in rows]
-        made = decode(self._causal, streams, max_tokens=self._limit)
+        made = decode(self._causal, [StreamPrompts((row,), (1.0,)) for row in rows], max_tokens=self._limit)
         self._usage += Usage(len(made), sum(one.input_tokens for one in made), sum(len(one.tokens) for one in made))
         return made
 
@@ -212,8 +210,7 @@ class _Causal:
             part = asked[first : first + ROWS]
             rows = [self._causal.prompt(messages) for messages, _ in part]
             self._usage += Usage(len(rows), sum(map(len, rows)), len(rows))
-            log_probs = self._causal.start(rows).log_probs
-            for row, (_, counts) in zip(log_probs, part, strict=True):
+            for row, (_, counts) in zip(self._causal.start(rows).log_probs, part, strict=True):
                 tokens = {token: value for word, value in counts.items() for token in self._causal.encode(word)[:1]}
                 if len(tokens) < len(counts):
                     raise ModelError(
@@ -241,7 +238,13 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
     usage = request.context.usage
     if weights.decides and weights.threshold > 0:
         decision = run(with_options(chat, _LOG_PROBS).complete(prompts.retrieve(question), max_tokens=_WORD_TOKENS))
-        wants, usage = _wants(decision.first), usage + decision.usage
+        # the probability of Yes against No as the first token, or None if neither is a candidate
+        sums = dict.fromkeys(prompts.RETRIEVE, 0.0)
+        for token, log_prob in decision.first.items():
+            if (word := token.strip().capitalize()) in sums:
+                sums[word] += exp(log_prob)
+        total = sum(sums.values())
+        wants, usage = (sums["Yes"] / total if total else None), usage + decision.usage
         why = "no log-probabilities" if wants is None else f"the model wants documents with probability {wants:.2f}"
         steps.append(Step("retrieve", why, score=wants))
         if wants is not None and wants < weights.threshold:
@@ -257,16 +260,6 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
     if not graded:
         raise ModelError(f"no readable answer from {chat.spec}", "raise --max-tokens, or try another model")
     return _answer_with_best(request, graded, weights, usage, chat.spec, steps)
-
-
-def _wants(first: Mapping[str, float]) -> float | None:
-    """Return the probability of Yes against No as the first token, or None if neither is a candidate."""
-    sums = dict.fromkeys(prompts.RETRIEVE, 0.0)
-    for token, log_prob in first.items():
-        if (word := token.strip().capitalize()) in sums:
-            sums[word] += exp(log_prob)
-    total = sum(sums.values())
-    return sums["Yes"] / total if total else None
 
 
 def _graded_answer(source: Source, reply: Reply) -> GradedAnswer | None:
@@ -292,8 +285,7 @@ def _answer_with_best(
     best, score = best_answer(graded, weights)
     grade_steps = [_grade_step(one, weights) for one in graded]
     last = Step("best", f"[{best.source.number}], by {spec}", score=score)
-    written = [(best.text, (best.source,))]
-    return _cited_answer(request, written, usage, best.complete, (*steps, *grade_steps, last))
+    return _cited_answer(request, [(best.text, (best.source,))], usage, best.complete, (*steps, *grade_steps, last))
 
 
 def _grade_step(one: GradedAnswer, weights: SelfRAG) -> Step:

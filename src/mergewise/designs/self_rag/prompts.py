@@ -71,8 +71,7 @@ def supported(question: str, source: Source, draft: str, code: str) -> list[Mess
 
 
 def useful(question: str, draft: str, code: str) -> list[Message]:
-    system = f"{_USEFUL}\n\n{warning(code)}"
-    return turn(system, [f"Question: {question}", quotation("answer", draft, code)])
+    return turn(f"{_USEFUL}\n\n{warning(code)}", [f"Question: {question}", quotation("answer", draft, code)])
 
 
 def _with_source(task: str, source: Source, code: str, *texts: str) -> list[Message]:

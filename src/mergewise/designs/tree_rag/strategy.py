@@ -59,7 +59,10 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     for hit in hits:
         parent = parents.get(hit.row.parent)
         own = [leaves[leaf] for leaf in _leaves(parent) if leaf in leaves] if parent is not None else [hit.row]
-        ranked.append(_around(hit, own))
+        # the leaf and then its nearest siblings replace the section if it does not fit
+        near = sorted(own, key=lambda leaf: (abs(leaf.id - hit.row.id), leaf.id))
+        instead = tuple(_single(leaf, hit.score) for leaf in near) if len(near) > 1 else ()
+        ranked.append(Candidate(tuple(_fragments(own)), hit.score, instead))
         if len(own) > 1:
             trace.append(Step("up", "a leaf's section", ranked[-1].spans, score=hit.score, cause=Cause.MERGE))
     ranked.sort(key=lambda one: -one.score)
@@ -92,13 +95,6 @@ def _section(leaves: Sequence[Leaf], score: float, hits: Sequence[Hit]) -> Candi
     """Return a section with all its leaves. Its hits replace it if it does not fit."""
     ranked = sorted(hits, key=lambda hit: -hit.score)
     return Candidate(tuple(_fragments(leaves)), score, tuple(_single(hit.row, score) for hit in ranked))
-
-
-def _around(hit: Hit, leaves: Sequence[Leaf]) -> Candidate:
-    """Return a leaf with its siblings. The leaf and then its nearest siblings replace them if they do not fit."""
-    near = sorted(leaves, key=lambda leaf: (abs(leaf.id - hit.row.id), leaf.id))
-    instead = tuple(_single(leaf, hit.score) for leaf in near) if len(near) > 1 else ()
-    return Candidate(tuple(_fragments(leaves)), hit.score, instead)
 
 
 def _single(leaf: Leaf, score: float) -> Candidate:

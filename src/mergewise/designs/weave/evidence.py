@@ -339,8 +339,7 @@ class Candidates:
         if vectors is None or question is None:
             return np.zeros(len(self), np.float32)
         if self._cosines[0] < len(self.leaves):
-            cosines = sentence_cosines(list(self.leaves.values()), vectors, question)
-            self._cosines = len(self.leaves), cosines
+            self._cosines = len(self.leaves), sentence_cosines(list(self.leaves.values()), vectors, question)
         return self._cosines[1]
 
     def cosine_scale(self) -> float:

@@ -175,8 +175,7 @@ class _Pointer:
     def _that_fit(self, best: Sequence[int]) -> list[int]:
         """Return the first candidates whose lines fit into the model's window with the task and the answer."""
         frame = [message.text for message in messages(self.candidates.asked.text, (), last=False)]
-        lines = [self._lines([i])[0] for i in best]
-        counts = self.models.count_tokens([*frame, *lines])
+        counts = self.models.count_tokens([*frame, *(self._lines([i])[0] for i in best)])
         room = int(WINDOW_SHARE * self.chat.window) - form(len(best), last=False).tokens - sum(counts[: len(frame)])
         filled = accumulate(tokens + 1 for tokens in counts[len(frame) :])
         return [i for i, tokens in zip(best, filled, strict=True) if tokens <= room]

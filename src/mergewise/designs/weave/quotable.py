@@ -29,8 +29,7 @@ def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
     if not spans:
         return ()
     leaves = reader.sentences(reader.leaves_under(spans))
-    asked = QuestionAspects.read(context.question, reader)
-    candidates = Candidates(asked, _scores(context, leaves.values()))
+    candidates = Candidates(QuestionAspects.read(context.question, reader), _scores(context, leaves.values()))
     candidates.add(leaves.values())
     _link(candidates, reader)
     read_needed(candidates, reader, EVERY, previous=True)

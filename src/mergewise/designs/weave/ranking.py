@@ -43,8 +43,7 @@ def scored_passages(
 ) -> tuple[Passage, ...]:
     """Return the passages of a context with the probability that their section is needed as their score."""
     shown = best_by_section(candidates, chosen)
-    values = np.array([weights[name] for name in SECTION_FEATURES])
-    z = section_features(candidates, shown) @ values + weights["bias"]
+    z = section_features(candidates, shown) @ np.array([weights[name] for name in SECTION_FEATURES]) + weights["bias"]
     scores: dict[SectionKey, float] = dict(zip(shown, (1 / (1 + np.exp(-z))).tolist(), strict=True))
     of_documents: dict[str, float] = {}
     for (doc_id, _), score in scores.items():

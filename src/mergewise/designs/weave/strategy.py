@@ -154,8 +154,7 @@ def previous_leaves(candidates: Candidates, count: int) -> list[int]:
     """Return the unknown leaves whose last sentence one of the `count` most relevant candidates needs before it."""
     sentences = candidates.sentences
     firsts = (i for i in candidates.best(count) if sentences[i].number == 0 and candidates.needs_previous(i))
-    wanted = dict.fromkeys(sentences[i].leaf.id - 1 for i in firsts)
-    return [leaf for leaf in wanted if leaf not in candidates.leaves]
+    return [leaf for leaf in dict.fromkeys(sentences[i].leaf.id - 1 for i in firsts) if leaf not in candidates.leaves]
 
 
 def _trace_hop(hop: int, candidates: Candidates, links: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:

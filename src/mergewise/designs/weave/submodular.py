@@ -117,8 +117,7 @@ def maximise(
     costs = [max(1, cost(bundle, taken)) for bundle in bundles]
     lowest = [max(1, divisor(bundle, taken)) for bundle in bundles]  # the last known divisor of each bundle
     ratios = [value / price for value, price in zip(values, lowest, strict=True)]
-    affordable = [i for i in range(len(bundles)) if costs[i] <= budget]
-    best_single = max(affordable, key=values.__getitem__, default=None)
+    best_single = max((i for i in range(len(bundles)) if costs[i] <= budget), key=values.__getitem__, default=None)
     for bundle in first:
         new = tuple(j for j in bundles[bundle] if j not in taken)
         if new and cost(new, taken) <= left:

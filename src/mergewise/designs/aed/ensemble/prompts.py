@@ -47,8 +47,7 @@ def answer(
 ) -> list[Message]:
     """Ask for an answer from passages and texts that a model has `written`, in this order. `texts` may be empty."""
     quoted = [quotation(written, text, code) if isinstance(text, str) else quoted_source(text, code) for text in texts]
-    system = _ANSWER.format(data=warning(code)) if quoted else _ALONE
-    return turn(system, [*quoted, f"Question: {question}"])
+    return turn(_ANSWER.format(data=warning(code)) if quoted else _ALONE, [*quoted, f"Question: {question}"])
 
 
 def summary(question: str, sources: Sequence[Source], code: str) -> list[Message]:

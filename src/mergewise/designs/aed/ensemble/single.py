@@ -48,8 +48,7 @@ def summary_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
         replies = [run(chat.complete(messages, max_tokens=prompts.SUMMARY_TOKENS)) for messages in wanted]
         written = [(reply.text, reply.usage) for reply in replies]
     else:
-        decoded = write_alone(causal, wanted, prompts.SUMMARY_TOKENS)
-        written = [(one.text, usage_of(one)) for one in decoded]
+        written = [(one.text, usage_of(one)) for one in write_alone(causal, wanted, prompts.SUMMARY_TOKENS)]
     summaries = iter(written)
     for question, sources, code in asked:
         text, question.spent = next(summaries) if sources else ("", Usage())

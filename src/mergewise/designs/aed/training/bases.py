@@ -56,8 +56,7 @@ def load_base(spec: str, seed: int) -> Base:
         MissingExtra: if torch is not installed.
     """
     check_base(spec)
-    torch = torch_module()
-    torch.manual_seed(seed)
+    torch_module().manual_seed(seed)
     return _minilm() if spec == "minilm" else _folder(spec, spec.removeprefix(_CROSS_ENCODER))
 
 
@@ -77,8 +76,7 @@ def _folder(spec: str, name: str) -> Base:
     hint = "pass the folder of a cross-encoder saved by transformers (config.json, model.safetensors, tokenizer.json)"
     try:
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-        judges = any("SequenceClassification" in kind for kind in config.architectures or ())
-        if judges and config.num_labels != 1:
+        if any("SequenceClassification" in kind for kind in config.architectures or ()) and config.num_labels != 1:
             raise UsageError(
                 f"{name} has {config.num_labels} labels (expected 1)", "use a cross-encoder with one label"
             )
@@ -98,11 +96,10 @@ def _minilm() -> Base:
 
     weights = minilm_weights()
     positions, width = weights["embeddings.position_embeddings.weight"].shape
-    layers = sum(name.endswith("intermediate.dense.weight") for name in weights)
     config = transformers.BertConfig(
         vocab_size=weights["embeddings.word_embeddings.weight"].shape[0],
         hidden_size=width,
-        num_hidden_layers=layers,
+        num_hidden_layers=sum(name.endswith("intermediate.dense.weight") for name in weights),
         num_attention_heads=HEADS,
         intermediate_size=weights["encoder.layer.0.intermediate.dense.bias"].shape[0],
         max_position_embeddings=positions,

@@ -46,8 +46,7 @@ def export(base: Base, folder: Path, tokens: int, question: str, texts: Sequence
     part.replace(folder / ONNX)
     with torch.inference_mode():
         expected = utilities(base, question, texts, tokens).numpy()
-    found = ONNXCrossEncoder(folder, folder / ONNX).logits(question, texts)
-    apart = float(np.abs(found - expected).max())
+    apart = float(np.abs(ONNXCrossEncoder(folder, folder / ONNX).logits(question, texts) - expected).max())
     if not apart <= APART:
         raise ModelError(
             f"exported model in {folder} differs by {apart} (expected at most {APART})", "use another base"

@@ -62,8 +62,7 @@ def spearman(
 def ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the ranks from 0. Equal values share their mean rank."""
     _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = counts.cumsum()
-    shared: npt.NDArray[np.float64] = (ends - (counts + 1) / 2)[where]
+    shared: npt.NDArray[np.float64] = (counts.cumsum() - (counts + 1) / 2)[where]
     return shared
 
 
@@ -72,6 +71,5 @@ def interval(differences: Sequence[float | None], seed: int = 0) -> tuple[float,
     known = np.array([value for value in differences if value is not None])
     if not len(known):
         return 0.0, 0.0, 0.0
-    drawn = np.random.default_rng(seed).choice(known, (DRAWS, len(known))).mean(1)
-    low, high = np.quantile(drawn, (0.025, 0.975))
+    low, high = np.quantile(np.random.default_rng(seed).choice(known, (DRAWS, len(known))).mean(1), (0.025, 0.975))
     return float(known.mean()), float(low), float(high)

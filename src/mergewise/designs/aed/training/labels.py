@@ -276,8 +276,7 @@ def label(
 
     labelled = []
     asking, measuring = tee(requests())
-    results = executor.map(partial(_measure, model, settings), measuring)
-    for request, measured in zip(asking, results, strict=True):
+    for request, measured in zip(asking, executor.map(partial(_measure, model, settings), measuring), strict=True):
         for one in measured:
             if one.labels is not None:
                 store.write(one.kind, one.example, one.labels, one.alone)

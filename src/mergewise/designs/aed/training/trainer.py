@@ -141,8 +141,7 @@ def train(
     progress: OnProgress | None = None,
 ) -> Trained:
     """Train, or resume from the state in `folder`. Raise UsageError if the state is from another training."""
-    data = split_questions(questions, settings)
-    training = _Training(data, load_base(spec, settings.seed), settings, folder)
+    training = _Training(split_questions(questions, settings), load_base(spec, settings.seed), settings, folder)
     training.begin({"base": spec, "labels": digest(questions), **asdict(settings)})
     while training.step < training.steps and not training.is_over:
         training.advance()

@@ -98,8 +98,7 @@ def train_utility(
             return known
         raise UsageError(f"{out} has a predictor of other labels or parameters", "choose another --out")
     check_packages()
-    trained = train(questions, base, settings, out / STATE, progress)
-    return _export_with_report(trained, parameters, settings, out)
+    return _export_with_report(train(questions, base, settings, out / STATE, progress), parameters, settings, out)
 
 
 def _export_with_report(

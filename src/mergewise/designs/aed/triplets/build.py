@@ -36,8 +36,7 @@ def passages_of(document: DocumentRows, longest: int) -> list[list[Leaf]]:
     Returns the leaves of each passage, in order. Every leaf is in exactly one passage.
     """
     sections = {section.id: section for section in document["section"]}
-    grouped = groupby(document["leaf"], key=lambda leaf: extent(leaf, sections, longest))
-    return [list(leaves) for _, leaves in grouped]
+    return [list(leaves) for _, leaves in groupby(document["leaf"], key=lambda leaf: extent(leaf, sections, longest))]
 
 
 def segments_of(passages: Sequence[Sequence[Leaf]]) -> list[TextSegment]:

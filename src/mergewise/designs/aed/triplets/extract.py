@@ -133,8 +133,7 @@ def triplet_of(
 
 def _order(given: object, request: WritingRequest) -> Sequence[int]:
     """Return the passages to search for the triplet: the ones that the record names, then the rest of the prompt."""
-    listed = given if isinstance(given, list) else [given]
-    named = [n for n in listed if type(n) is int and n in request.shown]
+    named = [n for n in (given if isinstance(given, list) else [given]) if type(n) is int and n in request.shown]
     return [*named, *(n for n in request.shown if n not in named)]
 
 

@@ -87,7 +87,8 @@ def objects(text: str, preposition: str = "") -> list[str]:
     elif preposition in _OF_PLACES:
         place = _place.match(text)
         if place:
-            return [trim(_tail_words.sub("", _without_date(place[0])))]
+            # without a date after the place
+            return [trim(_tail_words.sub("", re.sub(rf"\s*,?\s+(?:in|on)?\s*{DATE}\Z", "", place[0])))]
     return phrase(text)
 
 
@@ -113,8 +114,3 @@ def names_in(listed: str) -> list[str]:
     """Split a list of names."""
     parts = [trim(_tail_words.sub("", part)) for part in _split.split(listed)]
     return [part for part in parts if part and any(character.isalpha() for character in part)]
-
-
-def _without_date(place: str) -> str:
-    """Remove a date after a place."""
-    return re.sub(rf"\s*,?\s+(?:in|on)?\s*{DATE}\Z", "", place)

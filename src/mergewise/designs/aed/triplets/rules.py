@@ -399,13 +399,12 @@ def _alias_relation(phrase: str) -> str:
 
 def _is_prose(key: str, value: str) -> bool:
     """Check whether a line with a colon is a sentence rather than a key and its value."""
-    sentence = (
-        value.endswith(".")
-        and re.search(rf"\b{patterns.COPULA}\b", value) is not None
-        and value.lstrip("\"“‘'")[:1].isupper()
-    )
     return (
-        sentence
+        (
+            value.endswith(".")
+            and re.search(rf"\b{patterns.COPULA}\b", value) is not None
+            and value.lstrip("\"“‘'")[:1].isupper()
+        )
         or re.search(r"[\"“”()]", key) is not None
         or len(key.split()) > 6
         or re.search(rf"\b(?:{patterns.COPULA}|has|had|have)\b", key) is not None

@@ -42,8 +42,7 @@ def build(
     """Build the chunks and slices of each document. Each model gets the chunks of all documents in one call."""
     chunked = [_chunks(document, settings) for document in documents]
     texts = [chunk.text for chunks in chunked for chunk in chunks]
-    asks = settings.summary == "abstractive"
-    written = iter(summaries(texts, models, on_share) if asks else [None] * len(texts))
+    written = iter(summaries(texts, models, on_share) if settings.summary == "abstractive" else [None] * len(texts))
     built: list[ViewRows] = []
     for document, chunks in zip(documents, chunked, strict=True):
         slicer = _Slicer(document, settings, models.count_tokens)
@@ -136,8 +135,7 @@ def extract(text: str, sentences: Sequence[Part], headings: Sequence[bool], shar
     kept = {i for i in present if headings[i]}
     plain = [i for i in present if not headings[i]]
     weights = salience([text[slice(*sentences[i])] for i in plain])
-    ranked = sorted(zip(plain, weights, strict=True), key=lambda pair: (-pair[1], pair[0]))
-    for rank, (i, _) in enumerate(ranked):
+    for rank, (i, _) in enumerate(sorted(zip(plain, weights, strict=True), key=lambda pair: (-pair[1], pair[0]))):
         length = sentences[i][1] - sentences[i][0]
         if rank == 0 or length <= room + 1e-6:
             kept.add(i)

@@ -153,9 +153,8 @@ class ChunkBounds:
 def tables(settings: SliceSettings) -> tuple[Table, Table]:
     """Return the tables of chunks and slices. The text of chunks is searchable if chunks or summaries have vectors."""
     of_chunks = tuple(VECTORS[name][1] for name in ("chunk", "summary") if name in settings.vectors)
-    text = "key" if of_chunks else None
     return (
-        Table("chunk", Chunk, (KEY,), vectors=of_chunks, text=text, mapped=True),
+        Table("chunk", Chunk, (KEY,), vectors=of_chunks, text="key" if of_chunks else None, mapped=True),
         Table("slice", Slice, (KEY,), vectors=("vector",), text="key", mapped=True),
     )
 

@@ -46,8 +46,7 @@ def build(
     of_sentences = embed_groups(
         embedder, [[t[a:b].strip() for a, b in sentences] for t, sentences in zip(texts, cut, strict=True)]
     )
-    asks = settings.summary == "abstractive"
-    written = summaries(texts, models, on_share) if asks else [None] * len(texts)
+    written = summaries(texts, models, on_share) if settings.summary == "abstractive" else [None] * len(texts)
     points = [
         [text[slice(*sentences[i])].strip() for i in extract(own, settings.sentences)]
         if summary is None

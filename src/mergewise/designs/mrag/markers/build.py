@@ -31,10 +31,9 @@ def build(
     documents: Sequence[DocumentRows], settings: MarkerSettings, models: Models, on_share: OnShare | None = None
 ) -> list[ViewRows]:
     """Make the markers of each document, and embed all keys in one call."""
-    answers = WRITER.write(documents, settings, models, on_share)
     made = [
         _markers(document, written, settings, models.count_tokens)
-        for document, written in zip(documents, answers, strict=True)
+        for document, written in zip(documents, WRITER.write(documents, settings, models, on_share), strict=True)
     ]
     views = [{"marker": Rows(tuple(markers)), "marking": Rows((extraction,))} for markers, extraction in made]
     return with_vectors(views, "marker", models.embedder, key=attrgetter("key"))

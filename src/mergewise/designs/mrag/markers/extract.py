@@ -153,8 +153,7 @@ def prompt(
     prompts: Prompts = SHIPPED,
 ) -> list[Message]:
     """Build the prompt about some segments. The rules come first and never change, for endpoints with a prefix cache."""
-    source = request.source
-    least = max(1, ceil(source.tokens(request.asked) / settings.segment))
+    least = max(1, ceil(request.source.tokens(request.asked) / settings.segment))
     rules = prompts.fill(
         RULES,
         most=settings.most,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mergewise.designs.mrag.chunks.fixed import fixed_bounds
 from mergewise.index.writing.segments import TextSegment, segments_of
@@ -40,12 +40,8 @@ def paragraphs_of(document: DocumentRows, size: int, *, whole_sentences: bool) -
 
 def _sentences_within(document: DocumentRows, bounds: Part) -> Iterator[Sentence]:
     """Yield the part of each sentence inside the bounds."""
-    for sentence in _overlapping_sentences(document, bounds):
+    leaves = [leaf for leaf in document["leaf"] if leaf.start < bounds[1] and bounds[0] < leaf.end]
+    for sentence in [s for leaf in leaves for s in leaf.sentences if s.start < bounds[1] and bounds[0] < s.end]:
         start, end = strip_span(document.document.text, max(sentence.start, bounds[0]), min(sentence.end, bounds[1]))
         if start < end:
             yield Sentence(start, end, count_tokens([document.document.text[start:end]])[0])
-
-
-def _overlapping_sentences(document: DocumentRows, bounds: Part) -> Sequence[Sentence]:
-    leaves = [leaf for leaf in document["leaf"] if leaf.start < bounds[1] and bounds[0] < leaf.end]
-    return [s for leaf in leaves for s in leaf.sentences if s.start < bounds[1] and bounds[0] < s.end]

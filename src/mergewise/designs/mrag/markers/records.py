@@ -186,8 +186,7 @@ def problems(rows: DocumentRows, settings: MarkerSettings, dimension: int) -> It
     segments = settings.paragraphs(rows)
     if len(extractions) != 1 or extractions[0].segments != len(segments):
         yield "missing or wrong extraction record of the markers"
-    covered = {number for marker in markers for number in marker.paragraphs}
-    if covered != set(range(len(segments))):
+    if {number for marker in markers for number in marker.paragraphs} != set(range(len(segments))):
         yield "markers do not cover the document"
     if any(not _has_valid_spans(marker, segments, settings.most) for marker in markers):
         yield "marker and its segments have different spans"
