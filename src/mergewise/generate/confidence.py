@@ -137,6 +137,8 @@ class Signals:
         lacks_name = lacks_denial(question, evidence) or any(
             not name.is_in(evidence) and not (name.kind == "name" and name.is_in(passages)) for name in named_ones
         )
+        # the number of a version is no quantity
+        said = _VERSION.sub(" ", quoted)
         return cls(
             cosine=cosine,
             nearest=nearest,
@@ -148,7 +150,7 @@ class Signals:
             lacks_kind=float(wanted is not None and not offers(quoted, wanted)),
             lacks_name=lacks_name,
             identified=float(not lacks_name and any(name.kind != "name" for name in named_ones)),
-            lacks_form=_lacks_form(question, quoted),
+            lacks_form=any(asks.search(question) and not holds.search(said) for asks, holds in _DEMANDS),
         )
 
     def found(self) -> float:
@@ -170,12 +172,6 @@ def named_terms(question: str) -> frozenset[str]:
     words = [word.strip(_PUNCTUATION) for word in question.split()]
     names = [word for i, word in enumerate(words) if (i > 0 and word[:1].isupper()) or _NAME.search(word)]
     return content_terms(" ".join(names))
-
-
-def _lacks_form(question: str, quoted: str) -> bool:
-    # the number of a version is no quantity
-    said = _VERSION.sub(" ", quoted)
-    return any(asks.search(question) and not holds.search(said) for asks, holds in _DEMANDS)
 
 
 def _share(held: Collection[str], terms: frozenset[str]) -> float:

@@ -155,8 +155,7 @@ def _entry_parts(quote: Quote, texts: QuotableTexts) -> tuple[str, ...]:
 def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> Signals:
     """Compute the signals of confidence in the first quotation."""
     best, spans = first.best.evidence, [citation.span for citation in first.citations]
-    others = (quote for quote in quotes if not any(quote.evidence.span.overlaps(span) for span in spans))
-    second = next(others, None)
+    second = next((quote for quote in quotes if not any(quote.evidence.span.overlaps(span) for span in spans)), None)
     paths = (heading_path(citation.title, citation.headings) for citation in first.citations)
     cosines = [quote.evidence.cosine for quote in quotes if quote.evidence.cosine is not None]
     return Signals.of(

@@ -138,8 +138,7 @@ class MarkReader:
         closing = _CODE_END.search(text, tick + 1)
         if not last and (closing is None or tick + 2 == len(text)):
             # one or two backticks may become a fence
-            ticks = len(text) - tick <= 2
-            self._hold(text[tick:], None if ticks else lambda more: not _CODE_END.search(more))
+            self._hold(text[tick:], None if len(text) - tick <= 2 else lambda more: not _CODE_END.search(more))
             return len(text)
         end = closing.end() if closing and closing[0] == "`" else tick + 1
         self._show(text[tick:end])
@@ -175,7 +174,10 @@ class MarkReader:
         self._show(run[at:])
 
     def _group(self, spaces: str, group: str) -> MarkedText:
-        if self._is_of_source(spaces + group):
+        # a source has this mark after the same words
+        before = _plain_words(self._before)[-_BEFORE:]
+        copied = _plain_words(before + spaces + group)
+        if len(before) >= _FEWEST and any(copied in source for source in self._sources):
             return MarkedText(spaces + escape_marks(group))
         items = list(_ITEM.finditer(group))
         named: dict[int, None] = {}
@@ -187,12 +189,6 @@ class MarkReader:
         if not items or (not named and _YEARS.fullmatch(group[1:-1])):
             return MarkedText(spaces + group)
         return MarkedText(spaces * bool(named) + "".join(f"[{n}]" for n in named), tuple(named), removed)
-
-    def _is_of_source(self, mark: str) -> bool:
-        """Return whether a source has this mark after the same words."""
-        before = _plain_words(self._before)[-_BEFORE:]
-        copied = _plain_words(before + mark)
-        return len(before) >= _FEWEST and any(copied in source for source in self._sources)
 
     def _sources_named(self, item: re.Match[str]) -> tuple[list[int], bool]:
         """Return the sources of a number or range, and True if it also has numbers without a source."""

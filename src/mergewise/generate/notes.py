@@ -59,8 +59,7 @@ def take_notes(
         reason = sentence if alignment.supported else f"unsupported: {sentence}"
         steps.append(Step("extract", reason, alignment.spans, score=alignment.support))
     unsupported = sum(not alignment.supported for alignment in alignments)
-    share = unsupported / len(alignments) if alignments else None
-    return Notes("\n".join(lines), tuple(numbered), share, tuple(steps))
+    return Notes("\n".join(lines), tuple(numbered), unsupported / len(alignments) if alignments else None, tuple(steps))
 
 
 _BULLET = re.compile(r"^\s*(?:[-*•‣◦]|\(?\d{1,3}[.)])\s+")

@@ -135,8 +135,7 @@ def _whole(number: int, retrieved: _Retrieved) -> Source:
 def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> list[Source]:
     """Fill the room with the passages, best first, then with the nearest sentences until one does not fit."""
     taken: list[Span] = []
-    passages = [hit for retrieved in documents for hit in retrieved.hits]
-    for _, spans in sorted(passages, key=lambda p: -p[0]):
+    for _, spans in sorted([hit for retrieved in documents for hit in retrieved.hits], key=lambda p: -p[0]):
         if sum(measure(_excerpts(documents, [*taken, *spans]))) <= room:
             taken += spans
     steps = _outwards(documents, taken, room * _REACH)
