@@ -293,8 +293,7 @@ def digest_of(content: bytes) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).split("\n")
-    return lines[0].strip()[:200] or type(error).__name__
+    return str(error).split("\n")[0].strip()[:200] or type(error).__name__
 
 
 __getattr__ = lazy_names(

@@ -130,8 +130,7 @@ def core_properties(archive: zipfile.ZipFile) -> tuple[str, FileMetadata]:
     """Return title and metadata of a DOCX, XLSX or PPTX."""
     title, fields = _title_and_fields(spare_part(archive, "docProps/core.xml"))
     # a file made by a library has the dates of the library's template
-    made = any(text.strip().lower() in _TEMPLATES for _, text in fields)
-    kept = _NOT_OF_TEMPLATES if made else _CORE
+    kept = _NOT_OF_TEMPLATES if any(text.strip().lower() in _TEMPLATES for _, text in fields) else _CORE
     pairs = (("status" if name == "contentStatus" else name, text) for name, text in fields if name in kept)
     return title, metadata_from(pairs)
 

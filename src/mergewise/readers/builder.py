@@ -148,8 +148,7 @@ class Builder:
 
     def verbatim(self, text: str) -> None:
         """Append a block with its indentation and blank lines, such as code."""
-        lines = [visible(line).expandtabs(4).rstrip() for line in text.split("\n")]
-        self._append("\n".join(lines).strip("\n"))
+        self._append("\n".join([visible(line).expandtabs(4).rstrip() for line in text.split("\n")]).strip("\n"))
 
     def item(self, text: str, *, marker: str = "-", depth: int = 0) -> None:
         """Append a list item. Further lines of its text are indented below it."""

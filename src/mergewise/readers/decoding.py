@@ -55,8 +55,7 @@ def decode(data: bytes, declared: str = "") -> str:
     Raises:
         ReadError: if no encoding turns the bytes into text.
     """
-    marked = ((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom))
-    if mark := next(marked, None):
+    if mark := next(((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom)), None):
         text = data[len(mark[0]) :].decode(mark[1], errors="replace")
     elif wide := _decode_utf16(data):
         text = wide
@@ -89,8 +88,7 @@ def _decode_utf16(data: bytes) -> str | None:
     except ValueError:
         return None
     start = text[:_SAMPLE]
-    controls = sum(ord(character) in _CONTROLS for character in start)
-    return text if controls <= _MAX_CONTROL_SHARE * len(start) else None
+    return text if sum(ord(character) in _CONTROLS for character in start) <= _MAX_CONTROL_SHARE * len(start) else None
 
 
 def _decode_declared(data: bytes, declared: str) -> str | None:

@@ -128,8 +128,7 @@ class DefinitionHead:
 
 
 def definitions(text: str, language: Language) -> Iterator[DefinitionHead]:
-    blanked = text if language.blanked is None else language.blanked.sub(_blank, text)
-    lines = blanked.split("\n")
+    lines = (text if language.blanked is None else language.blanked.sub(_blank, text)).split("\n")
     start, taken, before = 0, -1, ""
     for row, line in enumerate(lines):
         code = line.strip()
@@ -161,7 +160,9 @@ def _head(lines: list[str], row: int, code: str, indent: int, language: Language
 def _keyword_head(lines: list[str], row: int, code: str, indent: int, bodies: tuple[str, ...]) -> tuple[int, int]:
     """Measure a head that begins with a keyword: one line, or the lines up to the end of its parameters."""
     if code.count("(") <= code.count(")") or "(" in bodies:
-        return _until_body(code, bodies), 0
+        # up to the mark that opens the body
+        ends = (len(before) + len(mark) for before, mark, after in map(code.partition, bodies) if after.strip())
+        return next(ends, len(code)), 0
     head = _head_lines(lines, row, indent)
     close = _closing(head, head.index("("))
     if close < 0:
@@ -172,12 +173,6 @@ def _keyword_head(lines: list[str], row: int, code: str, indent: int, bodies: tu
 
 def _head_lines(lines: list[str], row: int, indent: int) -> str:
     return "\n".join(lines[row : row + _MAX_HEAD_LINES])[indent : indent + MAX_LINE]
-
-
-def _until_body(code: str, bodies: tuple[str, ...]) -> int:
-    """Return the length of a head on one line, up to the mark that opens its body."""
-    ends = (len(before) + len(mark) for before, mark, after in map(code.partition, bodies) if after.strip())
-    return next(ends, len(code))
 
 
 def _function(lines: list[str], row: int, indent: int, language: Language) -> tuple[int, int]:

@@ -68,8 +68,7 @@ def _open(data: bytes) -> Package:
         body = first(part(archive, main), "body")
         if body is None:
             raise ReadError("an office file or ZIP archive, but not a Word document")
-        names = _related_parts(archive, main)
-        used = {kind: part(archive, name) for kind, name in names.items() if kind in _USED}
+        used = {kind: part(archive, name) for kind, name in _related_parts(archive, main).items() if kind in _USED}
         styles, numbering = _styles(used.get("styles")), read_numbering(used.get("numbering"))
         return Package(body, styles, numbering, _notes(used.values()), *core_properties(archive))
 
@@ -149,15 +148,11 @@ def _blocks(parent: Any, builder: Builder, package: Package) -> None:
         if local(element) == "tbl":
             _table(element, builder, package)
         elif local(element) == "p":
-            _paragraph(element, builder, package)
-
-
-def _paragraph(paragraph: Any, builder: Builder, package: Package) -> None:
-    text = "".join(_pieces(paragraph))
-    if one_line(text):
-        _write_paragraph(paragraph, text, builder, package)
-    for container in _floating(paragraph, package):
-        _blocks(container, builder, package)
+            text = "".join(_pieces(element))
+            if one_line(text):
+                _write_paragraph(element, text, builder, package)
+            for container in _floating(element, package):
+                _blocks(container, builder, package)
 
 
 def _write_paragraph(paragraph: Any, text: str, builder: Builder, package: Package) -> None:
@@ -261,7 +256,9 @@ def formula(element: Any) -> str:
     if name == "rad":
         return f"{_formula_text(element, 'deg')}√{_formula_part(element, 'e')}"
     if name == "d":
-        return _formula_brackets(element)
+        marks = (("(", first(element, "dPr", "begChr")), (")", first(element, "dPr", "endChr")))
+        begin, end = (usual if mark is None else attribute(mark, "val") for usual, mark in marks)
+        return begin + ", ".join(map(formula, children(element, "e"))) + end
     if name.endswith("Pr"):
         return ""
     return "".join(map(formula, element))
@@ -287,9 +284,3 @@ def _formula_scripts(element: Any) -> str:
     if local(element) == "nary":
         return f"{'∫' if operator is None else attribute(operator, 'val')}{scripts} {_formula_text(element, 'e')}"
     return _formula_part(element, "e") + scripts
-
-
-def _formula_brackets(element: Any) -> str:
-    marks = (("(", first(element, "dPr", "begChr")), (")", first(element, "dPr", "endChr")))
-    begin, end = (usual if mark is None else attribute(mark, "val") for usual, mark in marks)
-    return begin + ", ".join(map(formula, children(element, "e"))) + end

@@ -31,7 +31,10 @@ def read_epub(data: bytes) -> Parsed:
         folder = posixpath.dirname(name)
         # each only once: a reading order may be circular
         chapters = list(dict.fromkeys(_chapters(package, folder)))
-        _refuse_protected(archive, chapters)
+        # chapters may be encrypted; scrambled fonts do no harm
+        references = descendants(part(archive, "META-INF/encryption.xml"), "CipherReference")
+        if not {unquote(reference.get("URI") or "") for reference in references}.isdisjoint(chapters):
+            raise ReadError("protected against copying (DRM)")
         names = _contents(archive, package, folder)
         builder = Builder()
         for chapter in chapters:
@@ -62,13 +65,6 @@ def _is_nav(item: Any) -> bool:
 
 def _path(folder: str, href: str) -> str:
     return posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0])))
-
-
-def _refuse_protected(archive: zipfile.ZipFile, chapters: list[str]) -> None:
-    """Raise ReadError if chapters are encrypted. Scrambled fonts do no harm."""
-    references = descendants(part(archive, "META-INF/encryption.xml"), "CipherReference")
-    if not {unquote(reference.get("URI") or "") for reference in references}.isdisjoint(chapters):
-        raise ReadError("protected against copying (DRM)")
 
 
 def _contents(archive: zipfile.ZipFile, package: Any, folder: str) -> dict[str, str]:

@@ -102,8 +102,7 @@ def _name_in(node: Any) -> str:
     """Return the field `name` of a YAML mapping."""
     if node.id != "mapping":
         return ""
-    fields = {key.value: value.value for key, value in node.value if value.id == "scalar"}
-    return str(fields.get("name", ""))
+    return str({key.value: value.value for key, value in node.value if value.id == "scalar"}.get("name", ""))
 
 
 def typed_value(key: str, value: str) -> MetadataValue:

@@ -135,18 +135,14 @@ def _meta(document: Any) -> list[tuple[str, str]]:
 def _render(body: Any, root: Any, skip: Callable[[Any], bool], title: str) -> Parsed:
     builder = Builder(title)
     if root is not body and next(root.iter("h1"), None) is None:
-        _title_outside(body, skip, builder)
+        # add the page's only top heading if it is outside the main content
+        titles = list(body.iter("h1"))
+        if len(titles) == 1:
+            chain = [titles[0], *titles[0].iterancestors()]
+            if not any(map(skip, chain[: chain.index(body)])):
+                builder.heading(1, _flat(titles[0], skip))
     _Flow(builder, skip).run(root)
     return builder.build()
-
-
-def _title_outside(body: Any, skip: Callable[[Any], bool], builder: Builder) -> None:
-    """Add the page's only top heading if it is outside the main content."""
-    titles = list(body.iter("h1"))
-    if len(titles) == 1:
-        chain = [titles[0], *titles[0].iterancestors()]
-        if not any(map(skip, chain[: chain.index(body)])):
-            builder.heading(1, _flat(titles[0], skip))
 
 
 # --- main content ------------------------------------------------------------------------------------------------
@@ -206,8 +202,7 @@ def _main(body: Any, weights: Weights) -> Any:
 def _descend(element: Any, weights: Weights) -> Any:
     """Return the innermost container with nine tenths of the prose of each container around it."""
     prose = _prose(element, weights)
-    inner = (c for c in element if c.tag in _CONTAINERS and 10 * _prose(c, weights) >= 9 * prose)
-    child = next(inner, None)
+    child = next((c for c in element if c.tag in _CONTAINERS and 10 * _prose(c, weights) >= 9 * prose), None)
     return element if child is None else _descend(child, weights)
 
 

@@ -83,8 +83,7 @@ def _metadata(article: Any) -> FileMetadata:
 
 
 def _date(element: Any) -> str:
-    numbers = [_text(first(element, name)) for name in ("year", "month", "day")]
-    known = list(takewhile(str.isdecimal, numbers))
+    known = list(takewhile(str.isdecimal, [_text(first(element, name)) for name in ("year", "month", "day")]))
     return iso_date("-".join(known)) if known else ""
 
 
@@ -144,8 +143,7 @@ def _list(element: Any, builder: Builder, depth: int) -> None:
 def _caption(element: Any) -> str:
     """Return label, title and text of a figure, table or box as one paragraph."""
     caption = first(element, "caption")
-    parts = [first(element, "label"), *(() if caption is None else caption)]
-    return " ".join(filter(None, map(_text, parts)))
+    return " ".join(filter(None, map(_text, [first(element, "label"), *(() if caption is None else caption)])))
 
 
 def _table(wrap: Any, builder: Builder) -> None:
@@ -193,5 +191,4 @@ def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
 
 def _tex(element: Any) -> str:
     """Return the formula of a `tex-math`, which is usually wrapped in a whole LaTeX document."""
-    source = "".join(element.itertext())
-    return source.split(r"\begin{document}", 1)[-1].partition(r"\end{document}")[0]
+    return "".join(element.itertext()).split(r"\begin{document}", 1)[-1].partition(r"\end{document}")[0]

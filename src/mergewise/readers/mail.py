@@ -43,19 +43,15 @@ class _BoundedFields(EmailPolicy):
     def header_fetch_parse(self, name: str, value: str) -> Any:
         if len(value) <= _MAX_FIELD or name.lower().startswith("content-"):
             return _parsed_field(name, value[:_MAX_FIELD])
-        return _unfold(value)
+        # unfold the field and decode its encoded words; its other syntax stays
+        text = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return _ENCODED_WORD.sub(lambda word: _word_text(word[0]), one_line(text))
 
 
 @lru_cache(256)
 def _parsed_field(name: str, value: str) -> Any:
     """Parse a field once. The library would parse it again for every question about a part."""
     return policy.default.header_fetch_parse(name, value)
-
-
-def _unfold(value: str) -> str:
-    """Unfold a field and decode its encoded words. Its other syntax stays."""
-    text = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return _ENCODED_WORD.sub(lambda word: _word_text(word[0]), one_line(text))
 
 
 def _word_text(word: str) -> str:

@@ -46,20 +46,16 @@ def read_odt(data: bytes) -> Parsed:
         raise ReadError("an office file or ZIP archive, but not an OpenDocument text")
     builder = Builder()
     title, metadata = dublin_core(first(meta, "meta"))
-    _blocks(body, builder, _styles(first(content, "automatic-styles")))
-    return builder.build(title, metadata)
-
-
-def _styles(automatic: Any) -> Styles:
     styles = Styles({"Title"}, set())
-    for style in children(automatic, "style", "list-style"):
+    for style in children(first(content, "automatic-styles"), "style", "list-style"):
         name = attribute(style, "name")
         if local(style) == "style" and attribute(style, "parent-style-name") == "Title":
             styles.titles.add(name)
         elif local(style) == "list-style":
             numbers = (attribute(level, "level") for level in children(style, "list-level-style-number"))
             styles.numbered |= {(name, int(level)) for level in numbers if level.isdecimal()}
-    return styles
+    _blocks(body, builder, styles)
+    return builder.build(title, metadata)
 
 
 def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
@@ -68,8 +64,7 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
         if name in ("h", "p"):
             text = _text(child)
             if name == "h":
-                level = min(_count(child, "outline-level") or 1, _MAX_LEVEL)
-                builder.heading(level + styles.shift, text)
+                builder.heading(min(_count(child, "outline-level") or 1, _MAX_LEVEL) + styles.shift, text)
             elif attribute(child, "style-name") in styles.titles and text.strip():
                 builder.heading(1, text)
                 styles.shift = 1

@@ -175,17 +175,13 @@ def _page_lines(page: Any) -> PageLines:
     with closing(page.get_textpage()) as textpage:
         codes = [raw.FPDFText_GetUnicode(textpage, index) for index in range(textpage.count_chars())]
         lines = []
-        for start, end in _line_ranges(codes):
+        ends = [-1, *(index for index, code in enumerate(codes) if code in (10, 13)), len(codes)]
+        for start, end in [(before + 1, end) for before, end in pairwise(ends) if before + 1 < end]:
             text = one_line(_text_of(codes[start:end]))
             inked = [index for index in range(start, end) if codes[index] > 32]
             if text and inked:
                 lines.append(_line(textpage, text, inked))
         return lines
-
-
-def _line_ranges(codes: list[int]) -> list[tuple[int, int]]:
-    ends = [-1, *(index for index, code in enumerate(codes) if code in (10, 13)), len(codes)]
-    return [(before + 1, end) for before, end in pairwise(ends) if before + 1 < end]
 
 
 def _text_of(codes: list[int]) -> str:
@@ -233,8 +229,7 @@ def _from_bookmarks(pages: Sequence[PageLines], bookmarks: Sequence[Bookmark]) -
         page = bookmark.page
         if page in places and (lines := _find(places[page], bookmark.title)):
             headings.setdefault((page, lines[0]), HeadingLines(page, *lines, bookmark.level))
-    enough = len(headings) >= 2 and 2 * len(headings) >= len(bookmarks)
-    return _without_overlaps(headings.values()) if enough else []
+    return _without_overlaps(headings.values()) if len(headings) >= 2 and 2 * len(headings) >= len(bookmarks) else []
 
 
 def _without_overlaps(headings: Iterable[HeadingLines]) -> list[HeadingLines]:
@@ -273,7 +268,9 @@ def _letters(text: str) -> str:
 def _from_type(pages: Sequence[PageLines]) -> list[HeadingLines]:
     lines = [line for page in pages for line in page]
     body = _body_type(lines)
-    running = _running_heads(pages)
+    # lines, with masked digits, that are on several pages
+    counts = Counter(text for page in pages for text in {_without_digits(line.text) for line in page})
+    running = {text for text, count in counts.items() if count >= _RUNNING_HEAD_PAGES}
     blocks = [(number, first, last) for number, page in enumerate(pages) for first, last in _runs(page, body, running)]
     if len(lines) > 20 and 3 * len(blocks) > len(lines):
         # a form or a poster: type does not mark headings here
@@ -288,12 +285,6 @@ def _body_type(lines: Sequence[Line]) -> Type:
     for line in lines:
         weights[line.type] += len(line.text)
     return max(weights, key=lambda kind: (weights[kind], kind))
-
-
-def _running_heads(pages: Sequence[PageLines]) -> set[str]:
-    """Return lines, with masked digits, that are on several pages."""
-    counts = Counter(text for page in pages for text in {_without_digits(line.text) for line in page})
-    return {text for text, count in counts.items() if count >= _RUNNING_HEAD_PAGES}
 
 
 def _without_digits(text: str) -> str:
@@ -331,7 +322,11 @@ def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], propert
     starts = {(heading.page, heading.first): heading for heading in headings}
     for number, page in enumerate(pages):
         builder.page()
-        gap = _PARAGRAPH_GAP * _line_distance(page)
+        # the lower quartile of the steps down: pages of many short paragraphs have more gaps than lines in a row
+        steps = sorted(upper.bottom - lower.top for upper, lower in pairwise(page))
+        # columns and superscripts cause smaller steps
+        steps = [step for step in steps if step > 0.5 * page[0].size]
+        gap = _PARAGRAPH_GAP * (steps[len(steps) // 4] if steps else 0.0)
         row = 0
         while row < len(page):
             if heading := starts.get((number, row)):
@@ -345,14 +340,6 @@ def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], propert
             row = end
     metadata = metadata_from((name, properties.get(name, "")) for name in _PROPERTIES)
     return builder.build(_title(real_title(properties.get("Title", "")), pages, headings), metadata)
-
-
-def _line_distance(page: PageLines) -> float:
-    """Return the lower quartile of the steps down. Pages of many short paragraphs have more gaps than lines in a row."""
-    steps = sorted(upper.bottom - lower.top for upper, lower in pairwise(page))
-    # columns and superscripts cause smaller steps
-    steps = [step for step in steps if step > 0.5 * page[0].size]
-    return steps[len(steps) // 4] if steps else 0.0
 
 
 def _title(declared: str, pages: Sequence[PageLines], headings: Sequence[HeadingLines]) -> str:

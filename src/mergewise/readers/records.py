@@ -30,8 +30,7 @@ _MAX_DEPTH = 12
 
 
 def read_json_lines(data: bytes) -> Parsed:
-    lines = decode(data).split("\n")
-    return _parsed_records(_json(line, number) for number, line in enumerate(lines) if line.strip())
+    return _parsed_records(_json(line, number) for number, line in enumerate(decode(data).split("\n")) if line.strip())
 
 
 def read_json(data: bytes) -> Parsed:
@@ -86,18 +85,14 @@ def _add(record: Any, number: int, builder: Builder) -> None:
     if len(line) + len(body) <= MAX_UNIT:
         builder.unit(f"{line}\n{body}" if line and body else line or body)
     else:
-        _long(line, str(record[text]) if text else "", builder)
-
-
-def _long(line: str, text: str, builder: Builder) -> None:
-    """Write a record that is too long for one unit: its fields in paragraphs of a unit's length, then its text unchanged."""
-    at = 0
-    while at < len(line):
-        cut = len(line) if len(line) - at <= MAX_UNIT else line.rfind("; ", at + 1, at + MAX_UNIT) + 2
-        cut = cut if cut > at + 1 else at + MAX_UNIT
-        builder.paragraph(line[at:cut].removesuffix("; "))
-        at = cut
-    builder.verbatim(text)
+        # the fields in paragraphs of a unit's length, then the text unchanged
+        at = 0
+        while at < len(line):
+            cut = len(line) if len(line) - at <= MAX_UNIT else line.rfind("; ", at + 1, at + MAX_UNIT) + 2
+            cut = cut if cut > at + 1 else at + MAX_UNIT
+            builder.paragraph(line[at:cut].removesuffix("; "))
+            at = cut
+        builder.verbatim(str(record[text]) if text else "")
 
 
 def _take(record: dict[str, Any], names: tuple[str, ...]) -> str | None:

@@ -71,7 +71,9 @@ class _EntryWalk:
         while row < len(self._lines):
             line, start = self._lines[row], self._starts[row]
             if section := self._sections.get(start):
-                self._begin_section(section)
+                self._level = section.level
+                self._open.clear()
+                self._add(section.level, section.title, section.start, section.end)
                 row += self._text.count("\n", start, section.end) + 1
                 continue
             row += 1
@@ -94,11 +96,6 @@ class _EntryWalk:
                 self._ahead = (start, indent) if self._ahead is None else self._ahead
             else:
                 self._continue_section(start)
-
-    def _begin_section(self, section: Heading) -> None:
-        self._level = section.level
-        self._open.clear()
-        self._add(section.level, section.title, section.start, section.end)
 
     def _add(self, level: int, title: str, start: int, end: int) -> None:
         """Add a heading, from the targets above it."""

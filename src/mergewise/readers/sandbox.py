@@ -211,13 +211,12 @@ def start_sandbox(
 
     It has the variables of `environment` alone.
     """
-    module_path = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
-        env={**environment, "PYTHONPATH": module_path},
+        env={**environment, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
         process_group=0 if own_group else None,
     )
 
@@ -285,8 +284,7 @@ def serve(function: str, limits: Limits, requests: Iterable[bytes], answers: IO[
     answers.flush()
     for line in requests:
         path, doc_id, seconds, name, within = json.loads(line)
-        threads = THREADS if limits.ocr_pages else 1
-        limit_process(limits.memory_mb, seconds * threads)
+        limit_process(limits.memory_mb, seconds * (THREADS if limits.ocr_pages else 1))
         options: dict[str, Any] = {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
         options |= {} if name is None else {"name": name}
         options |= {} if within is None else {"within": Path(within)}

@@ -124,8 +124,7 @@ def _head(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, offsets: 
 def _colon(head: str) -> int:
     """Return the offset of the colon that ends a head: the first one outside brackets, strings and comments."""
     depth = 0
-    blanked = _LITERAL.sub(lambda match: " " * len(match[0]), head)
-    for place, sign in enumerate(blanked):
+    for place, sign in enumerate(_LITERAL.sub(lambda match: " " * len(match[0]), head)):
         depth += (sign in "([{") - (sign in ")]}")
         if sign == ":" and depth == 0:
             return place

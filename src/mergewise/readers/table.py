@@ -50,8 +50,7 @@ def write_rows(rows: Iterable[Row], builder: Builder) -> None:
     for row in sample[: first or 0]:
         builder.paragraph(" ".join(filter(None, row)))
     header = [] if first is None else sample[first]
-    start = 0 if first is None else first + 1
-    for row in chain(sample[start:], bounded):
+    for row in chain(sample[0 if first is None else first + 1 :], bounded):
         for text in _units(header, row):
             builder.unit(text)
         refuse_long(builder.length)

@@ -48,7 +48,13 @@ def read_xlsx(data: bytes) -> Parsed:
             raise ReadError(f"more than {_MAX_SHEETS} sheets: split it")
         count = CellCount()
         for sheet in sheets:
-            _sheet(sheet, builder, count, named=len(sheets) > 1 or not _DEFAULT_NAME.fullmatch(sheet.title))
+            # the size that a sheet declares may be wrong
+            sheet.reset_dimensions()
+            rows = _rows(sheet, count)
+            first = next(rows, None)
+            if first is not None:
+                builder.heading(1, sheet.title if len(sheets) > 1 or not _DEFAULT_NAME.fullmatch(sheet.title) else "")
+                write_rows(chain([first], rows), builder)
     return builder.build(title, metadata, headed=False)
 
 
@@ -56,16 +62,6 @@ def _workbook(data: bytes) -> Any:
     from openpyxl import load_workbook
 
     return load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-
-
-def _sheet(sheet: Any, builder: Builder, count: CellCount, *, named: bool) -> None:
-    # the size that a sheet declares may be wrong
-    sheet.reset_dimensions()
-    rows = _rows(sheet, count)
-    first = next(rows, None)
-    if first is not None:
-        builder.heading(1, sheet.title if named else "")
-        write_rows(chain([first], rows), builder)
 
 
 def _rows(sheet: Any, count: CellCount) -> Iterator[list[str]]:
