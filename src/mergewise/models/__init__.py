@@ -118,8 +118,7 @@ def causal_of(chat: object) -> CausalModel[Any] | None:
     """Return the causal model inside a chat model, cached or not, or None if the chat model gives no probabilities."""
     from mergewise.models.cache import CachedChat
 
-    inner = chat.chat if isinstance(chat, CachedChat) else chat
-    causal: CausalModel[Any] | None = getattr(inner, "causal", None)
+    causal: CausalModel[Any] | None = getattr(chat.chat if isinstance(chat, CachedChat) else chat, "causal", None)
     return causal
 
 

@@ -38,8 +38,7 @@ def row_tables(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.floa
 
 
 def _draw_tokens(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
-    shares = np.exp((scores - scores.max(-1, keepdims=True)).astype(np.float64) / blend.temperature)
-    heaps = shares.cumsum(-1)
+    heaps = np.exp((scores - scores.max(-1, keepdims=True)).astype(np.float64) / blend.temperature).cumsum(-1)
     draws = np.array(blend.draws) * heaps[:, -1]
     found = [np.searchsorted(heap, draw, side="right") for heap, draw in zip(heaps, draws, strict=True)]
     tokens: npt.NDArray[np.int64] = np.minimum(found, scores.shape[-1] - 1).astype(np.int64)
@@ -61,8 +60,7 @@ def choose_on_device(logits: Any, blend: Blend) -> NextTokens:
     tokens = scores.argmax(-1) if blend.temperature <= 0 else _draw_on_device(scores, blend)
     picked = rows.gather(-1, tokens[:, None, None].expand(-1, rows.shape[1], 1))[..., 0]
     agreement = product.logsumexp(-1).exp()
-    first = rows.argmax(-1)
-    return NextTokens.of(blend, *(values.cpu().numpy() for values in (tokens, picked, agreement, first)))
+    return NextTokens.of(blend, *(values.cpu().numpy() for values in (tokens, picked, agreement, rows.argmax(-1))))
 
 
 def _draw_on_device(scores: Any, blend: Blend) -> Any:

@@ -119,19 +119,7 @@ class CachedChat(_ChatWrapper[ChatModel]):
         Each statement commits. The journal is SQLite's default rollback journal, because processes that enable the write-ahead
         log of a new file at the same time find the file locked.
         """
-        self._check_plain_files()
-        try:
-            with closing(sqlite3.connect(self.directory / FILE, timeout=_WAIT, isolation_level=None)) as database:
-                database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
-                _check_own_table(database)
-                yield database
-        except sqlite3.Error as error:
-            raise UsageError(
-                f"invalid cache of model calls in {self.directory}: {error}", "delete it, or name another one"
-            ) from error
-
-    def _check_plain_files(self) -> None:
-        """Check that the file and its journal are not a link, a pipe or a device."""
+        # the file and its journal may not be a link, a pipe or a device
         for path in (self.directory / FILE, self.directory / f"{FILE}-journal"):
             with suppress(FileNotFoundError):
                 # a single call, because another process may delete its journal at any moment
@@ -139,13 +127,18 @@ class CachedChat(_ChatWrapper[ChatModel]):
                     raise UsageError(
                         f"invalid cache file: {path} (expected a regular file)", "delete it, or name another cache"
                     )
-
-
-def _check_own_table(database: sqlite3.Connection) -> None:
-    """Check that the file holds only our table, because views and triggers run code. Raises sqlite3.DatabaseError."""
-    schema = database.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
-    if schema not in ([], [("replies", f"CREATE TABLE {_COLUMNS}")]):
-        raise sqlite3.DatabaseError("unexpected tables")
+        try:
+            with closing(sqlite3.connect(self.directory / FILE, timeout=_WAIT, isolation_level=None)) as database:
+                database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
+                # the file may hold only our table, because views and triggers run code
+                schema = database.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+                if schema not in ([], [("replies", f"CREATE TABLE {_COLUMNS}")]):
+                    raise sqlite3.DatabaseError("unexpected tables")
+                yield database
+        except sqlite3.Error as error:
+            raise UsageError(
+                f"invalid cache of model calls in {self.directory}: {error}", "delete it, or name another one"
+            ) from error
 
 
 class Unstreamed(_ChatWrapper[CompletingModel]):

@@ -192,8 +192,7 @@ def calibrate(questions: Sequence[ScoredTexts]) -> Calibration:
     for _ in range(50):
         p = logistic(prior + columns @ weights)
         hessian = (columns * (p * (1 - p))[:, None]).T @ columns + _RIDGE * np.eye(2)
-        step = np.linalg.solve(hessian, columns.T @ (p - needed) + _RIDGE * weights)
-        weights -= np.clip(step, -2, 2)
+        weights -= np.clip(np.linalg.solve(hessian, columns.T @ (p - needed) + _RIDGE * weights), -2, 2)
     if weights[1] <= 0:
         return Calibration(0.0, 0.0)
     slope = float(weights[1]) / spread

@@ -42,8 +42,7 @@ class CausalScorer:
         nonempty = [i for i, ids in enumerate(tokens) if ids]
         scores = [0.0] * len(pairs)
         try:
-            states = [self._state(pairs[i][1]) for i in nonempty]
-            log_probs = self.model.score(states, [tokens[i] for i in nonempty])
+            log_probs = self.model.score([self._state(pairs[i][1]) for i in nonempty], [tokens[i] for i in nonempty])
         except ModelError as error:
             raise ModelError(error.message, "try a smaller model, or --scorer lm") from error
         for i, row in zip(nonempty, log_probs, strict=True):

@@ -61,8 +61,7 @@ class ONNXCrossEncoder:
         return np.concatenate(parts or [np.empty(0)]).astype(np.float32)
 
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
-        encoded = self._tokenizer.encode_batch([(question, text) for text in texts])
-        return sum(bool(one.overflowing) for one in encoded)
+        return sum(bool(one.overflowing) for one in self._tokenizer.encode_batch([(question, text) for text in texts]))
 
     def _logits(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
         encoded = self._tokenizer.encode_batch([(question, text) for text in texts])
@@ -111,8 +110,7 @@ class SentenceTransformersCrossEncoder:
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
         if not texts:
             return np.empty(0, np.float32)
-        pairs = [(question, text) for text in texts]
-        logits = np.asarray(self._model.predict(pairs, **self._options), np.float64)
+        logits = np.asarray(self._model.predict([(question, text) for text in texts], **self._options), np.float64)
         if logits.ndim == 2 and logits.shape[1] == 2:
             logits = logits[:, 1] - logits[:, 0]
         if logits.shape != (len(texts),):

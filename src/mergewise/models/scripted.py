@@ -247,7 +247,11 @@ class _Handler(BaseHTTPRequestHandler):
         if fails:
             self._fail(turn)
         elif streamed and turn.fault != "truncate":
-            self._end_stream(asked, text, complete)
+            self._event(choices=[{"index": 0, "delta": {}, "finish_reason": _reason(complete)}])
+            if (asked.options.get("stream_options") or {}).get("include_usage"):
+                self._event(choices=[], usage=_bill(asked.messages, text))
+            self._chunk(b"data: [DONE]\n\n")
+            self._chunk(b"")
         elif not streamed:
             self._complete(turn, asked, text, complete)
 
@@ -281,16 +285,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._event(choices=[{"index": 0, "delta": {"content": piece}, "finish_reason": None}])
             time.sleep(turn.pause_per_token)
 
-    def _end_stream(self, asked: ChatRequest, text: str, complete: bool) -> None:
-        self._event(choices=[{"index": 0, "delta": {}, "finish_reason": _reason(complete)}])
-        if (asked.options.get("stream_options") or {}).get("include_usage"):
-            self._event(choices=[], usage=_bill(asked.messages, text))
-        self._chunk(b"data: [DONE]\n\n")
-        self._chunk(b"")
-
     def _event(self, **rest: object) -> None:
-        event = {**_envelope("chat.completion.chunk"), **rest}
-        self._chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
+        self._chunk(b"data: " + json.dumps({**_envelope("chat.completion.chunk"), **rest}).encode() + b"\n\n")
 
     def _chunk(self, content: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))

@@ -114,8 +114,7 @@ class HFCausalModel:
         self.device = device or ("cuda" if self.torch.cuda.is_available() else "cpu")
         name, written = name_and_dtype(path)
         self._tokenizer = tokenizer or load_tokenizer(name)
-        network = model or load_network(name, self.device, dtype or written)
-        self.network = network.to(self.device).eval()
+        self.network = (model or load_network(name, self.device, dtype or written)).to(self.device).eval()
         self.window = int(getattr(self.network.config, "max_position_embeddings", None) or WINDOW)
         self._share_caches = share_caches
         self._joins = share_caches and self.device == "cpu"
@@ -145,8 +144,7 @@ class HFCausalModel:
         return plain_ids(self._tokenizer, text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        text = self._tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return str(text)
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         return prompt_ids(self._tokenizer, messages)
