@@ -124,8 +124,7 @@ def words(text: str) -> list[str]:
 
 def _names(sentence: str) -> set[str]:
     """Return the capitalised words, except the first word, which is always capitalised."""
-    later = TOKEN.findall(unicodedata.normalize("NFKC", sentence))[1:]
-    return {word.casefold() for word in later if word[0].isupper()}
+    return {word.casefold() for word in TOKEN.findall(unicodedata.normalize("NFKC", sentence))[1:] if word[0].isupper()}
 
 
 def _terms(tokens: Sequence[str]) -> Counter[_Term]:

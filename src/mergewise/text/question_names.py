@@ -86,8 +86,7 @@ def asked_names(question: str) -> tuple[AskedName, ...]:
     found = [*_coded_names(question), *_names_by_look(question)]
     taken = [match.span() for match in _CODE.finditer(question)]
     taken += [(start, start + len(name.text)) for start, name in found]
-    capitalised = _capitalised_names(question)
-    found += (one for one in capitalised if not any(start <= one[0] < end for start, end in taken))
+    found += (one for one in _capitalised_names(question) if not any(start <= one[0] < end for start, end in taken))
     for _, name in sorted(found, key=lambda one: one[0]):
         if name.parts:
             names.setdefault(name.parts, name)

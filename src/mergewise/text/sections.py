@@ -40,8 +40,7 @@ def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
 
 def shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the headings that all paths begin with."""
-    levels = takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False))
-    return tuple(titles[0] for titles in levels)
+    return tuple(titles[0] for titles in takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False)))
 
 
 def paragraphs(text: str, start: int, end: int) -> list[tuple[int, int]]:

@@ -243,6 +243,5 @@ def _middle_bound(text: str, left: int, right: int) -> int:
         bounds = [bound for bound in bounds if left < bound < right]
         if bounds:
             at = bisect_right(bounds, middle)
-            near = bounds[max(0, at - 1) : at + 1]
-            return min(near, key=lambda bound: abs(bound - middle))
+            return min(bounds[max(0, at - 1) : at + 1], key=lambda bound: abs(bound - middle))
     return middle

@@ -29,8 +29,7 @@ def union(parts: Iterable[Part], text: str | None = None) -> list[Part]:
     """
     joined: list[Part] = []
     for start, end in sorted(parts):
-        touches = joined and (start <= joined[-1][1] or (text is not None and not text[joined[-1][1] : start].strip()))
-        if touches:
+        if joined and (start <= joined[-1][1] or (text is not None and not text[joined[-1][1] : start].strip())):
             joined[-1] = (joined[-1][0], max(joined[-1][1], end))
         else:
             joined.append((start, end))

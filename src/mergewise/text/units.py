@@ -152,21 +152,18 @@ class _Walk:
         elif any(block.kind == "row" for block in region):
             self._table(region)
         elif first.kind == "edge" or not says_something(self.plain[start:end]):
-            self._silent(start, end, first.indent)
+            # it says nothing, but may open a literal block
+            directive = DIRECTIVE.match(self.text, start, end)
+            opens = directive["name"] in CODE_DIRECTIVES if directive else self.text.endswith("::", start, end)
+            if opens:
+                self._code_of = (first.indent, self._above())
+            self.found.append(TextUnit(start, end))
         elif first.kind == "item":
             self._item(region)
         else:
             self._paragraph(first)
 
     # -- the kinds of blocks
-
-    def _silent(self, start: int, end: int, indent: int) -> None:
-        """Add a rule, an anchor or a comment. It says nothing, but may open a literal block."""
-        directive = DIRECTIVE.match(self.text, start, end)
-        opens = directive["name"] in CODE_DIRECTIVES if directive else self.text.endswith("::", start, end)
-        if opens:
-            self._code_of = (indent, self._above())
-        self.found.append(TextUnit(start, end))
 
     def _code(self, start: int, end: int, announced_by: int | None) -> None:
         for a, b in _by_lines(self.text, start, end):
@@ -231,8 +228,7 @@ class _Walk:
         if not inside:
             self._close_list()
         term = _is_definition(self.text, block.start, block.end)
-        whole = term and block.end - block.start <= ITEM
-        sentences = [(block.start, block.end)] if whole else self._sentences(block)
+        sentences = [(block.start, block.end)] if term and block.end - block.start <= ITEM else self._sentences(block)
         number = len(self.found)
         lead, self._announced_by = self._announced_by, None
         if lead is None and inside:
@@ -293,8 +289,7 @@ class _Walk:
 
 def _blocks(text: str) -> Iterator[_Block]:
     for start, end, is_prose in blocks(text):
-        line = text.rfind("\n", 0, start) + 1
-        margin = text[line:start]
+        margin = text[text.rfind("\n", 0, start) + 1 : start]
         indent = len(margin.expandtabs(4)) if not margin.strip() else 0
         yield _Block(start, end, _kind(text, start, end, is_prose), indent)
 
@@ -361,8 +356,7 @@ def _is_definition(text: str, start: int, end: int) -> bool:
         return False
     below = text[stop + 1 : end]
     line = text.rfind("\n", 0, start) + 1
-    deeper = len(below) - len(below.lstrip(" \t")) > start - line
-    return deeper or below.startswith((": ", ":\t"))
+    return len(below) - len(below.lstrip(" \t")) > start - line or below.startswith((": ", ":\t"))
 
 
 def _join_short(units: Sequence[TextUnit], open_units: Collection[int]) -> list[TextUnit]:

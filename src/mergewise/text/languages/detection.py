@@ -123,8 +123,7 @@ def language_code(named: object) -> str:
     if not isinstance(named, str):
         return ""
     first = re.split(r"[-_.\s,;]", named.strip().lower(), maxsplit=1)[0]
-    two = first if len(first) == 2 and first.isascii() and first.isalpha() else ""
-    return _codes_by_name().get(first, two)
+    return _codes_by_name().get(first, first if len(first) == 2 and first.isascii() and first.isalpha() else "")
 
 
 @cache

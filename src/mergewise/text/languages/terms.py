@@ -133,8 +133,7 @@ def term_places(text: str, languages: tuple[str, ...]) -> Iterator[TermPlace]:
 def shares_of_forms(texts: Iterable[str], language: str) -> dict[str, float]:
     """Return the share of the texts that hold each form of a word."""
     held = [{forms[0] for _, _, forms in term_places(text, (language,))} for text in texts]
-    counts = Counter(form for forms in held for form in forms)
-    return {form: count / len(held) for form, count in counts.items()}
+    return {form: count / len(held) for form, count in Counter(form for forms in held for form in forms).items()}
 
 
 @lru_cache(100_000)

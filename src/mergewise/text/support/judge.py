@@ -140,17 +140,6 @@ def _covering(wanted: frozenset[str], grounds: ReadSource) -> tuple[frozenset[st
 def _flags(
     stated: str, wanted: frozenset[str], chosen: Sequence[KnownSentence], quotations: Sequence[str], grounds: ReadSource
 ) -> Iterator[Flag]:
-    yield from _wrong_figures(stated, grounds)
-    yield from _wrong_names(stated, grounds)
-    yield from (Flag("quotation", text) for text in quotations if not holds_quotation(text, grounds.texts))
-    yield from _reversals(stated, wanted, chosen, grounds)
-    for clause in clauses(stated):
-        terms = _wanted_terms(clause, grounds)
-        if len(terms) > 1 and terms.isdisjoint(grounds.terms):
-            yield Flag("clause", clause.strip())
-
-
-def _wrong_figures(stated: str, grounds: ReadSource) -> Iterator[Flag]:
     mentions = dates(stated)
     for mention in mentions:
         if not holds_date(mention, grounds.dates, grounds.numbers):
@@ -159,6 +148,13 @@ def _wrong_figures(stated: str, grounds: ReadSource) -> Iterator[Flag]:
         dated = any(mention.start <= figure.start < mention.end for mention in mentions)
         if not dated and not figure.held_by(grounds.numbers):
             yield Flag("number", stated[figure.start : figure.end])
+    yield from _wrong_names(stated, grounds)
+    yield from (Flag("quotation", text) for text in quotations if not holds_quotation(text, grounds.texts))
+    yield from _reversals(stated, wanted, chosen, grounds)
+    for clause in clauses(stated):
+        terms = _wanted_terms(clause, grounds)
+        if len(terms) > 1 and terms.isdisjoint(grounds.terms):
+            yield Flag("clause", clause.strip())
 
 
 # -- names
@@ -198,8 +194,7 @@ def _holds_name(word: Word, grounds: ReadSource) -> bool:
 def _may_be_one_name(first: Word, second: Word, grounds: ReadSource) -> bool:
     """Return true if two adjacent names may be one: a sentence has both, or one of them is an ordinary word there."""
     names = [base_form(word.text) for word in (first, second)]
-    ordinary = any(name in grounds.ordinary or name not in grounds.names for name in names)
-    return ordinary or grounds.hold_together(names)
+    return any(name in grounds.ordinary or name not in grounds.names for name in names) or grounds.hold_together(names)
 
 
 # -- reversed meaning
