@@ -173,10 +173,9 @@ def split_runs(items: Iterable[T], joins: Callable[[T, T], bool]) -> list[list[T
 
 def join_touching(fragments: Iterable[Fragment]) -> list[Fragment]:
     """Join fragments of one section that follow each other without a gap."""
-    runs = split_runs(fragments, lambda left, right: left.end == right.start and left.section == right.section)
     return [
         run[0] if len(run) == 1 else replace(run[0], end=run[-1].end, text="".join(one.text for one in run))
-        for run in runs
+        for run in split_runs(fragments, lambda left, right: left.end == right.start and left.section == right.section)
     ]
 
 

@@ -30,8 +30,7 @@ class Antecedents:
     def candidate(self, leaves: Sequence[Leaf], score: float, instead: tuple[Candidate, ...] = ()) -> Candidate:
         """Return the leaves as a candidate, after the sentences that they need. Leaves that touch become one fragment."""
         runs = split_runs(leaves, lambda left, right: left.end == right.start)
-        before = self.before([leaf.id for leaf in leaves])
-        return Candidate((*before, *map(fragment_of, runs)), score, instead)
+        return Candidate((*self.before([leaf.id for leaf in leaves]), *map(fragment_of, runs)), score, instead)
 
     def before(self, ids: Collection[int]) -> tuple[Fragment, ...]:
         """Return the sentences outside these leaves that they need, in the order of the document."""
