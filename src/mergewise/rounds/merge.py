@@ -31,8 +31,7 @@ SETS_SHARE = 0.4
 
 def merge(old: Context, new: Context, models: Models) -> Context:
     """Return Merge(C_{t-1}, Retrieve(q_t)), within the budget of `old` and for its question."""
-    pieces = in_turn(_pieces(old), _pieces(new))
-    ranked = [replace(piece, score=1 / turn) for turn, piece in enumerate(pieces, 1)]
+    ranked = [replace(piece, score=1 / turn) for turn, piece in enumerate(in_turn(_pieces(old), _pieces(new)), 1)]
     step = Step("round", new.question, tuple(span for passage in new.passages for span in passage.spans))
     sets = _triplet_sets(old, new, models)
     room = old.budget - sum(models.count_tokens([render([one]) + SEPARATOR for one in sets]) if sets else ())

@@ -45,10 +45,9 @@ def next_question(
     code = code_for([question, *asked, context.text])
     limit = min(_TOKENS, chat.window // 4)
     frame = _prompt(question, asked, [], code)
-    room = int(0.95 * chat.window) - limit - sum(count_tokens([message.text for message in frame]))
     sources = fit(
         base_sources(context, document),
-        room,
+        int(0.95 * chat.window) - limit - sum(count_tokens([message.text for message in frame])),
         lambda sources: count_tokens([quoted_source(source, code) + "\n\n" for source in sources]) if sources else [],
     )
     reply = run(chat.complete(_prompt(question, asked, sources, code), max_tokens=limit))
@@ -56,8 +55,7 @@ def next_question(
     if not lines:
         return None, reply.usage + Usage(unread=1)
     wanted = lines[0]
-    done = wanted.strip(".`_ ").upper() == NOTHING or _same(wanted, asked)
-    return None if done else wanted, reply.usage
+    return None if wanted.strip(".`_ ").upper() == NOTHING or _same(wanted, asked) else wanted, reply.usage
 
 
 def _prompt(question: str, asked: Sequence[str], sources: Sequence[Source], code: str) -> list[Message]:
