@@ -46,8 +46,7 @@ def records_in(answer: str, fields: Fields) -> Records:
     names = {alias: name for name, (_, others) in fields.items() for alias in (name, *others)}
     value = json_value(without_fences(answer), strict=False)
     if value is not None and (items := _items(value, names)) is not None:
-        known = ({names.get(k, k): v for k, v in i.items()} if isinstance(i, dict) else i for i in items)
-        return Records(tuple(known))
+        return Records(tuple({names.get(k, k): v for k, v in i.items()} if isinstance(i, dict) else i for i in items))
     items, cut = _salvage(answer, fields, names)
     return Records(tuple(items), cut)
 
@@ -60,8 +59,7 @@ def _items(value: Any, names: Mapping[str, str]) -> Sequence[Any] | None:
         return None
     if len(value.keys() & names.keys()) > 1:
         return [value]
-    lists = [inner for inner in value.values() if isinstance(inner, list)]
-    return max(lists, key=len, default=[])
+    return max((inner for inner in value.values() if isinstance(inner, list)), key=len, default=[])
 
 
 # -- damaged JSON
@@ -115,8 +113,7 @@ def _text(raw: str) -> str:
     body, quote = _unquote(raw)
     if not quote:
         return _ENDING.sub("", body[:200].partition("}")[0].partition("\n")[0]).strip()
-    text = body[: _closing(body, quote)]
-    return _ESCAPED.sub(lambda match: str(json.loads(f'"{match[0]}"')), text).strip()
+    return _ESCAPED.sub(lambda match: str(json.loads(f'"{match[0]}"')), body[: _closing(body, quote)]).strip()
 
 
 def _unquote(raw: str) -> tuple[str, str]:
