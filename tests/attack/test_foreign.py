@@ -92,7 +92,7 @@ def command(cwd: Path, *words: str, **more: str) -> Done:
 
 def edit(folder: Path, **fields: object) -> None:
     file = folder / "mergewise.index" / NAME
-    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
+    file.write_text(json.dumps({**manifest_record(file), **fields}))
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -506,7 +506,7 @@ def test_shards_with_a_random_value(
 ) -> None:
     index = Path(shutil.copytree(sharded, tmp_path_factory.mktemp("lying") / "index"))
     file = index / ("shard-0001/shard.json" if of_one else "shards.json")
-    file.write_text(with_false_value(json.loads(file.read_text()), *what))
+    file.write_text(with_false_value(manifest_record(file), *what))
     use_all(index)
     shutil.rmtree(index)
 
@@ -602,7 +602,7 @@ LIES: dict[str, Callable[[dict[str, Any]], object]] = {
 @pytest.mark.parametrize("name", LIES)
 def test_false_values_in_a_manifest(clone: Path, home: Path, name: str) -> None:
     index = clone / "mergewise.index"
-    raw = json.loads((index / NAME).read_text())
+    raw = manifest_record(index / NAME)
     LIES[name](raw)
     (index / NAME).write_text(json.dumps(raw))
     use_all(index, changing=LONG or name in ("ids far away", "a table elsewhere", "vectors without an embedder"))

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from threading import Timer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,6 +38,8 @@ class FakeRay:
 
     Actors live in this process. `begin` and `answer` are called with an actor's number before its own methods.
     """
+
+    _private = SimpleNamespace(ray_constants=SimpleNamespace(ENABLE_RAY_CLUSTER=False))
 
     def __init__(self, *nodes: dict[str, float]) -> None:
         self._nodes = nodes

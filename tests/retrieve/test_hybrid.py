@@ -204,9 +204,9 @@ def test_a_question_in_english_alone_is_searched_by_text_once(monkeypatch: pytes
     asked: list[bool] = []
     search = MemoryStore.text_search
 
-    def counted(*given: Any, words: bool = False) -> Any:
+    def counted(*given: Any, words: bool = False, **more: Any) -> Any:
         asked.append(words)
-        return search(*given, words=words)
+        return search(*given, words=words, **more)
 
     monkeypatch.setattr(MemoryStore, "text_search", counted)
     assert reader.languages("Which fish does the cat eat?") == ("en",) and reader.search(

@@ -28,6 +28,7 @@ from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, ViewState, holds, without
+from mergewise.store.mapped import FOLDER
 from mergewise.store.places import place_of
 from mergewise.store.places.cache import TOUCHED
 from mergewise.store.places.place import ManifestState, Place, WritingRight
@@ -357,7 +358,8 @@ class LanceStore:
         """Drop mapped files. Rows come from the tables until a change has room to write the files again."""
         log.warning("disk of %s is full: dropping mapped files, queries are slower", self.place)
         with self._held_state() as (writer, state):
-            unmapped = replace(state.manifest, mapped={})
+            left = {file: digest for file, digest in state.manifest.digests.items() if not file.startswith(FOLDER)}
+            unmapped = replace(state.manifest, mapped={}, digests=left)
             self.place.clean(unmapped, all_of_it=True)
             self.place.swap(unmapped, state.tag, writer)
 

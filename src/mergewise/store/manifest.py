@@ -212,8 +212,8 @@ def _parse(text: str, path: Path) -> Manifest:
     try:
         raw = _record(text)
     except ValueError:
-        # tables next to the manifest show that this is an index
-        if path.name == SHARDS_NAME or _has_tables(path.parent):
+        # a digest, or tables next to the manifest, show that this is an index
+        if text.startswith(_DIGEST) or path.name == SHARDS_NAME or _has_tables(path.parent):
             raise _damage_error(path) from None
         raise NotAnIndex(f"{path} is not a mergewise manifest", "choose another --index") from None
     return _state_of(raw, path.parent)
