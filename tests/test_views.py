@@ -140,6 +140,9 @@ def test_invalid_settings_change_nothing(plain: mergewise.Index, wrong: dict[str
         plain.add_views({"marker": wrong})
     with pytest.raises(UsageError, match="unknown view"):
         plain.add_views({"nonsense": None})
+    for form in (["slice"], {"slice": 5}):
+        with pytest.raises(UsageError, match="invalid views"):
+            plain.add_views(form)  # type: ignore[arg-type]
     assert plain.snapshot == before
 
 
@@ -214,7 +217,8 @@ def test_a_view_is_removed_and_can_come_back_with_other_settings(plain: mergewis
 
 
 @pytest.mark.parametrize(
-    ("names", "problem"), [(["leaf"], "no such view to remove: 'leaf'"), (["slice"], "no such view"), ("pic", "a text")]
+    ("names", "problem"),
+    [(["leaf"], "the view 'leaf' cannot be removed"), (["slice"], "no such view"), ("pic", "a text")],
 )
 def test_views_that_cannot_be_removed(plain: mergewise.Index, names: Any, problem: str) -> None:
     before = plain.snapshot

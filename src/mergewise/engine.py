@@ -483,6 +483,8 @@ class Index:
                 Errors of `add` are raised, too.
             StoreError: if another process removes the view meanwhile.
         """
+        if not isinstance(wanted, Mapping) or not all(isinstance(one, Mapping | None) for one in wanted.values()):
+            raise UsageError("invalid views (expected a mapping of names to settings)", 'for example {"slice": None}')
         standing, new = self.store.settings, {}
         for view in views_of(VIEWS, list(wanted)):
             asked = wanted[view.name]
@@ -516,10 +518,12 @@ class Index:
             UsageError: for "leaf", or a view that the index lacks.
             IndexBusy: if another process writes for too long.
         """
-        _, *removable = self.manifest.views
+        first, *removable = self.manifest.views
         for name in as_list("views", names, "give a list of names"):
+            if name == first:
+                raise UsageError(f"the view {name!r} cannot be removed", "other views are made from it")
             if name not in removable:
-                raise UsageError(f"no such view to remove: {short_repr(name)}", one_of(name, removable))
+                raise UsageError(f"no such view in the index: {short_repr(name)}", one_of(name, removable or [first]))
             self.store.remove_view(name)
 
     def _remove_unfinished_views(self, *, begun: bool = False) -> None:
@@ -766,4 +770,6 @@ class Index:
         elif isinstance(self.store, ShardedStore):
             reshard(self.store, shards)
         else:
-            raise UsageError(f"{self.store.place} has no shards", "copy it into shards: mergewise reshard --into DIR")
+            raise UsageError(
+                f"{self.store.place} has no shards", "copy it into shards: mergewise reshard --shards N --into DIR"
+            )

@@ -202,6 +202,22 @@ def test_a_path_without_a_token_reads_little_and_not_for_long(
     assert not connections
 
 
+def test_an_idle_connection_without_a_token_ends_soon(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(limits={"head_seconds": 1})
+    token = f"Authorization: Bearer {server.tokens['read']}\r\n"
+    closed = []
+    for path, known in (("/livez", ""), ("/api/v1/collections", ""), ("/api/v1/collections", token)):
+        with socket.create_connection(server.address, timeout=4) as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{known}\r\n".encode())
+            try:
+                while connection.recv(65536):
+                    pass
+                closed.append(path)
+            except TimeoutError:
+                assert known
+    assert closed == ["/livez", "/api/v1/collections"]
+
+
 def takes_a_byte(connection: socket.socket) -> bool:
     """Send a byte of a body, and drop what the server has sent. Return False if the connection is closed."""
     try:

@@ -14,6 +14,8 @@ import mergewise
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import Embedder
 from mergewise.store.damage import reading
+from mergewise.store.places.copying import copy_index
+from mergewise.store.places.folder import Folder
 from mergewise.types import Document
 
 QUESTION = "Who built the lighthouse of Norr?"
@@ -172,21 +174,60 @@ def test_damaged_documents_give_a_hint(whole: tuple[Path, Embedder | None], tmp_
         assert "'documents'" in said.what and "index the documents again" in said.what
 
 
+def change_documents(directory: Path, old: bytes, new: bytes) -> None:
+    """Change bytes in a file of the table of documents."""
+    found = [path for path in tables(directory, "documents") if old in path.read_bytes()]
+    if not found:
+        pytest.skip("the texts are stored compressed")
+    found[0].write_bytes(found[0].read_bytes().replace(old, new, 1))
+
+
 def test_a_text_that_changed_on_disk_is_reported_until_it_is_indexed_again(
     whole: tuple[Path, Embedder | None], tmp_path: Path
 ) -> None:
     directory, index = copied(whole, tmp_path)
     written = index.document("d1").text[:60].encode()
-    found = [path for path in tables(directory, "documents") if written in path.read_bytes()]
-    if not found:
-        pytest.skip("the texts are stored compressed")
-    content = found[0].read_bytes()
-    found[0].write_bytes(content.replace(written, written.replace(b"Part", b"Past"), 1))
+    change_documents(directory, written, written.replace(b"Part", b"Past"))
     for repair in (False, True):
         assert ("altered", "d1") in [(problem.kind, problem.doc_id) for problem in index.check(repair=repair)]
-    index.add(document(1), Document("d1", document(1).text + " ", "Place 1"))
-    assert index.add(Document("d1", "Ella Stone built it.", "Place 1")).replaced == 1
-    assert index.check() == []
+    # after the repair, the others can be read, but not this one
+    assert index.document("d3").text == document(3).text
+    with pytest.raises(CorruptIndex, match="'d1' has changed") as error:
+        index.document("d1")
+    assert "index it again" in error.value.hint
+    # contexts have the rows that were made from the text as it was
+    for passage in index.context(QUESTION, where="id = 'd1'").passages:
+        assert all(text == document(1).text[span.start : span.end] for span, text in passage.parts())
+    # the same text counts as changed
+    assert index.add(document(1)).replaced == 1
+    assert index.check() == [] and index.document("d1").text == document(1).text
+
+
+def test_a_document_with_unreadable_fields_is_named(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.md").write_text(
+            f"# Tower of {name}\n\nThe tower is old.\n\n## Stones of {name}\n\nThey fell.\n"
+        )
+    with mergewise.open(tmp_path / "index", embedder="none") as index:
+        index.add(tmp_path / "a.md", tmp_path / "b.md")
+        (doc_id,) = (info.id for info in index.documents() if info.id.endswith("b.md"))
+        change_documents(tmp_path / "index", b'"Stones of b", ', b'"Stones of b"_ ')
+        for repair in (False, True):
+            assert ("altered", doc_id) in [(problem.kind, problem.doc_id) for problem in index.check(repair=repair)]
+        with pytest.raises(CorruptIndex, match="has changed"):
+            index.document(doc_id)
+        assert index.add(tmp_path / "b.md").replaced == 1 and index.check() == []
+
+
+def test_a_damaged_index_is_not_copied(whole: tuple[Path, Embedder | None], tmp_path: Path) -> None:
+    directory, index = copied(whole, tmp_path)
+    file = directory / next(name for name in index.manifest.digests if name.startswith("mapped/section-rows"))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(CorruptIndex, match=f"damaged file: mapped/{file.name}"):
+        copy_index(index.store.place, Folder(tmp_path / "copy"), 1)
+    assert not (tmp_path / "copy" / "manifest.json").exists()
 
 
 def test_a_problem_of_the_machine_is_not_damage(tmp_path: Path) -> None:

@@ -138,7 +138,8 @@ def test_all_named_files_have_digests_and_merged_changes_keep_them(index: mergew
 def test_an_older_index_gets_digests_by_its_next_change(index: mergewise.Index, tmp_path: Path) -> None:
     write_manifest(tmp_path / "index", replace(index.manifest, digests={}))
     assert index.context("lighthouse").passages
-    assert [problem.what for problem in index.check()] == ["no digests yet: the next change writes them"]
+    (problem,) = index.check()
+    assert problem.what.startswith("no digests yet: the next change") and problem.kind == "note"
     index.remove(["d0"])
     assert index.manifest.digests and index.check() == []
 

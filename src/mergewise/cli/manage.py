@@ -491,12 +491,12 @@ def check(
     else:
         for problem in problems:
             say(one_line(f"{problem.doc_id}: {problem.what}" if problem.doc_id else problem.what))
-        say("all invariants hold" if not problems else f"{len(problems)} problems")
-    if problems:
-        kinds = {problem.kind for problem in problems}
+        found = sum(problem.kind != "note" for problem in problems)
+        say(f"{found} problem{'s'[: found > 1]}" if found else "all invariants hold")
+    if kinds := {problem.kind for problem in problems} - {"note"}:
         hint = "restore the index from a copy, or index the documents again into a new directory"
         if kinds == {"altered"}:
-            hint = "run `mergewise remove DOC_ID` for each document above, then index its file again"
+            hint = "index the files of the documents above again, or run `mergewise remove DOC_ID`"
         elif "lost" not in kinds and not repair:
             hint = "run `mergewise check --repair` to repair it"
         say_error("the index is damaged", hint)

@@ -351,7 +351,7 @@ class _BoundedBody:
 class BoundedHeadProtocol(H11Protocol):
     """uvicorn's HTTP/1.1 protocol with a time limit for the head of a request, and for a body that nobody reads.
 
-    An idle connection between two requests has the longer time limit of `timeout_keep_alive`.
+    An idle connection between two requests has the longer time limit of `timeout_keep_alive` if it has shown a token.
     """
 
     # overridden by the subclass in `uvicorn_options`
@@ -367,6 +367,9 @@ class BoundedHeadProtocol(H11Protocol):
         self._watch_head()
 
     def on_response_complete(self) -> None:
+        # an idle connection that has shown no token ends earlier
+        is_open = self.scope.get("mergewise.token", NOBODY) is NOBODY
+        self.timeout_keep_alive = max(1, round(self.head_seconds)) if is_open else self.config.timeout_keep_alive
         super().on_response_complete()
         self._watch_head()
 

@@ -96,6 +96,14 @@ def content_of(text: str) -> str:
     return md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
 
 
+def is_as_written(row: Mapping[str, Any]) -> bool:
+    """Return whether a row can be read, and has the text that was written."""
+    try:
+        return not row["_content"] or content_of(document_from(row).text) == row["_content"]
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
 def is_outdated(known: Known) -> bool:
     """Return whether an older version of the readers read the file of a document. Older indexes record no version."""
     version = known.digest.partition(defaults.READ_BY)[2]

@@ -206,7 +206,8 @@ class LanceStore:
         self._forget()
         try:
             reader = LanceReader(self.place, manifest, self.registry, compares=False)
-            lacking = [Problem("no digests yet: the next change writes them")] if not manifest.digests else []
+            note = "no digests yet: the next change, or `mergewise check --repair`, writes them"
+            lacking = [Problem(note, kind="note")] if not manifest.digests else []
             if damaged := self._damage(reader):
                 return damaged
             try:
@@ -234,7 +235,7 @@ class LanceStore:
             if DOCUMENTS not in tables:
                 problems += [Problem(f"unreadable rows in table {name!r}", doc) for doc in reader.unreadable(name)]
         if DOCUMENTS not in tables:
-            what = "its text has changed since it was written: remove it, and index it again"
+            what = "its text has changed since it was written: index it again"
             problems += [Problem(what, doc, "altered") for doc in reader.altered_documents()]
         problems = problems or [Problem(message) for message in reader.damaged_search().values()]
         named = [problem.what for problem in problems]
@@ -277,7 +278,10 @@ class LanceStore:
             if unsearchable or self._attempt < LAST_ATTEMPT:
                 change.build_indexes()
             # mapped files can always be written again
-            change.manifest = replace(change.manifest, mapped={}, digests={})
+            altered = change.reader.altered_documents()
+            # with another digest, a source counts as changed
+            change.set_columns({doc_id: {"_digest": ""} for doc_id in altered})
+            change.manifest = replace(change.manifest, mapped={}, digests={}, altered=tuple(altered))
             change.map_rows()
         for file in files:
             taken = "titles or metadata may be wrong" if file.startswith(f"{DOCUMENTS}.lance/data/") else "made anew"

@@ -204,6 +204,8 @@ class Change:
         for view in self.manifest.views:
             self.delete(view, numbers)
         documents.delete(condition)
+        altered = tuple(doc_id for doc_id in self.manifest.altered if doc_id not in doc_ids)
+        self.manifest = replace(self.manifest, altered=altered)
 
     def delete(self, view: str, numbers: Sequence[int]) -> None:
         """Delete a view's rows of the documents with these numbers."""
@@ -224,7 +226,7 @@ class Change:
                 raise StoreError(str(error), "give other metadata") from None
             kinds |= {name: type(value) for name, value in values[doc_id].items()}
         self.declare_metadata(kinds)
-        self._set_columns(values)
+        self.set_columns(values)
 
     def declare_metadata(self, kinds: Mapping[str, type]) -> None:
         """Add the columns for metadata keys of these types to the documents table."""
@@ -234,7 +236,7 @@ class Change:
         if added:
             documents.add_columns(added)
 
-    def _set_columns(self, values: Mapping[str, Mapping[str, object]]) -> None:
+    def set_columns(self, values: Mapping[str, Mapping[str, object]]) -> None:
         """Set columns of existing documents, by id."""
         if not values:
             return

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mergewise.errors import CorruptIndex
 from mergewise.store import documents as d
 from mergewise.store.copies import RepeatedTexts, copies_of, duplicates_of
 from mergewise.store.damage import raising_store_errors
@@ -130,6 +131,11 @@ class LanceDocuments(LanceState):
     def _document_records(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         if not doc_ids:
             return []
+        altered = [doc_id for doc_id in self.manifest.altered if columns is None and doc_id in doc_ids]
+        if altered:
+            raise CorruptIndex(
+                f"the text of {altered[0]!r} has changed since it was written", "index it again, or remove it"
+            )
         rows = self.whole(d.DOCUMENTS, columns, f"id in ({sql_strings(doc_ids)})").to_pylist()
         order = {doc_id: at for at, doc_id in enumerate(doc_ids)}
         return sorted(rows, key=lambda row: order[row["id"]])

@@ -195,7 +195,7 @@ class LanceReader(LanceSearch):
         return max(ids, default=0), number
 
     def altered_documents(self) -> list[str]:
-        """Return the documents whose text has changed since it was written."""
+        """Return the documents whose text has changed since it was written, or whose pages or headings are unreadable."""
         table = self._table(d.DOCUMENTS)
         return [] if table is None else run(_altered_documents(table))
 
@@ -217,7 +217,5 @@ async def _read_through(table: AsyncTable) -> None:
 
 
 async def _altered_documents(table: AsyncTable) -> list[str]:
-    found: list[str] = []
-    async for batch in await table.query().select(["id", "_text", "_content"]).to_batches():
-        found += [r["id"] for r in batch.to_pylist() if r["_content"] and d.content_of(r["_text"]) != r["_content"]]
-    return found
+    batches = await table.query().to_batches()
+    return [row["id"] async for batch in batches for row in batch.to_pylist() if not d.is_as_written(row)]

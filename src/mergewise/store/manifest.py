@@ -67,6 +67,7 @@ class Manifest:
     but still needs its search indexes.
 
     `digests` maps each file of the tables and each mapped file to its digest (`store.digests`). Older indexes have none.
+    `altered` are the documents whose damaged texts a repair has kept. They are not read.
     """
 
     embedder: str
@@ -79,6 +80,7 @@ class Manifest:
     next_id: int = 0
     next_number: int = 0
     digests: Mapping[str, str] = field(default_factory=dict)
+    altered: tuple[str, ...] = ()
     format: int = FORMAT
 
     @property
@@ -155,7 +157,9 @@ def read_manifest(directory: Path) -> Manifest | None:
     path = state_file(directory)
     try:
         text = _read(path)
-        if text is None and (_has_tables(directory) or any(directory.glob("shard-*/*.lance"))):
+        is_sharded = text is None and any(directory.glob("shard-*/*.lance"))
+        if is_sharded or (text is None and _has_tables(directory)):
+            path = directory / SHARDS_NAME if is_sharded else path
             raise CorruptIndex(f"missing manifest: {path}", damage_hint(directory))
         # a killed writer of a new index leaves hidden files and folders of shards
         entries = directory.iterdir() if text is None and directory.is_dir() else ()
@@ -328,8 +332,8 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         yield "invalid tables (expected names with versions)"
     if not all(_is_count(rows) for rows in manifest.trained.values()):
         yield "invalid vector indexes (expected numbers of rows)"
-    if not all(isinstance(text, str) for digest in manifest.digests.items() for text in digest):
-        yield "invalid digests (expected names with texts)"
+    if not all(isinstance(text, str) for texts in (*manifest.digests.items(), manifest.altered) for text in texts):
+        yield "invalid digests or altered documents (expected texts)"
     if not all(_is_plain(name) and _is_mapping(raw, manifest.next_id) for name, raw in manifest.mapped.items()):
         yield "invalid mapped files (expected names with numbers of rows)"
 
@@ -362,7 +366,7 @@ def _manifest(raw: Mapping[str, Any]) -> Manifest:
         for name, view in raw["views"].items()
     }
     unembedded = {name: _runs(runs) for name, runs in raw.get("unembedded", {}).items()}
-    return Manifest(**{**raw, "views": views, "unembedded": unembedded})
+    return Manifest(**{**raw, "views": views, "unembedded": unembedded, "altered": tuple(raw.get("altered", ()))})
 
 
 def _runs(raw: Sequence[Sequence[int]]) -> tuple[Run, ...]:

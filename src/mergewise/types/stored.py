@@ -197,9 +197,9 @@ class Problem:
         what: Description.
         doc_id: Document to index again, if a document is affected.
         kind: "altered" if the text of the document is not the one that was written, "lost" if the documents are unreadable.
-            Neither can be repaired.
+            Neither can be repaired. A "note" is not damage.
     """
 
     what: str
     doc_id: str | None = None
-    kind: Literal["broken", "altered", "lost"] = "broken"
+    kind: Literal["broken", "altered", "lost", "note"] = "broken"

@@ -66,7 +66,7 @@ def get_conversation(id: ConversationId, collection: InCollection) -> dict[str, 
 
 @router.get("/shared/{id}", response_model=TURNS, openapi_extra=READ)
 def get_shared(id: ConversationId, collection: InCollection) -> dict[str, Any]:
-    """Return the conversation of a link, as it was when it was shared.
+    """Return the conversation of a link, with the questions that it shares.
 
     Answers from documents that this token may not see are withheld.
     """

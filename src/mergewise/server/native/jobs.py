@@ -53,6 +53,11 @@ def _check_request(collection: Scoped, form: JobForm) -> None:
         check_scope(collection.token, "admin")
     if form.kind in get_args(ViewKind) and form.request.get("view") not in [*mw.VIEWS]:
         raise invalid("/request/view", "unknown view", f"one of: {', '.join(mw.VIEWS)}")
+    if (settings := form.request.get("settings")) is not None and form.kind == "add_view":
+        if not isinstance(settings, dict):
+            raise invalid("/request/settings", "invalid settings", "send names with values")
+        view = mw.VIEWS[form.request["view"]]
+        view.load({**view.dump(), **settings})
     if form.kind == "evaluate" and not form.request.get("questions"):
         raise invalid("/request/questions", "missing questions", "send a list of {question, answers}")
     if form.kind == "sync":

@@ -8,9 +8,9 @@ from pathlib import Path
 from posixpath import join
 from tempfile import TemporaryDirectory
 
-from mergewise.errors import StoreError, UsageError
-from mergewise.store.damage import machine_advice
-from mergewise.store.digests import files_of_table
+from mergewise.errors import CorruptIndex, StoreError, UsageError
+from mergewise.store.damage import REPAIR_HINT, machine_advice
+from mergewise.store.digests import file_digest, files_of_table
 from mergewise.store.lance_versions import UNREADABLE
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import FOLDER, files_of
@@ -28,6 +28,7 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
     Raises:
         UsageError: if the source is not an index, or the goal already is.
         StoreError: if a file disappears before it is copied.
+        CorruptIndex: if a file is damaged.
     """
     state = source.manifest()
     if state is None:
@@ -37,12 +38,16 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
         raise UsageError(f"index already exists: {goal}", "copy to another place")
     try:
         files = list(_files(source, manifest))
+        parts = manifest.parts.items()
+        digests = {join(folder, file): digest for folder, part in parts for file, digest in part.digests.items()}
         with TemporaryDirectory(prefix="mergewise-copy-") as folder, ThreadPoolExecutor(_STREAMS) as pool:
 
             def copy(numbered: tuple[int, str]) -> None:
                 number, file = numbered
                 part = Path(folder) / str(number)
                 source.download(file, part)
+                if file in digests and file_digest(part) != digests[file]:
+                    raise CorruptIndex(f"damaged file: {file}", REPAIR_HINT)
                 goal.upload(part, file)
                 part.unlink()
 
