@@ -219,6 +219,18 @@ def test_a_document_with_unreadable_fields_is_named(tmp_path: Path) -> None:
         assert index.add(tmp_path / "b.md").replaced == 1 and index.check() == []
 
 
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_damaged_old_version_stops_no_repair(tmp_path: Path, shards: int | None) -> None:
+    with mergewise.open(tmp_path / "index", embedder="none", shards=shards) as index:
+        for number in range(4):
+            index.add(document(number))
+        for versions in (tmp_path / "index").rglob("documents.lance/_versions"):
+            # LanceDB counts names down
+            max(versions.glob("*.manifest")).write_bytes(b"damaged")
+        assert index.check() == [] and index.check(repair=True) == []
+        assert index.add(document(4)).added == 1 and len(index) == 5
+
+
 def test_a_damaged_index_is_not_copied(whole: tuple[Path, Embedder | None], tmp_path: Path) -> None:
     directory, index = copied(whole, tmp_path)
     file = directory / next(name for name in index.manifest.digests if name.startswith("mapped/section-rows"))
