@@ -232,7 +232,8 @@ class LanceStore:
         for name, message in tables.items():
             lost = name == DOCUMENTS
             problems.append(Problem(f"{message}; {REINDEX_HINT}", kind="lost") if lost else Problem(message))
-            if DOCUMENTS not in tables:
+            # not with wrong versions or deletions
+            if DOCUMENTS not in tables and (".lance/" not in message or ".lance/data/" in message):
                 problems += [Problem(f"unreadable rows in table {name!r}", doc) for doc in reader.unreadable(name)]
         if DOCUMENTS not in tables:
             what = "its text has changed since it was written: index it again"

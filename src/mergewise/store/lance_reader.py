@@ -5,7 +5,7 @@ Rows come from mapped files (`store.mapped`), and rows that no file holds come f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -147,21 +147,27 @@ class LanceReader(LanceSearch):
     def damage(self) -> dict[str, str]:
         """Map the damaged tables to messages. Documents count only if their rows cannot be read or found."""
         files = (file for file in self.damaged_files() if not file.startswith((f"{d.DOCUMENTS}.lance/data/", FOLDER)))
-        return _by_table(files, search=False) | self._failures("table {!r}", _read_through)
+        return self._failures("table {!r}", _read_through, [file for file in files if "/_indices/" not in file])
 
     def damaged_search(self) -> dict[str, str]:
         """Map the tables with damaged search indexes to messages."""
-        found = _by_table(self.damaged_files(), search=True)
-        return found | self._failures("search indexes of table {!r}", load_indexes)
+        files = [file for file in self.damaged_files() if "/_indices/" in file]
+        return self._failures("search indexes of table {!r}", load_indexes, files)
 
     def damaged_files(self) -> list[str]:
         """Return the missing files, and those whose digest is not the one in the manifest."""
         return self.once("damaged files", lambda: damaged_files(self.place, self.manifest.digests))
 
-    def _failures(self, what: str, use: Callable[[AsyncTable], Coroutine[Any, Any, None]]) -> dict[str, str]:
-        """Map the tables on which `use` fails to their error messages."""
-        messages = {}
-        for name in (d.DOCUMENTS, *self._specs):
+    def _failures(
+        self, what: str, use: Callable[[AsyncTable], Coroutine[Any, Any, None]], damaged: Sequence[str]
+    ) -> dict[str, str]:
+        """Map the tables with `damaged` files, and those on which `use` fails, to messages.
+
+        Damaged files are not used, because LanceDB ends the process for some damage.
+        """
+        parts = ((file, *file.split(".lance/")) for file in damaged)
+        messages = {table: f"damaged {what.format(table)}: {file}" for file, table, _ in parts}
+        for name in (name for name in (d.DOCUMENTS, *self._specs) if name not in messages):
             try:
                 with reading(self.place, what.format(name)):
                     if (table := self._table(name)) is not None:
@@ -198,12 +204,6 @@ class LanceReader(LanceSearch):
         """Return the documents whose text has changed since it was written, or whose pages or headings are unreadable."""
         table = self._table(d.DOCUMENTS)
         return [] if table is None else run(_altered_documents(table))
-
-
-def _by_table(files: Iterable[str], *, search: bool) -> dict[str, str]:
-    """Map tables to messages about damaged files, those of search indexes or the others."""
-    parts = ((file, *file.split(".lance/")) for file in files if ".lance/" in file)
-    return {table: f"damaged file: {file}" for file, table, inner in parts if inner.startswith("_indices") == search}
 
 
 def _end(numbers: pa.ChunkedArray) -> int:
