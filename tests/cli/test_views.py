@@ -47,7 +47,7 @@ def test_a_view_is_removed(tmp_path: Path) -> None:
     assert json.loads(run("info", "--index", index, "--json"))["views"].keys() == {"leaf", "section", "name"}
     for words, problem in (
         (["--view", "slice"], "no such view"),
-        (["--view", "leaf"], "no such view"),
+        (["--view", "leaf"], "cannot be removed"),
         (["--view", "slice", "--dry-run"], "expected documents or a view"),
         (["a.md", "--view", "slice"], "expected documents or a view"),
         ([], "expected documents or a view"),

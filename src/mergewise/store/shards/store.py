@@ -254,9 +254,10 @@ class ShardedStore:
         return problems
 
     def repair(self) -> list[str]:
-        with self.place.writer(self.lock_wait):
+        if isinstance(self.place, Folder):
             # a damaged old version would stop every later change
-            self.place.clean(self.manifest, all_of_it=True)
+            with self.place.writer(self.lock_wait):
+                self.place.clean(self.manifest, all_of_it=True)
         rebuilt = list(chain.from_iterable(self._in_all(LanceStore.repair)))
         if isinstance(self.place, Folder) and self.manifest.id is None:
             with self.place.writer(self.lock_wait):
