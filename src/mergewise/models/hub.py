@@ -1,4 +1,4 @@
-"""Hugging Face's clients without what they send besides requests for the files of a model."""
+"""Import of Hugging Face's clients with their telemetry and background requests off."""
 
 from __future__ import annotations
 

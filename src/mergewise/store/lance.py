@@ -167,7 +167,7 @@ class LanceStore:
     @_making_room
     def rewrite(self, rows: Sequence[DocumentRows]) -> None:
         with self._writing() as change:
-            same = change.reader.unchanged(rows)
+            same = change.reader.unchanged_rows(rows)
             change.remove([row.document.id for row in same])
             change.append(same)
 

@@ -116,7 +116,7 @@ class LanceDocuments(LanceState):
         leaves, characters = (pc.sum(rows[name], min_count=0).as_py() for name in ("_leaves", "_characters"))
         return leaves, characters
 
-    def unchanged(self, rebuilt: Sequence[DocumentRows]) -> list[DocumentRows]:
+    def unchanged_rows(self, rebuilt: Sequence[DocumentRows]) -> list[DocumentRows]:
         """Return the rebuilt rows of documents that are still in the index as they were. Metadata added since are kept."""
         built = {row.document.id: row for row in rebuilt}
         stored = (self._with_rows(row, {}) for row in self._document_records(list(built)))
