@@ -41,13 +41,14 @@ def page_picture(content: Callable[[], bytes], number: int, words: str) -> bytes
     """
     with _AT_ONCE:
         data = content()
-        process = start_sandbox(__name__, stderr=subprocess.DEVNULL, environment=passed_environment())
-        try:
-            picture, _ = process.communicate(json.dumps([number, words]).encode() + b"\n" + data, SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            picture = b""
+        # `with` closes standard input: after a timeout, `communicate` does not
+        with start_sandbox(__name__, stderr=subprocess.DEVNULL, environment=passed_environment()) as process:
+            try:
+                picture, _ = process.communicate(json.dumps([number, words]).encode() + b"\n" + data, SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                picture = b""
     if not picture.startswith(_PNG):
         raise ReadError("page cannot be drawn", "download the original")
     return picture
