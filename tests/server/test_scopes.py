@@ -110,7 +110,10 @@ def test_lists_show_only_visible_collections(server: LiveServer, tokens: dict[st
 
 def test_a_forced_filter_hides_documents(server: LiveServer) -> None:
     condition = {"type": "eq", "key": "kind", "value": "nothing"}
-    _, secret = server.state.add_token(["read", "write"], filter=condition, rate=10_000)
+    token, secret = server.state.add_token(["read"], filter=condition, rate=10_000)
+    with server.state.database.change() as rows:
+        # a token stored before its scopes were checked
+        rows.execute("""UPDATE tokens SET scopes = '["read", "write"]' WHERE id = ?""", [token.id])
     client = server.client(secret)
     assert client.get("/api/v1/collections/birds/documents").json()["items"] == []
     assert client.get("/api/v1/collections/birds/documents/YmlyZHMubWQ").status_code == 404
@@ -178,6 +181,13 @@ def test_a_token_gets_only_valid_filters(server: LiveServer, filter: dict[str, A
         # without an index, its keys and their types are unknown
         with pytest.raises(UsageError, match=r"invalid|filter"):
             server.state.add_token(["read"], filter=filter)
+
+
+@pytest.mark.parametrize("scope", ["write", "admin", "feedback"])
+def test_a_token_with_a_filter_only_reads(server: LiveServer, scope: str) -> None:
+    form = {"scopes": ["read", scope], "filter": nested(1)}
+    refused = server.client("admin").post("/api/v1/tokens", json=form)
+    assert refused.status_code == 422 and "only reads" in refused.text
 
 
 def test_a_valid_filter_is_accepted(server: LiveServer) -> None:

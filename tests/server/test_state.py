@@ -58,7 +58,7 @@ def states_of(own: State, job: Job) -> list[str]:
 
 
 def test_only_the_secret_authenticates(own: State) -> None:
-    token, secret = own.add_token(["read", "write"], collections=["a"], filter=FILTER, rate=5)
+    token, secret = own.add_token(["read"], collections=["a"], filter=FILTER, rate=5)
     assert own.authenticate(secret) == token and own.tokens() == [token]
     other = own.add_token(["read"])[1]
     crossed = f"mw_{token.id}_{other.rsplit('_', 1)[0][-43:]}"

@@ -131,10 +131,16 @@ class State:
         expires: float | None = None,
         rate: float | None = None,
     ) -> tuple[Token, str]:
-        """Create a token. Return it with its secret form `mw_ID_SECRET`, which cannot be read again later."""
+        """Create a token. Return it with its secret form `mw_ID_SECRET`, which cannot be read again later.
+
+        Raises:
+            UsageError: for unknown scopes or an invalid filter, and for a filter with other scopes than "read".
+        """
+        own = frozenset(cast(Scope, choice("scope", scope, SCOPES)) for scope in scopes)
         if filter is not None:
             check_filter(filter)
-        own = frozenset(cast(Scope, choice("scope", scope, SCOPES)) for scope in scopes)
+            if own - {"read"}:
+                raise UsageError("a token with a filter only reads", 'give it the scope "read" alone, or no filter')
         if not own:
             raise UsageError("missing scope of the token", f"one of: {', '.join(SCOPES)}")
         among = None if collections is None else frozenset(collections)
