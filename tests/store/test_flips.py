@@ -112,16 +112,51 @@ def test_a_flipped_bit_on_disk(whole: Path, tmp_path: Path) -> None:
             assert index.check(repair=True) == [] and answers(index) == expected
 
 
-@pytest.mark.slow
-def test_a_flipped_bit_on_a_bucket_and_in_a_cache(whole: Path, server: Proxy, tmp_path: Path) -> None:
-    def opened(cache: str) -> mergewise.Index:
-        return mergewise.open(url, embedder=EMBEDDER, storage=server.storage, cache=tmp_path / cache, create=False)
+@pytest.fixture
+def bucket(whole: Path, server: Proxy, tmp_path: Path) -> Bucket:
+    place = Bucket(f"s3://indexes/flips-{tmp_path.name}", server.storage, tmp_path / "writer", "1GB", "1h")
+    with mergewise.open(whole, embedder=EMBEDDER) as index:
+        copy_index(index.store.place, place, 1)
+    return place
 
-    url = "s3://indexes/flips"
+
+@pytest.mark.parametrize("renews", [False, True])
+def test_a_damaged_schema_in_a_cache(
+    bucket: Bucket, server: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renews: bool
+) -> None:
+    """A table is opened again after its copy was replaced, also by another thread."""
+
+    def opened() -> mergewise.Index:
+        return mergewise.open(str(bucket), embedder=EMBEDDER, storage=server.storage, cache=tmp_path, create=False)
+
+    with opened() as index:
+        expected = index.documents()
+    [copy] = tmp_path.glob("buckets/*/copies/*/documents.lance/_versions/*")
+    # a column gets another name
+    copy.write_bytes(copy.read_bytes().replace(b"_digest", b"^digest"))
+    if renews:
+        local = Bucket.local
+
+        def renewing(self: Bucket, file: str) -> Path | None:
+            if "documents.lance/_versions" in file:
+                monkeypatch.undo()
+                self.renew_copies()
+            return local(self, file)
+
+        monkeypatch.setattr(Bucket, "local", renewing)
+    with opened() as index:
+        assert index.documents() == expected
+
+
+@pytest.mark.slow
+def test_a_flipped_bit_on_a_bucket_and_in_a_cache(whole: Path, bucket: Bucket, server: Proxy, tmp_path: Path) -> None:
+    def opened(cache: str) -> mergewise.Index:
+        return mergewise.open(
+            str(bucket), embedder=EMBEDDER, storage=server.storage, cache=tmp_path / cache, create=False
+        )
+
     with mergewise.open(whole, embedder=EMBEDDER) as index:
         expected, found = answers(index), list(flips(whole, index))
-        place = Bucket(url, server.storage, tmp_path / "writer", "1GB", "1h")
-        copy_index(index.store.place, place, 1)
     with opened("warm") as index:
         assert answers(index) == expected
     cached = {path.name: path for path in (tmp_path / "warm").rglob("*") if path.is_file()}
@@ -137,9 +172,9 @@ def test_a_flipped_bit_on_a_bucket_and_in_a_cache(whole: Path, server: Proxy, tm
                 assert answers(index) == expected, file
         # the bucket's manifest has other fields than the folder's
         if file != NAME:
-            place.download(file, kept)
+            bucket.download(file, kept)
             flipped.write_bytes(content)
-            place.upload(flipped, file)
+            bucket.upload(flipped, file)
             tells(file, lambda: opened(f"cold-{number}"), expected)  # noqa: B023
-            place.upload(kept, file)
+            bucket.upload(kept, file)
             shutil.rmtree(tmp_path / f"cold-{number}")

@@ -38,13 +38,13 @@ class LanceDocuments(LanceState):
 
     @property
     def snapshot(self) -> str:
-        return self.once("snapshot", lambda: self.manifest.snapshot)
+        return self._kept.once("snapshot", lambda: self.manifest.snapshot)
 
     def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
         columns = self._listed_columns()
         if not prefix and after is None and limit is None:
             return [d.info_from(row) for row in self.whole(d.DOCUMENTS, columns).sort_by("_number").to_pylist()]
-        ids = self.once("sorted ids", self._sorted_ids)
+        ids = self._kept.once("sorted ids", self._sorted_ids)
 
         def id_at(at: int) -> str:
             return str(ids[at])
@@ -180,7 +180,7 @@ class LanceDocuments(LanceState):
     # -- what documents have in common
 
     def copies(self, where: str | None = None) -> Mapping[int, int]:
-        return self.once("copies", lambda: self._read_copies(where), where)
+        return self._kept.once("copies", lambda: self._read_copies(where), where)
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
         repeated = self.repeated_texts()

@@ -55,7 +55,9 @@ class LanceReader(LanceSearch):
         if spec is None or spec.table.embed is None or not self.manifest.dimension:
             # even if a damaged manifest has runs
             runs = ()
-        return self.once(f"unembedded {table}", lambda: self._ids_in(table, runs)) if runs else np.empty(0, np.int64)
+        return (
+            self._kept.once(f"unembedded {table}", lambda: self._ids_in(table, runs)) if runs else np.empty(0, np.int64)
+        )
 
     def _ids_in(self, table: str, runs: Sequence[Run]) -> IntArray:
         rows = self.whole(table, [ID], f"{ID} >= {runs[0][0]} and {ID} < {runs[-1][1]}")
@@ -156,7 +158,7 @@ class LanceReader(LanceSearch):
 
     def damaged_files(self) -> list[str]:
         """Return the missing files, and those whose digest is not the one in the manifest."""
-        return self.once("damaged files", lambda: damaged_files(self.place, self.manifest.digests))
+        return self._kept.once("damaged files", lambda: damaged_files(self.place, self.manifest.digests))
 
     def _failures(
         self, what: str, use: Callable[[AsyncTable], Coroutine[Any, Any, None]], damaged: Sequence[str]

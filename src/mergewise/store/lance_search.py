@@ -115,14 +115,14 @@ class LanceSearch(LanceDocuments):
         opened, column = self._table(table), str(self._specs[table].table.text)
         if opened is None or self._text_index(table) is not None:
             return None
-        return self.once(f"text of {table}", lambda: SearchedText(opened, column, self._row_count(table)))
+        return self._kept.once(f"text of {table}", lambda: SearchedText(opened, column, self._row_count(table)))
 
     def _text_index(self, table: str, counted: str | None = None) -> TextIndex | None:
         """Return the postings of a table, or None if LanceDB searches it. `counted` is a condition on their documents."""
-        index = self.once(f"postings of {table}", lambda: self._read_text_index(table))
+        index = self._kept.once(f"postings of {table}", lambda: self._read_text_index(table))
         if index is None or counted is None:
             return index
-        return self.once(f"postings of {table}", lambda: index.within(self.numbers(counted).holds), counted)
+        return self._kept.once(f"postings of {table}", lambda: index.within(self.numbers(counted).holds), counted)
 
     def _read_text_index(self, table: str) -> TextIndex | None:
         """Read the postings of a table. Make the postings that the files lack, unless LanceDB has a text index."""
@@ -187,7 +187,7 @@ class LanceSearch(LanceDocuments):
         if refines and self._has_few_rows(table, documents, wanted):
             few = documents
             name = f"rows of {table} to {self.mapped_rows(table).end}"
-            ids = self.once(name, lambda: self._rows_of_documents(table, column, few), where)
+            ids = self._kept.once(name, lambda: self._rows_of_documents(table, column, few), where)
             return self._start(self._exact_ranking(asked, ids), again)
         unindexed = self._unindexed_rows(table, column)
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
@@ -210,7 +210,7 @@ class LanceSearch(LanceDocuments):
     def _unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
         name = f"unindexed rows {table} {column} to {self.mapped_rows(table).end}"
-        return self.once(name, lambda: self._read_unindexed_rows(table, column))
+        return self._kept.once(name, lambda: self._read_unindexed_rows(table, column))
 
     def _read_unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         mapped = self.mapped_rows(table)
@@ -356,7 +356,7 @@ class LanceSearch(LanceDocuments):
 
     async def _document_ids(self, table: str, ids: IntArray) -> list[str]:
         """Return the id of each row's document. The ids of mapped rows' documents are cached by number."""
-        cached = self.once("ids by number", dict[int, str])
+        cached = self._kept.once("ids by number", dict[int, str])
         with self._reading(self.place, f"the table {table!r}"):
             numbers = self.mapped_rows(table).documents_of(ids).tolist()
             found = list(map(cached.get, numbers))
@@ -393,7 +393,7 @@ class LanceSearch(LanceDocuments):
 
     def _filter(self, where: str | None) -> DocumentFilter:
         """Return the filter of a search: the documents that meet a condition, without duplicates."""
-        return self.once("filter", lambda: self._make_filter(where), where)
+        return self._kept.once("filter", lambda: self._make_filter(where), where)
 
     def _make_filter(self, where: str | None) -> DocumentFilter:
         everything, copies = self.numbers(), DocumentNumbers.of(self.copies(where))

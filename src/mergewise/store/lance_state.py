@@ -122,7 +122,7 @@ class LanceState:
 
     def numbers(self, where: str | None = None) -> DocumentNumbers:
         """Return the numbers of the documents that meet a condition, or of all documents."""
-        return self.once("numbers", lambda: self._read_numbers(where), where)
+        return self._kept.once("numbers", lambda: self._read_numbers(where), where)
 
     def _read_numbers(self, where: str | None) -> DocumentNumbers:
         if where is None:
@@ -151,7 +151,7 @@ class LanceState:
     def _documents_from(self, number: int) -> pa.Table:
         """Return number, text digest and language of the documents from this number on."""
         condition = f"_number >= {number}"
-        return self.once(f"documents from {number}", lambda: self.whole(d.DOCUMENTS, d.OF_TEXTS, condition))
+        return self._kept.once(f"documents from {number}", lambda: self.whole(d.DOCUMENTS, d.OF_TEXTS, condition))
 
     # -- tables
 
@@ -159,7 +159,7 @@ class LanceState:
         """Return the rows that meet a condition, with the given columns or all."""
         opened = self._table(table)
         if opened is not None:
-            self.compare_files(table, "data")
+            self._compare(table, "data")
             return run(scan(opened, columns, condition))
         empty = self._schema(table).empty_table()
         return empty if columns is None else empty.select(list(columns))
@@ -180,12 +180,12 @@ class LanceState:
 
     def _row_count(self, table: str) -> int:
         opened = self._table(table)
-        return self.once(f"row count of {table}", lambda: 0 if opened is None else run(opened.count_rows()))
+        return self._kept.once(f"row count of {table}", lambda: 0 if opened is None else run(opened.count_rows()))
 
     def _schema(self, table: str) -> pa.Schema:
         """Return the schema of a table. A table that does not exist yet has the schema of a new one."""
         opened = self._table(table)
-        return self.once(
+        return self._kept.once(
             f"schema of {table}", lambda: new_schema(table, self._specs, 0) if opened is None else run(opened.schema())
         )
 
@@ -210,7 +210,7 @@ class LanceState:
         self._searches[table] += 1
         first, end = self.mapped_rows(table).end, self.manifest.next_id
         if self._searches[table] > SEARCHES and (end - first) * self.manifest.dimension <= MOST_HELD:
-            self.once(f"hold {table}", lambda: self._read_waiting_rows(table, opened, first, end))
+            self._kept.once(f"hold {table}", lambda: self._read_waiting_rows(table, opened, first, end))
 
     def _read_waiting_rows(self, table: str, opened: AsyncTable, first: int, end: int) -> None:
         own = self._specs[table].table
@@ -233,6 +233,7 @@ class LanceState:
         with self._reading(
             self.place, f"version {version} of table {name!r}", REINDEX_HINT if name == d.DOCUMENTS else REPAIR_HINT
         ):
+            renewals = self.place.renewals
             stamp = self.place.stamp(name, version)
             self.place.check_own_files(name, version)
             table = run(self.place.open_table(name, version))
@@ -241,13 +242,17 @@ class LanceState:
             folders = ["_versions", "_deletions", "_indices"]
             # questions about mapped rows do not read the table's
             is_read = Mapped.of(self.manifest.mapped.get(name)).end < self.manifest.next_id
-            self.compare_files(name, *folders, *(["data"] if is_read else []))
-            return table
+            self._compare(name, *folders, *(["data"] if is_read else []))
+            # meanwhile another thread may have replaced the copies that this table was opened from
+            return table if self.place.renewals == renewals else self._open(name)
 
     def compare_files(self, name: str, *folders: str) -> None:
         """Compare files of a table, unless they are very large. Each is compared once. Raise CorruptIndex for damage."""
+        self._compare(name, *folders)
+
+    def _compare(self, name: str, *folders: str) -> None:
         if self._compares:
-            self.once(f"compared {name}: {folders}", lambda: self._compare_files(name, folders))
+            self._kept.once(f"compared {name}: {folders}", lambda: self._compare_files(name, folders))
 
     def _compare_files(self, name: str, folders: Sequence[str]) -> None:
         compared = self.place.compared

@@ -105,6 +105,7 @@ class Bucket:
         self._remade = 0
         self._sessions = Sessions()
         self.compared: set[tuple[str, str]] = set()
+        self.renewals = 0
         self._openings = 0
         self._connection: Any = None
         self._database: Any = None
@@ -367,10 +368,12 @@ class Bucket:
                 return
         try:
             log.warning("local copies of %s may be damaged: downloading them again", self)
+            self.renewals += 1
             self._reset_connections()
             with ThreadPoolExecutor(_STREAMS) as pool:
                 list(pool.map(self._renew, [path for path in self.directory.rglob("*") if path.is_file()]))
         finally:
+            self.renewals += 1
             self._renewing.release()
 
     def _renew(self, path: Path) -> None:

@@ -58,6 +58,7 @@ class Folder:
         self._held: PinnedDirectory | None = None
         self._sessions = Sessions()
         self.compared: set[tuple[str, str]] = set()
+        self.renewals = 0
         # size of the index in bytes when old versions were last dropped
         self._swept = 0
         self._shards: dict[tuple[str, bool], FolderShard] = {}

@@ -54,6 +54,8 @@ class Place(Protocol):
 
     compared: set[tuple[str, str]]
     """Files of tables with their digests, once this process has compared or written them."""
+    renewals: int
+    """Changes at the start and at the end of each `renew_copies`."""
 
     # -- the manifest
 
