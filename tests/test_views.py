@@ -240,3 +240,41 @@ def test_a_view_that_another_process_removes_is_not_finished(
     with pytest.raises(StoreError, match="another process removed the view 'slice'"):
         plain.add_views({"slice": None}, remove)
     assert plain.manifest.views.keys() == {"leaf"} and plain.check() == []
+
+
+def test_a_view_with_other_settings_gets_no_rows_of_the_old_ones(
+    plain: mergewise.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VIEWS, "slice", replace(VIEWS["slice"], batch=2))
+    other = mergewise.open(tmp_path / "i")
+
+    def make_anew(done: int, total: int, name: str) -> None:
+        if done and other.manifest.views["slice"].settings["chunk"] == 300:
+            other.remove_views(["slice"])
+            other.store.begin_view("slice", VIEWS["slice"].dump() | {"chunk": 160})
+
+    with pytest.raises(StoreError, match="another process removed the view 'slice'"):
+        plain.add_views({"slice": {"chunk": 300}}, make_anew)
+    plain.add_views({"slice": {"chunk": 160}})
+    fresh = mergewise.open(
+        tmp_path / "fresh", embedder="none", views=("leaf", "slice"), settings={"slice": SliceSettings(chunk=160)}
+    )
+    fresh.add(DOCUMENTS)
+    assert plain.check() == [] and plain.manifest.views["slice"].settings["chunk"] == 160
+    assert plain.store.reader().row_counts() == fresh.store.reader().row_counts()
+
+
+def test_a_removed_view_does_not_stop_the_others(
+    plain: mergewise.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.add_views({"outline": None, "slice": None})
+    plain.add(Document("new", "A new bridge."), embed="later")
+    other, finish = mergewise.open(tmp_path / "i", embedder="none"), plain.store.finish_vectors
+
+    def finish_while_another_removes() -> bool:
+        other.remove_views(["slice"])
+        return finish()
+
+    monkeypatch.setattr(plain.store, "finish_vectors", finish_while_another_removes)
+    assert plain.add(Document("newer", "A newer bridge.")).added == 1
+    assert plain.manifest.whole == ("leaf", "outline") == (*plain.manifest.views,) and plain.check() == []

@@ -495,6 +495,7 @@ class Index:
                 raise UsageError(f"{self.store.place} has a {view.name} view with other settings", "use another index")
         for name, settings in new.items():
             self.store.begin_view(name, settings)
+        begun = self.store.settings
         for name in wanted:
             if name in self.manifest.views and self.manifest.views[name].missing:
                 from mergewise.index import pipeline
@@ -503,9 +504,10 @@ class Index:
                     pipeline.add_view(self.store, VIEWS[name], self._builders(), progress)
                 finally:
                     # nothing was built
-                    if name in new and len(self.store.missing(name)) == len(self) > 0:
+                    is_own = name in new and self.store.settings.get(name) == begun[name]
+                    if is_own and len(self.store.missing(name)) == len(self) > 0:
                         self.store.remove_view(name)
-            if name not in self.manifest.views:
+            if self.store.settings.get(name) != begun.get(name):
                 raise StoreError(f"another process removed the view {name!r}", "add it again")
 
     def remove_views(self, names: Iterable[str]) -> None:

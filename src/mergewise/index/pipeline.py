@@ -411,8 +411,11 @@ def _build_missing(
     goes_on: Callable[[], bool] = lambda: True,
     executor: Executor = INLINE,
 ) -> None:
-    """Build the missing rows of a view in batches, at least one batch."""
-    builder = _ViewBuilder(registry, {name: store.settings[name]}, models)
+    """Build the missing rows of a view in batches, at least one batch. Stop once another process removes the view."""
+    settings = store.settings.get(name)
+    if settings is None:
+        return
+    builder = _ViewBuilder(registry, {name: settings}, models)
     started: deque[list[DocumentRows]] = deque()
 
     def read_batches() -> Iterator[list[DocumentRows]]:
@@ -430,6 +433,8 @@ def _build_missing(
         batched = read_batches()
         for tables in map(build, batched) if function is None else executor.map(function, batched, work.tell):
             rows = started.popleft()
+            if store.settings.get(name) != settings:
+                return
             store.write_view(
                 name, [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
             )
