@@ -166,12 +166,12 @@ def make_world(live: LiveServer) -> World:
     )
     for name, scopes, limits in (
         ("filtered", ["read"], {"filter": FILTER}),
-        ("filtered with all scopes", [*SCOPES], {"filter": FILTER}),
         ("foreign", [*SCOPES], {"collections": ["birds"]}),
         ("reader", ["read"], {}),
         ("expired", [*SCOPES], {"expires": time.time() - 1}),
     ):
         made.tokens[name] = state.add_token(scopes, rate=10_000, **limits)[1]  # type: ignore[arg-type]
+    made.tokens["filtered with all scopes"] = live.old_token(*SCOPES, filter=FILTER)
     return made
 
 

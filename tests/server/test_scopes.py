@@ -110,11 +110,7 @@ def test_lists_show_only_visible_collections(server: LiveServer, tokens: dict[st
 
 def test_a_forced_filter_hides_documents(server: LiveServer) -> None:
     condition = {"type": "eq", "key": "kind", "value": "nothing"}
-    token, secret = server.state.add_token(["read"], filter=condition, rate=10_000)
-    with server.state.database.change() as rows:
-        # a token stored before its scopes were checked
-        rows.execute("""UPDATE tokens SET scopes = '["read", "write"]' WHERE id = ?""", [token.id])
-    client = server.client(secret)
+    client = server.client(server.old_token("read", "write", filter=condition))
     assert client.get("/api/v1/collections/birds/documents").json()["items"] == []
     assert client.get("/api/v1/collections/birds/documents/YmlyZHMubWQ").status_code == 404
     assert client.get("/api/v1/collections/birds/documents/YmlyZHMubWQ/text").status_code == 404
