@@ -389,9 +389,13 @@ print({ask(0)}, ray.is_initialized())
 
 def test_a_process_that_leaves_the_cluster_gets_an_error(control: Control, nodes: Any, place: Path) -> None:
     """Its threads neither end nor start a cluster of their own."""
-    done = subprocess.run(
-        [sys.executable, "-c", LEAVING, place, nodes.address], capture_output=True, text=True, timeout=120
-    )
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", LEAVING, place, nodes.address], capture_output=True, text=True, timeout=120
+        )
+        # Ray itself ends a process that is within one of its calls while it shuts down
+        if "core worker has already been shutdown" not in done.stderr or done.returncode == 0:
+            break
     assert done.returncode == 0, done.stderr
     error = "{'StoreError: this process has left the Ray cluster of the index (open the index again)'}"
     assert done.stdout.splitlines()[-3:] == [f"{error} False", f"{error} False", f"{error} True"]
