@@ -108,6 +108,7 @@ class LanceState:
         return self.place.stamp(name, version) == stamp
 
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
+        # Methods of the store use `_kept` themselves: damaged copies must repeat the whole method, which opens the table again.
         return self._kept.once(name, make, where)
 
     def _extend_or_make(
