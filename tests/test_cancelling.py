@@ -43,7 +43,7 @@ def test_a_second_call_finishes_cancelled_work(
         index = mw.open(tmp_path_factory.mktemp("i") / "index", embedder=HashEmbedder())
         when = "later" if later else "now"
         try:
-            index.add(documents(), cancel=after(calls), embed=when)  # type: ignore[arg-type]
+            index.add(documents(), cancel=after(calls), embed=when)
         except mw.Cancelled:
             assert index.check() == []
         standing = len(index)

@@ -241,5 +241,5 @@ def test_budget_auto_stops_early_and_reports_the_rest(tmp_path: Path) -> None:
     with pytest.raises(mw.UsageError, match="cannot stop by itself"):
         index.context("Who?", strategy="topk", budget="auto")
     with pytest.raises(mw.UsageError, match="invalid budget: 'much'"):
-        index.context("Who?", budget="much")  # type: ignore[arg-type]
+        index.context("Who?", budget="much")  # type: ignore[call-overload]
     assert index.ask("Who directed Silent Rain?", budget="auto").found

@@ -717,7 +717,7 @@ def test_invalid_metadata_are_refused_before_reading(index: mw.Index, docs: Path
     (docs / "new.md").write_text("Owls eat mice.\n")
     for call in (index.add, index.sync):
         with pytest.raises(mw.UsageError, match=what):
-            call(docs, metadata=metadata)  # type: ignore[arg-type]
+            call(docs, metadata=metadata)
     assert len(index) == 4
 
 

@@ -185,4 +185,4 @@ def test_errors_of_specs_show_the_range() -> None:
 def test_invalid_source_is_refused(index: mergewise.Index, tmp_path: Path) -> None:
     for value in (5, None, b"docs", 1.5):
         with pytest.raises(UsageError, match="invalid source"):
-            index.add(value)  # type: ignore[arg-type]
+            index.add(value)

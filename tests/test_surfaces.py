@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from dataclasses import make_dataclass
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -13,8 +13,8 @@ import typer
 import mergewise as mw
 from mergewise.cli.main import app, callbacks
 from mergewise.cli.options import record_parameters
-from mergewise.indexing import EmbeddingOptions, IndexingOptions, takes_options
-from mergewise.query import AnswerQuery, Default, Query, options_of, takes
+from mergewise.indexing import EmbeddingOptions, IndexingOptions
+from mergewise.query import AnswerQuery, Query, options_of, takes, takes_options
 from mergewise.ranges import Range
 from mergewise.server.configuration import DEFAULTS
 from mergewise.server.mcp.tools import mcp_server, with_options
@@ -25,8 +25,8 @@ TONE = ("tone", Annotated[int, Range(1, 9), "Tone of the answer"], 3)
 Toned: Any = make_dataclass("Toned", [TONE], bases=(AnswerQuery,), frozen=True, kw_only=True)
 
 
-PACE = Annotated[int, Default(2), Range(1, 5), "Pace of the work"]
-Paced: Any = TypedDict("Paced", {**IndexingOptions.__annotations__, "pace": PACE}, total=False)  # type: ignore[misc]
+PACE = ("pace", Annotated[int, Range(1, 5), "Pace of the work"], 2)
+Paced: Any = make_dataclass("Paced", [PACE], bases=(IndexingOptions,), frozen=True, kw_only=True)
 
 
 CONTEXT_NAMES = [option.name for option in options_of(Query)]
@@ -56,16 +56,17 @@ def test_an_option_is_one_field() -> None:
         def ask(self, query: Any) -> int:
             return int(query.tone)
 
-    assert Owner().ask("q") == 3 and Owner().ask("q", tone=7) == 7
+    assert Owner().ask("q") == 3 and Owner().ask("q", tone=7) == 7 and Owner().ask(Toned("q", tone=8)) == 8
     assert inspect.signature(Owner.ask).parameters["tone"].default == 3
 
 
 def test_an_option_of_indexing_is_one_field() -> None:
     @takes_options(Paced)
-    def add(*sources: str, **options: Any) -> tuple[int, object]:
-        return options["pace"], options["workers"]
+    def add(*sources: str, options: Any) -> tuple[int, object]:
+        return options.pace, options.workers
 
     assert add("a") == (2, 1) and add("a", pace=4, workers=None) == (4, None)
+    assert add("a", options=Paced(pace=5)) == (5, 1)
     assert inspect.signature(add).parameters["pace"].annotation == "int"
     with pytest.raises(TypeError, match="unexpected keyword argument 'haste'"):
         add("a", haste=1)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 from mergewise.async_api import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.concurrency import deadline_in
@@ -16,15 +16,15 @@ from mergewise.defaults import When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, StoreError, UsageError, one_of
 from mergewise.files import Roots, source_path
-from mergewise.indexing import EmbeddingOptions, IndexingOptions, takes_options
+from mergewise.indexing import EmbeddingOptions, IndexingOptions
 from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
 from mergewise.models.cache import streaming, with_kept_answers
 from mergewise.models.embedders import QuestionVectors, check_named
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
-from mergewise.query import AnswerQuery, Query, takes
-from mergewise.ranges import DOCUMENTS, Ceilings, Range, as_list, choice, number, short_repr, text, text_or_none, whole
+from mergewise.query import AnswerQuery, Query, takes, takes_options
+from mergewise.ranges import DOCUMENTS, Ceilings, Range, as_list, number, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
@@ -213,7 +213,7 @@ class Index:
         return document
 
     @takes_options(IndexingOptions)
-    def add(self, *sources: Source | Iterable[Source], **options: Unpack[IndexingOptions]) -> AddReport:
+    def add(self, *sources: Source | Iterable[Source], options: IndexingOptions) -> AddReport:
         """Index files, folders and documents. Unchanged content is skipped, changed content replaces the old.
 
         Documents are written in batches, each atomically: after a kill, the same call resumes. If there is much to embed, all
@@ -261,10 +261,10 @@ class Index:
             return replace(planned, lost=gone)
 
         report = self._update(sources, options, plan_of)
-        return report if options["dry_run"] else replace(report, changes=())
+        return report if options.dry_run else replace(report, changes=())
 
     @takes_options(IndexingOptions)
-    def sync(self, *folders: str | os.PathLike[str], **options: Unpack[IndexingOptions]) -> AddReport:
+    def sync(self, *folders: str | os.PathLike[str], options: IndexingOptions) -> AddReport:
         """Bring the index in step with folders: add new and changed files, and remove documents whose files are gone.
 
         Documents from elsewhere, and `Document`s that you made, stay. A moved file keeps its rows. A file that cannot be read
@@ -302,28 +302,29 @@ class Index:
         from mergewise.readers.patterns import FileChoice
         from mergewise.readers.sandbox import reader_within
 
-        if not options["dry_run"]:
+        if not options.dry_run:
             self._remove_unfinished_views()
-        choice_of_files = FileChoice.of(options["include"], options["exclude"])
-        search = FolderSearch(choice_of_files, (self.store.directory,), options["follow_links"])
-        metadata, limits = self._storable(options["metadata"]), options["limits"]
-        when = cast(When, choice("embed", options["embed"], get_args(When)))
-        executors = executors_of(options["workers"], options["ray"], options["gpus_per_worker"])
+        choice_of_files = FileChoice.of(options.include, options.exclude)
+        search = FolderSearch(choice_of_files, (self.store.directory,), options.follow_links)
+        metadata, limits = self._storable(options.metadata), options.limits
+        executors = executors_of(options.workers, options.ray, options.gpus_per_worker)
         with reader_within(limits) as reader:
             pages = limits.ocr_pages if limits else 0
-            inputs = inputs_of(sources, self._root, search, reader, metadata, ocr_pages=pages, reread=options["reread"])
-            work = IndexingProgress(options["progress"], options["cancel"])
+            inputs = inputs_of(sources, self._root, search, reader, metadata, ocr_pages=pages, reread=options.reread)
+            work = IndexingProgress(options.progress, options.cancel)
             planned = plan_of(inputs, search, work.look_at)
             report = (
                 planned.report()
-                if options["dry_run"]
-                else pipeline.carry_out(planned, self.store, VIEWS, self._builders(when), work, when, executors)
+                if options.dry_run
+                else pipeline.carry_out(
+                    planned, self.store, VIEWS, self._builders(options.embed), work, options.embed, executors
+                )
             )
         left_out = tuple(search.left_out.most_common())
         return replace(report, left_out=left_out, excluded=search.excluded, outward=tuple(search.outward))
 
     @takes_options(EmbeddingOptions)
-    def embed(self, *, seconds: float | None = None, **options: Unpack[EmbeddingOptions]) -> VectorCount:
+    def embed(self, *, seconds: float | None = None, options: EmbeddingOptions) -> VectorCount:
         """Make the vectors that `add` left for later or did not finish.
 
         Args:
@@ -342,8 +343,8 @@ class Index:
 
         longest = inf if seconds is None else number("seconds", seconds, float, Range(0, inf))
         if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
-            work = IndexingProgress(options["progress"], options["cancel"])
-            executors = executors_of(options["workers"], options["ray"], options["gpus_per_worker"])
+            work = IndexingProgress(options.progress, options.cancel)
+            executors = executors_of(options.workers, options.ray, options.gpus_per_worker)
             pipeline.go_on(self.store, VIEWS, self._builders(), work, longest, executors)
         return self.vectors()
 

@@ -5,8 +5,7 @@ command line, the HTTP and OpenAI APIs, the tools of MCP, the defaults of collec
 without a help text exists only in Python.
 """
 
-from __future__ import annotations
-
+# Options are read from the types of fields, so modules of records have no `from __future__ import annotations`.
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,32 +14,19 @@ from functools import wraps
 from typing import (
     Annotated,
     Any,
-    Concatenate,
-    ForwardRef,
     Literal,
     NamedTuple,
     ParamSpec,
+    Protocol,
     TypeAlias,
     TypeVar,
     get_args,
     get_origin,
-    is_typeddict,
+    overload,
 )
 
 from mergewise import defaults
-from mergewise.ranges import (
-    BUDGET,
-    OUTPUT,
-    ROUNDS,
-    SECONDS,
-    Range,
-    hints_of,
-    number,
-    range_of,
-    text,
-    text_or_none,
-    whole,
-)
+from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, SECONDS, Range, number, range_of, text, text_or_none, whole
 from mergewise.types import Metadata, Turn, Where
 
 Budget: TypeAlias = int | Literal["auto", "default"]
@@ -51,6 +37,9 @@ Owner = TypeVar("Owner")
 Given = ParamSpec("Given")
 Record = TypeVar("Record")
 Result = TypeVar("Result")
+Owner_contra = TypeVar("Owner_contra", contravariant=True)
+Record_contra = TypeVar("Record_contra", contravariant=True)
+Result_co = TypeVar("Result_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +76,6 @@ class Query:
         if self.deadline is not None:
             object.__setattr__(self, "deadline", number("deadline", self.deadline, float, SECONDS))
 
-    def arguments(self, record: type[Query] | None = None) -> dict[str, Any]:
-        """Return the fields by name, as the methods of `Index` take them.
-
-        Args:
-            record: Record with the wanted fields. With `Query`, the fields are those of `Index.context`.
-        """
-        return {one.name: getattr(self, one.name) for one in fields(record or self)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerQuery(Query):
@@ -112,12 +93,6 @@ class AnswerQuery(Query):
 
 
 _PLACEHOLDER = re.compile(r"[:;,]? *\(?\{\w+\}\)?")
-
-
-class Default(NamedTuple):
-    """Default of a `TypedDict` field."""
-
-    value: Any
 
 
 class Option(NamedTuple):
@@ -138,57 +113,77 @@ class Option(NamedTuple):
 def options_of(record: type, without: Sequence[str] = (), *, also_of_python: bool = False) -> list[Option]:
     """List the options of a record such as `AnswerQuery` or `IndexingOptions`, except the question and the names in `without`."""
     options = []
-    for name, (hint, default) in _fields_of(record).items():
-        kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    for one in fields(record):
+        kind, *notes = get_args(one.type) if get_origin(one.type) is Annotated else (one.type,)
         help_text = next((note for note in notes if isinstance(note, str)), "")
-        if (help_text or also_of_python) and name not in ("question", *without):
-            options.append(Option(name, kind, range_of(hint), help_text, default))
+        if (help_text or also_of_python) and one.name not in ("question", *without):
+            options.append(Option(one.name, kind, range_of(one.type), help_text, one.default))
     return options
 
 
-def _fields_of(record: type) -> dict[str, tuple[Any, Any]]:
-    """Return types and defaults of the fields of a dataclass or a `TypedDict` with evaluated types."""
-    if is_typeddict(record):
-        hints = record.__annotations__
-        return {
-            name: (hint, next(x.value for x in get_args(hint) if isinstance(x, Default)))
-            for name, hint in hints.items()
-        }
-    hints = hints_of(record)
-    return {one.name: (hints[one.name], one.default) for one in fields(record)}
+class _TakesQuery(Protocol[Given, Record_contra, Result_co]):
+    """A bound method that takes a record, or the fields of a record."""
+
+    @overload
+    def __call__(self, query: Record_contra, /) -> Result_co: ...
+    @overload
+    def __call__(self, *args: Given.args, **options: Given.kwargs) -> Result_co: ...
+
+
+class _QueryMethod(Protocol[Owner_contra, Given, Record_contra, Result_co]):
+    def __get__(
+        self, owner: Owner_contra | None, kind: Any = None, /
+    ) -> _TakesQuery[Given, Record_contra, Result_co]: ...
+    def __call__(self, owner: Owner_contra, /, *args: Given.args, **options: Given.kwargs) -> Result_co: ...
 
 
 def takes(
     record: Callable[Given, Record],
-) -> Callable[[Callable[[Owner, Record], Result]], Callable[Concatenate[Owner, Given], Result]]:
-    """Turn a method that takes a record into one that takes the record's fields as its arguments."""
+) -> Callable[[Callable[[Owner, Record], Result]], _QueryMethod[Owner, Given, Record, Result]]:
+    """Let a method that takes a record take the record's fields as its arguments, too."""
 
-    def decorate(method: Callable[[Owner, Record], Result]) -> Callable[Concatenate[Owner, Given], Result]:
+    def decorate(method: Callable[[Owner, Record], Result]) -> _QueryMethod[Owner, Given, Record, Result]:
         @wraps(method)
-        def call(self: Owner, /, *args: Given.args, **options: Given.kwargs) -> Result:
-            return method(self, record(*args, **options))
+        def call(self: Owner, /, *args: Any, **options: Any) -> Result:
+            is_made = isinstance(args[0] if args else None, record)  # type: ignore[arg-type]
+            return method(self, *args, **options) if is_made else method(self, record(*args, **options))
 
-        own = inspect.signature(method)
-        parameters = [next(iter(own.parameters.values())), *arguments_of(record)]
-        call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-        return call
+        return _with_arguments(call, method, record)  # type: ignore[no-any-return]
 
     return decorate
 
 
-def arguments_of(record: Callable[..., object]) -> list[inspect.Parameter]:
-    """List the parameters of a record's constructor, with types as text for help."""
-    hints = hints_of(record)  # type: ignore[arg-type]
-    return [
-        parameter.replace(annotation=type_text(hints[parameter.name]))
+def takes_options(record: type[Record]) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Let a method with the keyword `options`, a record, take the record's fields as keywords, too."""
+    names = {one.name for one in fields(record)}  # type: ignore[arg-type]
+
+    def decorate(method: Callable[..., Result]) -> Callable[..., Result]:
+        @wraps(method)
+        def call(*args: Any, options: Record | None = None, **given: Any) -> Result:
+            own = {name: given.pop(name) for name in given.keys() - names}
+            return method(*args, **own, options=record(**given) if options is None else options)
+
+        return _with_arguments(call, method, record)  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _with_arguments(call: Any, method: Callable[..., object], record: Callable[..., object]) -> Any:
+    """Show the record's fields as parameters in help, in the place of the method's last parameter."""
+    own = inspect.signature(method)
+    types = {one.name: one.type for one in fields(record)}  # type: ignore[arg-type]
+    arguments = [
+        parameter.replace(annotation=_type_text(types[parameter.name]))
         for parameter in inspect.signature(record).parameters.values()
     ]
+    call.__signature__ = own.replace(parameters=[*list(own.parameters.values())[:-1], *arguments])
+    return call
 
 
-def type_text(hint: Any) -> str:
+def _type_text(hint: Any) -> str:
     """Format a type for help."""
-    if isinstance(hint, ForwardRef):
-        return hint.__forward_arg__
+    if isinstance(hint, str):
+        return hint
     shown = inspect.formatannotation(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
     for name, alias in {"Budget": Budget, "Where": Where, "Turn": Turn, "Metadata": Metadata}.items():
         shown = shown.replace(inspect.formatannotation(alias), name)

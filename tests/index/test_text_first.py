@@ -493,7 +493,7 @@ def test_indexes_without_embedder_need_no_vectors(tmp_path: Path) -> None:
     count = index.vectors()
     assert (count.embedded, count.waiting) == (0, 0) and index.embed() == count and not index.manifest.unembedded
     with pytest.raises(mw.UsageError, match="invalid embed"):
-        index.add(tower(10), embed="sometimes")  # type: ignore[arg-type]
+        index.add(tower(10), embed="sometimes")
 
 
 def test_synchronising_while_vectors_wait(tmp_path: Path) -> None:

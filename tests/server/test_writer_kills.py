@@ -88,7 +88,7 @@ def run_poisoned_writer(config: ServerConfig) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         return add(self, sources, **options)
 
-    mw.Index.add = die  # type: ignore[assignment, method-assign]
+    mw.Index.add = die  # type: ignore[method-assign]
     run_writer(config, os.getppid())
 
 

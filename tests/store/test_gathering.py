@@ -86,7 +86,7 @@ def test_contexts_equal_those_of_one_index(folder: Path, shards: int, strategy: 
     for question in QUESTIONS:
         for where in (None, "title < 'Tower 5'"):
             query = Query(question, strategy=strategy, budget=150, where=where)
-            expected, found = whole.context(**query.arguments()), asking.context(query, state)
+            expected, found = whole.context(query), asking.context(query, state)
             assert found.text == expected.text != ""
             for one, other in zip(found.passages, expected.passages, strict=True):
                 assert one.score == pytest.approx(other.score, abs=1e-3)

@@ -53,7 +53,7 @@ class Answerer:
         query = replace(
             self.query, question=question, where=where, history=history, show=shown.show if streams else None
         )
-        answer = self.index.ask(**query.arguments())
+        answer = self.index.ask(query)
         last.save(chosen.index_dir, last.of_answer(answer))
         # write the page before printing: the reader of a pipe may close it at any line
         chosen.write_page(answer, self.index)

@@ -49,7 +49,7 @@ def compare(
     index.context(question, budget=1, where=query.where)
     for spec in split_specs(strategies):
         started = perf_counter()
-        context = index.context(**replace(query, question=question, strategy=spec).arguments())
+        context = index.context(replace(query, question=question, strategy=spec))
         timed.append((context, perf_counter() - started))
     locations = locations_in(index)
     contexts = [context for context, _ in timed]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, cast
@@ -18,7 +18,7 @@ from mergewise.cli.output import outdated_line, say, say_aside, say_error, say_j
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import MergewiseError, UsageError
-from mergewise.indexing import EmbeddingOptions, IndexingOptions
+from mergewise.indexing import IndexingOptions
 from mergewise.jsonable import info_json, problem_json, report_json
 from mergewise.ranges import short_repr
 from mergewise.text.spans import number_ranges
@@ -91,9 +91,8 @@ def index(
     if ocr and not sandbox:
         raise UsageError("--ocr requires the sandbox", "leave out --no-sandbox")
     limits = Limits(seconds=file_seconds, ocr_pages=ocr_pages if ocr else 0) if sandbox else None
-    include, exclude = given["include"] or (), given["exclude"] or ()
-    metadata = _run_metadata(cast("Sequence[str]", given["metadata"] or ()))
-    given = {**given, "include": include, "exclude": exclude, "metadata": metadata, "limits": limits}
+    metadata = _run_metadata(cast("Sequence[str]", given.metadata or ()))
+    given = replace(given, include=given.include or (), exclude=given.exclude or (), metadata=metadata, limits=limits)
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):
         raise UsageError(
             "--dry-run requires --sync or a chat model",
@@ -109,17 +108,17 @@ def index(
             chat=chat,
             prompts=prompts,
             limits=limits,
-            include=include,
-            exclude=exclude,
-            follow_links=given["follow_links"],
+            include=given.include,
+            exclude=given.exclude,
+            follow_links=given.follow_links,
         )
         say_cost(cost, price_in, price_out, as_json=as_json and dry_run and not sync)
         if dry_run and not sync:
             return
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
-        unread: IndexingOptions = {**given, "limits": None, "dry_run": True}
-        say_report(opened.sync(*paths, **unread), len(opened), opened.store.place, as_json, dry_run=True)
+        unread = replace(given, limits=None, dry_run=True)
+        say_report(opened.sync(*paths, options=unread), len(opened), opened.store.place, as_json, dry_run=True)
         return
     if not any(path.exists() for path in paths):
         _refuse_absent(paths, index_dir)
@@ -139,8 +138,7 @@ def index(
     def update() -> AddReport:
         with progress("Indexing", characters) as advance:
             step = opened.sync if sync or watch else opened.add
-            shown: IndexingOptions = {**given, "progress": advance}
-            return step(*paths, **shown)
+            return step(*paths, options=replace(given, progress=advance))
 
     if watch:
         follow(paths, index_dir, lambda: say_report(update(), len(opened), opened.store.place, as_json))
@@ -184,9 +182,8 @@ def one_round(synchronise: Callable[[], None]) -> None:
 
 def _embed_missing(opened: Index, as_json: bool, given: IndexingOptions) -> None:
     """Compute the missing vectors and the missing rows of views."""
-    own = {name: value for name, value in given.items() if name in EmbeddingOptions.__annotations__}
     with _report_on_interrupt(opened), progress("Indexing", characters) as advance:
-        vectors = opened.embed(**cast(EmbeddingOptions, {**own, "progress": advance}))
+        vectors = opened.embed(options=replace(given, progress=advance))
     if as_json:
         say_json(asdict(vectors))
         return

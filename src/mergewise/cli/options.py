@@ -15,14 +15,14 @@ from dataclasses import fields, is_dataclass
 from functools import cache, partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from mergewise.cli.settings import GPUsSetting, setting_of, setting_value, variable
 from mergewise.errors import UsageError
-from mergewise.indexing import IndexingOptions
+from mergewise.indexing import EmbeddingOptions, IndexingOptions
 from mergewise.query import AnswerQuery, Option, Query, options_of
 from mergewise.ranges import choice, short_repr
 from mergewise.redaction import masked
@@ -121,7 +121,7 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
     """
     hints = get_type_hints(command, include_extras=True)
     own = signature(command).parameters
-    groups = {name: hints[name] for name in own if is_dataclass(hints[name]) or is_typeddict(hints[name])}
+    groups = {name: hints[name] for name in own if is_dataclass(hints[name])}
     shared = {name: _parameters_of(group, without) for name, group in groups.items()}
     settings = {name: (hints[name], own[name].default) for name in own if setting_of(hints[name])}
     settings_of_groups = {name: _settings_of(group) for name, group in groups.items()}
@@ -154,7 +154,7 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
 
 
 def _parameters_of(group: Any, without: Sequence[str]) -> list[Parameter]:
-    if is_typeddict(group) or issubclass(group, Query):
+    if issubclass(group, Query | EmbeddingOptions):
         return record_parameters(group, without)
     hints = get_type_hints(group, include_extras=True)
     return [
@@ -166,7 +166,7 @@ def _parameters_of(group: Any, without: Sequence[str]) -> list[Parameter]:
 
 def _settings_of(group: Any) -> dict[str, tuple[Any, Any]]:
     """Return the type and the default of each setting, by name."""
-    if is_typeddict(group) or issubclass(group, Query):
+    if issubclass(group, Query | EmbeddingOptions):
         return {one.name: (_SETTINGS[one.name], one.default) for one in options_of(group) if one.name in _SETTINGS}
     hints = get_type_hints(group, include_extras=True)
     return {one.name: (hints[one.name], one.default) for one in fields(group) if setting_of(hints[one.name])}
@@ -352,7 +352,7 @@ def record_parameters(record: type, without: Sequence[str] = ()) -> list[Paramet
 
     Parameters of a strategy are not options: they are part of its name, in brackets.
     """
-    panel = None if is_typeddict(record) else SEARCH
+    panel = SEARCH if issubclass(record, Query) else None
     return [option_parameter(option, panel) for option in options_of(record, [*without, "parameters", *_SETTINGS])]
 
 

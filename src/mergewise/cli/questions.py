@@ -57,7 +57,7 @@ def context(
     index = common.open_index(scorer=common.scorer)
 
     def assemble(question: str, where: Where | None) -> Context:
-        context = index.context(**replace(query, question=question, where=where).arguments())
+        context = index.context(replace(query, question=question, where=where))
         last.save(common.index_dir, last.of_context(context))
         common.write_page(context, index)
         if form == "text" and not common.as_json:

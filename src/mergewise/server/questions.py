@@ -35,7 +35,7 @@ from mergewise.concurrency import in_thread
 from mergewise.jsonable import milliseconds, span_json
 from mergewise.page import comparison_fragment
 from mergewise.protocols import takes_options
-from mergewise.query import AnswerQuery, Query
+from mergewise.query import AnswerQuery
 from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.answers import AnswerForms, page_address
 from mergewise.server.configuration import ServeLimits
@@ -80,7 +80,7 @@ class CollectionQuery:
     def query(self, forced: Mapping[str, Any] | None, deadline: float) -> AnswerQuery:
         """Return the question for `Index.prepare`. Documents must match `forced` too, the filter of the token.
 
-        Scores count only these documents.
+        Scores count only these documents. Raises UsageError for an invalid option.
         """
         options = dict(self.options)
         where = options.pop("where", None)
@@ -363,16 +363,16 @@ class Questions:
 
     def _assemble(self, asked: _OpenQuestion, answers: bool, queued: float) -> Assembly:
         """Assemble the context in a thread that holds a slot. If no model writes the answer, compose the answer too."""
-        began, seconds = perf_counter(), self.limits.context_seconds
-        index, question, condition = asked.index, asked.question, asked.collection.token.filter
+        began, index, question = perf_counter(), asked.index, asked.question
+        writes = answers and index.chat is not None
+        seconds = self.limits.first_token_seconds if writes else self.limits.context_seconds
+        query = question.query(asked.collection.token.filter, seconds)
         with asked.collection.without_hidden_keys():
             if answers:
-                seconds = seconds if index.chat is None else self.limits.first_token_seconds
-                prepared = index.prepare(**question.query(condition, seconds).arguments())
+                prepared = index.prepare(query)
                 context, locations = prepared.context, prepared.locations()
             else:
-                query = question.query(condition, seconds)
-                prepared, context = None, index.context(**query.arguments(Query))
+                prepared, context = None, index.context(query)
                 locations = index.locations(context)
         forms, answer = asked.forms(locations), None
         if prepared is not None and mw.MODES[prepared.mode].needs is mw.designs.NO_MODEL:
