@@ -67,7 +67,7 @@ def rows(name: str, cache: Path, count: int) -> Iterator[dict[str, Any]]:
 
 def open_index(name: str, cache: Path) -> tuple[mergewise.Index, list[str]]:
     if name == "manuals":
-        index = manuals.open_index(cache)
+        index = manuals.opened(cache)
         questions = [one.question.text for one in manuals.load("questions", "all")]
     else:
         from mergewise.evaluate.loaders import load_question_set
@@ -77,7 +77,7 @@ def open_index(name: str, cache: Path) -> tuple[mergewise.Index, list[str]]:
         index.add(task.documents)
         questions = [question.text for question in task.questions]
     index.close()
-    return mergewise.open(cache / (name if name != "manuals" else "manuals-minilm"), views=VIEWS), questions
+    return mergewise.open(index.store.place, views=VIEWS), questions
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:

@@ -163,7 +163,8 @@ def test_command_lists_and_writes_prompts(tmp_path: Path) -> None:
     assert done.stdout.startswith(f"{len(PROMPTS)} prompts written")
     assert {path.stem for path in (tmp_path / "mine").iterdir()} == set(PROMPTS)
     (tmp_path / "mine" / "answer.txt").write_text("Answer.\nOr say $refuse", encoding="utf-8")
-    wrong = run_text(["ask", "Why?", "--prompts", str(tmp_path / "mine"), "--index", str(tmp_path / "i")])
+    env = {**os.environ, "MERGEWISE_PROMPTS": str(tmp_path / "mine")}
+    wrong = run_text(["ask", "Why?", "--index", str(tmp_path / "i")], env=env)
     assert wrong.returncode == 2 and "answer.txt, line 2: unknown placeholder '$refuse'" in wrong.stderr
 
 
@@ -215,16 +216,17 @@ def test_command_repairs_with_the_writing_model_and_prompts(tmp_path: Path) -> N
     (tmp_path / "mine" / "markers.txt").write_text(OWN, encoding="utf-8")
     with ChatServer(lambda messages: good(messages)) as server:
         env = {**os.environ, "OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k"}
+        own = {**env, "MERGEWISE_PROMPTS": "mine"}
         (tmp_path / "town.txt").write_text(TEXT, encoding="utf-8")
         words = ["index", "town.txt", "-i", "i", "-e", "none", "--views", "leaf,marker", "--chat", "openai:m"]
-        assert run_text([*words, "--prompts", "mine"], tmp_path, env).returncode == 0
+        assert run_text(words, tmp_path, own).returncode == 0
         damaged(tmp_path / "i", "marker")
         words = ["check", "-i", "damaged", "--repair"]
-        lacking = run_text([*words, "--prompts", "mine"], tmp_path, env)
+        lacking = run_text(words, tmp_path, own)
         assert lacking.returncode == 2 and "--chat openai:MODEL" in lacking.stderr, lacking.stderr
-        other = run_text([*words, "--chat", "openai:m"], tmp_path, env)
-        assert other.returncode == 2 and "--prompts DIR, with markers.txt" in other.stderr, other.stderr
+        other = run_text(words, tmp_path, {**env, "MERGEWISE_CHAT": "openai:m"})
+        assert other.returncode == 2 and "MERGEWISE_PROMPTS=DIR, with markers.txt" in other.stderr, other.stderr
         asked = server.requests
-        done = run_text([*words, "--chat", "openai:m", "--prompts", "mine"], tmp_path, env)
+        done = run_text(words, tmp_path, {**own, "MERGEWISE_CHAT": "openai:m"})
         assert (done.returncode, done.stdout) == (0, "all invariants hold\n"), done.stderr
         assert server.requests == asked, "the index keeps the rows of the model"

@@ -78,9 +78,9 @@ def test_an_option_of_indexing_is_one_field() -> None:
 def test_the_surfaces_have_the_options_of_indexing() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     shown = {option.name for option in options_of(IndexingOptions)}
-    names = {"meta" if name == "metadata" else name for name in shown - {"gpus_per_worker"}}
+    names = {"meta" if name == "metadata" else name for name in shown - {"gpus_per_worker", "follow_links"}}
     assert names <= {one.name for one in commands["index"].params}
-    assert "gpus_per_worker" in callbacks()["index"].settings
+    assert {"gpus_per_worker", "follow_links"} <= callbacks()["index"].settings.keys()
     for method, record in (
         (mw.Index.add, IndexingOptions),
         (mw.Index.sync, IndexingOptions),
@@ -94,7 +94,8 @@ def test_the_surfaces_have_the_options_of_indexing() -> None:
 def test_the_surfaces_have_the_options_of_the_record() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for name, options in (("ask", ANSWER_NAMES), ("chat", ANSWER_NAMES), ("context", CONTEXT_NAMES)):
-        assert {*options} - {"parameters"} <= {one.name for one in commands[name].params}, name
+        known = {one.name for one in commands[name].params} | callbacks()[name].settings.keys()
+        assert {*options} - {"parameters"} <= known, name
     assert {*CONTEXT_NAMES} - {"parameters", "strategy"} <= {one.name for one in commands["compare"].params}
     assert {*CONTEXT_NAMES} <= ContextForm.model_fields.keys() and {*ANSWER_NAMES} <= AskForm.model_fields.keys()
     assert ChatExtras.model_fields.keys() == {*ANSWER_NAMES, "include", "footer", "markup"}

@@ -15,8 +15,8 @@ SPECS = (
     ("embedder", "--embedder", EMBEDDERS, EMBEDDER),
     ("chat model", "--chat", CHATS, CHAT),
     ("reranker", "--reranker", RERANKERS, RERANKER),
-    ("scorer", "--scorer", SCORERS, SCORER),
-    ("causal model", "--causal", CAUSALS, CAUSAL),
+    ("scorer", "MERGEWISE_SCORER", SCORERS, SCORER),
+    ("causal model", "MERGEWISE_CAUSAL", CAUSALS, CAUSAL),
 )
 
 

@@ -108,7 +108,7 @@ def test_embedder_of_a_foreign_index_is_not_loaded(clone: Path, home: Path, spec
     for words in (["ask", QUESTION], ["compare", QUESTION], ["index", "new.md"], ["check", "--repair"]):
         done = command(clone, *words)
         assert done.code == 2 and "untrusted embedder" in done.err, words
-        assert f"'{spec}'" in done.err and f"--embedder {spec}" in done.err, words
+        assert f"'{spec}'" in done.err and f"MERGEWISE_EMBEDDER={spec}" in done.err, words
     with mw.open(clone / "mergewise.index") as index, pytest.raises(UsageError, match="untrusted embedder"):
         index.ask(QUESTION)
     # Commands that need no embedder work.
@@ -138,14 +138,14 @@ def foreign(clone: Path, home: Path) -> Path:
 
 
 def test_embedder_is_trusted_once_per_index(foreign: Path, home: Path) -> None:
-    assert is_loaded(foreign, "ask", QUESTION, "--embedder", LACKING)
+    assert is_loaded(foreign, "ask", QUESTION, MERGEWISE_EMBEDDER=LACKING)
     assert is_loaded(foreign) and is_loaded(foreign, "index", "new.md")
     edit(foreign, embedder="st:./other")
     assert not is_loaded(foreign), "another embedder was trusted"
     edit(foreign, embedder=LACKING)
     moved = foreign.rename(foreign.parent / "elsewhere")
     assert not is_loaded(moved), "another index was trusted"
-    assert is_loaded(moved, "check", "--repair", "-e", LACKING) and is_loaded(moved)
+    assert is_loaded(moved, "check", "--repair", MERGEWISE_EMBEDDER=LACKING) and is_loaded(moved)
     assert not is_loaded(moved, XDG_STATE_HOME=str(home / "other")), "another user trusted it"
 
 
@@ -741,7 +741,7 @@ def test_invalid_paths_in_a_folder_configuration(clone: Path, home: Path, line: 
 
 def test_suggested_embedder_is_quoted_for_the_shell(clone: Path, home: Path) -> None:
     edit(clone, embedder="st:x; rm -rf ~", dimension=384)
-    assert "--embedder 'st:x; rm -rf ~'" in command(clone, "ask", QUESTION).err
+    assert "MERGEWISE_EMBEDDER='st:x; rm -rf ~'" in command(clone, "ask", QUESTION).err
 
 
 KINDS = ["nested", "tables", "pipe", "folder", "huge", "bytes", "number", "link to nowhere"]

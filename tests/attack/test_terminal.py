@@ -80,14 +80,14 @@ EVERY = [
     ("ask", "Where do owls sleep?", "--where", f"title = '{EVIL.replace(chr(0), '')}' and"),
     ("ask", f"Where do {EVIL} owls sleep?", "--strategy", f"no{EVIL}"),
     ("ask", "Where do owls sleep?", "--budget", f"{EVIL}"),
-    ("ask", "Where do owls sleep?", "--max-tokens", f"{EVIL}"),
+    ("ask", "Where do owls sleep?", "--rounds", f"{EVIL}"),
     (f"{EVIL}",),
     ("ask", "Where do owls sleep?", f"--no{EVIL.replace(chr(0), '')}[/b]"),
     ("-v", "check"),
     ("context", "Where do owls sleep?", "--format", "xml"),
     ("show", f"docs/{NAME}:1"),
     ("eval", "questions.jsonl"),
-    ("index", "docs", "--follow-links"),
+    ("index", "docs"),
 ]
 
 
@@ -105,8 +105,10 @@ def test_model_does_not_control_the_terminal(home: Path) -> None:
     """In a stream, an escape sequence may also arrive in two pieces."""
     with ChatServer([f"Owls eat mice {EVIL} [1].\x1b", f"Owls eat mice {EVIL} [1]."]) as server:
         given = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k"}
-        for more in ((), ("--no-stream",)):
-            done = on_terminal(home, "ask", "What do owls eat?", "--chat", "openai:m", *more, **given)
+        for streams in ("true", "false"):
+            done = on_terminal(
+                home, "ask", "What do owls eat?", "--chat", "openai:m", MERGEWISE_STREAM=streams, **given
+            )
             assert_harmless(done)
             assert "Owls eat mice" in done.out
 

@@ -67,16 +67,16 @@ def test_another_index_is_the_second_source(home: Path) -> None:
     (home / "more" / "kittens.md").write_text("# Kittens\n\nSmall cats sleep twenty hours.\n")
     assert run(home, None, "index", "more", "--index", "other.index", "--embedder", "none").returncode == 0
     words = ["context", QUESTION, "--strategy", "crag(upper=1, lower=1)"]
-    done, alone = run(home, None, *words, "--second-source", "other.index"), run(home, None, *words)
+    done, alone = run(home, None, *words, MERGEWISE_SECOND_SOURCE="other.index"), run(home, None, *words)
     assert done.returncode == 0, done.stderr
     assert "twenty hours" in done.stdout and "twenty hours" not in alone.stdout
-    missing = run(home, None, *words, "--second-source", "nowhere.index")
+    missing = run(home, None, *words, MERGEWISE_SECOND_SOURCE="nowhere.index")
     assert missing.returncode != 0 and "index not found" in missing.stderr
 
 
 def test_streaming_shows_the_same_text(home: Path, server: ChatServer) -> None:
-    plain = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--no-stream")
-    streamed = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--stream")
+    plain = run(home, server, "ask", QUESTION, "--chat", "openai:m", MERGEWISE_STREAM="false")
+    streamed = run(home, server, "ask", QUESTION, "--chat", "openai:m", MERGEWISE_STREAM="true")
     assert streamed.returncode == 0, streamed.stderr
     assert streamed.stdout == plain.stdout
     assert [asked.streamed for asked in server.asked] == [False, True]
@@ -106,7 +106,7 @@ def test_an_invented_answer_is_marked_as_such(home: Path) -> None:
 
 
 def test_truncated_answer_is_reported(home: Path, server: ChatServer) -> None:
-    done = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--max-tokens", "3")
+    done = run(home, server, "ask", QUESTION, "--chat", "openai:m", MERGEWISE_MAX_TOKENS="3")
     assert done.stdout.startswith("Sixteen hours") and "truncated at the token limit" in done.stderr
     assert server.asked[0].max_tokens == 3
 
@@ -190,7 +190,7 @@ def test_warning_names_the_preferred_mode_once(home: Path) -> None:
     words = ("ask", "What do cats eat?", "--strategy", "aed", "--index", "aed.index")
     plain = run(home, None, *words)
     assert plain.stderr.count("aed prefers the mode aed, which needs a causal model") == 1
-    assert "using extractive" in plain.stderr and "--causal hf:PATH" in plain.stderr
+    assert "using extractive" in plain.stderr and "causal model hf:PATH" in plain.stderr
     as_json = run(home, None, *words, "--json")
     assert json.loads(as_json.stdout)["instead_of"] == "aed" and "prefers the mode aed" in as_json.stderr
     named = run(home, None, *words, "--mode", "extractive", "--json")

@@ -273,7 +273,9 @@ def test_a_chat_model_rewrites_a_follow_up(home: Path) -> None:
         return Turn("What do owls eat at night?") if rewrites else Turn("Owls eat mice [1].")
 
     with ChatServer(play) as server:
-        done = piped(home, OWLS, "And at night?", words=("--chat", "openai:m", "--stream"), **environment(server))
+        done = piped(
+            home, OWLS, "And at night?", words=("--chat", "openai:m"), **environment(server), MERGEWISE_STREAM="1"
+        )
     assert "searched for: What do owls eat at night?" in done.stderr.decode()
     assert done.stdout.decode().count("Owls eat mice [1].") == 2
     assert [asked.streamed for asked in server.asked] == [True, False, True]

@@ -82,7 +82,7 @@ def test_a_run_without_readable_files_fails_and_questions_say_that_the_index_is_
         (["index", "docs", "--embed", "latr"], "did you mean later?"),
         (["context", "q", "--format", "xlm"], "did you mean xml?"),
         (["config", "aks"], "did you mean ask?"),
-        (["ask", "-e", "st:other", "q"], "use --embedder none"),
+        (["index", "docs", "-e", "st:other"], "use --embedder none"),
         (["index", "docs", "--meta", "year=abc"], "expected a date"),
     ],
 )
@@ -184,14 +184,19 @@ def test_info_shows_formats_sizes_dates_and_duplicates(home: Path) -> None:
     assert {entry.get("source") for entry in listed} >= {"docs/cats.md", None}
 
 
-def test_report_lists_missing_files_links_and_patterns(home: Path) -> None:
+def test_report_lists_missing_files_links_and_patterns(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "out.md").write_text("Owls eat mice.\n")
     (home / "docs" / "link.md").symlink_to(home / "out.md")
     (home / "docs" / "sub" / "dogs.md").unlink()
     output = run("index", "docs", "--exclude", "*.txt", "--exclude", "docs/pict*").stdout
     way = f"docs/link.md -> {os.path.realpath(home / 'out.md')}"
-    assert f"link out of the folder, left out: {way}\n  add `--follow-links` to read their files" in output
-    output = run("index", "docs", "--exclude", "*.txt", "--exclude", "docs/pict*", "--follow-links").stdout
+    assert (
+        f"link out of the folder, left out: {way}\n  set follow-links = true in mergewise.toml to read their files"
+        in output
+    )
+    monkeypatch.setenv("MERGEWISE_FOLLOW_LINKS", "true")
+    output = run("index", "docs", "--exclude", "*.txt", "--exclude", "docs/pict*").stdout
+    monkeypatch.delenv("MERGEWISE_FOLLOW_LINKS")
     assert f"link out of the folder, followed: {way}" in output
     assert "no longer there, but in the index: docs/sub/dogs.md" in output and "--sync" in output
     assert "left out by patterns: 1 files and folders" in output and "left out: 1 .png" not in output

@@ -123,3 +123,10 @@ def test_the_shell_completes_names(tmp_path: Path, words: str, offered: list[str
         patch.setenv("XDG_STATE_HOME", str(tmp_path))
         last.save(tmp_path / "mergewise.index", last.Last("q", spans))
     assert sorted(run_text([], tmp_path, {**os.environ, **given}).stdout.split()) == sorted(offered)
+
+
+def test_a_setting_given_as_an_option_is_explained() -> None:
+    done = run_text(["ask", "Why?", "--max-tokens", "9"])
+    told = " ".join(done.stderr.replace("│", " ").split())
+    assert done.returncode == 2
+    assert "--max-tokens is a setting: write it into mergewise.toml, or set MERGEWISE_MAX_TOKENS" in told

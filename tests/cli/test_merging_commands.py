@@ -59,5 +59,5 @@ def test_a_chat_model_points(home: Path) -> None:
 
 
 def test_invalid_scorers_are_errors(home: Path) -> None:
-    done = run(home, "compare", QUESTION, "--scorer", "magic")
+    done = run(home, "compare", QUESTION, MERGEWISE_SCORER="magic")
     assert done.returncode == 2 and "unknown scorer" in done.stderr and "hf:PATH" in done.stderr

@@ -108,7 +108,8 @@ class Run(NamedTuple):
 
 def run_table(name: str, questions: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int = QUESTIONS) -> Run:
     words = [str(questions), "--table", name, "-n", str(count), "--embedder", "st:hash", "--out", str(folder)]
-    words += ["--chat", "openai:scripted", "--scorer", "hf:scorer"]
+    words += ["--chat", "openai:scripted"]
+    monkeypatch.setenv("MERGEWISE_SCORER", "hf:scorer")
     words += ["--reranker", "cross-encoder:marco"]
     with ChatServer(play) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -240,8 +241,9 @@ def test_figures_of_markers_are_those_of_the_index(
         assert -1 <= row["nearest_fixed"] <= 1
 
 
-def test_a_figure_of_pairs_needs_only_a_scorer(system: Path, tmp_path: Path) -> None:
-    words = [str(system), "--table", "mergerag-pairs", "--embedder", "st:hash", "--scorer", "hf:scorer"]
+def test_a_figure_of_pairs_needs_only_a_scorer(system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [str(system), "--table", "mergerag-pairs", "--embedder", "st:hash"]
+    monkeypatch.setenv("MERGEWISE_SCORER", "hf:scorer")
     done = CliRunner().invoke(app, ["eval", *words, "--out", str(tmp_path / "run")], catch_exceptions=False)
     assert done.exit_code == 0 and done.output.count("MergeRAG, Figure 2") == 1, done.output
     row = done.output[done.output.index("MergeRAG, Figure 2") :]

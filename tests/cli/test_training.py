@@ -17,7 +17,8 @@ from mergewise.designs.aed.training.utility import TrainingReport
 from mergewise.errors import MissingExtra, UsageError, install_command
 
 RUNNER = CliRunner()
-FEW = ["--passages", "2", "--triplets", "2", "--labels-only", "--split", "all"]
+FEW = ["--labels-only", "--split", "all"]
+TWO = "passages = 2\ntriplets = 2"
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +35,11 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.models.load_causal", lambda spec: reader())
 
 
-def run(place: Path, out: Path, *words: str) -> str:
+def run(place: Path, out: Path, *words: str, settings: str = TWO) -> str:
+    config = place / "training.toml"
+    config.write_text(settings)
     asked = ["train", "utility", str(place / "asked.jsonl"), "--index", str(place / "index"), "--out", str(out)]
+    asked += ["--config", str(config)]
     done = RUNNER.invoke(app, [*asked, *words])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -75,22 +79,24 @@ def test_options_set_the_training_settings(place: Path, tmp_path: Path, monkeypa
 
     monkeypatch.setattr("mergewise.designs.aed.training.utility.train_utility", train)
     monkeypatch.setattr("mergewise.designs.aed.training.bases.check_packages", lambda: None)
-    config = tmp_path / "training.toml"
-    config.write_text('best = 3\ndrawn = 2\nwarmup = 0.25\nquestions = "solved"\npassages = 9\ntriplets = 0\n')
-    printed = run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--config", str(config))
+    own = 'best = 3\ndrawn = 2\nwarmup = 0.25\nquestions = "solved"\npassages = 1\ntriplets = 0\n'
+    printed = run(place, tmp_path, "--chat", "hf:x", settings=own)
     assert "4 of 9 candidates are too long: the predictor reads only their first 256 tokens" in " ".join(
         printed.split()
     )
     assert given == [TrainSettings(best=3, drawn=2, warmup=0.25, questions="solved")]
     assert len(list((tmp_path / "labels/solved.passages.generated").iterdir())) == 3  # the first half
-    run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--triplets", "0", "--preset", "paper")
+    run(place, tmp_path, "--chat", "hf:x", "--preset", "paper", settings="passages = 1\ntriplets = 0")
     assert given[1] == PRESETS["paper"]
 
 
-def test_training_uses_the_dev_split_without_excluded_questions(place: Path, tmp_path: Path) -> None:
+def test_training_uses_the_dev_split_without_excluded_questions(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "not.txt").write_text("  who founded  ARDEN?\n", encoding="utf-8")
-    words = ["--chat", "hf:x", "--passages", "1", "--triplets", "0", "--labels-only"]
-    run(place, tmp_path, *words, "--labels", str(tmp_path / "own"), "--except", str(tmp_path / "not.txt"))
+    words = ["--chat", "hf:x", "--labels-only", "--except", str(tmp_path / "not.txt")]
+    monkeypatch.setenv("MERGEWISE_LABELS", str(tmp_path / "own"))
+    run(place, tmp_path, *words, settings="passages = 1\ntriplets = 0")
     found = LabelStore(tmp_path / "own").read(["passages", "generated"])
     assert {one.example.id for one in found} == {"Belford", "Corley"}
 
@@ -126,10 +132,8 @@ def test_invalid_options_are_refused(place: Path, tmp_path: Path, words: list[st
     ],
 )
 def test_settings_of_a_file_are_checked(place: Path, tmp_path: Path, line: str, expected: str) -> None:
-    config = tmp_path / "training.toml"
-    config.write_text(line)
     with pytest.raises(UsageError, match=expected) as raised:
-        run(place, tmp_path / "out", "--chat", "hf:x", "--config", str(config))
+        run(place, tmp_path / "out", "--chat", "hf:x", settings=line)
     if "unknown" in expected:
         assert "alpha, batch, best, drawn" in raised.value.hint
     assert not (tmp_path / "out").exists()
@@ -150,7 +154,7 @@ def test_missing_packages_are_reported_before_labelling(
 
 
 def test_gainrag_has_no_triplets(place: Path, tmp_path: Path) -> None:
-    words = ["--chat", "hf:x", "--passages", "2", "--labels-only", "--preset", "gainrag", "--limit", "1"]
-    run(place, tmp_path, *words)
+    words = ["--chat", "hf:x", "--labels-only", "--preset", "gainrag", "--limit", "1"]
+    run(place, tmp_path, *words, settings="passages = 2")
     kinds = ["generated", "passages", "solved.passages.generated"]
     assert sorted(path.name for path in (tmp_path / "labels").iterdir()) == kinds

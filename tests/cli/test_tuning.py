@@ -101,7 +101,8 @@ def test_the_configuration_reproduces_the_result_of_tune(
         assert known[command]["search"] == "weight=0.5, depth=200"
     assert known["context"]["strategy"] == "weave(k=90, redundancy=false)"
     monkeypatch.chdir(tmp_path)
-    options = ("--search", known["context"]["search"], "-s", known["context"]["strategy"])
+    monkeypatch.setenv("MERGEWISE_SEARCH", known["context"]["search"])
+    options = ("-s", known["context"]["strategy"])
     context = json.loads(
         run("context", "Who designed the tower of Arden?", "-i", str(folder / "mine"), *options, "--json")
     )
@@ -128,7 +129,9 @@ def test_fitted_weights_are_used_by_questions(folder: Path, monkeypatch: pytest.
     run("context", "Who designed the tower of Arden?", "-i", "mine")
     served = []
     monkeypatch.setattr(library, "serve_index", lambda index, *more, **options: served.append(index.state()))
-    run("mcp", "-i", "mine", "--search", "weight=0.5")
+    monkeypatch.setenv("MERGEWISE_SEARCH", "weight=0.5")
+    run("mcp", "-i", "mine")
+    monkeypatch.delenv("MERGEWISE_SEARCH")
     assert served[0].models.weights == pytest.approx(weights, rel=1e-3) and served[0].settings.weight == 0.5
     with pytest.raises(UsageError, match="file exists"):
         run("tune", "own.jsonl", "-i", "mine", "--fit", str(file))

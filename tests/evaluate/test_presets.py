@@ -59,7 +59,7 @@ def test_no_row_is_filled_by_a_stand_in(name: str, monkeypatch: pytest.MonkeyPat
     if not any(method.probe for method in table.methods()) and name != "mrag-speed":
         # a cell of answers needs a reader
         assert needs and all(
-            "a chat model" in one or "a causal model" in one or "--prompts" in one for one in needs.values()
+            "a chat model" in one or "a causal model" in one or "MERGEWISE_PROMPTS" in one for one in needs.values()
         )
     contexts = needs_without_models(table.without_answers(), answers=False)
     assert {label for label, one in contexts.items() if not one} <= NO_MODEL_NEEDED

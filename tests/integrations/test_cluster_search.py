@@ -517,7 +517,7 @@ def test_an_index_in_a_bucket_is_searched(
     index = opened(bucket, nodes)
     assert not any(map(fits, control.state()["nodes"]))
     status = "cluster", "status", "--index", bucket, "--ray", nodes.address
-    assert "of 0.0 MB" in invoke(*status) and "--cache-size" in invoke(*status)
+    assert "of 0.0 MB" in invoke(*status) and "cache-size" in invoke(*status)
     with Asking(index, expected) as asking:
         written.describe(["tower 1"], {"year": 1})
         assert until(lambda: index.context(QUESTIONS[0]).snapshot == written.store.reader().snapshot), json.dumps(
@@ -539,7 +539,7 @@ def test_an_index_in_a_bucket_is_searched(
     written.describe(["tower 1"], {"year": 2})
     assert until(lambda: index.context(QUESTIONS[0]).snapshot == written.store.reader().snapshot)
     assert all(map(fits, control.wait(is_whole, 60)["nodes"]))
-    assert "--cache-size" not in invoke(*status)
+    assert "cache-size" not in invoke(*status)
     control.stop()
     with pytest.raises(UsageError, match="no coordinator"):
         control.state()
@@ -557,11 +557,15 @@ def test_a_laptop_is_a_cluster(tmp_path: Path) -> None:
         assert started.stdout is not None
         first = started.stdout.readline().decode().strip()
         assert first.startswith("2 shards on 1 nodes: ")
-        named = "--index", tmp_path / "index", "--ray", first.rpartition(" ")[2]
+        address = first.rpartition(" ")[2]
+        named = "--index", tmp_path / "index"
 
         def output(*words: str) -> str:
-            environment = os.environ | {"RAY_AUTH_MODE": "token"}
-            done = subprocess.run([*run, *words, *named], capture_output=True, text=True, env=environment, timeout=90)
+            environment = os.environ | {"RAY_AUTH_MODE": "token", "MERGEWISE_CLUSTER": address}
+            on = ["--ray", address] if words[0] == "cluster" else []
+            done = subprocess.run(
+                [*run, *words, *on, *named], capture_output=True, text=True, env=environment, timeout=90
+            )
             assert done.returncode == 0, done.stderr
             return done.stdout
 

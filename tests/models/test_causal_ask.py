@@ -33,16 +33,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(home: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    command = ["mergewise", "ask", QUESTION, "--index", str(home / "index"), "--max-tokens", "6", *words]
+    command = ["mergewise", "ask", QUESTION, "--index", str(home / "index"), *words]
+    monkeypatch.setenv("MERGEWISE_MAX_TOKENS", "6")
     monkeypatch.setattr(sys, "argv", command)
     return run()
 
 
-@pytest.mark.parametrize("model", ["--chat", "--causal"])
+@pytest.mark.parametrize("model", ["MERGEWISE_CHAT", "MERGEWISE_CAUSAL"])
 def test_json_lists_the_streams(
     home: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ask(home, monkeypatch, "--strategy", "aed", model, f"hf:{home / 'model'}", "--json") == 0
+    monkeypatch.setenv(model, f"hf:{home / 'model'}")
+    assert ask(home, monkeypatch, "--strategy", "aed", "--json") == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert found["mode"] == "aed" and found["usage"]["calls"] == 2
     streams = found["streams"]
@@ -83,7 +85,8 @@ def test_replug_and_parameters_of_the_strategy(
 def test_the_trace_names_the_stream_of_each_piece(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ask(home, monkeypatch, "-s", "aed", "--chat", f"hf:{home / 'model'}", "--trace", "--stream") == 0
+    monkeypatch.setenv("MERGEWISE_STREAM", "true")
+    assert ask(home, monkeypatch, "-s", "aed", "--chat", f"hf:{home / 'model'}", "--trace") == 0
     out = capsys.readouterr().out
     assert "stream passages: weight 0." in out and "stream memory: weight 0." in out
     assert "no triplets in this index" in out and "agreement of the streams: mean 0." in out

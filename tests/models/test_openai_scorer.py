@@ -138,7 +138,7 @@ def test_an_endpoint_without_prompt_log_probabilities_is_refused(
     server.script = [answer]
     with pytest.raises(ModelError) as error:
         scorer.nll(SOURCES, ANCHORS)
-    assert "no log-probabilities of the prompt" in error.value.message and "--scorer lm" in error.value.hint
+    assert "no log-probabilities of the prompt" in error.value.message and "the scorer lm" in error.value.hint
 
 
 def test_a_single_prompt_without_log_probabilities_raises_an_error(server: HTTPEndpoint, scorer: Any) -> None:

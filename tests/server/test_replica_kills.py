@@ -48,11 +48,12 @@ class Replica:
 
     def start(self) -> None:
         self.data.mkdir(exist_ok=True)
-        words = ["serve", self.data, "--role", ROLES[self.name], "--port", str(self.port), "--workers", "1"]
+        words = ["serve", self.data, "--port", str(self.port), "--workers", "1"]
         command = [sys.executable, "-m", "mergewise", *words]
+        environment = self.environment | {"MERGEWISE_SERVE_ROLE": ROLES[self.name]}
         with (self.data.parent / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [str(word) for word in command], stdout=subprocess.PIPE, stderr=log, env=self.environment
+                [str(word) for word in command], stdout=subprocess.PIPE, stderr=log, env=environment
             )
 
     def wait(self) -> None:

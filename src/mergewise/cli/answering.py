@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from mergewise import defaults
-from mergewise.cli import last, options, settings
+from mergewise.cli import last, settings
 from mergewise.cli.asking import AskingOptions
 from mergewise.cli.output import citation_lines, say, say_aside, say_piece, say_warning, usage_line
 from mergewise.cli.places import DocumentNames, locations_in
@@ -27,13 +25,8 @@ if TYPE_CHECKING:
 class AnswerOptions(AskingOptions):
     """Options of every command that answers."""
 
-    causal: options.CausalOption = defaults.CAUSAL
-    stream: Annotated[
-        bool | None,
-        typer.Option(
-            help="Stream the answer of a chat model.", show_default="on a terminal", rich_help_panel=options.OUTPUT
-        ),
-    ] = None
+    causal: settings.CausalSetting = defaults.CAUSAL
+    stream: settings.StreamSetting = None
     price_in: settings.PriceInSetting = 0.0
     price_out: settings.PriceOutSetting = 0.0
 

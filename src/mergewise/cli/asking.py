@@ -22,14 +22,14 @@ class IndexModelOptions:
     """Options of the index, and of the models that search and answer."""
 
     index_dir: options.IndexOption = options.DEFAULT_INDEX
-    search: options.SearchOption = None
-    ray: options.ClusterOption = None
-    partial: settings.PartialSetting = False
-    embedder: options.NamedEmbedderOption = None
     chat: options.ChatOption = defaults.CHAT
-    prompts: options.PromptsOption = None
     reranker: options.RerankerOption = defaults.RERANKER
-    second_source: options.SecondSourceOption = None
+    search: settings.SearchSetting = None
+    cluster: settings.ClusterSetting = None
+    partial: settings.PartialSetting = False
+    embedder: settings.EmbedderSetting = None
+    prompts: settings.PromptsSetting = None
+    second_source: settings.SecondSourceSetting = None
     window: settings.WindowSetting = None
     cache: settings.CacheSetting = None
     timeout: settings.TimeoutSetting = None
@@ -54,7 +54,7 @@ class IndexModelOptions:
             weights=self.weights,
             search_settings=options.search_settings(self.search),
             create=False,
-            ray=self.ray,
+            ray=self.cluster,
             partial=self.partial,
             scorer=scorer,
             causal=causal,
@@ -68,7 +68,7 @@ class IndexModelOptions:
 class AskingOptions(IndexModelOptions):
     """Options of models and output of every command that asks a question. The question's own options are a `Query`."""
 
-    scorer: options.ScorerOption = defaults.SCORER
+    scorer: settings.ScorerSetting = defaults.SCORER
     trace: options.TraceOption = False
     as_json: options.JsonOption = False
     html: options.HtmlOption = None

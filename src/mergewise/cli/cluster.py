@@ -38,9 +38,7 @@ def start(
     auth: Annotated[
         bool, typer.Option("--auth/--no-auth", help="Refuse a cluster that needs no token (RAY_AUTH_MODE).")
     ] = True,
-    cache_size: Annotated[
-        str, typer.Option("--cache-size", metavar="SIZE", help="Copies of a bucket's files on each node.")
-    ] = CACHE_SIZE,
+    cache_size: Annotated[str, settings.Setting("Size of a bucket's copies on each node, such as 20GB")] = CACHE_SIZE,
     cache: settings.CacheSetting = None,
 ) -> None:
     """Search an index on all nodes of a cluster. Run it again to change the options, and to use drained nodes again.
@@ -56,7 +54,7 @@ def start(
         say_warning(f"each shard is on {len(state['nodes'])} nodes, because the cluster has no more")
     # Ray sends its token only if told
     mode = "RAY_AUTH_MODE=token " if os.environ.get("RAY_AUTH_MODE") == "token" else ""
-    say_aside(f"ask: {mode}mergewise ask QUESTION --index {index_dir} --ray {control.address}", None)
+    say_aside(f"ask: {mode}MERGEWISE_CLUSTER={control.address} mergewise ask QUESTION --index {index_dir}", None)
     if ray == "local":
         say_aside("press Ctrl-C to stop", None)
         with suppress(KeyboardInterrupt):
@@ -89,7 +87,7 @@ def _line(node: dict[str, Any], shards: list[list[str]]) -> str:
     if "pid" in node:
         facts += [f"{node['memory'] / 1e6:,.0f} MB", f"p50 {node['p50']:.0f} ms, p95 {node['p95']:.0f} ms"]
         if room := node["cache_bytes"]:
-            small = ", too small: add nodes, or start with a larger --cache-size" if node["copied"] > room else ""
+            small = ", too small: add nodes, or start with a larger cache-size" if node["copied"] > room else ""
             facts.append(f"cache {node['copied'] / 1e6:,.1f} of {room / 1e6:,.1f} MB{small}")
     else:
         facts.append("no searcher")

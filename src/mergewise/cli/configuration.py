@@ -41,7 +41,7 @@ HARMLESS = {
 _INSIDE = {"cache", "index_dir", "second_source", "tokenizer", "weights"}
 """Paths that an untrusted file may set if they are inside its folder."""
 _UNSAFE = frozenset(
-    "auth bench collection condition config data days docs file fit follow_links host html labels_dir meta out "
+    "auth bench collection condition config data days docs file fit follow_links host html labels meta out "
     "paths port prompts questions ray reports reuse scope sets token to_csv to_json wanted without write yes".split()
 )
 """Options that an untrusted file must not set. They name files to overwrite, remove or read, metadata of documents, prompts of

@@ -56,8 +56,8 @@ class EvaluationOptions:
     chat: options.ChatOption = defaults.CHAT
     embedder: options.EmbedderOption = None
     reranker: options.RerankerOption = defaults.RERANKER
-    scorer: options.ScorerOption = defaults.SCORER
-    second_source: options.SecondSourceOption = None
+    scorer: settings.ScorerSetting = defaults.SCORER
+    second_source: settings.SecondSourceSetting = None
     assignments: options.SetOption = None
     out: Annotated[Path | None, typer.Option(help="Run folder; rows that it already holds are not computed again.")] = (
         None
@@ -97,14 +97,14 @@ class EvaluationOptions:
     ray: Annotated[str | None, Setting("With --out: Ray cluster (extra ray): local, auto or HOST:PORT")] = None
     gpus_per_worker: settings.GPUsSetting = 0.0
     reference: Annotated[str | None, Setting("Reference method of the comparisons; the first by default")] = None
-    causal: Annotated[str, Setting("Causal model, as for `ask --causal`")] = defaults.CAUSAL
-    search: Annotated[str | None, Setting("Fusion of full text and vectors, as for `ask --search`")] = None
+    causal: settings.CausalSetting = defaults.CAUSAL
+    search: settings.SearchSetting = None
     window: settings.WindowSetting = None
     max_tokens: Annotated[int, Setting("Maximum tokens of one model reply", OUTPUT)] = defaults.MAX_TOKENS
     repeats: Annotated[int | None, Setting("Repeats per question of a sampling chat model", Range(1, 1000))] = None
     temperature: Annotated[float | None, Setting("Temperature of the chat model; 0 by default", Range(0, 2))] = None
     cache: settings.CacheSetting = None
-    prompts: Annotated[Path | None, Setting("Directory of your own prompts")] = None
+    prompts: settings.PromptsSetting = None
     timeout: settings.TimeoutSetting = None
     retries: settings.RetriesSetting = None
     price_in: settings.PriceInSetting = 0.0

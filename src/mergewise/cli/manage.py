@@ -44,7 +44,7 @@ def index(
     views: options.ViewsOption = "leaf",
     assignments: options.SetOption = None,
     chat: options.WritingChatOption = defaults.CHAT,
-    prompts: options.PromptsOption = None,
+    prompts: settings.PromptsSetting = None,
     sync: Annotated[
         bool, typer.Option("--sync", help="Also remove documents whose files are gone or excluded by patterns.")
     ] = False,
@@ -58,10 +58,7 @@ def index(
     watch: Annotated[
         bool, typer.Option("--watch", help="Synchronise now and after each change, until Ctrl-C.")
     ] = False,
-    sandbox: Annotated[
-        bool,
-        typer.Option("--sandbox/--no-sandbox", help="Read large files and formats such as PDF in a separate process."),
-    ] = True,
+    sandbox: settings.SandboxSetting = True,
     file_seconds: settings.FileSecondsSetting = defaults.FILE_SECONDS,
     ocr: Annotated[bool, typer.Option("--ocr", help="Recognise text on scanned PDF pages (extra ocr).")] = False,
     ocr_pages: settings.OCRPagesSetting = defaults.OCR_PAGES,
@@ -89,7 +86,7 @@ def index(
         return
     names = [view.strip() for view in views.split(",")]
     if ocr and not sandbox:
-        raise UsageError("--ocr requires the sandbox", "leave out --no-sandbox")
+        raise UsageError("--ocr requires the sandbox", "leave out the setting sandbox = false")
     limits = Limits(seconds=file_seconds, ocr_pages=ocr_pages if ocr else 0) if sandbox else None
     metadata = _run_metadata(cast("Sequence[str]", given.metadata or ()))
     given = replace(given, include=given.include or (), exclude=given.exclude or (), metadata=metadata, limits=limits)
@@ -271,9 +268,10 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     removed = [f"removed: {change.id}" for change in report.changes if change.action == "removed" and not dry_run]
     _say_some(removed, "removed")
     followed = any(link.followed for link in report.outward)
-    what, option = ("followed", "--exclude PATH` to leave out") if followed else ("left out", "--follow-links` to read")
+    what = "followed" if followed else "left out"
+    remedy = "add `--exclude PATH` to leave out" if followed else "set follow-links = true in mergewise.toml to read"
     links = [f"link out of the folder, {what}: {link.link} -> {link.target}" for link in report.outward]
-    _say_some(links, "such links", hint=f"add `{option} their files")
+    _say_some(links, "such links", hint=f"{remedy} their files")
     _say_some(
         [f"no text on {_page_list(one.pages)} (a scan?): {one.source}" for one in report.textless],
         "files with pages without text",
@@ -465,9 +463,11 @@ def remove(
 def check(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     repair: Annotated[bool, typer.Option("--repair", help="Repair damage where possible.")] = False,
-    embedder: options.NamedEmbedderOption = None,
-    chat: options.WritingChatOption = defaults.CHAT,
-    prompts: options.PromptsOption = None,
+    embedder: settings.EmbedderSetting = None,
+    chat: Annotated[
+        str, settings.Setting("Chat model of views: openai:MODEL, or extractive (no model)")
+    ] = defaults.CHAT,
+    prompts: settings.PromptsSetting = None,
     timeout: settings.TimeoutSetting = None,
     retries: settings.RetriesSetting = None,
     as_json: options.JsonOption = False,

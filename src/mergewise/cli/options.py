@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from mergewise.cli.settings import GPUsSetting, setting_of, setting_value, variable
+from mergewise.cli.settings import Setting, setting_of, setting_value, variable
 from mergewise.errors import UsageError
 from mergewise.indexing import EmbeddingOptions, IndexingOptions
 from mergewise.query import AnswerQuery, Option, Query, options_of
@@ -106,6 +106,12 @@ def _printable_errors() -> Iterator[None]:
         # any error of typer or click has this method, whichever module defines it
         if hasattr(error, "format_message"):
             message = on_one_line(masked(error.format_message()))
+            name = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
+            command = getattr(getattr(error, "ctx", None), "command", None)
+            if name in getattr(getattr(command, "callback", None), "settings", {}):
+                message = (
+                    f"--{name.replace('_', '-')} is a setting: write it into mergewise.toml, or set {variable(name)}"
+                )
             error.format_message = lambda: message
         raise
 
@@ -167,7 +173,11 @@ def _parameters_of(group: Any, without: Sequence[str]) -> list[Parameter]:
 def _settings_of(group: Any) -> dict[str, tuple[Any, Any]]:
     """Return the type and the default of each setting, by name."""
     if issubclass(group, Query | EmbeddingOptions):
-        return {one.name: (_SETTINGS[one.name], one.default) for one in options_of(group) if one.name in _SETTINGS}
+        return {
+            one.name: (Annotated[one.type, Setting(one.help, one.range)], one.default)
+            for one in options_of(group)
+            if one.name in _SETTINGS
+        }
     hints = get_type_hints(group, include_extras=True)
     return {one.name: (hints[one.name], one.default) for one in fields(group) if setting_of(hints[one.name])}
 
@@ -277,9 +287,6 @@ EmbedderOption = Annotated[
         "embedder", "Embedding model: minilm, none, st:NAME_OR_PATH or openai:MODEL.", "-e", show_default="minilm"
     ),
 ]
-NamedEmbedderOption = Annotated[
-    str | None, model_option("embedder", "Embedder that the index may load: st:NAME_OR_PATH or openai:MODEL.", "-e")
-]
 
 
 def _budget(text: str | int) -> int | str:
@@ -297,33 +304,19 @@ ChatOption = Annotated[
 WritingChatOption = Annotated[
     str, model_option("chat", "Chat model of the views {written_views}: openai:MODEL, or extractive (no model).")
 ]
-CausalOption = Annotated[
-    str, model_option("causal", "Causal model of the modes {causal_modes}: hf:PATH, or none (the hf: chat model).")
-]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="VIEW.NAME=VALUE", help="Setting of a view, such as slice.chunk=300 or slice.preset=paper."
     ),
 ]
-ScorerOption = Annotated[str, model_option("scorer", "Scorer of chunk pairs (MergeRAG): lm, hf:PATH or openai:MODEL.")]
-SearchOption = Annotated[
-    str | None,
-    typer.Option(
-        "--search",
-        metavar="NAME=VALUE,...",
-        envvar="MERGEWISE_SEARCH",
-        help="Fusion of full text and vectors, such as 'weight=0.5, depth=200'.",
-        rich_help_panel=SEARCH,
-    ),
-]
 
 
 def search_settings(text: str | None) -> SearchSettings:
-    """Parse the settings of `--search`."""
+    """Parse the setting `search`."""
     from mergewise.designs import search_settings
 
-    return search_settings(text or "", "--search")
+    return search_settings(text or "", "search")
 
 
 # command-line names, types and defaults of options that differ from the record's; typer has no type "number or word"
@@ -381,33 +374,15 @@ def option_parameter(option: Option, panel: str | None = None) -> Parameter:
 
 
 # options of records that the environment and the configuration file set
-_SETTINGS: Mapping[str, Any] = {"gpus_per_worker": GPUsSetting}
+_SETTINGS = ("gpus_per_worker", "follow_links", "max_tokens")
 _BY_NAME = {option.name: option for option in [*options_of(AnswerQuery), *options_of(IndexingOptions)]}
 StrategyOption = option_parameter(_BY_NAME["strategy"], SEARCH).annotation
 ModeOption = option_parameter(_BY_NAME["mode"], SEARCH).annotation
 WhereOption = option_parameter(_BY_NAME["where"], SEARCH).annotation
-RayOption = option_parameter(_BY_NAME["ray"]).annotation
-GPUsOption = option_parameter(_BY_NAME["gpus_per_worker"]).annotation
 
 
-ClusterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        metavar="ADDRESS",
-        help="Ray cluster that searches the index (see `mergewise cluster`).",
-        rich_help_panel=SEARCH,
-    ),
-]
-PromptsOption = Annotated[
-    Path | None, model_option("prompts", "Folder of your own prompts (see `mergewise prompts`).", metavar="DIR")
-]
 RerankerOption = Annotated[
     str, model_option("reranker", "Reranker: none, cross-encoder:PATH_OR_NAME, hf:PATH or http:URL.")
-]
-SecondSourceOption = Annotated[
-    Path | None,
-    model_option("second-source", "Index that crag also searches, instead of this one again.", metavar="DIR"),
 ]
 ViewsOption = Annotated[
     str,

@@ -54,9 +54,6 @@ def serve(
         int | None,
         typer.Option("--workers", help="Number of processes that answer.", show_default="one per core, at most 4"),
     ] = None,
-    role: Annotated[str | None, typer.Option("--role", help="all, web or writer.", show_default="all")] = None,
-    database: Annotated[str | None, typer.Option("--database", help="Postgres database of several servers.")] = None,
-    storage: Annotated[str | None, typer.Option("--storage", help="Bucket or folder of several servers.")] = None,
     auth: Annotated[
         bool, typer.Option("--auth/--no-auth", help="Require a token; --no-auth needs a loopback address.")
     ] = True,
@@ -76,7 +73,9 @@ def serve(
         ),
     ] = None,
     embedder: options.EmbedderOption = None,
-    ray: options.ClusterOption = None,
+    ray: Annotated[
+        str | None, typer.Option("--ray", metavar="ADDRESS", help="Ray cluster that searches the index.")
+    ] = None,
 ) -> None:
     """Serve documents over HTTP: a web page, an API, OpenAI's API and MCP. Needs the extra serve.
 
@@ -88,8 +87,7 @@ def serve(
     from mergewise.server.supervisor import Supervisor, saved_token, token_file
 
     place = _place(data, docs or [], follow_links)
-    flags = {"host": host, "port": port, "workers": workers, "needs_token": auth}
-    flags |= {"role": role, "database": database, "storage": storage, "ray": ray}
+    flags = {"host": host, "port": port, "workers": workers, "needs_token": auth, "ray": ray}
     settings = server_config(place, config, chat or (), embedder, **flags)
 
     def say_where(url: str, secret: str | None) -> None:

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-from mergewise.indexing import EmbeddingOptions
-from mergewise.query import options_of
-from mergewise.ranges import PRICE, RETRYING, SECONDS, TOKENS, Range, number, text, value_of
+from mergewise.ranges import GPUS, PRICE, RETRYING, SECONDS, TOKENS, Range, number, text, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,6 @@ class Setting:
     range: Range | None = None
 
 
-_GPUS = next(option for option in options_of(EmbeddingOptions) if option.name == "gpus_per_worker")
 WindowSetting = Annotated[int | None, Setting("Context window of the chat model in tokens (default 32768)", TOKENS)]
 TokenizerSetting = Annotated[Path | None, Setting("File tokenizer.json that replaces the built-in token counter")]
 TimeoutSetting = Annotated[
@@ -37,8 +34,19 @@ PriceInSetting = Annotated[float, Setting("Price of a million input tokens", PRI
 PriceOutSetting = Annotated[float, Setting("Price of a million output tokens", PRICE)]
 FileSecondsSetting = Annotated[float, Setting("Time limit of reading a file in seconds", SECONDS)]
 OCRPagesSetting = Annotated[int, Setting("Maximum scanned pages per file for text recognition", Range(1, 10_000))]
-GPUsSetting = Annotated[float, Setting(_GPUS.help, _GPUS.range)]
-PartialSetting = Annotated[bool, Setting("With --ray: answer without the shards that no node can search")]
+GPUsSetting = Annotated[float, Setting("GPUs of a worker on a Ray cluster, such as 1 or 0.25", GPUS)]
+SandboxSetting = Annotated[bool, Setting("Read large files and formats such as PDF in a separate process")]
+ClusterSetting = Annotated[str | None, Setting("Ray cluster that searches the index: local, auto or HOST:PORT")]
+PartialSetting = Annotated[bool, Setting("With cluster: answer without the shards that no node can search")]
+SearchSetting = Annotated[str | None, Setting("Fusion of full text and vectors, such as 'weight=0.5, depth=200'")]
+EmbedderSetting = Annotated[
+    str | None, Setting("Embedder that the index may load: st:NAME_OR_PATH or openai:MODEL; its own by default")
+]
+PromptsSetting = Annotated[Path | None, Setting("Folder of your own prompts (see `mergewise prompts`)")]
+ScorerSetting = Annotated[str, Setting("Scorer of chunk pairs (MergeRAG): lm, hf:PATH or openai:MODEL")]
+CausalSetting = Annotated[str, Setting("Causal model of AED-RAG and Self-RAG: hf:PATH, or none (the hf: chat model)")]
+SecondSourceSetting = Annotated[Path | None, Setting("Index that crag also searches, instead of this one again")]
+StreamSetting = Annotated[bool | None, Setting("Stream the answer of a chat model; on a terminal by default")]
 WeightsSetting = Annotated[Path | None, Setting("File of weave's weights from `mergewise tune --fit`")]
 
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mergewise.cli.configuration import open_permitted
-from mergewise.cli.options import (
-    DEFAULT_INDEX,
-    EmbedderOption,
-    GPUsOption,
-    LimitOption,
-    RayOption,
-    SetIndexOption,
-    SplitOption,
-)
+from mergewise.cli.options import DEFAULT_INDEX, LimitOption, SetIndexOption, SplitOption, with_options
 from mergewise.cli.output import say, say_warning
 from mergewise.cli.progress import characters, progress
+from mergewise.cli.settings import EmbedderSetting, GPUsSetting, Setting
 from mergewise.errors import UsageError, one_of
 from mergewise.files import load_toml
 
@@ -36,10 +29,8 @@ if TYPE_CHECKING:
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
 
 
-BY_PRESET = "set by the preset"
-
-
 @app.command("utility")
+@with_options
 def utility(
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the labels and the trained predictor.")],
     questions: Annotated[
@@ -53,34 +44,24 @@ def utility(
         typer.Option("--chat", "-c", envvar="MERGEWISE_CHAT", help="Causal model that labels the candidates: hf:PATH."),
     ] = "",
     index_dir: SetIndexOption = None,
-    labels_dir: Annotated[
-        Path | None, typer.Option("--labels", help="Directory of the labels.", show_default="labels in --out")
-    ] = None,
+    labels: Annotated[Path | None, Setting("Directory of the labels; the folder labels in --out by default")] = None,
     labels_only: Annotated[bool, typer.Option("--labels-only", help="Label the candidates without training.")] = False,
     split: SplitOption = "dev",
     limit: LimitOption = None,
     without: Annotated[
         Path | None, typer.Option("--except", help="File of questions to leave out, one per line.")
     ] = None,
-    passages: Annotated[
-        int | None, typer.Option(help="Number of candidate passages per question.", min=1, show_default="20")
-    ] = None,
-    triplets: Annotated[
-        int | None,
-        typer.Option(help="Number of candidate triplet sets per question.", min=0, show_default="20, 0 with gainrag"),
-    ] = None,
-    embedder: EmbedderOption = None,
-    ray: RayOption = None,
-    gpus_per_worker: GPUsOption = 0.0,
+    embedder: EmbedderSetting = None,
+    ray: Annotated[str | None, Setting("Ray cluster that labels: local, auto or HOST:PORT")] = None,
+    gpus_per_worker: GPUsSetting = 0.0,
     base: Annotated[
         str, typer.Option("--base", help="Base model: cross-encoder:PATH, or minilm with a new head.")
     ] = "minilm",
     preset: Annotated[str, typer.Option(help="Training recipe: aed, paper or gainrag.")] = "aed",
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML file of settings; options override it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file of settings, such as passages, triplets, epochs and seed."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default=BY_PRESET)] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed.", min=0, show_default=BY_PRESET)] = None,
 ) -> None:
     """Train a utility predictor, which scores how much a text helps to answer. Needs the extra train and a causal model.
 
@@ -92,9 +73,8 @@ def utility(
     from mergewise.designs.aed import LabelStore, check_base, check_packages, train_utility
     from mergewise.index import executors_of
 
-    given = {"passages": passages, "triplets": triplets, "epochs": epochs, "seed": seed}
-    settings, chosen = _settings(preset, config, {name: value for name, value in given.items() if value is not None})
-    folder = labels_dir or out / "labels"
+    settings, chosen = _settings(preset, config)
+    folder = labels or out / "labels"
     if not labels_only:
         check_base(base)
         check_packages()
@@ -112,8 +92,8 @@ def utility(
         _say_training(report, out)
 
 
-def _settings(preset: str, config: Path | None, options: Mapping[str, Any]) -> tuple[LabelSettings, TrainSettings]:
-    """Return the settings of labels and training. Options override the file, and the file overrides the preset."""
+def _settings(preset: str, config: Path | None) -> tuple[LabelSettings, TrainSettings]:
+    """Return the settings of labels and training. The file overrides the preset."""
     from mergewise.designs.aed import PRESETS, LabelSettings, TrainSettings
 
     if preset not in PRESETS:
@@ -124,7 +104,7 @@ def _settings(preset: str, config: Path | None, options: Mapping[str, Any]) -> t
     if unknown := loaded.keys() - of_labels - of_training:
         known = ", ".join(sorted(of_labels | of_training))
         raise UsageError(f"{config}: unknown settings: {', '.join(sorted(unknown))}", f"known settings: {known}")
-    chosen = {**({"triplets": 0} if preset == "gainrag" else {}), **loaded, **options}
+    chosen = {**({"triplets": 0} if preset == "gainrag" else {}), **loaded}
     training = replace(PRESETS[preset], **{name: chosen[name] for name in chosen.keys() & of_training})
     labels = {name: chosen[name] for name in chosen.keys() & of_labels}
     return LabelSettings(**labels, solved=training.questions == "solved"), training

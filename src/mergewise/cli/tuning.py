@@ -15,7 +15,9 @@ from mergewise.cli import options, settings
 from mergewise.cli.configuration import open_permitted
 from mergewise.cli.output import say, say_aside, say_json, say_warning, write_text
 from mergewise.cli.progress import progress
+from mergewise.cli.settings import Setting
 from mergewise.errors import UsageError
+from mergewise.ranges import Range
 
 if TYPE_CHECKING:
     from mergewise.evaluate.tuning import TuningReport
@@ -50,12 +52,9 @@ def tune(
         bool, typer.Option("--trust-made", help="Also tune on questions that `mergewise questions` made.")
     ] = False,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory of the rows and the log of held-out questions.", show_default=".tuning in the index"
-        ),
+        Path | None, Setting("Directory of the rows and the log of held-out questions; .tuning in the index by default")
     ] = None,
-    embedder: options.NamedEmbedderOption = None,
+    embedder: settings.EmbedderSetting = None,
     chat: options.ChatOption = defaults.CHAT,
     reranker: options.RerankerOption = defaults.RERANKER,
     timeout: settings.TimeoutSetting = None,
@@ -143,7 +142,7 @@ def questions(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="New file for the questions, in JSON lines.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    seed: Annotated[int, Setting("Random seed of the questions", Range(0, 1 << 63))] = 0,
     chat: options.ChatOption = defaults.CHAT,
     window: settings.WindowSetting = None,
     cache: settings.CacheSetting = None,

@@ -52,7 +52,7 @@ NEEDS: Mapping[str, Need[Any]] = {
     ),
     "causal": CAUSAL,
     "chat": CHAT,
-    "scorer": Need("scorer", lambda models: models.scorer, "a scorer", "add --scorer hf:PATH"),
+    "scorer": Need("scorer", lambda models: models.scorer, "a scorer", "set MERGEWISE_SCORER=hf:PATH"),
     "umap": Need(
         "umap",
         lambda models: all(map(find_spec, ("umap", "sklearn"))) or None,

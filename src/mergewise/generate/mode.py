@@ -75,7 +75,7 @@ CAUSAL: Need[CausalModel[Any]] = Need(
     "causal",
     lambda models: models.causal,
     "a causal model with readable next-token probabilities",
-    "add --chat hf:PATH or --causal hf:PATH, or use --mode aed-best with any chat model",
+    "add --chat hf:PATH, or set the causal model hf:PATH, or use --mode aed-best with any chat model",
 )
 
 

@@ -113,7 +113,7 @@ class AnswerWriter:
         if is_json and reply.complete and json_value(text) is None:
             raise ModelError(f"invalid JSON from {self.chat.spec}", "use a model that supports response_format")
         if not is_json and not text:
-            hint = "raise --max-tokens: a reasoning model needs more tokens"
+            hint = "raise max_tokens: a reasoning model needs more tokens"
             raise ModelError(f"empty answer from {self.chat.spec}", hint)
         answered = is_json or (not cited.refuses and words(text) != words(refusal))
         if not answered and not (self._shown and self._shown.has_begun):

@@ -44,7 +44,7 @@ class CausalScorer:
         try:
             log_probs = self.model.score([self._state(pairs[i][1]) for i in nonempty], [tokens[i] for i in nonempty])
         except ModelError as error:
-            raise ModelError(error.message, "try a smaller model, or --scorer lm") from error
+            raise ModelError(error.message, "try a smaller model, or the scorer lm") from error
         for i, row in zip(nonempty, log_probs, strict=True):
             scores[i] = -float(row.mean())
         return scores

@@ -138,7 +138,7 @@ def check_named(directory: Path, spec: str) -> None:
     if spec not in SHIPPED_EMBEDDERS and knows_embedder(spec) and not _is_remembered(directory, spec):
         raise UsageError(
             f"untrusted embedder of {directory}: {spec!r}",
-            f"if you trust it, name it once: --embedder {quote(spec)}, or mergewise.open(path, embedder={spec!r})",
+            f"if you trust it, name it once: MERGEWISE_EMBEDDER={quote(spec)}, or mergewise.open(path, embedder={spec!r})",
         )
 
 

@@ -96,7 +96,7 @@ class OpenAIScorer:
                 return [_mean_nll(row, source) for row, (source, _) in zip(tokens, pairs, strict=True)]
         raise ModelError(
             f"no log-probabilities of the prompt from {self.spec}",
-            "use an endpoint such as vLLM or llama-cpp-python, or --scorer lm, or --scorer hf:PATH on this machine",
+            "use an endpoint such as vLLM or llama-cpp-python, or the scorer lm, or hf:PATH on this machine",
         )
 
     def _ask(self, prompts: Sequence[str], form: str) -> list[Any]:

@@ -56,7 +56,7 @@ def restore_manifest(directory: Path, registry: Registry, wait: float, embedder:
         if spec is None:
             raise UsageError(
                 f"the tables of {directory} do not record the embedder",
-                "name it: `mergewise check --repair --embedder minilm`, if the index has the default embedder",
+                "name it: `MERGEWISE_EMBEDDER=minilm mergewise check --repair`, if the index has the default embedder",
             )
         standard = {view.name: view.dump() for view in registry.values()}
         present = [name for name in standard if any(t.name in tables for t in registry[name].tables_of(standard[name]))]

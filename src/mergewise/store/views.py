@@ -146,7 +146,7 @@ class View:
             then, now = (f"the custom prompt {digest}" if digest else "the built-in prompt" for digest in (old, new))
             raise UsageError(
                 f"prompt changed: rows of the view {self.name!r} were written with {then}, new rows would use {now}",
-                f"name the same prompts (--prompts DIR, with {self.prompt}.txt), or index into another directory",
+                f"name the same prompts (MERGEWISE_PROMPTS=DIR, with {self.prompt}.txt), or index into another directory",
             )
 
     def check_needs(self, settings: Mapping[str, Any], embedder: str, models: Models) -> None:

@@ -147,7 +147,7 @@ class _Causal:
             if not kept:
                 break
         if not (paths := [*ended, *kept]):
-            raise ModelError(f"empty answer from {self._causal.spec}", "raise --max-tokens, or try another model")
+            raise ModelError(f"empty answer from {self._causal.spec}", "raise max_tokens, or try another model")
         best = max(paths, key=self._path_score)
         steps = [step, *(_grade_step(one, self._weights) for one in best)]
         steps.append(Step("best", f"of {len(paths)} answers, by {self._causal.spec}", score=self._path_score(best)))
@@ -258,7 +258,7 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
     graded = [one for one in read if one is not None]
     usage += Usage(unread=len(read) - len(graded))
     if not graded:
-        raise ModelError(f"no readable answer from {chat.spec}", "raise --max-tokens, or try another model")
+        raise ModelError(f"no readable answer from {chat.spec}", "raise max_tokens, or try another model")
     return _answer_with_best(request, graded, weights, usage, chat.spec, steps)
 
 
@@ -281,7 +281,7 @@ def _answer_with_best(
     request: Request, graded: Sequence[GradedAnswer], weights: SelfRAG, usage: Usage, spec: str, steps: Sequence[Step]
 ) -> Answer:
     if not graded:
-        raise ModelError(f"empty answer from {spec}", "raise --max-tokens, or try another model")
+        raise ModelError(f"empty answer from {spec}", "raise max_tokens, or try another model")
     best, score = best_answer(graded, weights)
     grade_steps = [_grade_step(one, weights) for one in graded]
     last = Step("best", f"[{best.source.number}], by {spec}", score=score)
@@ -308,7 +308,7 @@ def _cited_answer(
     """Build the answer of segments and their passages. A segment cites the sentence that shares most of its words."""
     segments = [(text.strip(), sources) for text, sources in written if text.strip()]
     if not segments:
-        raise ModelError("empty answer from the model", "raise --max-tokens, or try another model")
+        raise ModelError("empty answer from the model", "raise max_tokens, or try another model")
     cited = [[_citation(text, one, request) for one in sources if one.parts] for text, sources in segments]
     judged = [
         (text, Claims(sources).is_supported(text, tuple(one.number for one in sources)))

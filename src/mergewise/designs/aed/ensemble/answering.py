@@ -100,7 +100,7 @@ def finish_answer(
     text, removed = without_unknown(text, ())
     text = text.strip()
     if not text:
-        raise ModelError(f"empty answer from {question.window.spec}", "raise --max-tokens, or try another model")
+        raise ModelError(f"empty answer from {question.window.spec}", "raise max_tokens, or try another model")
     grounding = ground(text, question.text, question.sources, request.document)
     shown.end(grounding.marks)
     weights = ", ".join(

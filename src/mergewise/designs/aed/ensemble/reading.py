@@ -104,7 +104,7 @@ class StreamedQuestion:
         """Raise UsageError if no stream has anything to read."""
         if not self.readings:
             problem = f"no passage fits into the window of {self.window.spec}, and no background is available"
-            raise UsageError(problem, "lower --budget or --max-tokens")
+            raise UsageError(problem, "lower --budget or max_tokens")
 
     def read_alone(self, reading: StreamPrompt) -> None:
         """Use this prompt only."""
