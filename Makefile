@@ -12,6 +12,9 @@
 # make sbom          write sbom.json, a bill of materials (CycloneDX) of the server that deploy/server.lock installs
 # make audit         look up the packages of all locks in a database of known vulnerabilities
 # make bench         measure speed and memory
+# make identical     contexts and answers of all strategies in AFTER (after.jsonl); BEFORE=FILE compares them with another version's
+# make latency       time per question of several versions in turns: INDEX=DIR QUESTIONS=FILE TREES="../old ."
+# make peers         auto-merging here, in LlamaIndex and in Haystack (in .venv-peers, some 300 MB)
 # make chaos         kill writers, servers, an evaluation and a cluster; damage indexes; the long form of server tests
 # make attack        hostile documents, requests and indexes in their long form, and all examples of properties: half an hour
 # make fuzz          an hour of fuzzing guided by coverage (MINUTES=60); continues where it ended
@@ -36,7 +39,7 @@ FLOOR  ?= 74
 TORCH  ?= torch==2.13.0+cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test tests lint wheel environments integrations integrations-environment frameworks postgres clients clients-environment causal causal-environment docs figures coverage lock sbom audit attack fuzz bench chaos mutants clean
+.PHONY: help demo quick test tests lint wheel environments integrations integrations-environment frameworks postgres clients clients-environment causal causal-environment docs figures coverage lock sbom audit attack fuzz bench identical latency peers chaos mutants clean
 
 # the versions that dev.lock holds; LOCKED= takes the newest
 LOCKED ?= --constraint dev.lock
@@ -181,6 +184,18 @@ sbom: | $(UV)
 
 audit: | $(UV)
 	$(BIN)/python -m scripts.audit dev.lock $(wildcard deploy/*.lock) -- $(UV) tool run --quiet --from $(AUDIT_TOOL) pip-audit
+
+identical: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.identical record --cache .identical --out $(or $(AFTER),after.jsonl)
+	$(if $(BEFORE),$(BIN)/python -m benchmarks.identical compare $(BEFORE) $(or $(AFTER),after.jsonl))
+
+latency: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.latency --index $(INDEX) --questions $(QUESTIONS) $(if $(TREES),--trees $(TREES))
+
+peers: | $(UV)
+	$(call environment,.venv-peers)
+	$(call install,.venv-peers,. --requirement benchmarks/peers_requirements.txt)
+	.venv-peers/bin/python -m benchmarks.peers
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.scale --embedder none

@@ -117,18 +117,14 @@ def _train_reader(network: Any, words: Any, texts: Sequence[str], steps: int) ->
 def commands(question: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the name and the arguments of each step, to be run in the folder of the chain."""
     models = ["--chat", "hf:reader", "--reranker", UTILITY]
-    few = ["--max-tokens", "16"]
     yield "index, with triplets", ["index", "docs", "--views", "leaf,triplet", "--index", "my.index"]
     yield (
         "labels",
         ["train", "utility", "learn.jsonl", "--index", "my.index", "--split", "all", "--chat", "hf:reader",
          "--base", "cross-encoder:predictor", "--out", "trained", "--labels-only"],
     )  # fmt: skip
-    yield (
-        "training",
-        ["train", "utility", "--base", "cross-encoder:predictor", "--labels", "trained/labels", "--out", "trained"],
-    )
-    yield "one question, with `aed`", ["ask", question, "--index", "my.index", "--strategy", "aed", *models, *few]
+    yield ("training", ["train", "utility", "--base", "cross-encoder:predictor", "--out", "trained"])
+    yield "one question, with `aed`", ["ask", question, "--index", "my.index", "--strategy", "aed", *models]
     scored = ["eval", "ask.jsonl", "--index", "my.index", "--answers", *models]
     for name in ("aed-2", "replug"):
         yield f"all questions, `{name}`", [*scored, "--methods", name, "--json", f"{name}.json"]

@@ -16,12 +16,13 @@ import mergewise
 from benchmarks.corpus import bench_folder
 from mergewise.assemble.passages import search_passages
 from mergewise.defaults import PASSAGE_TOKENS
-from mergewise.designs.crag.strategy import _sentences, _text
 from mergewise.engine import Index
-from mergewise.evaluate.question_sets import QuestionSet, load_question_set
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import QuestionSet
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tuning.weights import Array, logistic
 from mergewise.models.utilities import EmbedderUtilities, WordUtilities
+from mergewise.text.keys import search_key
 
 SETS = ("2wiki", "covidqa", "hotpotqa-long", "squad")
 OUT = "musique-long"
@@ -38,8 +39,11 @@ def features(index: Index, task: QuestionSet, limit: int) -> tuple[Array, Array,
     questions = [one for one in chosen_questions(task, "dev") if one.evidence][:limit]
     for question in questions:
         found = search_passages(question.text, reader, K, PASSAGE_TOKENS, None, by="search")
-        leaves = _sentences(found, reader)
-        texts = [_text([leaves[leaf] for leaf in one.leaves]) for one in found]
+        leaves = reader.sentences(sorted({leaf for one in found for leaf in one.leaves}))
+        texts = []
+        for one in found:
+            first = leaves[one.leaves[0]]
+            texts.append(search_key(first.title, first.headings, "".join(leaves[n].text for n in one.leaves)).strip())
         rows += list(zip(cosines.utilities(question.text, texts), words.utilities(question.text, texts), strict=True))
         gold = [span for span, _ in question.evidence or ()]
         held += [any(own.overlaps(span) for own in one.candidate.spans for span in gold) for one in found]

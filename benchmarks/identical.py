@@ -77,7 +77,7 @@ def open_index(name: str, cache: Path) -> tuple[mergewise.Index, list[str]]:
         index.add(task.documents)
         questions = [question.text for question in task.questions]
     index.close()
-    return mergewise.open(index.store.place, views=VIEWS), questions
+    return mergewise.open(index.store.directory, views=VIEWS), questions
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:

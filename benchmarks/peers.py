@@ -2,13 +2,7 @@
 
     python -m benchmarks.peers [--leaves 20000] [--questions 60] [--vectors minilm|words] [--json]
 
-The peers need a separate virtual environment in the root of this repository (Python 3.11 or later):
-
-    python -m venv peers-venv
-    peers-venv/bin/pip install . -r benchmarks/peers_requirements.txt
-    HF_HUB_OFFLINE=1 peers-venv/bin/python -m benchmarks.peers
-
-`peers_requirements.txt` pins llama-index-core==0.14.25 and haystack-ai==3.4.0.
+`make peers` makes the environment of the peers. `peers_requirements.txt` pins llama-index-core==0.14.25 and haystack-ai==3.4.0.
 
 Each system runs in a separate process, one after another:
 
@@ -32,10 +26,12 @@ corpus takes seconds instead of minutes. A scan of all vectors costs the same fo
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import re
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -109,7 +105,7 @@ class Watch:
             self.cpu[label] = self.cpu.get(label, 0.0) + process_time() - cpu
 
 
-@dataclass
+@dataclass(eq=False)
 class Prepared:
     """An embedder for mergewise that times the documents and has precomputed vectors of the questions."""
 
@@ -157,15 +153,14 @@ class Result:
 
 
 def build_mergewise(corpus: Sequence[Document], embedder: Embedder, known: dict[str, FloatArray]) -> Built:
-    directory = tempfile.TemporaryDirectory(prefix="mergewise-bench-")
-    watch = Watch()
-    index = mergewise.open(Path(directory.name) / "index", embedder="minilm")
+    watch, directory = Watch(), tempfile.mkdtemp(prefix="mergewise-bench-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    index = mergewise.open(Path(directory) / "index", embedder="minilm")
     index._models = replace(index._models, embedder=Prepared(embedder, known, watch))
     with watch("all"):
         index.add(corpus)
 
     def ask(question: str) -> Any:
-        assert directory  # keep the directory as long as the index
         return index.context(question, strategy=f"auto-merge(k={HITS})", budget=BUDGET)
 
     return Built(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from benchmarks.joined import joined, write
-from benchmarks.widened import widened
 
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.question_sets import Question, QuestionSet
@@ -90,18 +89,3 @@ def test_real_sets(bench: Path) -> None:
         long = joined(load_question_set(bench / name), 10_000)
         assert len(long.documents) > 10
         assert min(count_tokens([d.text for d in long.documents])) >= 10_000
-
-
-def test_wider_pool_skips_documents_with_the_same_title_or_text(tmp_path: Path) -> None:
-    task = made(3)
-    other = [
-        Document("d0", "Another text.", "Elsewhere"),
-        Document("d1", "A town of this name.", "TITLE 1."),
-        Document("d2", task.documents[0].text, "Copy"),
-        Document("d3", "another text", "Elsewhere, again"),
-    ]
-    wide = widened(task, [QuestionSet("other", tuple(other), ())])
-    assert [one.id for one in wide.documents] == ["d0", "d1", "d2", "1-d0"]
-    question = replace(task.questions[0], gold_docs=("d0", "d2"), hops=2, kind="bridge")
-    write(replace(wide, questions=(question,)), tmp_path / "wide")
-    assert load_question_set(tmp_path / "wide").questions == (question,)

@@ -44,6 +44,7 @@ def test_chain_runs_every_command(
 
     monkeypatch.setattr(aed_chain, "mergewise", mergewise)
     monkeypatch.setenv("MERGEWISE_UTILITY", aed_chain.UTILITY)
+    monkeypatch.setenv("MERGEWISE_MAX_TOKENS", "16")
     aed_chain.chain(task, 6, 2, 2, tmp_path / "chain")
     assert called == ["index", "train", "train", "ask", "eval", "eval", "eval"]
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
