@@ -15,7 +15,7 @@ SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
     {"redaction", "lazy"},
     {"errors"},
-    {"types", "defaults", "files"},
+    {"types", "defaults", "files", "plugins"},
     {"protocols", "jsonable", "ranges", "concurrency"},
     {"query"},
     {"text", "prompting", "readers", "models", "page"},

@@ -59,7 +59,7 @@ def test_the_report_names_file_and_pages(tmp_path: Path, scan: bytes, monkeypatc
     report = json.loads(run(app, ["index", "docs", "--json"], catch_exceptions=False).stdout)
     assert report["textless"] == [{"source": "docs/b.pdf", "pages": [2, 4]}] and report["unchanged"] == 1
     with pytest.raises(UsageError, match="requires the sandbox"):
-        run(app, ["index", "docs", "--ocr", "--no-sandbox"], catch_exceptions=False)
+        run(app, ["index", "docs", "--ocr"], env={"MERGEWISE_SANDBOX": "false"}, catch_exceptions=False)
 
 
 def test_missing_extra_fails_before_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

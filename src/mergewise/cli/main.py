@@ -23,7 +23,7 @@ from mergewise.cli.configuration import (
     trusted_folders,
     working_directory,
 )
-from mergewise.cli.options import JsonOption, NamingCommand, PrintableGroup
+from mergewise.cli.options import JsonOption, NamingCommand, RootGroup
 from mergewise.cli.output import PrintableFormatter, say, say_aside, say_error, say_json, say_warning
 from mergewise.cli.settings import from_environment, variable
 from mergewise.errors import MergewiseError, UsageError, one_of
@@ -34,7 +34,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    cls=PrintableGroup,
+    cls=RootGroup,
 )
 app.command("index", cls=NamingCommand)(manage.index)
 app.command("ask", cls=NamingCommand)(questions.ask)

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from functools import cache, partial, wraps
+from functools import cache, cached_property, partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -23,6 +23,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from mergewise.cli.settings import Setting, setting_of, setting_value, variable
 from mergewise.errors import UsageError
 from mergewise.indexing import EmbeddingOptions, IndexingOptions
+from mergewise.plugins import plugins
 from mergewise.query import AnswerQuery, Option, Query, options_of
 from mergewise.ranges import choice, short_repr
 from mergewise.redaction import masked
@@ -86,8 +87,29 @@ class NamingCommand(TyperCommand):
         return found
 
 
-class PrintableGroup(TyperGroup):
-    """The root command. Makes typer's own messages printable, which quote words of the command line."""
+class RootGroup(TyperGroup):
+    """The root command, with the commands of other packages: entry points of the group `mergewise.commands`.
+
+    Makes typer's own messages printable, which quote words of the command line.
+    """
+
+    @cached_property
+    def _added(self) -> dict[str, Any]:
+        """The commands of other packages, by name. They are loaded only for help and for words that name no command."""
+        found = {}
+        for one in plugins("mergewise.commands", Callable, "function"):  # type: ignore[type-abstract]
+            app = one.part if isinstance(one.part, typer.Typer) else typer.Typer()
+            if app is not one.part:
+                app.command(one.name, cls=NamingCommand)(one.part)
+            found[one.name] = typer.main.get_command(app)
+            found[one.name].name = one.name
+        return found
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, cmd_name) or self._added.get(cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *self._added]
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         with _printable_errors():

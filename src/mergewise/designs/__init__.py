@@ -7,16 +7,14 @@ designs are loaded when one of the four dictionaries is first read.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from mergewise.designs.design import Design, Lazy, Strategy
-from mergewise.errors import UsageError
 from mergewise.lazy import lazy_names
+from mergewise.plugins import merge_parts, plugins
 
 if TYPE_CHECKING:
     from mergewise.assemble.budget import pack as pack
@@ -56,12 +54,8 @@ _SPECS = {
 }
 __getattr__ = lazy_names(__name__, _HOMES | _SPECS)
 
-log = logging.getLogger("mergewise")
-
 DESIGNS = ("weave", "auto_merge", "macrag", "mergerag", "mrag", "aed", "raptor", "tree_rag", "crag", "self_rag")
 GROUP = "mergewise.designs"
-
-Part = TypeVar("Part")
 
 
 @cache
@@ -69,69 +63,31 @@ def _designs() -> dict[str, Design]:
     """Return all designs by origin: first the built-in ones, then those of other packages."""
     return {
         **{f"the built-in design {wing}": import_module(f"{__name__}.{wing}").DESIGN for wing in DESIGNS},
-        **_designs_of_packages(),
+        **{one.origin: one.part for one in plugins(GROUP, Design, "mergewise.designs.Design")},
     }
-
-
-def _designs_of_packages() -> dict[str, Design]:
-    """Load the designs of other packages. Skip a design that fails to load, with a warning in the log.
-
-    Raises UsageError if an entry point does not lead to a `Design`.
-    """
-    designs: dict[str, Design] = {}
-    for point in sorted(entry_points(group=GROUP), key=_origin):
-        try:
-            design = point.load()
-        except Exception as error:  # a foreign module may raise anything on import
-            log.warning("%s is skipped, it failed to load: %s", _origin(point), error)
-            continue
-        if not isinstance(design, Design):
-            raise UsageError(
-                f"{_origin(point)} is not a mergewise.designs.Design",
-                "see docs/how-to/write-a-design.md, or uninstall the package",
-            )
-        designs[_origin(point)] = design
-    return designs
-
-
-def _origin(point: EntryPoint) -> str:
-    """Describe the entry point and its package, for messages."""
-    return f"the design {point.name} of the package {point.dist.name if point.dist else 'without a name'}"
-
-
-def _merge_parts(*provided: tuple[str, Mapping[str, Part]]) -> dict[str, Part]:
-    """Merge the parts of all origins into one dictionary. Raises UsageError if two parts have the same name."""
-    merged: dict[str, Part] = {}
-    for origin, parts in provided:
-        if duplicates := merged.keys() & parts.keys():
-            raise UsageError(f"duplicate name {min(duplicates)!r} in {origin}", "uninstall that package")
-        merged.update(parts)
-    return merged
 
 
 def _views() -> dict[str, View]:
     from mergewise.index import tree
 
-    return _merge_parts(("the tree", {"leaf": tree.VIEW}), *((origin, one.views) for origin, one in _designs().items()))
+    return merge_parts(("the tree", {"leaf": tree.VIEW}), *((origin, one.views) for origin, one in _designs().items()))
 
 
 def _strategies() -> dict[str, Strategy]:
-    return dict(sorted(_merge_parts(*((origin, one.strategies) for origin, one in _designs().items())).items()))
+    return dict(sorted(merge_parts(*((origin, one.strategies) for origin, one in _designs().items())).items()))
 
 
 def _modes() -> dict[str, Mode[Any]]:
     from mergewise.generate import modes
 
     provided = ((origin, one.modes) for origin, one in _designs().items())
-    return dict(sorted(_merge_parts(("mergewise", modes.MODES), *provided).items()))
+    return dict(sorted(merge_parts(("mergewise", modes.MODES), *provided).items()))
 
 
 def _prompts() -> dict[str, PromptTemplate]:
     from mergewise.generate import prompts
 
-    return _merge_parts(
-        ("mergewise", prompts.TEMPLATES), *((origin, one.prompts) for origin, one in _designs().items())
-    )
+    return merge_parts(("mergewise", prompts.TEMPLATES), *((origin, one.prompts) for origin, one in _designs().items()))
 
 
 VIEWS: Lazy[View] = Lazy(_views)

@@ -11,7 +11,7 @@ import errno
 import gzip
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
 from mergewise.lazy import lazy_names
+from mergewise.plugins import merge_parts, plugins
 from mergewise.readers.builder import Parsed
 from mergewise.readers.definitions import LANGUAGES
 from mergewise.readers.docx import read_docx
@@ -64,6 +65,23 @@ Reader: TypeAlias = Callable[[bytes], Parsed]
 
 Place: TypeAlias = str | tuple[int, int]
 """A place on disk: a real path, or the device and inode of a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A format that another package reads, provided through an entry point of the group `mergewise.readers`.
+
+    Attributes:
+        suffixes: Suffixes of its files in lower case, such as (".eqn",).
+        read: Function from the bytes of a file to a `Parsed`. Any error that it raises fails that file alone.
+        walked: True if a search through folders reads such files. Otherwise they are read only if they are named.
+        sandboxed: True if such files are read in the separate process with limits, as PDF and DOCX are.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Reader
+    walked: bool = True
+    sandboxed: bool = True
 
 
 class ReadFile(NamedTuple):
@@ -113,10 +131,18 @@ _READERS: tuple[tuple[Reader, str], ...] = (
     (read_eml, ".eml"),
     (read_mbox, ".mbox"),
 )
+FORMATS: Mapping[str, FileFormat] = merge_parts(
+    *(
+        (one.origin, dict.fromkeys(one.part.suffixes, one.part))
+        for one in plugins("mergewise.readers", FileFormat, "mergewise.extend.FileFormat")
+    )
+)
+"""Formats of other packages, by suffix. They take precedence over the readers here."""
 SUFFIXES = {suffix: reader for reader, suffixes in _READERS for suffix in suffixes.split()}
 SUFFIXES |= {suffix: reader_of(language) for suffix, language in LANGUAGES.items()}
-_CONFIGURATION = frozenset({".cfg", ".ini", ".json", ".toml", ".yaml", ".yml"})
-WALKED = frozenset(SUFFIXES) - _CONFIGURATION
+SUFFIXES |= {suffix: one.read for suffix, one in FORMATS.items()}
+_NAMED_ONLY = {".cfg", ".ini", ".json", ".toml", ".yaml", ".yml"} - FORMATS.keys()
+WALKED = frozenset(SUFFIXES) - _NAMED_ONLY - {suffix for suffix, one in FORMATS.items() if not one.walked}
 """Suffixes that a folder is searched for. Configuration and JSON are read only if they are named: in a folder of documents
 they are mostly build files, and a search would find their words instead of its text."""
 

@@ -31,13 +31,14 @@ from typing import IO, Annotated, Any
 from mergewise.defaults import FILE_SECONDS
 from mergewise.errors import ReadError
 from mergewise.ranges import SECONDS, Range, check_fields
-from mergewise.readers import FileReader, ReadFile, read_file
+from mergewise.readers import FORMATS, FileReader, ReadFile, read_file
 from mergewise.readers.recognition import THREADS, Recognition, check_recognition
 from mergewise.types import Document, FileMetadata, Heading, Page
 
 log = logging.getLogger("mergewise")
 
-SANDBOXED = frozenset({".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"})
+SANDBOXED = {".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"} - FORMATS.keys()
+SANDBOXED |= {suffix for suffix, one in FORMATS.items() if one.sandboxed}
 """Suffixes of files that are read in the sandbox: their formats need third-party parsers, native code or archives."""
 
 LARGE = 200_000
