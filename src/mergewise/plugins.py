@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from mergewise.errors import UsageError
 
@@ -14,15 +14,15 @@ log = logging.getLogger("mergewise")
 Part = TypeVar("Part")
 
 
-class Plugin(NamedTuple, Generic[Part]):
+class Plugin(NamedTuple):
     """An object of another package. `name` is the name of its entry point, and `origin` describes both for messages."""
 
     name: str
     origin: str
-    part: Part
+    part: Any
 
 
-def plugins(group: str, kind: type[Part], public: str) -> list[Plugin[Part]]:
+def plugins(group: str, kind: Any, public: str) -> list[Plugin]:
     """Load the objects of an entry point group. An object that fails to load is skipped, with a warning.
 
     Args:
@@ -33,7 +33,7 @@ def plugins(group: str, kind: type[Part], public: str) -> list[Plugin[Part]]:
     Raises:
         UsageError: if an object has another type.
     """
-    found: list[Plugin[Part]] = []
+    found: list[Plugin] = []
     for point in sorted(entry_points(group=group), key=_origin):
         try:
             part = point.load()

@@ -97,7 +97,7 @@ class RootGroup(TyperGroup):
     def _added(self) -> dict[str, Any]:
         """The commands of other packages, by name. They are loaded only for help and for words that name no command."""
         found = {}
-        for one in plugins("mergewise.commands", Callable, "function"):  # type: ignore[type-abstract]
+        for one in plugins("mergewise.commands", Callable, "function"):
             app = one.part if isinstance(one.part, typer.Typer) else typer.Typer()
             if app is not one.part:
                 app.command(one.name, cls=NamingCommand)(one.part)

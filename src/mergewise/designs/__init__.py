@@ -7,7 +7,6 @@ designs are loaded when one of the four dictionaries is first read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
