@@ -2,7 +2,7 @@
 
     python -m benchmarks.beside SETS [--names hotpotqa-long,musique-long,2wiki,manuals] [--budgets 128,384,640] [--cache DIR]
 
-SETS is a folder of question sets (archive/evaluation.md). The name `manuals` means the questions of benchmarks/manuals.
+SETS is a folder of question sets. The name `manuals` means the questions of benchmarks/manuals.
 Questions come from the second halves. All methods get the same documents and the same MiniLM vectors, and share the scoring code.
 LlamaIndex needs the environment of benchmarks/peers.py. Without it, the cells of LlamaIndex stay empty. It runs as its
 documentation shows: `HierarchicalNodeParser` 2048/512/128 and `AutoMergingRetriever` over 24 hits. The title of a document is
