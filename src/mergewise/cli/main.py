@@ -99,16 +99,15 @@ def config(
             }
         )
     if as_json:
-        say_json([{**row, "value": row["value"] if _is_plain(row["value"]) else str(row["value"])} for row in rows])
+        plain = str, int, float, list, type(None)
+        say_json(
+            [{**row, "value": row["value"] if isinstance(row["value"], plain) else str(row["value"])} for row in rows]
+        )
         return
     width = max(len(str(row["name"])) for row in rows)
     for row in rows:
         value = "" if row["value"] is None else row["value"]
         say(f"{row['name']:{width}}  {value}  ({row['origin']})", style="" if row["origin"] != "default" else "dim")
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str | int | float | list)
 
 
 def _known_settings(command: str) -> list[tuple[str, str, Any]]:
