@@ -119,7 +119,9 @@ def _by_model(
     limit = min(_TOKENS, chat.window // 4)
     code = code_for([question, *(message.text for message in turns)])
     room = int(_MARGIN * chat.window) - limit - sum(count_tokens([m.text for m in _prompt(question, [], code)]))
-    shown = _newest([_quoted_turn(message, code) for message in turns], room, count_tokens)
+    shown = _newest(
+        [quotation("question" if one.role == "user" else "answer", one.text, code) for one in turns], room, count_tokens
+    )
     reply = run(chat.complete(_prompt(question, shown, code), max_tokens=limit))
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
     good = reply.complete and len(lines) == 1 and not _FRAME.search(lines[0]) and _is_about(lines[0], question, turns)
@@ -129,10 +131,6 @@ def _by_model(
 def _prompt(question: str, shown: Sequence[str], code: str) -> list[Message]:
     system = _PROMPT.format(data=warning(code, "turns of the conversation"))
     return turn(system, [*shown, f"Last question: {question}"])
-
-
-def _quoted_turn(message: Message, code: str) -> str:
-    return quotation("question" if message.role == "user" else "answer", message.text, code)
 
 
 def _newest(texts: Sequence[str], room: int, count_tokens: TokenCounter) -> list[str]:

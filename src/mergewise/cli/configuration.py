@@ -73,9 +73,12 @@ def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
     """Return the embedder that the user names, else the one that an index in a trusted folder names, or None."""
     from mergewise.store import is_url, place_of
 
+    own = existing_configuration()
     # a bucket is in no folder
-    if named is not None or is_url(index_dir) or not _is_trusted(index_dir):
+    if named is not None or own is None or is_url(index_dir):
         return named
+    if not any(_is_inside(index_dir, folder) for folder in trusted_folders(own)):
+        return None
     manifest = place_of(index_dir).known()
     return None if manifest is None else manifest.embedder
 
@@ -85,11 +88,6 @@ def open_permitted(index_dir: Path, *, embedder: str | None = None, **options: A
     import mergewise
 
     return mergewise.open(index_dir, embedder=embedder or permitted_embedder(index_dir), **options)
-
-
-def _is_trusted(place: Path) -> bool:
-    own = existing_configuration()
-    return own is not None and any(_is_inside(place, folder) for folder in trusted_folders(own))
 
 
 def _is_inside(place: Path, folder: Path) -> bool:

@@ -273,7 +273,10 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     links = [f"link out of the folder, {what}: {link.link} -> {link.target}" for link in report.outward]
     _say_some(links, "such links", hint=f"{remedy} their files")
     _say_some(
-        [f"no text on {_page_list(one.pages)} (a scan?): {one.source}" for one in report.textless],
+        [
+            f"no text on {'page' if len(one.pages) == 1 else 'pages'} {number_ranges(one.pages)} (a scan?): {one.source}"
+            for one in report.textless
+        ],
         "files with pages without text",
         hint="add `--ocr` to read scans; if pages remain, raise the settings ocr-pages and file-seconds",
     )
@@ -397,11 +400,6 @@ def _say_some(lines: Sequence[str], rest: str, *, indent: str = "", hint: str = 
         say(f"{indent}... and {len(lines) - NAMED} more {rest}")
     if lines and hint:
         say(f"  {hint}")
-
-
-def _page_list(numbers: Sequence[int]) -> str:
-    """Write page numbers as `page 3` or `pages 1-4, 7`."""
-    return f"{'page' if len(numbers) == 1 else 'pages'} {number_ranges(numbers)}"
 
 
 def _megabytes(size: int) -> str:

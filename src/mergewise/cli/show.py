@@ -59,11 +59,11 @@ class Excerpt:
             "first_line": self.first,
             "last_line": self.last,
             "text": "\n".join(text for _, _, text in self.lines()),
-            "spans": [{"start": span.start, "end": span.end, "text": self._text(span)} for span in self.spans],
+            "spans": [
+                {"start": span.start, "end": span.end, "text": self.document.text[span.start : span.end]}
+                for span in self.spans
+            ],
         }
-
-    def _text(self, span: Span) -> str:
-        return self.document.text[span.start : span.end]
 
 
 def _remembered_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -113,7 +113,10 @@ def excerpts_of(
     number = _number(what)
     if number is None or remembered is None or number not in remembered.numbers:
         return [_document_excerpt(opened, locations, what, around, remembered)]
-    _check_unchanged(remembered, number, locations)
+    for span, check in remembered.numbers[number]:
+        document = locations.document(span.doc_id)
+        if document is None or (check is not None and check != last.checksum(document.text[span.start : span.end])):
+            raise UsageError(f"{span.doc_id} has changed since the last answer", "ask again, or give the document's id")
     return _excerpts(locations, [span for span, _ in remembered.numbers[number]], around)
 
 
@@ -127,13 +130,6 @@ def say_excerpts(excerpts: Sequence[Excerpt], names: DocumentNames) -> None:
 def _number(what: str) -> int | None:
     bare = what.strip("[] ")
     return int(bare) if bare.isascii() and bare.isdigit() and len(bare) < _LONGEST_NUMBER else None
-
-
-def _check_unchanged(remembered: last.Last, number: int, locations: Locations) -> None:
-    for span, check in remembered.numbers[number]:
-        document = locations.document(span.doc_id)
-        if document is None or (check is not None and check != last.checksum(document.text[span.start : span.end])):
-            raise UsageError(f"{span.doc_id} has changed since the last answer", "ask again, or give the document's id")
 
 
 def _excerpts(locations: Locations, spans: Sequence[Span], around: int) -> list[Excerpt]:

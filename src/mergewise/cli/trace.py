@@ -26,7 +26,11 @@ def say_trace(steps: Sequence[Step], places: Locations) -> None:
         if step.cause not in LEFT_OUT:
             _say_step(step, quotes)
     for cause in LEFT_OUT:
-        _say_left_out(cause, [step for step in steps if step.cause is cause], quotes)
+        own = [step for step in steps if step.cause is cause]
+        for step in sorted(own, key=lambda step: 0.0 if step.score is None else -step.score)[: LEFT_OUT[cause]]:
+            _say_step(step, quotes)
+        if (more := len(own) - LEFT_OUT[cause]) > 0:
+            say(f"{cause}: {more} more {'did not fit' if cause is Cause.SKIP else 'were left out'}", style="dim")
 
 
 def say_streams(answer: Answer) -> None:
@@ -37,13 +41,6 @@ def say_streams(answer: Answer) -> None:
     say()
     for line in answer.streams.lines(by_token=not is_plain()):
         say_styled(*((text, colours.get(name, "dim")) for text, name in line))
-
-
-def _say_left_out(cause: Cause, steps: Sequence[Step], quotes: Quotes) -> None:
-    for step in sorted(steps, key=lambda step: 0.0 if step.score is None else -step.score)[: LEFT_OUT[cause]]:
-        _say_step(step, quotes)
-    if (more := len(steps) - LEFT_OUT[cause]) > 0:
-        say(f"{cause}: {more} more {'did not fit' if cause is Cause.SKIP else 'were left out'}", style="dim")
 
 
 def _say_step(step: Step, quotes: Quotes) -> None:
