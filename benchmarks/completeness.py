@@ -108,7 +108,7 @@ def needed(candidates: Candidates, gold: Span, text: str) -> set[int] | None:
     """Return the candidates that must be held to hold the gold, or None if the candidates do not cover it."""
     at, end = strip_span(text, gold.start, gold.end)
     found = set()
-    spans = ((sentence.span, i) for i, sentence in enumerate(candidates.sentences))
+    spans = ((sentence.span, i) for i, sentence in enumerate(candidates.pool.sentences))
     for span, i in sorted((span, i) for span, i in spans if span.doc_id == gold.doc_id):
         if span.start < end and span.end > at:
             found.add(i)
@@ -122,7 +122,7 @@ def rows_of(name: str, cache: Path, split: Split, limit: int) -> Rows:
     for one in asked(name, split, limit):
         reader = HybridReader(store, index.embedder, VIEWS, None, index.search_settings)
         candidates = gather(one.question.text, reader, Weave(), [], models=MODELS)
-        if candidates.sentences:
+        if candidates.pool.sentences:
             rows.add(candidates, [[needed(candidates, s, text_of(index, s)) for s, _ in gold] for gold in one.golds])
     return rows
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -88,10 +89,10 @@ def shares(group: Group, weights: Array) -> Array:
     """Return the share of questions with all evidence selected at each budget."""
     held = []
     for asked, case, texts in group:
-        candidates = case.candidates
-        candidates.relevance = 1 / (1 + np.exp(-(case.features @ weights[1:] + weights[0]))).astype(np.float32)
+        relevance = 1 / (1 + np.exp(-(case.features @ weights[1:] + weights[0]))).astype(np.float32)
+        candidates = replace(case.candidates, relevance=relevance)
         chosen = [select(candidates, budget, MODELS, Weave(), [])[0] for budget in BUDGETS]
-        held.append([sets.holds(asked, [candidates.sentences[i].span for i in one], texts) for one in chosen])
+        held.append([sets.holds(asked, [candidates.pool.sentences[i].span for i in one], texts) for one in chosen])
     return np.asarray(np.array(held, float).mean(axis=0))
 
 

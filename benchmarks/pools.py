@@ -126,13 +126,13 @@ def section_rows(
     for question in questions:
         reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
         candidates = strategy.gather(question.text, reader, Weave(), [], weights)
-        if not candidates.sentences:
+        if not candidates.pool.sentences:
             continue
         chosen, _ = select(candidates, BUDGET, MODELS, Weave(), [])
         shown = best_by_section(candidates, chosen)
         features.append(section_features(candidates, shown).astype(float))
         for section in shown:
-            spans = [candidates.sentences[i].span for i in candidates.members[section]]
+            spans = [candidates.pool.sentences[i].span for i in candidates.pool.members[section]]
             marked = question.evidence or ()
             gold.append(
                 section[0] in question.documents

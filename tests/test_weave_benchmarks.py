@@ -11,7 +11,7 @@ from benchmarks.curves import Place, on_curve, slope
 from benchmarks.pointing import Oracle
 
 from mergewise.concurrency import run
-from mergewise.designs.weave.pointing_prompts import form, messages
+from mergewise.designs.weave.pointing import form, messages
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.types import Document, Span
 from tests.designs.weave.test_selection import candidates_of
@@ -42,7 +42,7 @@ def test_gold_needs_the_candidates_that_cover_it() -> None:
     text = "# Rain\n\nIt rains. It snows.\n\n- It hails.\n"
     candidates = candidates_of("Does it rain?", Document(id="d", title="", text=text))
     rains, snows, hails = (text.index(word) for word in ("It rains", "It snows", "It hails"))
-    numbers = {sentence.span.start: i for i, sentence in enumerate(candidates.sentences)}
+    numbers = {sentence.span.start: i for i, sentence in enumerate(candidates.pool.sentences)}
     first, second = numbers[rains], numbers[snows]
     assert needed(candidates, Span("d", rains + 3, rains + 6), text) == {first}
     assert needed(candidates, Span("d", rains, snows + 9), text) == {first, second}

@@ -40,11 +40,12 @@ QUESTIONS = (
 READERS = {embedded: reader_of(FILMS, MANUAL, embedder=HashEmbedder() if embedded else None) for embedded in (0, 1)}
 MODELS = Models(count_tokens, stored_tokens=True)
 GATHERED = {(q, e): gather(q, READERS[e], Weave(), []) for q in QUESTIONS for e in READERS}
-GATHERED = {key: candidates for key, candidates in GATHERED.items() if len(candidates)}
+GATHERED = {key: candidates for key, candidates in GATHERED.items() if len(candidates.pool)}
 
 
 def literal(candidates: Candidates, chosen: list[int]) -> dict[str, float]:
-    sentences, relevance = candidates.sentences, [float(r) for r in candidates.relevance]
+    pool, signals = candidates.pool, candidates.signals
+    sentences, relevance = pool.sentences, [float(r) for r in candidates.relevance]
     left = [i for i in range(len(sentences)) if i not in chosen]
     sections = {sentences[i].section for i in chosen}
     documents = {sentences[i].leaf.doc_id for i in chosen}
@@ -53,26 +54,26 @@ def literal(candidates: Candidates, chosen: list[int]) -> dict[str, float]:
     tokens = sum(sentences[i].tokens for i in chosen)
     best = min(max([relevance[i] for i in left], default=0), 1 - FAINT)
     best = max(best, FAINT)
-    held = set().union(*(candidates.covered_terms[i] for i in chosen))
-    known = set().union(*candidates.covered_terms)
+    held = set().union(*(pool.covered_terms[i] for i in chosen))
+    known = set().union(*pool.covered_terms)
     named = [
         1 - max((relevance[i] for i in chosen if sentences[i].section == section), default=0)
-        for section in candidates.named
-        if candidates.members.get(section)
+        for section in signals.named
+        if pool.members.get(section)
     ]
-    links = [link.strength for section in sections for link in candidates.links.get(section, [])]
+    links = [link.strength for section in sections for link in signals.links.get(section, [])]
     return {
         "tokens": math.log(tokens),
         "length": math.log(tokens / len(chosen)),
         "sections": math.log(FAINT + sum(relevance[i] for i in beside)),
         "documents": math.log(FAINT + sum(relevance[i] for i in elsewhere)),
         "best": math.log(best / (1 - best)),
-        "lacking": candidates.share(known - held),
-        "terms": math.log(1 + len(candidates.asked.terms)),
-        "search": max(candidates.scores.values(), default=0),
+        "lacking": pool.share(known - held),
+        "terms": math.log(1 + len(pool.asked.terms)),
+        "search": max(pool.scores.values(), default=0),
         "named": max(named, default=0),
         "linked": max(links, default=0),
-        "comparison": float(candidates.asked.kind == "comparison"),
+        "comparison": float(pool.asked.kind == "comparison"),
     }
 
 
@@ -80,7 +81,7 @@ def literal(candidates: Candidates, chosen: list[int]) -> dict[str, float]:
 @given(st.sampled_from(list(GATHERED)), st.data())
 def test_the_features_are_their_definitions(key: tuple[str, int], data: st.DataObject) -> None:
     candidates = GATHERED[key]
-    order = data.draw(st.lists(st.sampled_from(range(len(candidates))), min_size=1, unique=True))
+    order = data.draw(st.lists(st.sampled_from(range(len(candidates.pool))), min_size=1, unique=True))
     sizes = sorted(data.draw(st.sets(st.integers(1, len(order)), min_size=1)))
     expected = [[literal(candidates, order[:size])[name] for name in COMPLETENESS_FEATURES] for size in sizes]
     assert features(candidates, order, sizes) == pytest.approx(np.array(expected), rel=1e-4, abs=1e-4)
@@ -91,7 +92,7 @@ def test_the_features_are_their_definitions(key: tuple[str, int], data: st.DataO
 
 
 def test_each_kind_of_feature_occurs_in_these_questions() -> None:
-    rows = np.concatenate([features(c, range(len(c)), range(1, len(c) + 1)) for c in GATHERED.values()])
+    rows = np.concatenate([features(c, range(len(c.pool)), range(1, len(c.pool) + 1)) for c in GATHERED.values()])
     assert (np.ptp(rows, axis=0) > 0).all()
 
 

@@ -13,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.designs import VIEWS
-from mergewise.designs.weave.evidence import FEATURES, TEXT_WEIGHTS, WEIGHTS, Candidates, Link, QuestionAspects
+from mergewise.designs.weave.evidence import (
+    FEATURES,
+    TEXT_WEIGHTS,
+    WEIGHTS,
+    Link,
+    Pool,
+    QuestionAspects,
+    Signals,
+    features_of,
+    judge,
+)
 from mergewise.index.tree import TreeSettings
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.text.names import Mention
@@ -24,17 +34,18 @@ from tests.support import HashEmbedder, memory_store, new_store, rows_of
 from tests.support import reader_of as stored
 
 QUESTION = "When was the director of Silent Rain born?"
+NONE = Signals()
 WORDS = st.sampled_from(
     "Ada Moor rain. silent Snow It was the director born 1931 This of, été 東京 - x\n\n# A\n\n# Rain\n\n".split(" ")
 )
 TEXTS = st.lists(WORDS, min_size=1, max_size=40).map(" ".join).filter(str.strip)
 
 
-def literal(candidates: Candidates, row: int) -> dict[str, float]:
+def literal(pool: Pool, row: int, signals: Signals = NONE) -> dict[str, float]:
     """Compute the features of one sentence from the texts, the scores of leaves, the named sections and the links alone."""
-    asked, question = candidates.asked, content_terms(candidates.asked.text)
-    everything = candidates.sentences
-    weights = literal_weights(candidates)
+    asked, question = pool.asked, content_terms(pool.asked.text)
+    everything = pool.sentences
+    weights = literal_weights(pool)
     vector = asked.vector
 
     def terms(i: int) -> frozenset[str]:
@@ -54,15 +65,15 @@ def literal(candidates: Candidates, row: int) -> dict[str, float]:
         return float(sentence.leaf.vectors[sentence.number] @ vector)
 
     def score(i: int) -> float:
-        return candidates.scores.get(everything[i].leaf.id, 0.0)
+        return pool.scores.get(everything[i].leaf.id, 0.0)
 
     def rank() -> float:
-        own = candidates.scores.get(everything[row].leaf.id)
-        if own is None or candidates.named:
+        own = pool.scores.get(everything[row].leaf.id)
+        if own is None or signals.named:
             return 0.0
-        leaves = list(candidates.scores)
+        leaves = list(pool.scores)
         before = leaves[: leaves.index(everything[row].leaf.id)]
-        better = [leaf for leaf, other in candidates.scores.items() if other > own or (other == own and leaf in before)]
+        better = [leaf for leaf, other in pool.scores.items() if other > own or (other == own and leaf in before)]
         return 1 / (1 + len(better))
 
     def document(i: int, without_section: bool) -> float:
@@ -78,18 +89,18 @@ def literal(candidates: Candidates, row: int) -> dict[str, float]:
     leaf = own.leaf
     in_section = [i for i in count if everything[i].section == own.section]
     best = max(in_section, key=lambda i: round(share(terms(i)) + cosine(i), 5))
-    links = candidates.links.get(own.section, [])
+    links = signals.links.get(own.section, [])
     return {
         "cosine": cosine(row) - max(map(cosine, count)),
         "leaf": score(row),
         "rank": rank(),
-        "onward": candidates.onward.get(leaf.id, 0.0),
+        "onward": signals.onward.get(leaf.id, 0.0),
         "terms": share(terms(row)) / max(1e-6, *(share(terms(i)) for i in count)),
         "path_terms": share(covered(row)),
         "document": document(row, False) / max(1e-6, *(document(i, False) for i in count)),
         "elsewhere": document(row, True) / max(1e-6, *(document(i, True) for i in count)),
         "first": float(own.number == 0 and (leaf.body > leaf.start or leaf.start == 0)),
-        "named": float(own.section in candidates.named and row == best),
+        "named": float(own.section in signals.named and row == best),
         "length": min(own.tokens, 100) / 50,
         "offers": float(re.search(r"\b(?:1[0-9]|20)\d\d\b", own.text) is not None),
         "link": max((link.strength for link in links), default=0.0),
@@ -100,14 +111,14 @@ def literal(candidates: Candidates, row: int) -> dict[str, float]:
     }
 
 
-def literal_weights(candidates: Candidates) -> dict[str, float]:
+def literal_weights(pool: Pool) -> dict[str, float]:
     """Compute BM25's idf over the leaves, scaled to sum to 1."""
-    leaves = {sentence.leaf.id: sentence.leaf for sentence in candidates.sentences}
+    leaves = {sentence.leaf.id: sentence.leaf for sentence in pool.sentences}
     held = []
     for leaf in leaves.values():
         shown = [leaf.text[s.start - leaf.start : s.end - leaf.start] for s in leaf.sentences]
         held.append(content_terms(" ".join((leaf.title, *leaf.headings))) | content_terms("\n".join(shown)))
-    asked = content_terms(candidates.asked.text)
+    asked = content_terms(pool.asked.text)
     counts = {term: sum(term in terms for terms in held) for term in asked}
     raw = {term: math.log(1 + (len(held) - n + 0.5) / (n + 0.5)) for term, n in counts.items()}
     return {term: value / sum(raw.values()) for term, value in raw.items()}
@@ -115,62 +126,59 @@ def literal_weights(candidates: Candidates) -> dict[str, float]:
 
 def candidates_of(
     documents: list[Document], embedder: HashEmbedder | None, k: int = 40, weights: Mapping[str, float] | None = None
-) -> Candidates:
+) -> Pool:
     reader = reader_of(*documents, embedder=embedder)
     scores = dict(reader.rank(QUESTION, k))
-    candidates = Candidates(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores, weights)
-    candidates.add(reader.sentences(range(12)).values())
-    return candidates
+    pool = Pool(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores, weights)
+    pool.add(reader.sentences(range(12)).values())
+    return pool
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=3), st.booleans(), st.data())
 def test_features_match_their_definition(texts: list[str], embedded: bool, data: st.DataObject) -> None:
     documents = [Document(id=f"d{i}", title="Été", text=text) for i, text in enumerate(texts)]
-    candidates = candidates_of(documents, HashEmbedder() if embedded else None)
-    if not candidates.sentences:
-        assert candidates.features().shape == (0, len(FEATURES))
+    pool = candidates_of(documents, HashEmbedder() if embedded else None)
+    if not pool.sentences:
+        assert features_of(pool, NONE).shape == (0, len(FEATURES))
         return
-    numbers = st.integers(0, len(candidates) - 1)
+    numbers = st.integers(0, len(pool) - 1)
     link = st.builds(Link, numbers, st.just("x"), st.sampled_from([0.25, 0.5, 1.0]), st.booleans())
-    with_sentences = sorted(section for section, members in candidates.members.items() if members)
-    candidates.links = data.draw(
-        st.dictionaries(st.sampled_from(with_sentences), st.lists(link, min_size=1, max_size=3))
-    )
-    candidates.named = data.draw(st.dictionaries(st.sampled_from(sorted(candidates.members)), st.just("x")))
-    leaves = sorted({sentence.leaf.id for sentence in candidates.sentences})
-    candidates.onward = data.draw(st.dictionaries(st.sampled_from(leaves), st.sampled_from([0.25, 1.0])))
+    with_sentences = sorted(section for section, members in pool.members.items() if members)
+    links = data.draw(st.dictionaries(st.sampled_from(with_sentences), st.lists(link, min_size=1, max_size=3)))
+    named = data.draw(st.dictionaries(st.sampled_from(sorted(pool.members)), st.just("x")))
+    leaves = sorted({sentence.leaf.id for sentence in pool.sentences})
+    onward = data.draw(st.dictionaries(st.sampled_from(leaves), st.sampled_from([0.25, 1.0])))
+    signals = Signals(named, links, onward)
     marked = set()
-    for row, features in enumerate(candidates.features()):
+    for row, features in enumerate(features_of(pool, signals)):
         found = dict(zip(FEATURES, features.tolist(), strict=True))
-        wanted = literal(candidates, row)
+        wanted = literal(pool, row, signals)
         if found.pop("named"):
-            marked.add(candidates.sentences[row].section)
+            marked.add(pool.sentences[row].section)
             assert wanted["named"] or embedded  # of equal ones either, and sums of floats differ in their last digit
         del wanted["named"]
         assert found == pytest.approx(wanted, abs=1e-4)
-    assert marked == {section for section in candidates.named if candidates.members[section]}
+    assert marked == {section for section in signals.named if pool.members[section]}
 
 
 @pytest.mark.parametrize("weights", [WEIGHTS, {**dict.fromkeys(WEIGHTS, 0.0), "bias": -1.0, "leaf": 2.0}])
 def test_relevance_is_the_logistic_of_the_weighted_sum(weights: dict[str, float]) -> None:
-    candidates = candidates_of([FILMS, MANUAL], HashEmbedder(), weights=weights)
-    candidates.judge()
-    for row, relevance in enumerate(candidates.relevance.tolist()):
-        z = sum(weights[name] * value for name, value in literal(candidates, row).items()) + weights["bias"]
+    pool = candidates_of([FILMS, MANUAL], HashEmbedder(), weights=weights)
+    for row, relevance in enumerate(judge(pool, NONE).relevance.tolist()):
+        z = sum(weights[name] * value for name, value in literal(pool, row).items()) + weights["bias"]
         assert relevance == pytest.approx(1 / (1 + math.exp(-z)), rel=1e-3)
 
 
 def test_rank_is_that_of_the_search_if_the_question_names_no_section() -> None:
-    candidates = Candidates(QuestionAspects.of(QUESTION, None), {2: 0.5, 0: 0.9, 3: 0.5})
-    candidates.add(reader_of(FILMS).sentences([0, 1, 2, 3]).values())
+    pool = Pool(QuestionAspects.of(QUESTION, None), {2: 0.5, 0: 0.9, 3: 0.5})
+    pool.add(reader_of(FILMS).sentences([0, 1, 2, 3]).values())
 
-    def ranks() -> dict[int, float]:
-        column = candidates.features()[:, FEATURES.index("rank")].tolist()
-        return {sentence.leaf.id: rank for sentence, rank in zip(candidates.sentences, column, strict=True)}
+    def ranks(signals: Signals) -> dict[int, float]:
+        column = features_of(pool, signals)[:, FEATURES.index("rank")].tolist()
+        return {sentence.leaf.id: rank for sentence, rank in zip(pool.sentences, column, strict=True)}
 
-    assert ranks() == pytest.approx({0: 1.0, 1: 0.0, 2: 1 / 2, 3: 1 / 3})
-    candidates.named = {candidates.sentences[0].section: "silent rain"}
-    assert set(ranks().values()) == {0.0}
+    assert ranks(NONE) == pytest.approx({0: 1.0, 1: 0.0, 2: 1 / 2, 3: 1 / 3})
+    assert set(ranks(Signals({pool.sentences[0].section: "silent rain"})).values()) == {0.0}
 
 
 class EnglishOnly(HashEmbedder):
@@ -188,10 +196,10 @@ GERMAN = Document(
 
 def test_text_weights_are_used_without_vectors() -> None:
     def weights(reader: HybridReader, question: str, given: Mapping[str, float] | None = None) -> Mapping[str, float]:
-        candidates = Candidates(QuestionAspects.read(question, reader), dict(reader.rank(question, 40)), given)
-        candidates.add(reader.sentences(range(12)).values())
-        assert len(candidates)
-        return candidates.weights
+        pool = Pool(QuestionAspects.read(question, reader), dict(reader.rank(question, 40)), given)
+        pool.add(reader.sentences(range(12)).values())
+        assert len(pool)
+        return pool.weights
 
     both, embedder = [FILMS, GERMAN], EnglishOnly()
     reader, german = reader_of(*both, embedder=embedder), "Was ist mit dem Ventil der Pumpe im Keller?"
@@ -214,13 +222,13 @@ def test_both_tables_have_the_same_features() -> None:
 
 def test_weights_are_those_of_the_first_leaves_and_add_up_to_one() -> None:
     reader = reader_of(FILMS)
-    candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
-    candidates.add(reader.sentences([0, 1]).values())
-    before = literal_weights(candidates)
+    pool = Pool(QuestionAspects.of(QUESTION, None), {})
+    pool.add(reader.sentences([0, 1]).values())
+    before = literal_weights(pool)
     assert sum(before.values()) == pytest.approx(1)
-    candidates.add(reader.sentences([1, 2, 3, 4, 5]).values())
-    assert len(candidates) == len({sentence.span for sentence in candidates.sentences}) > 4
-    assert {term: candidates.share([term]) for term in before} == pytest.approx(before)
+    pool.add(reader.sentences([1, 2, 3, 4, 5]).values())
+    assert len(pool) == len({sentence.span for sentence in pool.sentences}) > 4
+    assert {term: pool.share([term]) for term in before} == pytest.approx(before)
 
 
 @pytest.mark.parametrize(("words", "length"), [(20, None), (95, None), (400, 2.0)])
@@ -230,47 +238,42 @@ def test_length_is_in_fifty_tokens_and_at_most_two(words: int, length: float | N
     store.write(
         rows_of([Document(id="d", title="", text=text)], settings=TreeSettings(leaf_tokens=500, max_leaf_tokens=999))
     )
-    candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
-    candidates.add(stored(store).sentences([0]).values())
-    (found,) = candidates.features()[:, FEATURES.index("length")].tolist()
-    assert found == pytest.approx(length or candidates.sentences[0].tokens / 50)
+    pool = Pool(QuestionAspects.of(QUESTION, None), {})
+    pool.add(stored(store).sentences([0]).values())
+    (found,) = features_of(pool, NONE)[:, FEATURES.index("length")].tolist()
+    assert found == pytest.approx(length or pool.sentences[0].tokens / 50)
 
 
 def test_shares_do_not_depend_on_the_order_of_the_terms() -> None:
-    candidates = candidates_of([FILMS, MANUAL], None)
-    candidates._term_weights = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 1e-17}
-    assert len({candidates.share(terms) for terms in permutations("abcd")}) == 1
+    pool = candidates_of([FILMS, MANUAL], None)
+    pool._term_weights = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 1e-17}
+    assert len({pool.share(terms) for terms in permutations("abcd")}) == 1
 
 
 def test_the_candidate_before_another() -> None:
     text = "# Pumps\n\nPumps press. This one hums.\n\n# Rings\n\nThat ring turns. It clicks.\n"
     reader = reader_of(Document(id="d", title="D", text=text))
-    candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
-    candidates.add(reader.sentences([0, 1]).values())
-    assert [sentence.text for sentence in candidates.sentences] == [
+    pool = Pool(QuestionAspects.of(QUESTION, None), {})
+    pool.add(reader.sentences([0, 1]).values())
+    assert [sentence.text for sentence in pool.sentences] == [
         "Pumps press.",
         "This one hums.",
         "That ring turns.",
         "It clicks.",
     ]
-    assert [candidates.before(i) for i in range(4)] == [None, 0, None, 2]
-    assert [candidates.opens(i) for i in range(4)] == [True, False, True, False]
-    assert [candidates.needs_previous(i) for i in range(4)] == [
-        False,
-        True,
-        False,
-        False,
-    ]  # a heading names what "it" is
+    assert [pool.before(i) for i in range(4)] == [None, 0, None, 2]
+    assert [pool.opens(i) for i in range(4)] == [True, False, True, False]
+    assert [pool.needs_previous(i) for i in range(4)] == [False, True, False, False]  # a heading names what "it" is
 
 
 def test_a_section_goes_on_in_its_next_leaf() -> None:
     line = "The pressure relief valve of pump number {} is opened by the knurled ring. "
     reader = reader_of(Document(id="d", title="D", text="".join(line.format(i) for i in range(6))))
-    candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
+    pool = Pool(QuestionAspects.of(QUESTION, None), {})
     leaves = reader.sentences(range(6))
-    candidates.add([leaves[2], leaves[1]])
-    firsts = [i for i, sentence in enumerate(candidates.sentences) if sentence.number == 0]
-    assert [candidates.before(i) for i in firsts] == [None, firsts[1] - 1]
+    pool.add([leaves[2], leaves[1]])
+    firsts = [i for i, sentence in enumerate(pool.sentences) if sentence.number == 0]
+    assert [pool.before(i) for i in firsts] == [None, firsts[1] - 1]
 
 
 def test_relations_are_question_words_outside_names() -> None:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
-from mergewise.designs.weave.evidence import COMMON, Candidates, Link, QuestionAspects
+from mergewise.designs.weave.evidence import COMMON, Candidates, Link, Pool, QuestionAspects, Signals
 from mergewise.designs.weave.hops import (
     DEFINITIONS,
     EVEN,
@@ -29,20 +30,22 @@ from mergewise.types import Definition, Document
 from tests.designs.weave.support import FILMS, reader_of
 from tests.support import ScriptedReader, memory_store
 
+NONE = Signals()
 QUESTION = "Where was the director of Silent Rain born?"
 RAIN = "Silent Rain is a 1931 drama directed by Ada Moor."
 
 
-def candidates_of(reader: IndexReader, relevance: dict[str, float], question: str = QUESTION) -> Candidates:
+def candidates_of(
+    reader: IndexReader, relevance: dict[str, float], question: str = QUESTION, signals: Signals = NONE
+) -> Candidates:
     """Return all sentences. Those with the given beginnings have a relevance, the others have none."""
-    candidates = Candidates(QuestionAspects.of(question, None), {})
-    candidates.add(reader.sentences(range(60)).values())
+    pool = Pool(QuestionAspects.of(question, None), {})
+    pool.add(reader.sentences(range(60)).values())
     values = [
         next((value for start, value in relevance.items() if sentence.text.startswith(start)), 0.0)
-        for sentence in candidates.sentences
+        for sentence in pool.sentences
     ]
-    candidates.relevance = np.array(values, np.float32)
-    return candidates
+    return Candidates(pool, signals, np.array(values, np.float32))
 
 
 def text_of(reader: IndexReader, definition: Definition) -> str:
@@ -56,17 +59,19 @@ def link(strength: float, name: str = "x") -> Link:
 def test_a_name_leads_to_its_definition() -> None:
     reader = reader_of(FILMS)
     candidates = candidates_of(reader, {"Silent Rain is": 0.8})
-    ((definition, links),) = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 1).follow().items()
+    ((definition, links),) = (
+        Follower(candidates.pool, reader, [Mention("silent rain", 5, 7)], 1).follow(candidates).items()
+    )
     assert text_of(reader, definition).startswith("# Ada Moor\n\nAda Moor (1890")
     (found,) = links
-    assert candidates.sentences[found.evidence].text == RAIN
+    assert candidates.pool.sentences[found.evidence].text == RAIN
     assert (found.name, found.near) == ("ada moor", True) and found.strength == pytest.approx(0.8)
 
 
 def test_a_name_is_near_only_next_to_a_word_of_the_question() -> None:
     reader = reader_of(FILMS)
     candidates = candidates_of(reader, {"Silent Rain is": 0.8}, "Where was Silent Rain shot?")
-    ((_, links),) = Follower(candidates, reader, [Mention("silent rain", 2, 4)], 1).follow().items()
+    ((_, links),) = Follower(candidates.pool, reader, [Mention("silent rain", 2, 4)], 1).follow(candidates).items()
     assert [found.near for found in links] == [False]
 
 
@@ -83,7 +88,7 @@ def test_near_means_four_words_before_or_three_after(sentence: str, near: bool) 
     film = Document(id="film", title="Film", text=f"# Silent Rain\n\n{sentence}\n")
     reader = reader_of(film, Document(id="p", title="P", text="# Ada Moor\n\nShe was born in Faro.\n"))
     candidates = candidates_of(reader, {sentence: 0.8})
-    ((_, links),) = Follower(candidates, reader, [], 1).follow().items()
+    ((_, links),) = Follower(candidates.pool, reader, [], 1).follow(candidates).items()
     assert [found.near for found in links] == [near]
 
 
@@ -95,7 +100,7 @@ def test_the_title_of_its_own_document_is_never_near() -> None:
     )
     reader = reader_of(cats)
     candidates = candidates_of(reader, {"Cats sleep": 0.8}, "How long do they sleep?")
-    ((_, links),) = Follower(candidates, reader, [], 1).follow().items()
+    ((_, links),) = Follower(candidates.pool, reader, [], 1).follow(candidates).items()
     assert [(found.name, found.near) for found in links] == [("cats", False)]
 
 
@@ -103,27 +108,27 @@ def test_only_the_strongest_candidates_lead_on() -> None:
     reader = reader_of(FILMS)
     candidates = candidates_of(reader, {"Silent Rain is": 0.8, "Loud Snow is": 0.7})
     for beam, names in ((1, {"ada moor"}), (2, {"ada moor", "ben cole"})):
-        reached = Follower(candidates, reader, [], beam).follow()
+        reached = Follower(candidates.pool, reader, [], beam).follow(candidates)
         assert {found.name for links in reached.values() for found in links} == names
 
 
 def test_names_of_the_question_lead_nowhere_new() -> None:
     reader = reader_of(FILMS)
     candidates = candidates_of(reader, {"Silent Rain is": 0.8})
-    assert Follower(candidates, reader, [Mention("ada moor", 0, 2)], 1).follow() == {}
+    assert Follower(candidates.pool, reader, [Mention("ada moor", 0, 2)], 1).follow(candidates) == {}
 
 
 def test_a_name_leads_to_the_same_document_first() -> None:
     reader = reader_of(FILMS, Document(id="other", title="Others", text="# Ada Moor\n\nAda Moor was a painter.\n"))
     candidates = candidates_of(reader, {"Silent Rain is": 0.8})
-    (definition,) = Follower(candidates, reader, [], 1).follow()
+    (definition,) = Follower(candidates.pool, reader, [], 1).follow(candidates)
     assert "painter" not in text_of(reader, definition)
 
 
 def test_a_name_that_leads_back_to_its_own_leaf_leads_nowhere() -> None:
     reader = reader_of(FILMS, Document(id="other", title="Others", text="# Ada Moor\n\nAda Moor was a painter.\n"))
     candidates = candidates_of(reader, {"Ada Moor was a painter": 0.8})
-    assert Follower(candidates, reader, [], 1).follow() == {}
+    assert Follower(candidates.pool, reader, [], 1).follow(candidates) == {}
 
 
 @pytest.mark.parametrize("count", [1, 3, COMMON - 1, COMMON])
@@ -133,7 +138,8 @@ def test_many_definitions_weaken_a_name_and_too_many_end_it(count: int) -> None:
         Document(id=f"p{i}", title=f"P{i}", text=f"# Ada Moor\n\nShe was born in town {i}.\n") for i in range(count)
     ]
     reader = reader_of(film, *people)
-    reached = Follower(candidates_of(reader, {"It was directed": 0.9}), reader, [], 1).follow()
+    candidates = candidates_of(reader, {"It was directed": 0.9})
+    reached = Follower(candidates.pool, reader, [], 1).follow(candidates)
     assert len(reached) == (count if count < COMMON else 0)
     for links in reached.values():
         assert [found.strength for found in links] == pytest.approx([0.9 / math.sqrt(count)])
@@ -148,10 +154,11 @@ def test_names_are_looked_up_once() -> None:
             return super().definitions(names)
 
     reader = Recording(memory_store([FILMS]), {})
-    follower = Follower(candidates_of(reader, {"Silent Rain is": 0.8, "Loud Snow is": 0.7}), reader, [], 2)
-    first = follower.follow()
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8, "Loud Snow is": 0.7})
+    follower = Follower(candidates.pool, reader, [], 2)
+    first = follower.follow(candidates)
     asked = list(looked_up)
-    assert follower.follow() == first and looked_up == asked
+    assert follower.follow(candidates) == first and looked_up == asked
     assert len(set(asked)) == len(asked) and "ada moor" in asked
 
 
@@ -164,9 +171,14 @@ def test_the_names_in_a_question_and_their_definitions() -> None:
 
 
 def test_every_section_that_the_question_names_starts_a_chain() -> None:
-    candidates = candidates_of(reader_of(FILMS), {"Silent Rain is": 0.8, "Loud Snow is": 0.1, "The budget": 0.05})
-    candidates.named = {("films", ("Silent Rain",)): "", ("films", ("Loud Snow",)): "", ("films", ("Snow",)): ""}
-    raised = dict(zip((sentence.text for sentence in candidates.sentences), strengths(candidates), strict=True))
+    named: dict[SectionKey, str] = {
+        ("films", ("Silent Rain",)): "",
+        ("films", ("Loud Snow",)): "",
+        ("films", ("Snow",)): "",
+    }
+    relevance = {"Silent Rain is": 0.8, "Loud Snow is": 0.1, "The budget": 0.05}
+    candidates = candidates_of(reader_of(FILMS), relevance, signals=Signals(named))
+    raised = dict(zip((sentence.text for sentence in candidates.pool.sentences), strengths(candidates), strict=True))
     assert raised[RAIN] == pytest.approx(0.8)
     assert raised["Loud Snow is a 1940 comedy directed by Ben Cole."] == pytest.approx(EVEN * 0.8)
     assert raised["The budget was small."] == pytest.approx(EVEN * 0.8 / 2)
@@ -190,8 +202,8 @@ def test_a_hop_reads_the_largest_gains_and_only_what_pays() -> None:
 def test_the_gain_is_the_strength_times_what_the_evidence_lacks() -> None:
     reader = reader_of(FILMS)
     candidates = candidates_of(reader, {"Silent Rain is": 0.8})
-    ((found,),) = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 1).follow().values()
-    lacking = candidates.share(candidates.asked.terms - candidates.covered_terms[found.evidence])
+    ((found,),) = Follower(candidates.pool, reader, [Mention("silent rain", 5, 7)], 1).follow(candidates).values()
+    lacking = candidates.pool.share(candidates.pool.asked.terms - candidates.pool.covered_terms[found.evidence])
     assert found.near and found.gain == pytest.approx(0.8 * lacking * NEAR)
 
 
@@ -203,7 +215,8 @@ def names_reached(
     documents += [Document(id=f"t{i}", title="", text=f"# {name}\n\n....\n") for i in range(sections)]
     documents += [Document(id=f"o{i}", title="", text=f"{other}\n") for i, other in enumerate(others)]
     reader = reader_of(*documents)
-    reached = Follower(candidates_of(reader, {text[:5]: 0.8}), reader, [], 1).follow()
+    candidates = candidates_of(reader, {text[:5]: 0.8})
+    reached = Follower(candidates.pool, reader, [], 1).follow(candidates)
     return {found.name for links in reached.values() for found in links}
 
 
@@ -237,8 +250,8 @@ def test_a_word_like_any_other_leads_on_only_to_one_section() -> None:
 
 
 def test_links_are_grouped_by_section_without_unread_definitions() -> None:
-    candidates = candidates_of(reader_of(FILMS), {})
-    sections = {section_of(leaf): i for i, leaf in sorted(candidates.leaves.items(), reverse=True)}
+    pool = candidates_of(reader_of(FILMS), {}).pool
+    sections = {section_of(leaf): i for i, leaf in sorted(pool.leaves.items(), reverse=True)}
     first, other = sections["films", ("Silent Rain",)], sections["films", ("Snow",)]
     document, opening, unread = Definition(0, first, 9), Definition(0, first, 1), Definition(0, 999, 1)
     reached = {
@@ -247,9 +260,9 @@ def test_links_are_grouped_by_section_without_unread_definitions() -> None:
         unread: [link(0.9)],
         Definition(0, other, 1): [link(0.1)],
     }
-    assert by_section(candidates, reached) == {
-        section_of(candidates.leaves[first]): [link(0.5, "a"), link(0.2, "b")],
-        section_of(candidates.leaves[other]): [link(0.1)],
+    assert by_section(pool, reached) == {
+        section_of(pool.leaves[first]): [link(0.5, "a"), link(0.2, "b")],
+        section_of(pool.leaves[other]): [link(0.1)],
     }
 
 
@@ -263,20 +276,21 @@ def test_a_sentence_with_the_asked_relation_leads_on_strongly() -> None:
     film = Document(id="film", title="Film", text=text)
     people = [Document(id=name, title=name, text=f"# {name}\n\nBorn in a town.\n") for name in ("Ada Moor", "Ben Cole")]
     reader = reader_of(film, *people)
-    candidates = candidates_of(reader, {"Silent Rain is": 0.8, "It was directed": 0.1, "Ben Cole wept": 0.1})
+    relevance = {"Silent Rain is": 0.8, "It was directed": 0.1, "Ben Cole wept": 0.1}
 
-    def strength() -> dict[str, float]:
-        reached = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 3).follow()
+    def strength(signals: Signals) -> dict[str, float]:
+        candidates = candidates_of(reader, relevance, signals=signals)
+        reached = Follower(candidates.pool, reader, [Mention("silent rain", 5, 7)], 3).follow(candidates)
         return {found.name: found.strength for links in reached.values() for found in links}
 
-    assert strength() == pytest.approx({"ada moor": 0.1, "ben cole": 0.1})  # the question names no section yet
-    section = next(s.section for s in candidates.sentences if s.text.startswith("Silent Rain is"))
-    candidates.named = {section: "silent rain"}
-    assert strength() == pytest.approx({"ada moor": EVEN * 0.8, "ben cole": 0.1})
+    assert strength(NONE) == pytest.approx({"ada moor": 0.1, "ben cole": 0.1})  # the question names no section yet
+    sentences = candidates_of(reader, relevance).pool.sentences
+    section = next(s.section for s in sentences if s.text.startswith("Silent Rain is"))
+    assert strength(Signals({section: "silent rain"})) == pytest.approx({"ada moor": EVEN * 0.8, "ben cole": 0.1})
 
 
 def test_a_year_leads_nowhere() -> None:
     reader = reader_of(FILMS, Document(id="y", title="Years", text="# 1931\n\nIn this year much was filmed.\n"))
     candidates = candidates_of(reader, {"Silent Rain is": 0.8})
-    reached = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 1).follow()
+    reached = Follower(candidates.pool, reader, [Mention("silent rain", 5, 7)], 1).follow(candidates)
     assert {found.name for links in reached.values() for found in links} == {"ada moor"}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.weave.evidence import Candidates, QuestionAspects
+from mergewise.designs.weave.evidence import Candidates, Pool, QuestionAspects, Signals, features_of
 from mergewise.designs.weave.hops import Follower, named_definitions, open_question
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import gather
@@ -30,11 +31,11 @@ OTHERS = [
 def open_query(question: str, *texts: str) -> str | None:
     """Return the query of a second search after the sentences of one section, in falling relevance."""
     reader = reader_of(Document(id="d", title="", text=" ".join(texts)))
-    candidates = Candidates(QuestionAspects.of(question, np.ones(4, np.float32)), {})
-    candidates.add(reader.sentences(range(30)).values())
-    candidates.relevance = np.linspace(1, 0.5, len(candidates), dtype=np.float32)
-    names, _ = named_definitions(candidates.asked, reader)
-    asked = open_question(candidates, Follower(candidates, reader, names, 12)) if len(candidates) else None
+    pool = Pool(QuestionAspects.of(question, np.ones(4, np.float32)), {})
+    pool.add(reader.sentences(range(30)).values())
+    candidates = Candidates(pool, Signals(), np.linspace(1, 0.5, len(pool), dtype=np.float32))
+    names, _ = named_definitions(pool.asked, reader)
+    asked = open_question(candidates, Follower(pool, reader, names, 12)) if len(pool) else None
     return None if asked is None else asked[0]
 
 
@@ -66,13 +67,13 @@ def test_no_second_search_without_open_words_or_names(texts: tuple[str, ...]) ->
 
 def test_no_second_search_where_nothing_confirms_the_evidence() -> None:
     reader = reader_of(ADA, COAST)
-    candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
-    candidates.add(reader.sentences(range(30)).values())
-    candidates.relevance = np.full(len(candidates), 0.9, np.float32)
-    follower = Follower(candidates, reader, [], 12)
+    pool = Pool(QuestionAspects.of(QUESTION, None), {})
+    pool.add(reader.sentences(range(30)).values())
+    candidates = Candidates(pool, Signals(), np.full(len(pool), 0.9, np.float32))
+    follower = Follower(pool, reader, [], 12)
     assert open_question(candidates, follower) is None
-    candidates.named = {candidates.sentences[0].section: "ada moor"}
-    assert open_question(candidates, follower) is not None
+    named = replace(candidates, signals=Signals({pool.sentences[0].section: "ada moor"}))
+    assert open_question(named, follower) is not None
 
 
 class Recording(ScriptedReader):
@@ -92,18 +93,19 @@ def gathered(parameters: Weave, documents: Sequence[Document] = (ADA, COAST, *OT
 
 def test_it_finds_sections_that_do_not_define_the_name() -> None:
     alone, _ = gathered(Weave(k=1, onward=0))
-    assert not any("Eva" in sentence.text for sentence in alone.sentences)
+    assert not any("Eva" in sentence.text for sentence in alone.pool.sentences)
     candidates, trace = gathered(Weave(k=1, onward=3))
-    (leaf,) = {s.leaf.id for s in candidates.sentences if "Eva" in s.text}
-    assert leaf in candidates.onward and leaf not in candidates.scores
+    (leaf,) = {s.leaf.id for s in candidates.pool.sentences if "Eva" in s.text}
+    assert leaf in candidates.signals.onward and leaf not in candidates.pool.scores
     assert any(step.action == "search" and "Faro" in step.reason for step in trace)
 
 
 def test_leaves_of_the_first_search_are_judged_as_before() -> None:
     candidates, _ = gathered(Weave(k=60, onward=20))
-    assert not candidates.onward.keys() & candidates.scores.keys()
-    onward = candidates.features()[:, -1]
-    assert all(onward[i] == 0 for i, s in enumerate(candidates.sentences) if s.leaf.id in candidates.scores)
+    pool, signals = candidates.pool, candidates.signals
+    assert not signals.onward.keys() & pool.scores.keys()
+    onward = features_of(pool, signals)[:, -1]
+    assert all(onward[i] == 0 for i, s in enumerate(pool.sentences) if s.leaf.id in pool.scores)
 
 
 def test_at_most_one_second_search_and_never_without_hops() -> None:

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 import mergewise
 from mergewise.designs import VIEWS
 from mergewise.designs.strategies import assemble
-from mergewise.designs.weave.pointing import Pointed
-from mergewise.designs.weave.pointing_prompts import LONGEST_SEARCH, NeededSentences, choice_in
+from mergewise.designs.weave.pointing import LONGEST_SEARCH, NeededSentences, Pointed, choice_in
 from mergewise.errors import ModelError, UsageError
 from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer, Script, ScriptedChat, Turn

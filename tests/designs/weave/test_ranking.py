@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, log
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from mergewise.designs.strategies import assemble
 from mergewise.designs.weave import strategy
-from mergewise.designs.weave.evidence import Candidates, Link, QuestionAspects
+from mergewise.designs.weave.evidence import Candidates, Link, Pool, QuestionAspects, Signals
 from mergewise.designs.weave.ranking import (
     LEAST,
     SECTION_FEATURES,
@@ -97,24 +98,24 @@ shares = st.floats(0, 1, width=32)
 def judged(draw: st.DrawFn) -> Candidates:
     """Build all sentences with any relevance, any named sections, and any links between sentences and sections."""
     question = draw(st.sampled_from(["Where was she born?", "Which is older, Silent Rain or Loud Snow?"]))
-    candidates = Candidates(QuestionAspects.of(question, None), {})
-    candidates.add(LEAVES)
+    pool = Pool(QuestionAspects.of(question, None), {})
+    pool.add(LEAVES)
     draws = np.random.default_rng(draw(st.integers(0, 999)))
-    candidates.relevance = np.clip(draws.uniform(-0.1, 1.1, COUNT), 0, 1).astype(np.float32)
-    sections = st.sampled_from(list(candidates.members))
-    candidates.named = draw(st.dictionaries(sections, st.sampled_from(["silent rain", "older rain", "x"]), max_size=3))
+    relevance = np.clip(draws.uniform(-0.1, 1.1, COUNT), 0, 1).astype(np.float32)
+    sections = st.sampled_from(list(pool.members))
+    named = draw(st.dictionaries(sections, st.sampled_from(["silent rain", "older rain", "x"]), max_size=3))
     names = st.sampled_from(["ada moor", "silent rain", "snow", "loud snow", "elsewhere"])
     links = st.builds(Link, st.integers(0, COUNT - 1), names, shares, st.booleans())
-    candidates.links = draw(st.dictionaries(sections, st.lists(links, min_size=1, max_size=4), max_size=5))
-    return candidates
+    chains = draw(st.dictionaries(sections, st.lists(links, min_size=1, max_size=4), max_size=5))
+    return Candidates(pool, Signals(named, chains), relevance)
 
 
 def slow_named(candidates: Candidates, section: tuple[str, tuple[str, ...]]) -> float:
     """Compute the feature as its comment describes it."""
-    name, members = candidates.named.get(section), candidates.members[section]
-    if name is None or min(candidates.sentences[i].leaf.start for i in members) > 0:
+    name, members = candidates.signals.named.get(section), candidates.pool.members[section]
+    if name is None or min(candidates.pool.sentences[i].leaf.start for i in members) > 0:
         return 0.0
-    asked = candidates.asked.text.replace(",", " ").replace("?", " ").split()
+    asked = candidates.pool.asked.text.replace(",", " ").replace("?", " ").split()
     with_capital = {word.lower() for word in asked if not word[0].islower()}
     return len([word for word in name.split() if word in with_capital]) / len(name.split())
 
@@ -123,20 +124,20 @@ def slow_led(candidates: Candidates, target: tuple[str, tuple[str, ...]]) -> flo
     """Compute the feature as its comment describes it."""
 
     def names_whole(link: Link, section: tuple[str, tuple[str, ...]]) -> bool:
-        leaf = candidates.sentences[candidates.members[section][0]].leaf
+        leaf = candidates.pool.sentences[candidates.pool.members[section][0]].leaf
         titles = [leaf.title, *leaf.headings[-1:]]
         return " " in link.name and any(link.name in names_of_title(title) for title in titles)
 
     def leads(source: object, section: tuple[str, tuple[str, ...]]) -> bool:
         return any(
-            candidates.sentences[link.evidence].section == source and names_whole(link, section)
-            for link in candidates.links.get(section, [])
+            candidates.pool.sentences[link.evidence].section == source and names_whole(link, section)
+            for link in candidates.signals.links.get(section, [])
         )
 
     trusts = [0.0]
-    for source, members in candidates.members.items():
+    for source, members in candidates.pool.members.items():
         if source[0] != target[0] and leads(source, target):
-            named = [other for other in candidates.links if other[0] != source[0] and leads(source, other)]
+            named = [other for other in candidates.signals.links if other[0] != source[0] and leads(source, other)]
             trusts.append(max(float(candidates.relevance[i]) for i in members) / len(named))
     return max(trusts)
 
@@ -146,11 +147,11 @@ def slow_led(candidates: Candidates, target: tuple[str, tuple[str, ...]]) -> flo
 def test_features_match_the_slow_transcription(candidates: Candidates) -> None:
     shown = best_by_section(candidates, range(COUNT))
     found = section_features(candidates, shown)
-    assert found.shape == (len(shown), len(SECTION_FEATURES)) and list(shown) == list(candidates.members)
-    for row, (section, members) in zip(found.tolist(), candidates.members.items(), strict=True):
+    assert found.shape == (len(shown), len(SECTION_FEATURES)) and list(shown) == list(candidates.pool.members)
+    for row, (section, members) in zip(found.tolist(), candidates.pool.members.items(), strict=True):
         sure = min(max(max(float(candidates.relevance[i]) for i in members), LEAST), 1 - LEAST)
         named = slow_named(candidates, section)
-        compared = named * (candidates.asked.kind == "comparison")
+        compared = named * (candidates.pool.asked.kind == "comparison")
         assert row == pytest.approx(
             [log(sure / (1 - sure)), named, compared, slow_led(candidates, section)], rel=1e-4, abs=1e-5
         )
@@ -162,13 +163,14 @@ def test_scores_are_probabilities_that_grow_with_the_evidence_and_ignore_the_ord
     candidates: Candidates, data: st.DataObject
 ) -> None:
     chosen = data.draw(st.lists(st.integers(0, COUNT - 1), min_size=1, max_size=12, unique=True))
-    sections = dict.fromkeys(candidates.sentences[i].section for i in chosen)
+    sections = dict.fromkeys(candidates.pool.sentences[i].section for i in chosen)
     passages = [Passage("", 0.0, (Span(doc_id, 0, 1),), headings=headings) for doc_id, headings in sections]
     scores = [one.score for one in scored_passages(passages, candidates, chosen)]
     assert all(0 < score < 1 for score in scores)
-    candidates.links = {section: links[::-1] for section, links in reversed(candidates.links.items())}
+    links = {section: links[::-1] for section, links in reversed(dict(candidates.signals.links).items())}
+    candidates = replace(candidates, signals=replace(candidates.signals, links=links))
     assert scores == [one.score for one in scored_passages(passages, candidates, chosen[::-1])]
-    candidates.relevance = np.minimum(candidates.relevance + np.float32(0.1), 1)
+    candidates = replace(candidates, relevance=np.minimum(candidates.relevance + np.float32(0.1), 1))
     assert all(
         one.score >= score for one, score in zip(scored_passages(passages, candidates, chosen), scores, strict=True)
     )
@@ -177,9 +179,9 @@ def test_scores_are_probabilities_that_grow_with_the_evidence_and_ignore_the_ord
 def test_the_weights_are_positive_and_named_after_the_features() -> None:
     assert set(SECTION_WEIGHTS) == {"bias", *SECTION_FEATURES} and all(SECTION_WEIGHTS[f] > 0 for f in SECTION_FEATURES)
     page = PAGES[2]
-    candidates = Candidates(QuestionAspects.of("Where did she grow up?", None), {})
-    candidates.add(reader_of(page).sentences([0]).values())
-    candidates.relevance = np.array([0.5, 0.2], np.float32)
+    pool = Pool(QuestionAspects.of("Where did she grow up?", None), {})
+    pool.add(reader_of(page).sentences([0]).values())
+    candidates = Candidates(pool, Signals(), np.array([0.5, 0.2], np.float32))
     (passage,) = assemble("weave", "Where did Ada Moor grow up?", reader_of(page), 100, MODELS).passages
     (scored,) = scored_passages([passage], candidates, [0, 1])
     assert scored.score == pytest.approx(1 / (1 + exp(-SECTION_WEIGHTS["bias"])), abs=1e-3)

@@ -92,7 +92,7 @@ def test_it_is_asked_about_the_most_relevant_alone() -> None:
 def test_a_calibration_is_fitted_on_the_candidates_of_questions() -> None:
     models = Models(count_tokens, reranker=RememberingReranker(Knowing(9)), stored_tokens=True)
     candidates = gather(QUESTION, HybridReader(mills(), None, VIEWS), Weave(), [], models=models)
-    fox = next(s.span for s in candidates.sentences if s.leaf.doc_id == "d17" and s.text == GOLD)
+    fox = next(s.span for s in candidates.pool.sentences if s.leaf.doc_id == "d17" and s.text == GOLD)
     scored = scored_sentences(candidates, [Span("d17", fox.start - 3, fox.end)])
     assert scored.needed.sum() == 1 and scored.logits[scored.needed] > 6 and len(scored.prior) == 60
     fitted = calibrate([scored])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mergewise.assemble.budget import Packer
 from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.render import passages_of
-from mergewise.designs.weave.evidence import Candidates, QuestionAspects
+from mergewise.designs.weave.evidence import Candidates, Pool, QuestionAspects, Signals
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.prices import Prices
 from mergewise.designs.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE, objective_of, select
@@ -30,25 +30,28 @@ def characters(texts: Sequence[str]) -> list[int]:
 
 
 def candidates_of(
-    question: str, *documents: Document, embedder: HashEmbedder | None = None, relevance: float = 0.5
+    question: str,
+    *documents: Document,
+    embedder: HashEmbedder | None = None,
+    relevance: float = 0.5,
+    signals: Signals | None = None,
 ) -> Candidates:
     reader = reader_of(*documents, embedder=embedder)
-    candidates = Candidates(QuestionAspects.of(question, reader.question_vector(question)), {})
-    candidates.add(reader.sentences(range(60)).values())
-    candidates.relevance = np.full(len(candidates), relevance, np.float32)
-    return candidates
+    pool = Pool(QuestionAspects.of(question, reader.question_vector(question)), {})
+    pool.add(reader.sentences(range(60)).values())
+    return Candidates(pool, signals or Signals(), np.full(len(pool), relevance, np.float32))
 
 
 def at(candidates: Candidates, *starts: str) -> list[int]:
-    texts = [sentence.text for sentence in candidates.sentences]
+    texts = [sentence.text for sentence in candidates.pool.sentences]
     return [next(i for i, text in enumerate(texts) if text.startswith(start)) for start in starts]
 
 
 def test_a_heading_is_paid_once_a_section_and_a_title_once_a_document() -> None:
     candidates = candidates_of("q", FILMS)
     chosen = at(candidates, "Silent Rain is", "It was shot", "Loud Snow is")
-    prices = Prices([candidates.sentences[i] for i in chosen], Models(characters))
-    first, second, third = (len(candidates.sentences[i].text) for i in chosen)
+    prices = Prices([candidates.pool.sentences[i] for i in chosen], Models(characters))
+    first, second, third = (len(candidates.pool.sentences[i].text) for i in chosen)
     line, title, rain = len("[9] ›\n"), len(" Films"), len(" Silent Rain")
     # Texts that begin with the name of their section show it.
     assert prices.cost([0], frozenset()) == line + title + first
@@ -63,17 +66,17 @@ def test_a_heading_is_paid_once_a_section_and_a_title_once_a_document() -> None:
     assert (prices.cheaper([0], frozenset()), prices.cheaper([2], frozenset([0]))) == ({0, 1}, {2})
     # Later ones of a section only join their neighbours, unless a sentence needs others.
     assert prices.cheaper([0], frozenset([1])) == {1}
-    apart = Prices([candidates.sentences[i] for i in at(candidates, "Silent Rain is")] * 2, Models(characters))
+    apart = Prices([candidates.pool.sentences[i] for i in at(candidates, "Silent Rain is")] * 2, Models(characters))
     assert apart.cheaper([1], frozenset([0])) == set()
-    needing = Prices([candidates.sentences[i] for i in chosen], Models(characters), frozenset([1, 2]))
+    needing = Prices([candidates.pool.sentences[i] for i in chosen], Models(characters), frozenset([1, 2]))
     assert needing.cheaper([1], frozenset([0, 1])) == {0, 1}
-    assert prices.tokens.tolist() == [len(candidates.sentences[i].text) for i in chosen]
+    assert prices.tokens.tolist() == [len(candidates.pool.sentences[i].text) for i in chosen]
 
 
 @given(st.data())
 def test_prices_cover_the_rendered_context(data: st.DataObject) -> None:
     sections = "# Rain\n\n## Aims\n\nAims are many. They grow.\n\n### Rain\n\nWet. Cold.\n\n## Ends\n\nAll. Of it.\n"
-    sentences = candidates_of("q", FILMS, Document("r", f"Rain falls. It stops.\n\n{sections}", "Rain")).sentences
+    sentences = candidates_of("q", FILMS, Document("r", f"Rain falls. It stops.\n\n{sections}", "Rain")).pool.sentences
     order = data.draw(st.lists(st.sampled_from(range(len(sentences))), min_size=1, max_size=9, unique=True))
     fragments = [sentences[i].fragment for i in order]
     text = render(passages_of([Candidate((fragment,), 1.0) for fragment in fragments], "document"))
@@ -95,7 +98,7 @@ def test_stored_tokens_are_used_if_they_match_the_counter() -> None:
         asked.extend(texts)
         return count_tokens(texts)
 
-    sentences = candidates_of("q", FILMS).sentences
+    sentences = candidates_of("q", FILMS).pool.sentences
     stored = Prices(sentences, Models(counting, stored_tokens=True)).counts
     assert not {sentence.text for sentence in sentences} & set(asked)
     assert stored == Prices(sentences, Models(count_tokens)).counts
@@ -116,26 +119,22 @@ def test_aspects_are_the_questions_terms(question: str, half: float) -> None:
     objective = objective_of(
         candidates, chosen, candidates.relevance[chosen], np.ones(3, np.float32), Weave(coverage=0.3)
     )
-    rows = dict(zip(sorted(candidates.asked.terms), objective.aspects.tolist(), strict=True))
+    rows = dict(zip(sorted(candidates.pool.asked.terms), objective.aspects.tolist(), strict=True))
     assert rows["silent"] == pytest.approx([half, 0, 0])
     assert rows["direct"] == pytest.approx([half, half / 4, 0])
     most = 0.5 + SURE / 4 + 0.5
-    shares = [candidates.share([term]) for term in sorted(candidates.asked.terms)]
+    shares = [candidates.pool.share([term]) for term in sorted(candidates.pool.asked.terms)]
     assert objective.weights.tolist() == pytest.approx([0.3 * most * share for share in shares])
 
 
 def test_both_sides_of_a_comparison_are_aspects_of_their_own() -> None:
-    candidates = candidates_of("Which came first, Silent Rain or Loud Snow?", FILMS)
-    candidates.named = {
-        ("films", ("Silent Rain",)): "silent rain",
-        ("films", ("Loud Snow",)): "loud snow",
-        ("x", ()): "y",
-    }
+    named = {("films", ("Silent Rain",)): "silent rain", ("films", ("Loud Snow",)): "loud snow", ("x", ()): "y"}
+    candidates = candidates_of("Which came first, Silent Rain or Loud Snow?", FILMS, signals=Signals(named))
     chosen = at(candidates, "Silent Rain is", "It was shot", "Loud Snow is")
     objective = objective_of(
         candidates, chosen, candidates.relevance[chosen], np.ones(3, np.float32), Weave(coverage=0.3)
     )
-    terms = len(candidates.asked.terms)
+    terms = len(candidates.pool.asked.terms)
     assert objective.aspects[terms:].tolist() == [[0.5, 0.5, 0], [0, 0, 0.5]]
     assert objective.weights[terms:].tolist() == pytest.approx([0.3 * 1.5 / 2] * 2)
 
@@ -160,7 +159,7 @@ def test_a_sentence_that_needs_the_one_before_comes_with_it_or_not_at_all() -> N
     valve, needing = at(candidates, "The relief", "This one")
     candidates.relevance[needing] = 0.9
     models = Models(count_tokens)
-    prices = Prices(candidates.sentences, models)
+    prices = Prices(candidates.pool.sentences, models)
     alone, both = prices.cost([needing], frozenset()), prices.cost([valve, needing], frozenset())
     assert select(candidates, both, models, Weave(), [])[0] == [valve, needing]
     assert needing not in select(candidates, both - 1, models, Weave(), [])[0]
@@ -169,18 +168,18 @@ def test_a_sentence_that_needs_the_one_before_comes_with_it_or_not_at_all() -> N
 
 def test_the_trace_gives_reasons_and_lists_left_out_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.designs.weave.selection.worthwhile", lambda *given: 1)
-    candidates = candidates_of("Where was Silent Rain shot?", FILMS, relevance=0.01)
+    signals = Signals({("films", ("Silent Rain",)): "silent rain"})
+    candidates = candidates_of("Where was Silent Rain shot?", FILMS, relevance=0.01, signals=signals)
     (shot,) = at(candidates, "It was shot")
     candidates.relevance[shot] = 0.9
-    candidates.named = {("films", ("Silent Rain",)): "silent rain"}
     trace: list[Step] = []
     chosen, _ = select(candidates, 500, Models(count_tokens), Weave(price=1.0), trace)
     assert chosen == [shot]
     taken, stopped, *left = trace
-    assert (taken.action, taken.inputs) == ("take", (candidates.sentences[shot].span,))
+    assert (taken.action, taken.inputs) == ("take", (candidates.pool.sentences[shot].span,))
     assert taken.reason == "the question names “silent rain”; covers: shot"
-    assert stopped.action == "stop" and f"{len(candidates) - 1} sentences left out" in stopped.reason
-    assert [step.action for step in left] == ["left"] * min(LEFT_OUT, len(candidates) - 1)
+    assert stopped.action == "stop" and f"{len(candidates.pool) - 1} sentences left out" in stopped.reason
+    assert [step.action for step in left] == ["left"] * min(LEFT_OUT, len(candidates.pool) - 1)
     assert not {span for step in left for span in step.inputs} & set(taken.inputs)
 
 
@@ -188,9 +187,9 @@ def test_a_small_section_goes_in_whole() -> None:
     """Compare `with_neighbours` with a literal transcription."""
     candidates = candidates_of("q", FILMS)
     rng = np.random.default_rng(3)
-    candidates.relevance = rng.random(len(candidates)).astype(np.float32)
-    sections = [sentence.section for sentence in candidates.sentences]
-    sizes = {s: sum(x.tokens for x in candidates.sentences if x.section == s) for s in sections}
+    candidates.relevance[:] = rng.random(len(candidates.pool)).astype(np.float32)
+    sections = [sentence.section for sentence in candidates.pool.sentences]
+    sizes = {s: sum(x.tokens for x in candidates.pool.sentences if x.section == s) for s in sections}
     for most in (0, min(sizes.values()), max(sizes.values())):
         expected = []
         for i, section in enumerate(sections):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mergewise.designs.strategies import assemble
-from mergewise.designs.weave.evidence import Candidates, QuestionAspects
+from mergewise.designs.weave.evidence import Pool, QuestionAspects
 from mergewise.designs.weave.sentence import Sentences, _scores
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
@@ -19,14 +19,14 @@ QUESTION = "Who directed Silent Rain?"
 def test_a_score_is_the_sum_of_leaf_terms_and_cosine() -> None:
     reader = reader_of(FILMS, embedder=HashEmbedder())
     scores = dict(reader.rank(QUESTION, 5))
-    candidates = Candidates(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores)
-    candidates.add(reader.sentences(list(scores)).values())
+    pool = Pool(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores)
+    pool.add(reader.sentences(list(scores)).values())
     vector = reader.question_vector(QUESTION)
     assert vector is not None
-    for sentence, terms, score in zip(candidates.sentences, candidates.terms, _scores(candidates), strict=True):
+    for sentence, terms, score in zip(pool.sentences, pool.terms, _scores(pool), strict=True):
         assert sentence.leaf.vectors is not None
         cosine = sentence.leaf.vectors[sentence.number] @ vector
-        np.testing.assert_allclose(score, scores[sentence.leaf.id] + candidates.share(terms) + cosine, atol=1e-5)
+        np.testing.assert_allclose(score, scores[sentence.leaf.id] + pool.share(terms) + cosine, atol=1e-5)
 
 
 def test_the_best_sentence_comes_first_and_the_budget_holds() -> None:
@@ -49,10 +49,10 @@ def sentences(spec: str, **models: object) -> list[str]:
 def test_recomp_takes_the_most_similar_or_none() -> None:
     reader = reader_of(FILMS, embedder=HashEmbedder())
     leaves = dict(reader.rank(QUESTION, 5))
-    candidates = Candidates(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), leaves)
-    candidates.add(reader.sentences(list(leaves)).values())
-    cosines = candidates.cosines()
-    best = candidates.sentences[int(np.argmax(cosines))].text
+    pool = Pool(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), leaves)
+    pool.add(reader.sentences(list(leaves)).values())
+    cosines = pool.cosines()
+    best = pool.sentences[int(np.argmax(cosines))].text
     found = sentences("recomp(n=1, least=-1)")
     assert len(found) == 1 and found[0] in best + " "
     assert len(sentences("recomp(n=3, least=-1)")) > 1

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mergewise.designs.weave.evidence import TEXT_WEIGHTS as TEXT_WEIGHTS
     from mergewise.designs.weave.evidence import WEIGHTS as WEIGHTS
     from mergewise.designs.weave.evidence import Candidates as Candidates
+    from mergewise.designs.weave.evidence import features_of as features_of
     from mergewise.designs.weave.parameters import Weave as Weave
     from mergewise.designs.weave.strategy import gather as gather
     from mergewise.designs.weave.weights import is_mostly as is_mostly
@@ -54,7 +55,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "completeness": "OWN_BIAS OWN_SLOPE",
-        "evidence": "Candidates FEATURES TEXT_WEIGHTS WEIGHTS",
+        "evidence": "Candidates FEATURES TEXT_WEIGHTS WEIGHTS features_of",
         "parameters": "Weave",
         "strategy": "gather",
         "weights": "is_mostly scored_sentences weights_line weights_of weights_text",

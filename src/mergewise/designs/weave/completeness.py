@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.designs.weave.evidence import Candidates
+from mergewise.designs.weave.evidence import Candidates, Pool
 from mergewise.designs.weave.submodular import Selection
 
 Array = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ FAINT = 0.01  # the best relevance is clamped to [FAINT, 1 - FAINT], and sums ge
 
 def probabilities(candidates: Candidates, order: Sequence[int], sizes: Sequence[int]) -> Array:
     """Return the probability that the first `size` candidates of the order hold all evidence, for each of the rising `sizes`."""
-    weights, own = np.array([COMPLETENESS_WEIGHTS[name] for name in COMPLETENESS_FEATURES]), candidates.weights
+    weights, own = np.array([COMPLETENESS_WEIGHTS[name] for name in COMPLETENESS_FEATURES]), candidates.pool.weights
     z = features(candidates, order, sizes) @ weights + COMPLETENESS_WEIGHTS["bias"]
     return np.asarray(1 / (1 + np.exp(-own.get(OWN_SLOPE, 1.0) * z - own.get(OWN_BIAS, 0.0))))
 
@@ -54,27 +54,36 @@ def worthwhile(candidates: Candidates, order: Sequence[int], selection: Selectio
 
 def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int]) -> Array:
     """Return the features of the first candidates of an order, shape (sizes, features)."""
-    relevance, count = candidates.relevance, len(sizes)
+    pool, signals, relevance, count = candidates.pool, candidates.signals, candidates.relevance, len(sizes)
     step = np.arange(count)[:, None]
     # the step that takes each candidate, or `count`
-    taken = np.full(len(candidates), count)
+    taken = np.full(len(pool), count)
     taken[list(order[: sizes[-1]])] = np.repeat(np.arange(count), np.diff(sizes, prepend=0))
     left = np.where(taken > step, relevance, 0)
-    in_section, in_document = (_first_steps(taken, groups, count) <= step for groups in candidates.groups)
-    tokens = np.cumsum([candidates.sentences[i].tokens for i in order])[np.array(sizes) - 1]
+    in_section, in_document = (_first_steps(taken, groups, count) <= step for groups in pool.groups)
+    tokens = np.cumsum([pool.tokens[i] for i in order])[np.array(sizes) - 1]
     best = np.clip(left.max(axis=1), FAINT, 1 - FAINT)
+    weakest_name = np.zeros(count)
+    for section in signals.named:
+        if members := pool.members.get(section):
+            held = np.where(taken[members] <= step, relevance[members], 0).max(axis=1)
+            weakest_name = np.maximum(weakest_name, 1 - held)
+    strongest_link = np.zeros(count + 1)
+    for section, links in signals.links.items():
+        first = taken[pool.members[section]].min()
+        strongest_link[first] = max(strongest_link[first], *(link.strength for link in links))
     columns = {
         "tokens": np.log(tokens),
         "length": np.log(tokens / np.array(sizes)),
         "sections": np.log(FAINT + np.where(in_section, left, 0).sum(axis=1)),
         "documents": np.log(FAINT + np.where(in_document & ~in_section, left, 0).sum(axis=1)),
         "best": np.log(best / (1 - best)),
-        "lacking": _term_shares_left(candidates, order, sizes),
-        "terms": np.log1p(len(candidates.asked.terms)),
-        "search": max(candidates.scores.values(), default=0.0),
-        "named": _weakest_name(candidates, taken, step),
-        "linked": _strongest_link(candidates, taken, count),
-        "comparison": float(candidates.asked.kind == "comparison"),
+        "lacking": _term_shares_left(pool, order, sizes),
+        "terms": np.log1p(len(pool.asked.terms)),
+        "search": max(pool.scores.values(), default=0.0),
+        "named": weakest_name,
+        "linked": np.maximum.accumulate(strongest_link[:count]),
+        "comparison": float(pool.asked.kind == "comparison"),
     }
     return np.column_stack([np.broadcast_to(columns[name], count) for name in COMPLETENESS_FEATURES])
 
@@ -86,27 +95,10 @@ def _first_steps(taken: Steps, groups: Steps, count: int) -> Steps:
     return np.asarray(first[groups])
 
 
-def _term_shares_left(candidates: Candidates, order: Sequence[int], sizes: Sequence[int]) -> list[float]:
-    lacking, at, shares = frozenset[str]().union(*candidates.covered_terms), 0, []
+def _term_shares_left(pool: Pool, order: Sequence[int], sizes: Sequence[int]) -> list[float]:
+    lacking, at, shares = frozenset[str]().union(*pool.covered_terms), 0, []
     for size in sizes:
-        lacking = lacking.difference(*(candidates.covered_terms[i] for i in order[at:size]))
+        lacking = lacking.difference(*(pool.covered_terms[i] for i in order[at:size]))
         at = size
-        shares.append(candidates.share(lacking))
+        shares.append(pool.share(lacking))
     return shares
-
-
-def _weakest_name(candidates: Candidates, taken: Steps, step: Steps) -> Array:
-    lacking = np.zeros(len(step))
-    for section in candidates.named:
-        if members := candidates.members.get(section):
-            held = np.where(taken[members] <= step, candidates.relevance[members], 0).max(axis=1)
-            lacking = np.maximum(lacking, 1 - held)
-    return lacking
-
-
-def _strongest_link(candidates: Candidates, taken: Steps, count: int) -> Array:
-    strongest: Array = np.zeros(count + 1)
-    for section, links in candidates.links.items():
-        first = taken[candidates.members[section]].min()
-        strongest[first] = max(strongest[first], *(link.strength for link in links))
-    return np.asarray(np.maximum.accumulate(strongest[:count]))

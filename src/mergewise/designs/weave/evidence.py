@@ -7,8 +7,8 @@ A sentence's relevance is the logistic function of a weighted sum of features in
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import fsum
 
 import numpy as np
@@ -123,14 +123,36 @@ def by_score(scores: FloatArray) -> list[int]:
     return places
 
 
-class Candidates:
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """Signals about the candidates of a question from outside of their texts and the first search.
+
+    Attributes:
+        named: sections that define a name in the question, with this name.
+        links: sections that chains lead to.
+        onward: scores of leaves that only the second search found.
+        reranked: the reranker's scores, if one was used.
+    """
+
+    named: Mapping[SectionKey, str] = field(default_factory=dict)
+    links: Mapping[SectionKey, list[Link]] = field(default_factory=dict)
+    onward: Mapping[int, float] = field(default_factory=dict)
+    reranked: Reranked | None = None
+
+
+class Pool:
     """The sentences that may be selected for one question, numbered in order of arrival. Hops add further leaves.
 
-    `terms`, `features()` and `relevance` are in the order of `sentences`.
+    `terms`, `tokens` and the rows of `fixed` are in the order of `sentences`.
     """
 
     def __init__(
-        self, asked: QuestionAspects, scores: Mapping[int, float], weights: Mapping[str, float] | None = None
+        self,
+        asked: QuestionAspects,
+        scores: Mapping[int, float],
+        weights: Mapping[str, float] | None = None,
+        *,
+        rescaled: bool = False,
     ) -> None:
         self.asked = asked
         self._weights = weights
@@ -142,12 +164,9 @@ class Candidates:
         self.covered_terms: list[frozenset[str]] = []
         self.leaves: dict[int, LeafSentences] = {}  # in order of arrival
         self.members: dict[SectionKey, list[int]] = {}  # candidates by section
-        self.named: dict[SectionKey, str] = {}  # sections that define a name in the question
-        self.links: dict[SectionKey, list[Link]] = {}  # sections that chains lead to
-        self.onward: dict[int, float] = {}  # scores of leaves that only the second search found
-        self.relevance: FloatArray = np.empty(0, np.float32)
-        self.rescaled = False  # true if the weights were fitted for another embedder
-        self.reranked: Reranked | None = None  # the reranker's scores, if one was used
+        # Features that never change: leaf, rank, terms (not yet divided by the best share), path_terms, first, length, offers.
+        self.fixed: FloatArray = np.empty((0, 7), np.float32)
+        self._rescaled = rescaled  # true if the weights were fitted for another embedder
         self._finder = asked.telling.finder()
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
         self._first: dict[int, int] = {}  # the first candidate of each leaf; those of its other sentences follow
@@ -157,8 +176,7 @@ class Candidates:
         # the number of leaves when the value was computed, and the value
         self._vectors: tuple[int, FloatArray | None] = 0, None
         self._cosines: tuple[int, FloatArray] = 0, np.empty(0, np.float32)
-        self._fixed: list[FloatArray] = []  # features that never change, in the order of `_fixed_features`
-        self._tokens: list[int] = []
+        self.tokens: list[int] = []
         self._sections: list[int] = []  # a number for the section of each candidate
         self._documents: list[int] = []
         self._numbers: dict[SectionKey | str, int] = {}
@@ -170,25 +188,21 @@ class Candidates:
         """Add leaves with all their sentences. The first call sets the weights of the question's terms."""
         fresh = sorted((leaf for leaf in leaves if leaf.id not in self.leaves), key=lambda leaf: (leaf.doc_id, leaf.id))
         first = len(self.sentences)
-        paths = self._paths(fresh)
+        # The text above the leaves of each new section: headings, and the names of files and folders.
+        paths = {
+            section: " ".join((place_of(section[0]), title, *section[1]))
+            for section, title in {section_of(leaf): leaf.title for leaf in fresh}.items()
+            if section not in self._path_terms
+        }
         places = self._finder.places([*(readable(leaf.text) for leaf in fresh), *paths.values()])
         for section, positions in zip(paths, places[len(fresh) :], strict=True):
             self._path_terms[section] = frozenset([term for _, term in positions])
         for leaf, positions in zip(fresh, places[: len(fresh)], strict=True):
             self._add(leaf, positions)
         if not self._term_weights:
-            self._term_weights = self.term_weights()
+            self._set_term_weights()
         if first < len(self.sentences):
-            self._fixed.append(np.array(self._fixed_features(first), np.float32))
-
-    def _paths(self, leaves: Iterable[LeafSentences]) -> dict[SectionKey, str]:
-        """Return the text above the leaves of each new section: headings, and the names of files and folders."""
-        fresh = {section_of(leaf): leaf.title for leaf in leaves}
-        return {
-            section: " ".join((place_of(section[0]), title, *section[1]))
-            for section, title in fresh.items()
-            if section not in self._path_terms
-        }
+            self.fixed = np.concatenate([self.fixed, np.array(self._fixed_features(first), np.float32)])
 
     def _add(self, leaf: LeafSentences, places: Sequence[tuple[int, str]]) -> None:
         """Add a leaf. `places` are the positions of the question's terms in its text."""
@@ -202,7 +216,7 @@ class Candidates:
         for lead in leaf.leads or ():
             self._leads[first + lead.number] = leaf.id - lead.back, lead.of
         self.sentences += [SentenceInLeaf(leaf, number) for number in range(count)]
-        self._tokens += [sentence.tokens for sentence in leaf.sentences]
+        self.tokens += [sentence.tokens for sentence in leaf.sentences]
         terms = [_NONE] * count
         if places:
             start = leaf.start
@@ -211,14 +225,45 @@ class Candidates:
         above = self._path_terms[section]
         self.covered_terms += [held | above for held in terms] if above else terms
 
+    def _set_term_weights(self) -> None:
+        """Set the weights of the question's terms: their idf among the known leaves, scaled to sum to 1.
+
+        A part of a run that none of the leaves holds has no weight: it may span two words.
+        """
+        held: dict[int, set[str]] = defaultdict(set)
+        for (leaf, _), terms in zip(self.sentences, self.covered_terms, strict=True):
+            held[leaf.id] |= terms
+        counts = Counter(term for terms in held.values() for term in terms)
+        parts = self.asked.telling.parts - counts.keys()
+        raw = {
+            term: 0.0 if term in parts else inverse_frequency(counts[term], len(held))
+            for term in sorted(self.asked.terms)
+        }
+        total = sum(raw.values()) or 1.0
+        self._term_weights = {term: weight / total for term, weight in raw.items()}
+
+    def _fixed_features(self, first: int) -> list[tuple[float, ...]]:
+        """Return the constant features of the candidates from the `first` on."""
+        terms, covered, wanted = self.terms[first:], self.covered_terms[first:], self.asked.wanted
+        # Most sentences hold the same terms as others.
+        shares = {held: self.share(held) for held in {*terms, *covered}}
+        return [
+            (
+                self.scores.get(sentence.leaf.id, 0.0),
+                1 / self._ranks.get(sentence.leaf.id, np.inf),
+                shares[held],
+                shares[above],
+                sentence.number == 0 and self.opens(first + at),
+                min(self.tokens[first + at], 100) / 50,
+                wanted is not None and offers(sentence.text, wanted),
+            )
+            for at, (sentence, held, above) in enumerate(zip(self.sentences[first:], terms, covered, strict=True))
+        ]
+
     @property
     def groups(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The numbers of the candidates' sections, and of their documents, shape (candidates,)."""
         return np.array(self._sections), np.array(self._documents)
-
-    def best(self, count: int) -> list[int]:
-        """Return the `count` most relevant candidates, best first."""
-        return by_score(self.relevance)[:count]
 
     def at(self, leaf: int, number: int) -> int | None:
         """Return the candidate for sentence `number` of a leaf (counted from the end if negative), or None if it is unknown."""
@@ -261,44 +306,6 @@ class Candidates:
         if len(chain) == 1 and (following := self.leads_on(candidate)) is not None:
             return candidate, following
         return tuple(reversed(chain))
-
-    def evidence(self, among: Iterable[int], *, previous: bool = True) -> tuple[Evidence, ...]:
-        """Return these candidates as evidence, the most relevant first."""
-        cosines = self.cosines().tolist() if self.compares() else [None] * len(self)
-        ranked = sorted(among, key=lambda i: -self.relevance[i])
-        documents = self._terms_of({self.sentences[i].leaf.doc_id for i in ranked})
-        return tuple(self._evidence(i, cosines[i], documents, previous) for i in ranked)
-
-    def _evidence(
-        self, candidate: int, cosine: float | None, documents: Mapping[str, Set[str]], previous: bool
-    ) -> Evidence:
-        sentence, lead = self.sentences[candidate], self._led_by(candidate)
-        led = self.covered_terms[lead] if lead is not None else _NONE
-        return Evidence(
-            span=sentence.span,
-            text=sentence.text,
-            needed=tuple(self.sentences[j].span for j in self.bundle(candidate, previous=previous) or (candidate,)),
-            relevance=float(self.relevance[candidate]),
-            cosine=cosine,
-            terms=self.share(self.terms[candidate]),
-            path_terms=self.share(self.covered_terms[candidate]),
-            document_terms=self.share(documents[sentence.leaf.doc_id] | led),
-            led_by=self.sentences[lead].span if lead is not None else None,
-            reranked=None if self.reranked is None else self.reranked.added.get(candidate),
-        )
-
-    def _terms_of(self, documents: Collection[str]) -> dict[str, set[str]]:
-        """Return the question's terms in all candidates of each of these documents."""
-        held: dict[str, set[str]] = {doc_id: set() for doc_id in documents}
-        for (doc_id, _), members in self.members.items():
-            if doc_id in held:
-                held[doc_id].update(*(self.covered_terms[i] for i in members))
-        return held
-
-    def _led_by(self, candidate: int) -> int | None:
-        """Return the candidate with the strongest link to this one's section."""
-        links = self.links.get(self.sentences[candidate].section)
-        return max(links, key=lambda link: link.strength).evidence if links else None
 
     def missing(self, among: Iterable[int]) -> list[int]:
         """Return the unknown leaves with the leads of these candidates."""
@@ -344,42 +351,62 @@ class Candidates:
 
     def cosine_scale(self) -> float:
         """Return the factor that gives the cosines the spread that the weights were fitted for."""
-        vectors = self.vectors() if self.rescaled else None
+        vectors = self.vectors() if self._rescaled else None
         return 1.0 if vectors is None else scale_to_fitted(vectors)
-
-    def term_weights(self) -> dict[str, float]:
-        """Return the idf of the question's terms among the known leaves, scaled to sum to 1.
-
-        A part of a run that none of the leaves holds has no weight: it may span two words.
-        """
-        held: dict[int, set[str]] = defaultdict(set)
-        for (leaf, _), terms in zip(self.sentences, self.covered_terms, strict=True):
-            held[leaf.id] |= terms
-        counts = Counter(term for terms in held.values() for term in terms)
-        parts = self.asked.telling.parts - counts.keys()
-        raw = {
-            term: 0.0 if term in parts else inverse_frequency(counts[term], len(held))
-            for term in sorted(self.asked.terms)
-        }
-        total = sum(raw.values()) or 1.0
-        return {term: weight / total for term, weight in raw.items()}
 
     def share(self, terms: Iterable[str]) -> float:
         """Return the share of these terms in the question, by weight. `fsum` makes it independent of the order of the terms."""
         return fsum(map(self._term_weights.__getitem__, terms))
 
-    def judge(self) -> None:
-        """Set `relevance`, shape (candidates,), from the current features and the reranker's scores."""
-        z = self.log_odds()
-        if self.reranked is not None:
-            z = z + self.reranked.evidence(z)
-        self.relevance = np.asarray(1 / (1 + np.exp(-z)), np.float32)
 
-    def log_odds(self) -> FloatArray:
-        """Return the log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
-        weights = self.weights
-        z = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
-        return np.asarray(z, np.float32)
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidates of a pool as judged by the signals.
+
+    Attributes:
+        relevance: the probability that each is needed, shape (candidates,).
+        reranked: the log-odds that the reranker added, by candidate.
+    """
+
+    pool: Pool
+    signals: Signals
+    relevance: FloatArray
+    reranked: Mapping[int, float] = field(default_factory=dict)
+
+    def best(self, count: int) -> list[int]:
+        """Return the `count` most relevant candidates, best first."""
+        return by_score(self.relevance)[:count]
+
+    def evidence(self, among: Iterable[int], *, previous: bool = True) -> tuple[Evidence, ...]:
+        """Return these candidates as evidence, the most relevant first."""
+        pool = self.pool
+        cosines = pool.cosines().tolist() if pool.compares() else [None] * len(pool)
+        ranked = sorted(among, key=lambda i: -self.relevance[i])
+        # the question's terms in all candidates of each document
+        held: dict[str, set[str]] = {pool.sentences[i].leaf.doc_id: set() for i in ranked}
+        for (doc_id, _), members in pool.members.items():
+            if doc_id in held:
+                held[doc_id].update(*(pool.covered_terms[i] for i in members))
+        found = []
+        for i in ranked:
+            sentence = pool.sentences[i]
+            links = self.signals.links.get(sentence.section)
+            lead = max(links, key=lambda link: link.strength).evidence if links else None
+            led = pool.covered_terms[lead] if lead is not None else _NONE
+            one = Evidence(
+                span=sentence.span,
+                text=sentence.text,
+                needed=tuple(pool.sentences[j].span for j in pool.bundle(i, previous=previous) or (i,)),
+                relevance=float(self.relevance[i]),
+                cosine=cosines[i],
+                terms=pool.share(pool.terms[i]),
+                path_terms=pool.share(pool.covered_terms[i]),
+                document_terms=pool.share(held[sentence.leaf.doc_id] | led),
+                led_by=pool.sentences[lead].span if lead is not None else None,
+                reranked=self.reranked.get(i),
+            )
+            found.append(one)
+        return tuple(found)
 
     def with_neighbours(self, share: float, most: float) -> FloatArray:
         """Return `relevance` raised by the neighbours in sections of up to `most` tokens, shape (candidates,).
@@ -388,8 +415,8 @@ class Candidates:
         ones. Unknown neighbours are skipped.
         """
         raised = self.relevance.copy()
-        sections = np.array(self._sections)
-        sizes = np.bincount(sections, self._tokens)[sections]
+        sections, _ = self.pool.groups
+        sizes = np.bincount(sections, self.pool.tokens)[sections]
         for distance in (1, 2):
             near = (sections[distance:] == sections[:-distance]) & (sizes[distance:] <= most)
             after, before = raised[distance:], raised[:-distance]
@@ -398,80 +425,66 @@ class Candidates:
             np.maximum(before, factor * self.relevance[distance:], out=before)
         return raised
 
-    def features(self) -> FloatArray:
-        """Return the features, shape (candidates, features)."""
-        if not self.sentences:
-            return np.empty((0, len(FEATURES)), np.float32)
-        self._fixed = [np.concatenate(self._fixed)]
-        leaf, rank, terms, path_terms, first, length, offered = self._fixed[0].T
-        cosine = self.cosines() * np.float32(self.cosine_scale())
-        document, elsewhere = self._spread(leaf)
-        columns = {
-            "cosine": cosine - cosine.max(),
-            "leaf": leaf,
-            "rank": rank * (not self.named),
-            "terms": terms / max(terms.max(), 1e-6),
-            "path_terms": path_terms,
-            "document": document,
-            "elsewhere": elsewhere,
-            "first": first,
-            "named": self._best_of_named(terms + cosine),
-            "length": length,
-            "offers": offered,
-            **self._chains(),
-            "onward": self._onward(),
-        }
-        return np.array([columns[name] for name in FEATURES], np.float32).T
 
-    def _fixed_features(self, first: int) -> list[tuple[float, ...]]:
-        """Return the constant features of the candidates from the `first` on.
+def judge(pool: Pool, signals: Signals) -> Candidates:
+    """Judge the pool by its features, the signals among them, and by the reranker's scores."""
+    z, added = log_odds(pool, signals), {}
+    if (reranked := signals.reranked) is not None:
+        more = reranked.evidence(z[reranked.asked])
+        z[reranked.asked] += more
+        added = dict(zip(reranked.asked, more.tolist(), strict=True))
+    return Candidates(pool, signals, np.asarray(1 / (1 + np.exp(-z)), np.float32), added)
 
-        These are leaf, rank, terms (not yet divided by the best share), path_terms, first, length and offers.
-        """
-        terms, covered, wanted = self.terms[first:], self.covered_terms[first:], self.asked.wanted
-        # Most sentences hold the same terms as others.
-        shares = {held: self.share(held) for held in {*terms, *covered}}
-        return [
-            (
-                self.scores.get(sentence.leaf.id, 0.0),
-                1 / self._ranks.get(sentence.leaf.id, np.inf),
-                shares[held],
-                shares[above],
-                sentence.number == 0 and self.opens(first + at),
-                min(self._tokens[first + at], 100) / 50,
-                wanted is not None and offers(sentence.text, wanted),
-            )
-            for at, (sentence, held, above) in enumerate(zip(self.sentences[first:], terms, covered, strict=True))
-        ]
 
-    def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the features "document" and "elsewhere", each over its maximum."""
-        documents, sections = np.array(self._documents), np.array(self._sections)
-        whole = np.bincount(documents, leaf)[documents].astype(np.float32)
-        elsewhere = whole - np.bincount(sections, leaf)[sections].astype(np.float32)
-        return whole / max(whole.max(), 1e-6), elsewhere / max(elsewhere.max(), 1e-6)
+def log_odds(pool: Pool, signals: Signals) -> FloatArray:
+    """Return the log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
+    weights = pool.weights
+    z = features_of(pool, signals) @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
+    return np.asarray(z, np.float32)
 
-    def _best_of_named(self, scores: FloatArray) -> FloatArray:
-        """Return 1 for the best candidate of each section that the question names, else 0."""
-        marks = np.zeros(len(self), np.float32)
-        for section in self.named:
-            if members := self.members.get(section):
-                marks[max(members, key=scores.__getitem__)] = 1
-        return marks
 
-    def _onward(self) -> FloatArray:
-        if not self.onward:
-            return np.zeros(len(self), np.float32)
-        return np.array([self.onward.get(sentence.leaf.id, 0.0) for sentence in self.sentences], np.float32)
+def features_of(pool: Pool, signals: Signals) -> FloatArray:
+    """Return the features, shape (candidates, features)."""
+    if not pool.sentences:
+        return np.empty((0, len(FEATURES)), np.float32)
+    leaf, rank, terms, path_terms, first, length, offered = pool.fixed.T
+    cosine = pool.cosines() * np.float32(pool.cosine_scale())
+    sections, documents = pool.groups
+    document = np.bincount(documents, leaf)[documents].astype(np.float32)
+    elsewhere = document - np.bincount(sections, leaf)[sections].astype(np.float32)
+    scores, named = terms + cosine, np.zeros(len(pool), np.float32)
+    for section in signals.named:
+        if members := pool.members.get(section):
+            named[max(members, key=scores.__getitem__)] = 1
+    onward = np.zeros(len(pool), np.float32)
+    if signals.onward:
+        onward[:] = [signals.onward.get(sentence.leaf.id, 0.0) for sentence in pool.sentences]
+    columns = {
+        "cosine": cosine - cosine.max(),
+        "leaf": leaf,
+        "rank": rank * (not signals.named),
+        "terms": terms / max(terms.max(), 1e-6),
+        "path_terms": path_terms,
+        "document": document / max(document.max(), 1e-6),
+        "elsewhere": elsewhere / max(elsewhere.max(), 1e-6),
+        "first": first,
+        "named": named,
+        "length": length,
+        "offers": offered,
+        **_chains(pool, signals.links),
+        "onward": onward,
+    }
+    return np.array([columns[name] for name in FEATURES], np.float32).T
 
-    def _chains(self) -> dict[str, FloatArray]:
-        columns = {name: np.zeros(len(self), np.float32) for name in ("link", "near", "rest")}
-        for section, links in self.links.items():
-            members = self.members[section]
-            columns["link"][members] = max(link.strength for link in links)
-            columns["near"][members] = max(link.strength * link.near for link in links)
-            lacking = [(link.strength, self.asked.terms - self.covered_terms[link.evidence]) for link in links]
-            for i in members:
-                if terms := self.terms[i]:
-                    columns["rest"][i] = max(strength * self.share(terms & rest) for strength, rest in lacking)
-        return columns
+
+def _chains(pool: Pool, links: Mapping[SectionKey, list[Link]]) -> dict[str, FloatArray]:
+    columns = {name: np.zeros(len(pool), np.float32) for name in ("link", "near", "rest")}
+    for section, group in links.items():
+        members = pool.members[section]
+        columns["link"][members] = max(link.strength for link in group)
+        columns["near"][members] = max(link.strength * link.near for link in group)
+        lacking = [(link.strength, pool.asked.terms - pool.covered_terms[link.evidence]) for link in group]
+        for i in members:
+            if terms := pool.terms[i]:
+                columns["rest"][i] = max(strength * pool.share(terms & rest) for strength, rest in lacking)
+    return columns

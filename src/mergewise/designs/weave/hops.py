@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
-from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects, by_score
+from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, Pool, QuestionAspects, by_score
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.names import (
     LONGEST_TITLE,
@@ -53,9 +53,9 @@ def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list
     return [one for one in mentions(possible, known) if one.is_sure(asked.words) or len(known[one.name]) == 1], known
 
 
-def named_sections(candidates: Candidates, named: Iterable[tuple[Definition, str]]) -> dict[SectionKey, str]:
+def named_sections(pool: Pool, named: Iterable[tuple[Definition, str]]) -> dict[SectionKey, str]:
     """Map the sections of these definitions, as far as candidates lie in them, to the names that they define."""
-    known = candidates.leaves
+    known = pool.leaves
     return {section_of(known[one.first_leaf]): name for one, name in named if one.first_leaf in known}
 
 
@@ -68,8 +68,8 @@ def strengths(candidates: Candidates) -> FloatArray:
     relevance = candidates.relevance
     raised = relevance.copy()
     top = EVEN * max(float(relevance.max(initial=0.0)), 0.3)
-    for section in candidates.named:
-        members = candidates.members.get(section, [])
+    for section in candidates.signals.named:
+        members = candidates.pool.members.get(section, [])
         best = float(relevance[members].max(initial=0.0))
         if 0 < best < top:
             raised[members] *= top / best
@@ -79,34 +79,34 @@ def strengths(candidates: Candidates) -> FloatArray:
 class Follower:
     """A search for definitions of the names in evidence, hop after hop, with a cache of the look-ups."""
 
-    def __init__(self, candidates: Candidates, reader: IndexReader, asked_names: Sequence[Mention], beam: int) -> None:
-        self.candidates = candidates
+    def __init__(self, pool: Pool, reader: IndexReader, asked_names: Sequence[Mention], beam: int) -> None:
+        self.pool = pool
         self.reader = reader
         self.beam = beam
         self._skip = {mention.name for mention in asked_names}
-        self._relations = candidates.asked.relations(asked_names)
+        self._relations = pool.asked.relations(asked_names)
         self._words: dict[int, Words] = {}
         self._possible: dict[int, list[tuple[str, int, int]]] = {}
         self._definitions: dict[str, list[Definition]] = {}
         self._mentioned: dict[str, int] = {}  # number of leaves with a name
         self._texts: list[str] = []  # of the known leaves, in lower case
 
-    def follow(self) -> dict[Definition, list[Link]]:
+    def follow(self, candidates: Candidates) -> dict[Definition, list[Link]]:
         """Return the definitions of the names in the `beam` strongest candidates, with the links that lead there.
 
         Candidates that lack little of the question are left out.
         """
-        strength = strengths(self.candidates)
+        strength = strengths(candidates)
         lacking = {i: self._lacking(i) for i in by_score(strength)[: self.beam]}
         evidence = [i for i in lacking if strength[i] * lacking[i] * NEAR >= WORTH]
         self._look_up(evidence)
         links: dict[Definition, list[Link]] = defaultdict(list)
         for i in evidence:
             for mention in self._mentions(i):
-                targets = self._targets(self.candidates.sentences[i].leaf, self._definitions[mention.name])
+                targets = self._targets(self.pool.sentences[i].leaf, self._definitions[mention.name])
                 rarity = self._rarity(i, mention) if targets else 0.0
                 near = self._is_near(i, mention)
-                trusted = self._as_named(i, strength) if near else float(strength[i])
+                trusted = self._as_named(i, strength, candidates.signals.named) if near else float(strength[i])
                 own = trusted * rarity / math.sqrt(max(len(targets), 1))
                 gain = own * lacking[i] * (NEAR if near else 1)
                 for target in targets if gain >= WORTH else ():
@@ -116,7 +116,7 @@ class Follower:
     def names(self, evidence: Iterable[int]) -> list[str]:
         """Return the names in this evidence as it writes them, without those in the question."""
         self._look_up(evidence)
-        asked = self.candidates.asked
+        asked = self.pool.asked
         names: dict[str, None] = {}
         for i in evidence:
             words = self._words[i]
@@ -131,8 +131,8 @@ class Follower:
 
     def _lacking(self, candidate: int) -> float:
         """Return the share of the question's terms that a candidate lacks, at least `LACKING`: a question may want more."""
-        asked = self.candidates.asked.terms
-        return max(LACKING, self.candidates.share(asked - self.candidates.covered_terms[candidate]))
+        asked = self.pool.asked.terms
+        return max(LACKING, self.pool.share(asked - self.pool.covered_terms[candidate]))
 
     def _rarity(self, candidate: int, mention: Mention) -> float:
         """Return 1 for a name that few of the known leaves mention, and less for others, down to 0 for a common one.
@@ -145,7 +145,7 @@ class Follower:
         if not sure and defined > 1:
             return 0.0
         written = words.written(mention.first, mention.last).lower()
-        leaves = self.candidates.leaves
+        leaves = self.pool.leaves
         if written not in self._mentioned:
             self._texts += [leaf.text.lower() for leaf in islice(leaves.values(), len(self._texts), None)]
             holds = str.__contains__ if words.is_joined(*mention[1:]) else _begins_word
@@ -153,23 +153,23 @@ class Follower:
         share = (self._mentioned[written] - 1 - defined) / len(leaves)
         return min(1.0, max(0.0, 2 - 2 * share / (MENTIONED if sure else UNMARKED)))
 
-    def _as_named(self, candidate: int, strength: FloatArray) -> float:
+    def _as_named(self, candidate: int, strength: FloatArray, named: Container[SectionKey]) -> float:
         """Return the strength of a candidate that holds the asked relation, raised in a named section.
 
         "Music was composed by Ravi" has little in common with the question where the film's composer was born, and yet it is
         the one sentence of the film's section that leads on.
         """
-        section = self.candidates.sentences[candidate].section
+        section = self.pool.sentences[candidate].section
         own = float(strength[candidate])
-        if section not in self.candidates.named:
+        if section not in named:
             return own
-        return max(own, EVEN * float(strength[self.candidates.members[section]].max()))
+        return max(own, EVEN * float(strength[self.pool.members[section]].max()))
 
     def _look_up(self, evidence: Iterable[int]) -> None:
         """Look up, in one call, the definitions of all names that the evidence may hold."""
         fresh = [i for i in evidence if i not in self._words]
         for i in fresh:
-            sentence = self.candidates.sentences[i]
+            sentence = self.pool.sentences[i]
             text = with_series(sentence.text[:LONGEST_EVIDENCE], sentence.leaf.title)
             self._words[i] = words_of(text, self.reader.languages(text))
             self._possible[i] = possible_names(self._words[i])
@@ -194,7 +194,7 @@ class Follower:
 
     def _is_near(self, candidate: int, mention: Mention) -> bool:
         """Return whether the name is next to a word of the question. The title of the candidate's own document never is."""
-        words, title = self._words[candidate].folded, self.candidates.sentences[candidate].leaf.title
+        words, title = self._words[candidate].folded, self.pool.sentences[candidate].leaf.title
         around = words[max(0, mention.first - NEARBY) : mention.first] + words[mention.last : mention.last + NEARBY - 1]
         return any(word[:PREFIX] in self._relations for word in around) and mention.name not in names_of_title(title)
 
@@ -214,12 +214,12 @@ def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
     return sorted(worth, key=lambda definition: (-gain[definition], definition.first_leaf))[:DEFINITIONS]
 
 
-def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
+def by_section(pool: Pool, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
     """Group links by the section where their definition begins. Skip definitions without candidates."""
     by_key: dict[SectionKey, list[Link]] = {}
     for definition, links in reached.items():
-        leaf = candidates.leaves.get(definition.first_leaf)
-        if leaf is not None and candidates.members[section_of(leaf)]:
+        leaf = pool.leaves.get(definition.first_leaf)
+        if leaf is not None and pool.members[section_of(leaf)]:
             by_key.setdefault(section_of(leaf), []).extend(links)
     return by_key
 
@@ -236,10 +236,11 @@ def open_question(candidates: Candidates, follower: Follower) -> tuple[str, floa
     Returns None if the gain of a search is small. Evidence whose names lead somewhere promises more. Without vectors, evidence is
     trusted only if the question names a section.
     """
-    leading, asked = candidates.best(LEADING), candidates.asked
-    held = frozenset[str]().union(*(candidates.terms[i] for i in leading[:ANSWERED_BY]))
-    gain = candidates.share(asked.terms - held) * (float(candidates.relevance.max()) + bool(candidates.links)) / 2
-    if gain < ONWARD or not (candidates.named or asked.vector is not None):
+    pool, signals = candidates.pool, candidates.signals
+    leading, asked = candidates.best(LEADING), pool.asked
+    held = frozenset[str]().union(*(pool.terms[i] for i in leading[:ANSWERED_BY]))
+    gain = pool.share(asked.terms - held) * (float(candidates.relevance.max()) + bool(signals.links)) / 2
+    if gain < ONWARD or not (signals.named or asked.vector is not None):
         return None
     known = sorted(asked.telling.spellings(held), key=len, reverse=True)
     answered = "|".join(rf"\b{re.escape(word)}\b" if word.isascii() else word for word in known)

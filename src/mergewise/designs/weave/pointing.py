@@ -24,15 +24,16 @@ from typing import ClassVar
 
 from mergewise import concurrency
 from mergewise.assemble.fragments import SectionKey
-from mergewise.assemble.pointing import Unusable, ask, numbered_lines
-from mergewise.designs.weave.evidence import Candidates, by_score
+from mergewise.assemble.pointing import ReplyForm, Unusable, ask, number_tokens, numbered_lines, numbers_of, value_in
+from mergewise.designs.weave.evidence import Candidates, Pool, by_score, judge
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.pointing_prompts import NeededSentences, form, messages
 from mergewise.designs.weave.selection import needed_by
 from mergewise.errors import ModelError
 from mergewise.models.record import Models
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.prompting.replies import object_schema
 from mergewise.protocols import ChatModel, FloatArray
-from mergewise.types import Note, Step, Usage
+from mergewise.types import Message, Note, Step, Usage
 
 LEAST = 2  # minimum candidates for a call
 WINDOW_SHARE = 0.95  # of the model's window that is filled, since its tokens may differ from ours
@@ -81,33 +82,34 @@ Search = Callable[[str], Candidates]
 
 def point(
     candidates: Candidates, search: Search, chat: ChatModel, models: Models, parameters: Weave, trace: list[Step]
-) -> Pointed:
-    """Let the model point at candidates. Candidates of the second round are added to `candidates`."""
-    pointer = _Pointer(candidates, chat, models, parameters, trace)
+) -> tuple[Candidates, Pointed]:
+    """Let the model point at candidates. Returns the candidates with those of the second round."""
+    pool = candidates.pool
+    pointer = _Pointer(pool, chat, models, parameters, trace)
     first = pointer.ask(1, pointer.selectable(by_score(candidates.relevance))[: parameters.shown])
     chosen, wanted = Pointed(first.needed, pointer.usage), first.missing
-    if not wanted or _search_key(wanted) == _search_key(candidates.asked.text):
-        return chosen
+    if not wanted or _search_key(wanted) == _search_key(pool.asked.text):
+        return candidates, chosen
     try:
-        found = _join(search(wanted), candidates, parameters)
+        candidates, found = _join(search(wanted), candidates, parameters)
     except ModelError as error:
         trace.append(Step("point", f"the search for “{wanted}” failed: {error.message}; the first choice is kept"))
-        return chosen
+        return candidates, chosen
     room = parameters.shown - len(first.needed)
     fresh = [i for i in pointer.selectable(list(found)) if i not in pointer.seen][:room]
-    spans = tuple(candidates.sentences[i].span for i in fresh)
+    spans = tuple(pool.sentences[i].span for i in fresh)
     trace.append(Step("round", wanted, spans) if fresh else Step("point", f"nothing new was found for “{wanted}”"))
     if not fresh:
-        return chosen
+        return candidates, chosen
     second = pointer.ask(2, [*first.needed, *fresh])
-    return Pointed(tuple(dict.fromkeys((*second.needed, *first.needed))), pointer.usage, found)
+    return candidates, Pointed(tuple(dict.fromkeys((*second.needed, *first.needed))), pointer.usage, found)
 
 
 @dataclass(slots=True)
 class _Pointer:
     """The questions to a model about the candidates of one question. `seen` are the candidates shown so far."""
 
-    candidates: Candidates
+    pool: Pool
     chat: ChatModel
     models: Models
     parameters: Weave
@@ -118,7 +120,7 @@ class _Pointer:
     def selectable(self, best: Sequence[int]) -> list[int]:
         """Return the candidates that can be selected, since everything that they need is known."""
         among = best[: self.parameters.shown + len(self.seen)]
-        known = needed_by(self.candidates, among, self.parameters.previous)
+        known = needed_by(self.pool, among, self.parameters.previous)
         return [i for i in among if i in known]
 
     def ask(self, round: int, best: Sequence[int]) -> NeededSentences:
@@ -127,7 +129,7 @@ class _Pointer:
         self.seen.update(shown)
         if len(shown) < LEAST:
             return self._trace_choice(round, shown, NeededSentences(()), 0, "too few sentences to choose among")
-        asked = messages(self.candidates.asked.text, self._lines(shown), last=round > 1)
+        asked = messages(self.pool.asked.text, self._lines(shown), last=round > 1)
         try:
             choice, usage = concurrency.run(ask(self.chat, asked, form(len(shown), last=round > 1)))
         except Unusable as error:
@@ -149,13 +151,13 @@ class _Pointer:
         reason = problem or f"{len(choice.needed)} of {len(shown)} sentences are needed, in this order"
         reason += f"; asked for next: “{choice.missing}”" if choice.missing else ""
         reason += "; weave's own scores decide" if problem and round == 1 and not choice.missing else ""
-        spans = tuple(self.candidates.sentences[i].span for i in choice.needed)
+        spans = tuple(self.pool.sentences[i].span for i in choice.needed)
         self.trace.append(Step("point", reason, spans, note=note))
         return choice
 
     def _in_reading_order(self, best: Sequence[int]) -> list[int]:
         """Sort by sections, that of the best candidate first, and within a section by position."""
-        sentences = self.candidates.sentences
+        sentences = self.pool.sentences
         rank: dict[SectionKey, int] = {}
         for i in best:
             rank.setdefault(sentences[i].section, len(rank))
@@ -164,37 +166,108 @@ class _Pointer:
     def _lines(self, shown: Sequence[int]) -> list[str]:
         """Return the numbered sentences. Needed sentences that are not shown come before them in square brackets."""
         known = set(shown)
-        return list(numbered_lines((self.candidates.sentences[i].fragment, self._with_leads(i, known)) for i in shown))
+        return list(numbered_lines((self.pool.sentences[i].fragment, self._with_leads(i, known)) for i in shown))
 
     def _with_leads(self, candidate: int, shown: set[int]) -> str:
-        sentences = self.candidates.sentences
-        needed = self.candidates.bundle(candidate, previous=self.parameters.previous) or ()
+        sentences = self.pool.sentences
+        needed = self.pool.bundle(candidate, previous=self.parameters.previous) or ()
         leads = " ".join(sentences[i].text for i in needed if i != candidate and i not in shown)
         return f"[{leads}] {sentences[candidate].text}" if leads else sentences[candidate].text
 
     def _that_fit(self, best: Sequence[int]) -> list[int]:
         """Return the first candidates whose lines fit into the model's window with the task and the answer."""
-        frame = [message.text for message in messages(self.candidates.asked.text, (), last=False)]
+        frame = [message.text for message in messages(self.pool.asked.text, (), last=False)]
         counts = self.models.count_tokens([*frame, *(self._lines([i])[0] for i in best)])
         room = int(WINDOW_SHARE * self.chat.window) - form(len(best), last=False).tokens - sum(counts[: len(frame)])
         filled = accumulate(tokens + 1 for tokens in counts[len(frame) :])
         return [i for i, tokens in zip(best, filled, strict=True) if tokens <= room]
 
 
-def _join(found: Candidates, candidates: Candidates, parameters: Weave) -> dict[int, float]:
-    """Add the best candidates of another search, with their needed sentences, to `candidates`.
+def _join(found: Candidates, candidates: Candidates, parameters: Weave) -> tuple[Candidates, dict[int, float]]:
+    """Add the best candidates of another search, with their needed sentences, to the pool of `candidates`.
 
-    Returns their numbers there, best first, with their relevance in the search.
+    Returns the candidates, and the numbers of the added ones, best first, with their relevance in the search.
     """
     best = found.best(2 * parameters.shown)
-    bundles = needed_by(found, best, parameters.previous)
+    sentences, pool = found.pool.sentences, candidates.pool
+    bundles = needed_by(found.pool, best, parameters.previous)
     wanted = dict.fromkeys(j for i in best if i in bundles for j in (i, *bundles[i]))
-    candidates.add({leaf.id: leaf for i in wanted if (leaf := found.sentences[i].leaf)}.values())
-    candidates.judge()
-    places = [(found.sentences[i], float(found.relevance[i])) for i in best if i in bundles]
-    here = [(candidates.at(place.leaf.id, place.number), relevance) for place, relevance in places]
-    return {i: relevance for i, relevance in here if i is not None}
+    pool.add({leaf.id: leaf for i in wanted if (leaf := sentences[i].leaf)}.values())
+    places = [(sentences[i], float(found.relevance[i])) for i in best if i in bundles]
+    here = [(pool.at(place.leaf.id, place.number), relevance) for place, relevance in places]
+    return judge(pool, candidates.signals), {i: relevance for i, relevance in here if i is not None}
 
 
 def _search_key(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip("?.! ")
+
+
+LONGEST_SEARCH = 300  # characters of the next search; a longer text is cut off
+_SEARCH_TOKENS = 96  # maximum tokens of the search in an answer
+_NOTHING = {"", "none", "nothing", "null", "no", "n/a", "na", "-"}
+
+_NUMBERS = {"type": "string", "description": "numbers of sentences, the most needed first, such as 12 3 40"}
+_SEARCH = {"type": "string", "description": "what to search for next; empty where nothing is missing"}
+_TASK = (
+    "You choose evidence. A question is to be answered from sentences of documents. They are numbered, and the first of each "
+    "section has its title and headings in brackets. Say which of them a reader needs to answer the question, the most needed "
+    "first: those that state the answer, and those that give a step on the way to it, such as who or what the question "
+    "means without naming it. Leave out what merely speaks of the same things, and what another one says already. "
+    "Mostly two to six are enough."
+)
+_FIRST = (
+    'Answer with JSON alone: {"needed":"12 3 40","missing":""} for sentences 12, 3 and 40, "needed":"" if none helps. If a '
+    'fact that the answer needs stands in none of the sentences, "missing" is one short search for it, by the names that the '
+    "sentences give; else it stays empty. Do not answer the question."
+)
+_LAST = (
+    'Answer with JSON alone: {"needed":"12 3 40"} for sentences 12, 3 and 40, "needed":"" if none helps. '
+    "Do not answer the question."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NeededSentences:
+    """The numbers of the needed sentences, the most needed first, and the next search, or ""."""
+
+    needed: tuple[int, ...]
+    missing: str = ""
+
+
+def messages(question: str, lines: Sequence[str], *, last: bool) -> list[Message]:
+    """Return the messages with the question and the numbered sentences. The `last` round asks for no further search."""
+    shown = "\n".join(lines)
+    code = code_for([question, shown])
+    task = f"{_TASK} {_LAST if last else _FIRST}\n\n{warning(code, 'sentences')}"
+    return turn(task, [f"Question: {question}", quotation("sentences", shown, code)])
+
+
+def form(count: int, *, last: bool) -> ReplyForm[NeededSentences]:
+    """Return the form of the answer for a choice among `count` sentences."""
+    properties = {"needed": _NUMBERS} if last else {"needed": _NUMBERS, "missing": _SEARCH}
+    written = ",".join(f'"{name}":"..."' for name in properties)
+    shape = f'{{{written}}}, "needed" with numbers from 1 to {count}'
+    tokens = number_tokens(count) + (0 if last else _SEARCH_TOKENS)
+    return ReplyForm(object_schema(properties), shape, tokens, lambda answer: choice_in(answer, count))
+
+
+def choice_in(answer: str, count: int) -> NeededSentences | str:
+    """Return the choice in an answer, or a text that describes the problem. Bare numbers are a choice with nothing missing."""
+    value = value_in(answer)
+    if isinstance(value, dict):
+        if not {"needed"} <= set(value) <= {"needed", "missing"}:
+            return 'it is no object with the keys "needed" and "missing"'
+        numbers, missing = value["needed"], value.get("missing") or ""
+    else:
+        numbers, missing = value, ""
+    if not isinstance(missing, str):
+        return '"missing" is no text'
+    found = numbers_of(numbers, count)
+    return found if isinstance(found, str) else NeededSentences(tuple(found), searchable(missing))
+
+
+def searchable(missing: str) -> str:
+    """Return the missing fact as a search of one line, or "" if the text says that nothing is missing."""
+    line = " ".join(missing.encode("utf-8", "replace").decode().replace("\0", " ").split())[:LONGEST_SEARCH]
+    plain = line.strip(" .`_*\"'").casefold()
+    return line if plain not in _NOTHING and any(map(str.isalnum, plain)) else ""

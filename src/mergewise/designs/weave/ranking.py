@@ -61,7 +61,7 @@ def best_by_section(candidates: Candidates, chosen: Iterable[int]) -> dict[Secti
     """Return the best relevance of these candidates in each section."""
     best: dict[SectionKey, float] = {}
     for candidate in chosen:
-        section, relevance = candidates.sentences[candidate].section, float(candidates.relevance[candidate])
+        section, relevance = candidates.pool.sentences[candidate].section, float(candidates.relevance[candidate])
         best[section] = max(relevance, best.get(section, 0.0))
     return best
 
@@ -69,7 +69,7 @@ def best_by_section(candidates: Candidates, chosen: Iterable[int]) -> dict[Secti
 def section_features(candidates: Candidates, shown: Mapping[SectionKey, float]) -> FloatArray:
     """Return the features of the sections shown, shape (sections, features)."""
     named, led = _named(candidates), _led(candidates)
-    comparison = candidates.asked.kind == "comparison"
+    comparison = candidates.pool.asked.kind == "comparison"
     rows = []
     for section, relevance in shown.items():
         sure = min(max(relevance, LEAST), 1 - LEAST)
@@ -83,13 +83,13 @@ def _named(candidates: Candidates) -> dict[SectionKey, float]:
 
     Plain words are headings in manuals, and "place of birth" is a page of its own: they name nothing in particular.
     """
-    words = candidates.asked.words
+    words = candidates.pool.asked.words
     marked = {word for word, is_marked in zip(words.folded, words.marked, strict=True) if is_marked}
     shares = {}
-    for section, name in candidates.named.items():
+    for section, name in candidates.signals.named.items():
         # A section may hold only mark-up.
-        members = candidates.members[section]
-        if members and candidates.sentences[members[0]].leaf.start == 0:
+        members = candidates.pool.members[section]
+        if members and candidates.pool.sentences[members[0]].leaf.start == 0:
             parts = name.split()
             shares[section] = sum(part in marked for part in parts) / len(parts)
     return shares
@@ -102,20 +102,20 @@ def _led(candidates: Candidates) -> dict[SectionKey, float]:
     """
     sources: dict[SectionKey, set[SectionKey]] = {}
     targets: defaultdict[SectionKey, set[SectionKey]] = defaultdict(set)
-    for section, links in candidates.links.items():
+    for section, links in candidates.signals.links.items():
         names = _names(candidates, section)
-        whole = {candidates.sentences[link.evidence].section for link in links if link.name in names}
+        whole = {candidates.pool.sentences[link.evidence].section for link in links if link.name in names}
         sources[section] = {source for source in whole if source[0] != section[0]}
         for source in sources[section]:
             targets[source].add(section)
     trust = {
-        source: float(candidates.relevance[candidates.members[source]].max()) / len(named)
+        source: float(candidates.relevance[candidates.pool.members[source]].max()) / len(named)
         for source, named in targets.items()
     }
     return {section: max(map(trust.__getitem__, leading)) for section, leading in sources.items() if leading}
 
 
 def _names(candidates: Candidates, section: SectionKey) -> set[str]:
-    leaf = candidates.sentences[candidates.members[section][0]].leaf
+    leaf = candidates.pool.sentences[candidates.pool.members[section][0]].leaf
     names = set[str]().union(*map(names_of_title, (leaf.title, *leaf.headings[-1:])))
     return {name for name in names if " " in name}

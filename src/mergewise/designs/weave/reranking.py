@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,21 +10,17 @@ from mergewise.models.calibration import Calibration, evidence
 from mergewise.protocols import FloatArray
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Reranked:
-    """The candidates scored by a reranker, with its logits and the log-odds that it `added` to each."""
+    """The candidates scored by a reranker, with its logits."""
 
     asked: list[int]
     logits: FloatArray
     calibration: Calibration | None
-    added: dict[int, float] = field(default_factory=dict)
 
     def evidence(self, prior: FloatArray) -> FloatArray:
-        """Return log-odds to add for each candidate, shape (candidates,), 0 without a score."""
-        added = np.zeros(len(prior), np.float32)
-        added[self.asked] = evidence(prior[self.asked], self.logits, self.calibration)
-        self.added = dict(zip(self.asked, added[self.asked].tolist(), strict=True))
-        return added
+        """Return the log-odds to add to the `prior` log-odds of the candidates `asked`."""
+        return np.asarray(evidence(prior, self.logits, self.calibration), np.float32)
 
 
 SPREAD = 0.77

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from mergewise.designs.weave.completeness import worthwhile
-from mergewise.designs.weave.evidence import Candidates, by_score
+from mergewise.designs.weave.evidence import Candidates, Pool, by_score
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.prices import Prices
 from mergewise.designs.weave.submodular import Objective, maximise
@@ -41,12 +41,13 @@ def select(
     first = pointed if parameters.first else ()
     relevance = candidates.with_neighbours(GRAIN, budget * SECTION_SHARE)
     best = by_score(relevance)[:CONSIDERED]
-    needed = needed_by(candidates, list(dict.fromkeys([*best, *first])), parameters.previous)
+    pool = candidates.pool
+    needed = needed_by(pool, list(dict.fromkeys([*best, *first])), parameters.previous)
     considered = list(needed)
     at = {i: position for position, i in enumerate(considered)}
     bundles = [tuple([at[i] for i in bundle]) for bundle in needed.values()]
     needing = frozenset(position for position, bundle in enumerate(bundles) if len(bundle) > 1)
-    prices = Prices([candidates.sentences[i] for i in considered], models, needing)
+    prices = Prices([pool.sentences[i] for i in considered], models, needing)
     objective = objective_of(candidates, considered, relevance[considered], prices.tokens, parameters)
     ahead = [at[i] for i in first if i in at]
     selection = maximise(objective, bundles, prices.cost, budget, prices.cheaper, ahead, prices.whole_cost)
@@ -62,7 +63,7 @@ def select(
     return chosen, prices.counts
 
 
-def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> dict[int, tuple[int, ...]]:
+def needed_by(pool: Pool, best: Sequence[int], previous: bool) -> dict[int, tuple[int, ...]]:
     """Map these candidates, and every candidate that they need in turn, to the candidates that must be selected with them.
 
     Candidates with a missing need are left out.
@@ -71,7 +72,7 @@ def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> di
     waiting = list(best)
     for candidate in waiting:
         if candidate not in needed:
-            needed[candidate] = candidates.bundle(candidate, previous=previous)
+            needed[candidate] = pool.bundle(candidate, previous=previous)
             waiting.extend(needed[candidate] or ())
     known = {candidate: bundle for candidate, bundle in needed.items() if bundle is not None}
     while lacking := [candidate for candidate, bundle in known.items() if not all(map(known.__contains__, bundle))]:
@@ -84,20 +85,21 @@ def objective_of(
     candidates: Candidates, considered: Sequence[int], relevance: FloatArray, tokens: FloatArray, parameters: Weave
 ) -> Objective:
     """Return the objective: relevance by length, near-duplicates, and the question's terms and named things as aspects."""
+    pool, asked = candidates.pool, candidates.pool.asked
     count = len(considered)
     worth = (relevance * np.maximum(tokens, 1) ** LENGTH_POWER).astype(np.float32)
-    similarity = _alike(candidates, considered) if parameters.redundancy else np.eye(count, dtype=np.float32)
+    similarity = _alike(pool, considered) if parameters.redundancy else np.eye(count, dtype=np.float32)
     # A candidate covers no aspect to the extent that a more relevant one is its near-duplicate.
     new = 1 - np.triu(similarity, 1).max(axis=0)
-    half = HALF / 2 if candidates.asked.kind == "list" else HALF
+    half = HALF / 2 if asked.kind == "list" else HALF
     sure = half * new * np.minimum(1, relevance / SURE)
     rows, weights = [], []
-    held = [candidates.terms[i] for i in considered]
-    for term in sorted(candidates.asked.terms):
+    held = [pool.terms[i] for i in considered]
+    for term in sorted(asked.terms):
         rows.append(sure * np.array([term in terms for terms in held]))
-        weights.append(candidates.share([term]))
-    sections = [candidates.sentences[i].section for i in considered] if candidates.asked.kind == "comparison" else []
-    named = [section for section in candidates.named if section in sections]
+        weights.append(pool.share([term]))
+    sections = [pool.sentences[i].section for i in considered] if asked.kind == "comparison" else []
+    named = [section for section in candidates.signals.named if section in sections]
     for section in named:
         rows.append(relevance * new * np.array([section == other for other in sections]))
         weights.append(1 / len(named))
@@ -106,14 +108,14 @@ def objective_of(
     return Objective(worth, similarity, aspects, np.array(weights, np.float32) * np.float32(parameters.coverage * most))
 
 
-def _alike(candidates: Candidates, considered: Sequence[int]) -> FloatArray:
+def _alike(pool: Pool, considered: Sequence[int]) -> FloatArray:
     """Return the similarities, shape (considered, considered): 1 on the diagonal, else rising from 0 at a cosine of ALIKE."""
-    vectors = candidates.vectors()
+    vectors = pool.vectors()
     if vectors is None:
         return np.eye(len(considered), dtype=np.float32)
     vectors = vectors[list(considered)]
     cosines = np.concatenate([vectors[i : i + TILE] @ vectors.T for i in range(0, len(vectors), TILE)])
-    alike = 1 - (1 - ALIKE) / candidates.cosine_scale()
+    alike = 1 - (1 - ALIKE) / pool.cosine_scale()
     similarity: FloatArray = np.clip((cosines - alike) / (1 - alike), 0, 1)
     np.fill_diagonal(similarity, 1)
     return similarity
@@ -127,42 +129,43 @@ def _trace_choices(
     trace: list[Step],
     pointed: Sequence[int],
 ) -> None:
+    sentences = candidates.pool.sentences
     place = {i: f"the model pointed at it, number {n} of {len(pointed)}; " for n, i in enumerate(pointed, 1)}
 
-    def step(action: str, reason: str, i: int, cause: Cause) -> Step:
-        return Step(action, reason, (candidates.sentences[i].span,), score=float(candidates.relevance[i]), cause=cause)
+    taken = set(chosen)
 
-    for i in chosen:
-        why, cause = place.get(i, "") + _why(candidates, i), _cause(candidates, i)
-        if i in companions:
+    def step(i: int) -> Step:
+        why, cause = _why(candidates, i)
+        why = place.get(i, "") + why
+        if i not in taken:
+            cause = Cause.LEFT
+        elif i in companions:
             why = f"a neighbour that the evidence needs; {why}"
             cause = Cause.NEIGHBOUR if cause is Cause.TAKE else cause
-        trace.append(step("take", why, i, cause))
-    taken = set(chosen)
+        action = "take" if i in taken else "left"
+        return Step(action, why, (sentences[i].span,), score=float(candidates.relevance[i]), cause=cause)
+
+    trace.extend(map(step, chosen))
     out = [i for i in by_score(candidates.relevance) if i not in taken]
     if stopped:
-        spans = tuple(candidates.sentences[i].span for i in out[:LEFT_OUT])
+        spans = tuple(sentences[i].span for i in out[:LEFT_OUT])
         trace.append(Step("stop", f"another token gains little; {len(out)} sentences left out", spans))
     order = {i: n for n, i in enumerate(pointed)}
     out.sort(key=lambda i: order.get(i, len(order)))  # pointed sentences that did not fit come first
-    trace.extend(step("left", place.get(i, "") + _why(candidates, i), i, Cause.LEFT) for i in out[:LEFT_OUT])
+    trace.extend(map(step, out[:LEFT_OUT]))
 
 
-def _cause(candidates: Candidates, candidate: int) -> Cause:
-    section = candidates.sentences[candidate].section
-    if section in candidates.named:
-        return Cause.NAMED
-    return Cause.HOP if candidates.links.get(section) else Cause.TAKE
-
-
-def _why(candidates: Candidates, candidate: int) -> str:
+def _why(candidates: Candidates, candidate: int) -> tuple[str, Cause]:
     """Describe why a sentence was a candidate: a name in the question, the chain that led to it, the terms that it covers."""
-    section = candidates.sentences[candidate].section
-    reasons = []
-    if section in candidates.named:
-        reasons.append(f"the question names “{candidates.named[section]}”")
-    if links := candidates.links.get(section):
+    pool, signals = candidates.pool, candidates.signals
+    section = pool.sentences[candidate].section
+    reasons, cause = [], Cause.TAKE
+    if links := signals.links.get(section):
+        cause = Cause.HOP
         reasons.append(f"a hop by “{max(links, key=lambda link: link.strength).name}”")
-    if terms := candidates.terms[candidate]:
-        reasons.append("covers: " + ", ".join(candidates.asked.telling.spellings(terms)))
-    return "; ".join(reasons) or "found by the search"
+    if section in signals.named:
+        cause = Cause.NAMED
+        reasons.insert(0, f"the question names “{signals.named[section]}”")
+    if terms := pool.terms[candidate]:
+        reasons.append("covers: " + ", ".join(pool.asked.telling.spellings(terms)))
+    return "; ".join(reasons) or "found by the search", cause

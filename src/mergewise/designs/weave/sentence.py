@@ -20,7 +20,7 @@ import numpy as np
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
-from mergewise.designs.weave.evidence import Candidates, QuestionAspects, by_score
+from mergewise.designs.weave.evidence import Pool, QuestionAspects, by_score
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, OrderedBy
 from mergewise.ranges import MOST_ROWS, ROWS, CheckedFields, Range
@@ -45,32 +45,32 @@ ORDERED_BY: Mapping[str, OrderedBy] = {"search": "both", "cosine": "reranker", "
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences) -> Context:
     leaves = dict(reader.rank(question, parameters.k, ORDERED_BY[parameters.by]))
-    candidates = Candidates(QuestionAspects.read(question, reader), leaves)
-    candidates.add(reader.sentences(list(leaves)).values())
-    trace = [Step("search", f"{len(leaves)} leaves, {len(candidates)} sentences")]
-    order = _order(candidates, models, parameters, trace)
-    candidates.add(reader.sentences(candidates.missing(order)).values())
+    pool = Pool(QuestionAspects.read(question, reader), leaves)
+    pool.add(reader.sentences(list(leaves)).values())
+    trace = [Step("search", f"{len(leaves)} leaves, {len(pool)} sentences")]
+    order = _order(pool, models, parameters, trace)
+    pool.add(reader.sentences(pool.missing(order)).values())
     ranked = [
-        Candidate(tuple(candidates.sentences[j].fragment for j in needed), 1 / (1 + rank))
+        Candidate(tuple(pool.sentences[j].fragment for j in needed), 1 / (1 + rank))
         for rank, i in enumerate(order)
-        if (needed := candidates.bundle(i, previous=False)) is not None
+        if (needed := pool.bundle(i, previous=False)) is not None
     ]
     return pack(question, ranked[: parameters.n or None], budget, models, "document", trace)
 
 
-def _order(candidates: Candidates, models: Models, parameters: Sentences, trace: list[Step]) -> list[int]:
+def _order(pool: Pool, models: Models, parameters: Sentences, trace: list[Step]) -> list[int]:
     """Return the candidates that may be selected, best first."""
-    if not candidates.sentences:
+    if not pool.sentences:
         return []
-    if parameters.by == "cosine" and candidates.asked.vector is None:
+    if parameters.by == "cosine" and pool.asked.vector is None:
         trace.append(Step("cosine", "no vectors for this question: ranked by shares of its terms, without a minimum"))
-        return by_score(_term_shares(candidates))
-    scores = candidates.cosines() if parameters.by == "cosine" else _scores(candidates)
+        return by_score(_term_shares(pool))
+    scores = pool.cosines() if parameters.by == "cosine" else _scores(pool)
     order = by_score(scores)
     if parameters.by == "utility" and models.predictor is not None:
         order = order[: parameters.among]
-        texts = [candidates.sentences[i].below_path for i in order]
-        utilities = models.predictor.utilities(candidates.asked.text, texts)
+        texts = [pool.sentences[i].below_path for i in order]
+        utilities = models.predictor.utilities(pool.asked.text, texts)
         trace.append(Step("utility", f"{len(order)} sentences by {models.predictor.spec}"))
         scores = np.full(len(scores), -np.inf, np.float32)
         scores[order] = utilities
@@ -82,10 +82,10 @@ def _order(candidates: Candidates, models: Models, parameters: Sentences, trace:
     return kept
 
 
-def _scores(candidates: Candidates) -> FloatArray:
-    leaf = np.array([candidates.scores.get(sentence.leaf.id, 0.0) for sentence in candidates.sentences], np.float32)
-    return leaf + _term_shares(candidates) + candidates.cosines()
+def _scores(pool: Pool) -> FloatArray:
+    leaf = np.array([pool.scores.get(sentence.leaf.id, 0.0) for sentence in pool.sentences], np.float32)
+    return leaf + _term_shares(pool) + pool.cosines()
 
 
-def _term_shares(candidates: Candidates) -> FloatArray:
-    return np.array([candidates.share(terms) for terms in candidates.terms], np.float32)
+def _term_shares(pool: Pool) -> FloatArray:
+    return np.array([pool.share(terms) for terms in pool.terms], np.float32)

@@ -16,7 +16,7 @@ from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
 from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.designs.weave.completeness import probabilities
-from mergewise.designs.weave.evidence import Candidates, Link, QuestionAspects
+from mergewise.designs.weave.evidence import Candidates, Link, Pool, QuestionAspects, Signals, judge
 from mergewise.designs.weave.hops import (
     Follower,
     by_section,
@@ -55,25 +55,24 @@ def assemble(
     weights = models.weights or weights
     trace: list[Step] = []
     candidates = gather(question, reader, parameters, trace, weights, models)
-    if not candidates.sentences:
+    sentences = candidates.pool.sentences
+    if not sentences:
         return replace(pack(question, [], budget, models, "document", trace), evidence=(), complete=0.0)
-    pointed = Pointed()
+    pointed, raised = Pointed(), candidates
     if parameters.select == "point" and models.chat is not None:
         search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights, models=models)
-        pointed = point(candidates, search, models.chat, models, parameters, trace)
-    own = candidates.relevance
-    candidates.relevance = pointed.raise_relevance(own, parameters.trust)
-    chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
+        candidates, pointed = point(candidates, search, models.chat, models, parameters, trace)
+        raised = replace(candidates, relevance=pointed.raise_relevance(candidates.relevance, parameters.trust))
+    chosen, counts = select(raised, budget, models, parameters, trace, pointed.needed)
     # No sentence fits with its heading line. Sentences that need no others may fit without.
-    chosen = chosen or [i for i in candidates.best(SMALLEST) if candidates.bundle(i) == (i,)]
-    ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
+    chosen = chosen or [i for i in raised.best(SMALLEST) if raised.pool.bundle(i) == (i,)]
+    ranked = [Candidate((sentences[i].fragment,), float(raised.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
     spans = [span for passage in context.passages for span in passage.spans]
-    own_spans = {i: candidates.sentences[i].span for i in chosen}
-    shown = [i for i, own in own_spans.items() if any(map(own.overlaps, spans))]
-    complete = float(probabilities(candidates, shown, [len(shown)])[0]) if shown else 0.0
-    passages = scored_passages(context.passages, candidates, chosen)
-    candidates.relevance = own  # confidence in answers was calibrated on weave's own scores
+    shown = [i for i in chosen if any(map(sentences[i].span.overlaps, spans))]
+    complete = float(probabilities(raised, shown, [len(shown)])[0]) if shown else 0.0
+    passages = scored_passages(context.passages, raised, chosen)
+    # Confidence in answers was calibrated on weave's own scores.
     evidence = candidates.evidence(chosen, previous=parameters.previous)
     context = replace(context, passages=passages, usage=pointed.usage, evidence=evidence, complete=complete)
     more = Step("more", f"there may be more: all evidence is held with a probability of {complete:.2f}")
@@ -97,85 +96,85 @@ def gather(
     names, known = named_definitions(asked, reader)
     named = [(definition, name.name) for name in names for definition in known[name.name]]
     of_named = leaves_of([definition for definition, _ in named], ranked)
-    candidates = Candidates(asked, ranked, weights)
     embedder = None if models is None else models.embedder
-    candidates.rescaled = embedder is not None and embedder.spec not in SHIPPED_EMBEDDERS
-    candidates.add(reader.sentences([*ranked, *of_named]).values())
-    candidates.named = named_sections(candidates, named)
-    candidates.judge()
-    trace.append(Step("search", f"{len(ranked)} leaves, {len(candidates)} sentences"))
+    pool = Pool(asked, ranked, weights, rescaled=embedder is not None and embedder.spec not in SHIPPED_EMBEDDERS)
+    pool.add(reader.sentences([*ranked, *of_named]).values())
+    candidates = judge(pool, Signals(named_sections(pool, named)))
+    trace.append(Step("search", f"{len(ranked)} leaves, {len(pool)} sentences"))
     previous = previous_leaves(candidates, parameters.beam) if parameters.previous else []
-    follower = Follower(candidates, reader, names, parameters.beam)
+    follower = Follower(pool, reader, names, parameters.beam)
     for hop in range(1, parameters.hops + 1):
-        reached, count = follower.follow(), len(candidates)
-        candidates.add(reader.sentences([*leaves_of(strongest(reached), candidates.leaves), *previous]).values())
+        reached, count, before = follower.follow(candidates), len(pool), candidates.signals
+        pool.add(reader.sentences([*leaves_of(strongest(reached), pool.leaves), *previous]).values())
         previous = []
-        links = by_section(candidates, reached)
-        settled = links == candidates.links
-        _trace_hop(hop, candidates, links, trace)
-        candidates.links = links
-        if not settled or len(candidates) > count:
-            candidates.judge()
-        if hop == 1 and search_onward(candidates, follower, parameters.onward, trace):
-            candidates.judge()
+        links = by_section(pool, reached)
+        settled = links == before.links
+        fresh = {section: group for section, group in links.items() if section not in before.links}
+        _trace_hop(hop, pool, fresh, trace)
+        if not settled or len(pool) > count:
+            candidates = judge(pool, replace(before, links=links))
+        onward = search_onward(candidates, follower, parameters.onward, trace) if hop == 1 else None
+        if onward is not None:
+            candidates = judge(pool, replace(candidates.signals, onward=onward))
         elif settled:
             break
-    ask_reranker(candidates, models, parameters.asked, trace)
-    read_needed(candidates, reader, CONSIDERED)
-    return candidates
+    candidates = ask_reranker(candidates, models, parameters.asked, trace)
+    return read_needed(candidates, reader, CONSIDERED)
 
 
-def read_needed(candidates: Candidates, reader: IndexReader, count: int, *, previous: bool = False) -> None:
+def read_needed(candidates: Candidates, reader: IndexReader, count: int, *, previous: bool = False) -> Candidates:
     """Read the leaves that the `count` most relevant candidates need before them, and the leaves that these need in turn."""
     for _ in range(LEADS):
-        needed = candidates.missing(candidates.best(count))
+        needed = candidates.pool.missing(candidates.best(count))
         needed += previous_leaves(candidates, count) if previous else []
         further = reader.sentences(needed) if needed else {}
         if not further:
-            return
-        candidates.add(further.values())
-        candidates.judge()
+            break
+        candidates.pool.add(further.values())
+        candidates = judge(candidates.pool, candidates.signals)
+    return candidates
 
 
-def search_onward(candidates: Candidates, follower: Follower, k: int, trace: list[Step]) -> bool:
-    """Run the second search. Returns False if it does not pay. Leaves from the first search keep their score."""
-    asked = open_question(candidates, follower) if k and candidates.sentences else None
+def search_onward(candidates: Candidates, follower: Follower, k: int, trace: list[Step]) -> dict[int, float] | None:
+    """Run the second search and add its leaves. Return the scores of those that the first search did not find.
+
+    Returns None if the search does not pay.
+    """
+    asked = open_question(candidates, follower) if k and len(candidates.pool) else None
     if asked is None:
-        return False
-    (query, gain), reader = asked, follower.reader
-    found = {leaf: score for leaf, score in reader.rank(query, k, by="search") if leaf not in candidates.scores}
-    candidates.onward = found
-    candidates.add(reader.sentences([leaf for leaf in found if leaf not in candidates.leaves]).values())
+        return None
+    (query, gain), reader, pool = asked, follower.reader, candidates.pool
+    found = {leaf: score for leaf, score in reader.rank(query, k, by="search") if leaf not in pool.scores}
+    pool.add(reader.sentences([leaf for leaf in found if leaf not in pool.leaves]).values())
     trace.append(Step("search", f"{len(found)} further leaves for missing facts, expected gain {gain:.2f}: {query}"))
-    return True
+    return found
 
 
 def previous_leaves(candidates: Candidates, count: int) -> list[int]:
     """Return the unknown leaves whose last sentence one of the `count` most relevant candidates needs before it."""
-    sentences = candidates.sentences
-    firsts = (i for i in candidates.best(count) if sentences[i].number == 0 and candidates.needs_previous(i))
-    return [leaf for leaf in dict.fromkeys(sentences[i].leaf.id - 1 for i in firsts) if leaf not in candidates.leaves]
+    pool = candidates.pool
+    firsts = (i for i in candidates.best(count) if pool.sentences[i].number == 0 and pool.needs_previous(i))
+    return [leaf for leaf in dict.fromkeys(pool.sentences[i].leaf.id - 1 for i in firsts) if leaf not in pool.leaves]
 
 
-def _trace_hop(hop: int, candidates: Candidates, links: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
+def _trace_hop(hop: int, pool: Pool, fresh: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
     """Trace the sections that a hop reached for the first time, those with the strongest links first."""
-    best = {section: max(group, key=lambda link: link.strength) for section, group in links.items()}
-    fresh = [(section, link) for section, link in best.items() if section not in candidates.links]
-    for section, link in sorted(fresh, key=lambda pair: -pair[1].strength):
-        target = candidates.sentences[candidates.members[section][0]].leaf.span
-        evidence = candidates.sentences[link.evidence].span
+    best = [(section, max(group, key=lambda link: link.strength)) for section, group in fresh.items()]
+    for section, link in sorted(best, key=lambda pair: -pair[1].strength):
+        target = pool.sentences[pool.members[section][0]].leaf.span
+        evidence = pool.sentences[link.evidence].span
         reason = f"{hop}: the evidence names “{link.name}”, expected gain {link.gain:.2f}"
         note = HopNote(hop, link.name, round(link.gain, 4))
         trace.append(Step("hop", reason, (evidence,), target, link.strength, note, Cause.LINK))
 
 
-def ask_reranker(candidates: Candidates, models: Models | None, count: int, trace: list[Step]) -> None:
+def ask_reranker(candidates: Candidates, models: Models | None, count: int, trace: list[Step]) -> Candidates:
     """Score the `count` most relevant candidates in one call of the reranker, and judge all candidates again."""
-    reranker = None if models is None else models.reranker
-    if reranker is None or not count or not len(candidates):
-        return
+    reranker, pool = None if models is None else models.reranker, candidates.pool
+    if reranker is None or not count or not len(pool):
+        return candidates
     asked = candidates.best(count)
-    logits = logits_of(reranker, candidates.asked.text, [candidates.sentences[i].below_path for i in asked])
-    candidates.reranked = Reranked(asked, logits, calibration_of(reranker))
-    candidates.judge()
+    logits = logits_of(reranker, pool.asked.text, [pool.sentences[i].below_path for i in asked])
     trace.append(Step("rerank", f"{len(asked)} sentences by {reranker.spec}"))
+    reranked = Reranked(asked, logits, calibration_of(reranker))
+    return judge(pool, replace(candidates.signals, reranked=reranked))

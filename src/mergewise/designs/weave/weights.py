@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from mergewise.designs.weave.completeness import OWN_BIAS, OWN_SLOPE
-from mergewise.designs.weave.evidence import WEIGHTS, Candidates
+from mergewise.designs.weave.evidence import WEIGHTS, Candidates, log_odds
 from mergewise.errors import UsageError
 from mergewise.files import load_toml
 from mergewise.models.calibration import ScoredTexts
@@ -75,11 +75,11 @@ def weights_text(weights: Mapping[str, float], comments: Sequence[str] = ()) -> 
 
 def scored_sentences(candidates: Candidates, gold: Iterable[Span]) -> ScoredTexts:
     """Return training data for `calibrate`: the reranked candidates, and the sentences that are mostly `gold`."""
-    reranked, spans = candidates.reranked, list(gold)
+    pool, reranked, spans = candidates.pool, candidates.signals.reranked, list(gold)
     if reranked is None:
         raise UsageError("no reranked candidates", "name a reranker, and let weave use it")
-    needed = [any(is_mostly(candidates.sentences[i].span, span) for span in spans) for i in reranked.asked]
-    return ScoredTexts(candidates.log_odds()[reranked.asked], reranked.logits, np.array(needed, np.bool_))
+    needed = [any(is_mostly(pool.sentences[i].span, span) for span in spans) for i in reranked.asked]
+    return ScoredTexts(log_odds(pool, candidates.signals)[reranked.asked], reranked.logits, np.array(needed, np.bool_))
 
 
 def is_mostly(span: Span, gold: Span) -> bool:

@@ -29,6 +29,7 @@ from mergewise.designs.weave import (
     WEIGHTS,
     Candidates,
     Weave,
+    features_of,
     gather,
     is_mostly,
     scored_sentences,
@@ -96,12 +97,13 @@ def case_of(
     The candidates are scored by the reranker of `models`.
     """
     candidates = gather(question.text, reader, parameters, [], models=models)
-    if not candidates.sentences:
+    sentences = candidates.pool.sentences
+    if not sentences:
         return None
     places = list(gold_places(question.evidence or (), candidates, store))
-    gold = [any(is_mostly(sentence.span, place) for place in places) for sentence in candidates.sentences]
-    features = candidates.features().astype(float)
-    scored = None if candidates.reranked is None else scored_sentences(candidates, places)
+    gold = [any(is_mostly(sentence.span, place) for place in places) for sentence in sentences]
+    features = features_of(candidates.pool, candidates.signals).astype(float)
+    scored = None if candidates.signals.reranked is None else scored_sentences(candidates, places)
     return Case(question, candidates, features, np.array(gold, float), scored)
 
 
@@ -118,7 +120,7 @@ def gold_places(evidence: Evidence, candidates: Candidates, store: StoreReader) 
             if found is not None:
                 yield Span(document.id, *found)
         else:
-            for leaf in {sentence.leaf.id: sentence.leaf for sentence in candidates.sentences}.values():
+            for leaf in {sentence.leaf.id: sentence.leaf for sentence in candidates.pool.sentences}.values():
                 if (found := place_of(leaf.text, text)) is not None:
                     yield Span(leaf.doc_id, leaf.start + found[0], leaf.start + found[1])
 
@@ -295,7 +297,7 @@ def fit_weights(
     folded = folded_questions(usable, seed)
     folds = {question.id: fold for question, fold in zip(folded.questions, folded.folds, strict=True)}
     cases = _cases(folded.questions, contexts.state, parameters, advance)
-    present = cases[0].candidates.weights
+    present = cases[0].candidates.pool.weights
     points = fitting_points(strategy, index.reranker)
     fits = {(p.key, -1): fitted_models(p, cases, present) for p in points}
     for fold in set(folded.folds):
