@@ -183,7 +183,10 @@ class Locator:
 
     def citation(self, number: int, text: str, span: Span) -> Citation:
         """Make the citation of the text at the span, without white space at its ends."""
-        text, span = _visible(text, span)
+        # Strip the text and its span. Blank text is unchanged.
+        start, end = strip_span(text, 0, len(text))
+        if start < end:
+            text, span = text[start:end], Span(span.doc_id, span.start + start, span.start + end)
         document = self._document(span.doc_id)
         title = short_name(document.title) if document else ""
         return Citation(number, text, span, title, self._headings(span), self._page(span), self._line(span))
@@ -216,12 +219,6 @@ def locations(context: Context, document: DocumentLookup) -> dict[Span, Location
     locator = Locator(document)
     spans = dict.fromkeys(span for passage in context.passages for span in passage.spans)
     return {span: locator.location(span) for span in spans}
-
-
-def _visible(text: str, span: Span) -> tuple[str, Span]:
-    """Strip the text and its span. Blank text is unchanged."""
-    start, end = strip_span(text, 0, len(text))
-    return (text[start:end], Span(span.doc_id, span.start + start, span.start + end)) if start < end else (text, span)
 
 
 def _support(statement: str, source: Source, aligner: Aligner) -> list[tuple[Span, str]]:

@@ -94,7 +94,12 @@ class MarkReader:
                 read = self._code if match[0] == "`" else self._mark
                 at = read(text, at, match.start(), last)
             else:
-                at = self._plain(text, at, last)
+                # Text without marks. A backslash at its end is held back, and spaces, which an invalid mark is removed with.
+                before = len(text) - 1 if text.endswith("\\") else _before_spaces(text, at, len(text))
+                end = len(text) if last else before
+                self._show(text[at:end])
+                self._hold(text[end:], lambda more: not more.strip(" \t"))
+                at = len(text)
 
     def _show(self, text: str) -> None:
         if text:
@@ -108,14 +113,6 @@ class MarkReader:
     def _hold(self, text: str, still_open: Callable[[str], bool] | None) -> None:
         if text:
             self._held, self._open = [text], still_open
-
-    def _plain(self, text: str, at: int, last: bool) -> int:
-        """Read text without marks. A backslash at its end is held back, and spaces, which an invalid mark is removed with."""
-        before = len(text) - 1 if text.endswith("\\") else _before_spaces(text, at, len(text))
-        end = len(text) if last else before
-        self._show(text[at:end])
-        self._hold(text[end:], lambda more: not more.strip(" \t"))
-        return len(text)
 
     def _in_fence(self, text: str, at: int, last: bool) -> int:
         closing = text.find(_FENCE, at)

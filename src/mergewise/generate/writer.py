@@ -120,6 +120,8 @@ class AnswerWriter:
             text = refusal
         if self._shown is not None:
             self._shown.settle(text)
+        # The step that lists the user's own prompts.
+        own = [f"{name} {digest}" for name, digest in self.prompts.digests().items() if name in prompts.TEMPLATES]
         return Answer(
             question=self.question,
             text=text,
@@ -133,13 +135,8 @@ class AnswerWriter:
             unsupported=cited.unsupported if answered else None,
             unverified=cited.unverified if answered else (),
             unsupported_extract=notes.unsupported,
-            trace=(*steps, *self._own_prompts()),
+            trace=(*steps, *([Step("prompts", f"your own: {', '.join(own)}")] if own else [])),
         )
-
-    def _own_prompts(self) -> list[Step]:
-        """Return the step that lists the user's own prompts."""
-        own = [f"{name} {digest}" for name, digest in self.prompts.digests().items() if name in prompts.TEMPLATES]
-        return [Step("prompts", f"your own: {', '.join(own)}")] if own else []
 
     async def _last(self, messages: Sequence[Message], sources: Sequence[Source]) -> Reply:
         """Make the last call and show the pieces of its reply, if streaming. A mark is shown once its source is known."""

@@ -67,7 +67,13 @@ def cppl(
     golden = [ids for ids in map(list, dict.fromkeys(tuple(model.encode(answer)) for answer in answers)) if ids]
     if not golden:
         raise UsageError("missing gold answer", "give at least one gold answer that is not empty")
-    _check_room(model, [question, *contexts], max(map(len, golden)))
+    answer = max(map(len, golden))
+    longest = max(map(len, [question, *contexts]))
+    if longest + answer > model.window:
+        raise UsageError(
+            f"prompt of {longest} tokens and answer of {answer} exceed the window of {model.spec}: {model.window} tokens",
+            "shorten the contexts",
+        )
     if not contexts:
         return np.zeros(0)
     without = model.start([question])
@@ -92,12 +98,3 @@ def _perplexities(
     means = [float(np.mean(row, dtype=np.float64)) for row in log_probs]
     table: npt.NDArray[np.float64] = np.exp(-np.array(means)).reshape(len(contexts), len(answers))
     return table
-
-
-def _check_room(model: CausalModel[Any], prompts: Sequence[Sequence[int]], answer: int) -> None:
-    longest = max(map(len, prompts))
-    if longest + answer > model.window:
-        raise UsageError(
-            f"prompt of {longest} tokens and answer of {answer} exceed the window of {model.spec}: {model.window} tokens",
-            "shorten the contexts",
-        )

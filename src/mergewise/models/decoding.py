@@ -187,7 +187,10 @@ def _decode(
         if CancellableWork.current().cancelled:
             raise CancelledError
         check_time()
-        choice = model.choose(state, _blend(batch, mixture, temperature))
+        draws = [answer.draw() for answer in batch] if temperature > 0 else []
+        choice = model.choose(
+            state, Blend(_rows(batch), [answer.weights for answer in batch], mixture, temperature, draws)
+        )
         going: list[int] = []
         for place, answer in enumerate(batch):
             token = choice.tokens[place]
@@ -216,11 +219,6 @@ def _start(model: CausalModel[Any], prompts: Sequence[tuple[int, ...]]) -> Any:
     places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
     state = model.start(list(places))
     return state if len(places) == len(prompts) else model.select(state, [places[prompt] for prompt in prompts])
-
-
-def _blend(batch: Sequence[_Decoding], mixture: bool, temperature: float) -> Blend:
-    draws = [answer.draw() for answer in batch] if temperature > 0 else []
-    return Blend(_rows(batch), [answer.weights for answer in batch], mixture, temperature, draws)
 
 
 def _rows(batch: Sequence[_Decoding]) -> list[list[int]]:

@@ -262,12 +262,6 @@ MOST_TOKENS = 1_000_000_000
 """Maximum of tokens that an endpoint may bill for a call. Larger counts are invalid."""
 
 
-def _count(billed: object) -> int | None:
-    """Return a token count, or None for an invalid one: negative, fractional, not a number, or too large."""
-    is_number = isinstance(billed, int | float) and not isinstance(billed, bool)
-    return int(billed) if is_number and 0 <= billed <= MOST_TOKENS and billed == int(billed) else None  # type: ignore[operator, call-overload]
-
-
 def _first_token(given: Any) -> dict[str, float]:
     """Return the log-probabilities of candidates for the first token, or nothing if the endpoint gives none."""
     try:
@@ -306,7 +300,9 @@ class _ChatAnswer:
         """Record the token counts. They may come in any chunk, and several times: the last ones count."""
         for place, name in enumerate(("prompt_tokens", "completion_tokens")):
             billed = bill.get(name) if isinstance(bill, dict) else None
-            count = _count(billed)
+            count = None  # for an invalid one: negative, fractional, not a number, or too large
+            if isinstance(billed, int | float) and not isinstance(billed, bool) and 0 <= billed <= MOST_TOKENS:
+                count = int(billed) if billed == int(billed) else None
             self.is_billed_wrongly |= billed is not None and count is None
             self._billed[place] = self._billed[place] if count is None else count
 

@@ -125,7 +125,9 @@ class HybridReader(TreeReader):
             return hits
         texts = [search_key(hit.row.title, hit.row.headings, hit.row.text).strip() for hit in hits]
         if by == "reranker":
-            return _by_scores(hits, self._reranker.score(question, texts))
+            scores = self._reranker.score(question, texts)
+            scored = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True)]
+            return sorted(scored, key=lambda hit: (-hit.score, hit.row.doc_id, hit.row.id))
         ranks = np.log(np.arange(1, len(hits) + 1, dtype=np.float32))
         odds = np.asarray(FIRST_ODDS + ODDS_BY_RANK * ranks, np.float32)
         return _moved(hits, ranks + evidence_of(self._reranker, question, texts, odds) / ODDS_BY_RANK)
@@ -287,11 +289,6 @@ class HybridReader(TreeReader):
 def _ranked(scores: Mapping[int, float]) -> list[tuple[int, float]]:
     """Sort by score, best first. Equal scores keep their order."""
     return sorted(scores.items(), key=itemgetter(1), reverse=True)
-
-
-def _by_scores(hits: Sequence[Hit], scores: FloatArray) -> list[Hit]:
-    scored = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True)]
-    return sorted(scored, key=lambda hit: (-hit.score, hit.row.doc_id, hit.row.id))
 
 
 def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:

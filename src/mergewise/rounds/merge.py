@@ -33,15 +33,7 @@ def merge(old: Context, new: Context, models: Models) -> Context:
     """Return Merge(C_{t-1}, Retrieve(q_t)), within the budget of `old` and for its question."""
     ranked = [replace(piece, score=1 / turn) for turn, piece in enumerate(in_turn(_pieces(old), _pieces(new)), 1)]
     step = Step("round", new.question, tuple(span for passage in new.passages for span in passage.spans))
-    sets = _triplet_sets(old, new, models)
-    room = old.budget - sum(models.count_tokens([render([one]) + SEPARATOR for one in sets]) if sets else ())
-    merged = pack(old.question, ranked, room, models, "document", [*old.trace, step])
-    merged = _with_sets(merged, sets, old.budget, models)
-    return replace(merged, strategy=old.strategy, usage=old.usage + new.usage).merged_from([old, new])
-
-
-def _triplet_sets(old: Context, new: Context, models: Models) -> list[Passage]:
-    """Return the sets of triplets of both contexts, best first and in turn, that fit into `SETS_SHARE` of the budget."""
+    # The sets of triplets of both contexts, best first and in turn, that fit into `SETS_SHARE` of the budget.
     both = [[p for p in context.passages if _is_triplet_set(p, context)] for context in (old, new)]
     kept: dict[str, Passage] = {}
     left = SETS_SHARE * old.budget
@@ -49,7 +41,11 @@ def _triplet_sets(old: Context, new: Context, models: Models) -> list[Passage]:
         cost = models.count_tokens([render([one]) + SEPARATOR])[0]
         if one.text not in kept and cost <= left:
             kept[one.text], left = one, left - cost
-    return list(kept.values())
+    sets = list(kept.values())
+    room = old.budget - sum(models.count_tokens([render([one]) + SEPARATOR for one in sets]) if sets else ())
+    merged = pack(old.question, ranked, room, models, "document", [*old.trace, step])
+    merged = _with_sets(merged, sets, old.budget, models)
+    return replace(merged, strategy=old.strategy, usage=old.usage + new.usage).merged_from([old, new])
 
 
 def _with_sets(context: Context, sets: list[Passage], budget: int, models: Models) -> Context:

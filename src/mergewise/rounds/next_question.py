@@ -72,7 +72,11 @@ def by_name(question: str, asked: Sequence[str], context: Context) -> str | None
     for sentence in _evidence(context, wanted):
         for name in _names(sentence):
             if not {word.casefold() for word in _WORD.findall(name)} <= known:
-                return _search(name, sentence, question)
+                # The name and the words of the question that its sentence does not hold.
+                held = content_terms(sentence)
+                words = _WORD.findall(question)
+                left = [word for word in words if (terms := content_terms(word)) and not terms <= held]
+                return " ".join([name, *left])
     return None
 
 
@@ -90,13 +94,6 @@ def _names(sentence: str) -> Iterator[str]:
         name = " ".join(dropwhile(lambda word: word.casefold() in STOP_WORDS, match.group().split()))
         if name and (match.start() > 0 or " " in name) and name.casefold() not in STOP_WORDS:
             yield name
-
-
-def _search(name: str, sentence: str, question: str) -> str:
-    """Return the name and the words of the question that its sentence does not hold."""
-    held = content_terms(sentence)
-    left = [word for word in _WORD.findall(question) if content_terms(word) and not content_terms(word) <= held]
-    return " ".join([name, *left])
 
 
 def _same(wanted: str, asked: Sequence[str]) -> bool:

@@ -32,7 +32,7 @@ def place_of(doc_id: str) -> str:
 
 def search_key(title: str, headings: Sequence[str], text: str) -> str:
     """Join title, headings and text into one string. `split_key` reverses it."""
-    return PATH_MARK.join(_flat(part) for part in (title, *headings)) + "\n" + text
+    return PATH_MARK.join(" ".join(part.replace("›", ">").split()) for part in (title, *headings)) + "\n" + text
 
 
 def split_key(key: str) -> tuple[str, tuple[str, ...], str]:
@@ -40,7 +40,3 @@ def split_key(key: str) -> tuple[str, tuple[str, ...], str]:
     line, _, text = key.partition("\n")
     title, *headings = line.split(PATH_MARK)
     return title, tuple(headings), text
-
-
-def _flat(part: str) -> str:
-    return " ".join(part.replace("›", ">").split())

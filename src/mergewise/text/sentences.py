@@ -150,13 +150,27 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
         if core:
             begins = at if piece[0] == core[0] else at + piece.index(core[0])
             ends = begins + len(core)
-            if spans and (
-                # "1." is the mark of its item, not a sentence.
-                (first == start and _ITEM_MARK.match(text, start, last))
-                or _CLOSING.fullmatch(core)
-                or (text[last - 1] == "." and _was_split_wrongly(" " + text[max(first, begins - _TAIL) : begins], core))
-                or (last == begins and text[last - 1] == "." and _is_dotted_name(text, begins))
-                or _is_inside(unbroken, begins)
+            if (
+                spans
+                and (
+                    # "1." is the mark of its item, not a sentence.
+                    (first == start and _ITEM_MARK.match(text, start, last))
+                    or _CLOSING.fullmatch(core)
+                    or (
+                        text[last - 1] == "."
+                        and _was_split_wrongly(" " + text[max(first, begins - _TAIL) : begins], core)
+                    )
+                    # The dot is inside a name or a version number.
+                    or (
+                        last == begins
+                        and text[last - 1] == "."
+                        and (
+                            _DOTTED.search(text[max(begins - 40, 0) : begins]) is not None
+                            or _NAME_AFTER_DOT.match(text, begins) is not None
+                        )
+                    )
+                    or _is_inside(unbroken, begins)
+                )
             ):
                 begins = first
                 spans.pop()
@@ -171,11 +185,6 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
 def _is_inside(spans: list[tuple[int, int]], position: int) -> bool:
     at = bisect_right(spans, (position, 0)) - 1
     return at >= 0 and spans[at][0] < position < spans[at][1]
-
-
-def _is_dotted_name(text: str, at: int) -> bool:
-    """Return true if the dot before this position is inside a name or a version number."""
-    return _DOTTED.search(text[max(at - 40, 0) : at]) is not None or _NAME_AFTER_DOT.match(text, at) is not None
 
 
 def _pieces(block: str, language: str) -> Iterator[str]:

@@ -103,7 +103,14 @@ class TermFinder(dict[str, str]):
         usual, begins = list(lowered), np.cumsum([0, *(len(text) + 1 for text in lowered.values())])
         # Every character of a text needs a next one.
         whole = "\n".join([*lowered.values(), "\n"]).replace("’", "'")
-        starts = self._word_starts(whole)
+        # Where words begin whose stem may be one of the terms.
+        codes = np.frombuffer(whole.encode("utf-16-le"), np.uint16)
+        likely = np.flatnonzero(self._begins.take((codes[:-1] & 255) << 8 | codes[1:] & 255))
+        # At the first letter, this index wraps to the end of the text, which is not a letter.
+        before, is_letter = codes[likely - 1], _letters()
+        # The part after an apostrophe within a word belongs to the word.
+        within = is_letter[before] | (before == ord("'")) & is_letter[codes[likely - 2]]
+        starts: npt.NDArray[np.int64] = likely[~within]
         owners = begins.searchsorted(starts, "right") - 1
         offsets = (starts - begins[owners]).tolist()
         for start, owner, offset in zip(starts.tolist(), owners.tolist(), offsets, strict=True):
@@ -115,17 +122,6 @@ class TermFinder(dict[str, str]):
                 matches = _WORD.finditer(text)
                 found[at] = [(match.start(), term) for match in matches if (term := self[match[0].lower()])]
         return found
-
-    def _word_starts(self, text: str) -> npt.NDArray[np.int64]:
-        """Return where words begin, in a lower-case text of usual characters, whose stem may be one of the terms."""
-        codes = np.frombuffer(text.encode("utf-16-le"), np.uint16)
-        likely = np.flatnonzero(self._begins.take((codes[:-1] & 255) << 8 | codes[1:] & 255))
-        # At the first letter, this index wraps to the end of the text, which is not a letter.
-        before, is_letter = codes[likely - 1], _letters()
-        # The part after an apostrophe within a word belongs to the word.
-        within = is_letter[before] | (before == ord("'")) & is_letter[codes[likely - 2]]
-        starts: npt.NDArray[np.int64] = likely[~within]
-        return starts
 
 
 @cache

@@ -112,7 +112,8 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     if not parameters.ensemble:
         judged = _candidates_of_prompt(judged, parameters.together, parameters.m)
     passages, sets = (_top(judged, kind, parameters.m) for kind in ("passage", "triplets"))  # Eq. 10
-    room = max(budget - sum(_cost(one, models) for one in sets), int(PASSAGES_SHARE * budget))
+    cost = sum(cost_of(one.unit.triplets, models.count_tokens) for one in sets if one.unit.triplets is not None)
+    room = max(budget - cost, int(PASSAGES_SHARE * budget))
     candidates = [replace(one.unit.candidate, score=one.score) for one in passages]
     context = pack(question, candidates, room, models, "score", trace)
     streams = [_passage_stream(passages, context.passages, parameters.beta)]
@@ -141,7 +142,10 @@ def _with_utilities(
     cut = models.predictor.count_cut(question, texts) if isinstance(models.predictor, CountsCut) else 0
     beginnings = f" ({cut} of them cut to its input length)" if cut else ""
     trace.append(Step("utility", f"{counts['passage']} passages{sets} by {models.predictor.spec}{beginnings}"))
-    return [_UsefulUnit(unit, value, _logistic(value)) for unit, value in zip(units, utilities, strict=True)]
+    return [
+        _UsefulUnit(unit, value, 1 / (1 + exp(-max(-500.0, min(500.0, value)))))
+        for unit, value in zip(units, utilities, strict=True)
+    ]
 
 
 def _top(judged: Sequence[_UsefulUnit], kind: str, m: int) -> list[_UsefulUnit]:
@@ -153,23 +157,15 @@ def _candidates_of_prompt(judged: Sequence[_UsefulUnit], together: str, m: int) 
     if together == "triplets":
         return _top(judged, "triplets", m)
     if together == "better":
-        return _better_of_each(judged)[:m]
+        # Each passage or its triplets, whichever is more useful, the best first.
+        best: dict[range, _UsefulUnit] = {}
+        for one in judged:
+            best[one.unit.leaves] = max(best.get(one.unit.leaves, one), one, key=lambda other: other.utility)
+        return sorted(best.values(), key=lambda one: -one.utility)[:m]
     passages = _top(judged, "passage", m)
     sets = {one.unit.leaves: one.unit for one in judged if one.unit.kind == "triplets"}
     behind = [replace(one, unit=sets[one.unit.leaves]) for one in passages if one.unit.leaves in sets]
     return [*passages, *behind]
-
-
-def _better_of_each(judged: Sequence[_UsefulUnit]) -> list[_UsefulUnit]:
-    """Return each passage or its triplets, whichever is more useful, the best first."""
-    best: dict[range, _UsefulUnit] = {}
-    for one in judged:
-        best[one.unit.leaves] = max(best.get(one.unit.leaves, one), one, key=lambda other: other.utility)
-    return sorted(best.values(), key=lambda one: -one.utility)
-
-
-def _logistic(utility: float) -> float:
-    return 1 / (1 + exp(-max(-500.0, min(500.0, utility))))
 
 
 # -- passages
@@ -193,10 +189,6 @@ def _places(fragments: Sequence[Fragment], passages: Sequence[Passage]) -> tuple
 
 
 # -- triplet sets
-
-
-def _cost(one: _UsefulUnit, models: Models) -> int:
-    return 0 if one.unit.triplets is None else cost_of(one.unit.triplets, models.count_tokens)
 
 
 def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, beta: float) -> tuple[Context, Stream]:

@@ -148,7 +148,9 @@ def merge(
             parent = sections.get(parent_id)
             if parent is None or not _should_merge(parent, family, parameters, floor, budget):
                 continue
-            inside = [item for item in current if _lies_in(item, parent)]
+            # Children of this section, and hits below a child that did not merge.
+            end = parent.first_leaf + parent.leaf_count
+            inside = [item for item in current if parent.first_leaf <= item.first and item.last < end]
             score = _merged_score([item.score for item in inside], parameters)
             merged = _section_range(parent, score, family[0].ancestors[:-1], sum(item.hits for item in inside))
             if parent.children > 1:
@@ -173,11 +175,6 @@ def _should_merge(
     share = len(family) / parent.children
     mean = sum(item.score for item in family) / len(family)
     return not alone and share >= parameters.merge_threshold and mean >= floor and parent.tokens <= budget
-
-
-def _lies_in(item: _LeafRange, parent: Section) -> bool:
-    """Return true if the item is a child of this section, or a hit below a child that did not merge."""
-    return parent.first_leaf <= item.first and item.last < parent.first_leaf + parent.leaf_count
 
 
 def _section_range(section: Section, score: float, ancestors: tuple[int, ...], hits: int) -> _LeafRange:

@@ -84,24 +84,20 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     search = SliceSearch(question, reader, models)
     scored = search.parents(parameters.k1, parameters.search)
     if parameters.views == "all":
-        scored = _more_views(search, scored, parameters.k1)
+        # The mean of a chunk's scores by slices, chunks and summaries: multi-view retrieval (section 3.1.3).
+        views = [dict(search.slices.rank_chunks(question, parameters.k1, view)) for view in ("chunk", "summary")]
+        new = search.slices.chunks(sorted({chunk for view in views for chunk in view} - scored.keys())).values()
+        known = scored | {chunk.id: ScoredChunk(chunk.id, chunk.doc_id, 0.0) for chunk in new}
+        scored = {
+            i: replace(chunk, score=(chunk.score + sum(view.get(i, 0.0) for view in views)) / 3)
+            for i, chunk in known.items()
+        }
     scaled = scale_up(search, search.rerank(scored), parameters)
     documents, usage = rank_documents(search, scaled, parameters)
     final = merge_neighbours(search, scaled, documents, parameters.h)
     candidates = within_reach(search, final, budget, parameters)
     packed = pack(question, candidates, budget, models, parameters.order, search.trace)
     return replace(packed, usage=usage, reading=ChunkReading(tuple(merged.spans for merged in final)))
-
-
-def _more_views(search: SliceSearch, scored: Mapping[int, ScoredChunk], k1: int) -> dict[int, ScoredChunk]:
-    """Return the mean of a chunk's scores by slices, chunks and summaries: multi-view retrieval (section 3.1.3)."""
-    others = [dict(search.slices.rank_chunks(search.question, k1, view)) for view in ("chunk", "summary")]
-    new = {chunk for other in others for chunk in other} - scored.keys()
-    known = dict(scored) | {c.id: ScoredChunk(c.id, c.doc_id, 0.0) for c in search.slices.chunks(sorted(new)).values()}
-    return {
-        i: replace(chunk, score=(chunk.score + sum(other.get(i, 0.0) for other in others)) / 3)
-        for i, chunk in known.items()
-    }
 
 
 def scale_up(search: SliceSearch, ranked: Sequence[ScoredChunk], parameters: MacRAG) -> list[ScoredChunk]:
@@ -179,7 +175,9 @@ def within_reach(
     search: SliceSearch, final: Sequence[MergedChunks], budget: int, parameters: MacRAG
 ) -> list[Candidate]:
     """Return C_final as candidates: whole if all of it fits or `narrow` is "chunks", else its sentences, best first."""
-    read = _first_chunks(final, parameters.reach * budget)
+    # The first merged chunks that together reach this share of the budget.
+    before = accumulate((merged.tokens for merged in final), initial=0)
+    read = [merged for merged, total in zip(final, before, strict=False) if total < parameters.reach * budget]
     if len(read) < len(final):
         reason = f"{len(read)} of {len(final)} merged chunks reach {parameters.reach:g} times the budget"
         search.trace.append(Step("reach", reason))
@@ -193,9 +191,3 @@ def within_reach(
     shares = [merged.rank / best if best > 0 else 1.0 for merged, sentences in inside for _ in sentences]
     sentences = [sentence for _, sentences in inside for sentence in sentences]
     return ranked_sentences(search.question, search.reader.question_vector(search.question), sentences, shares, budget)
-
-
-def _first_chunks(final: Sequence[MergedChunks], tokens: float) -> list[MergedChunks]:
-    """Return the first merged chunks that together reach this number of tokens."""
-    before = accumulate((merged.tokens for merged in final), initial=0)
-    return [merged for merged, total in zip(final, before, strict=False) if total < tokens]

@@ -78,7 +78,10 @@ class WordModel:
         if not sources or not anchors:
             return np.zeros((len(sources), len(anchors)), np.float32)
         vocabulary: dict[str, int] = {}
-        numbered = {text: _word_ids(text, vocabulary) for text in (*sources, *anchors)}
+        numbered = {
+            text: np.array([vocabulary.setdefault(word, len(vocabulary)) for word in words_of(text)], np.int64)
+            for text in (*sources, *anchors)
+        }
         texts = list(numbered)
         s = np.array([texts.index(text) for text in sources])
         a = np.array([texts.index(text) for text in anchors])
@@ -115,10 +118,6 @@ class WordModel:
         gain[row, pair] = np.log1p(n_pairs[row, pair] / (self.nu * p_unigram))
         sums: Matrix = _products(before[s], followed[a]) + _products(n_pairs[s], gain[a])
         return sums
-
-
-def _word_ids(text: str, vocabulary: dict[str, int]) -> Ids:
-    return np.array([vocabulary.setdefault(word, len(vocabulary)) for word in words_of(text)], np.int64)
 
 
 def _products(n_s: Matrix, gain: Matrix) -> Matrix:

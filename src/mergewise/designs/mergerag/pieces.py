@@ -99,7 +99,8 @@ class ChunkLengths:
     def __init__(self, sentences: Iterable[ChunkSentence], count_tokens: TokenCounter) -> None:
         sentences = list(sentences)
         lines = {s.section: heading_cost_line(s.fragment.title, s.fragment.headings) for s in sentences}
-        leads = {s: lead for s in sentences if (lead := _lead(s.fragment))}
+        # The heading lines in front of the text.
+        leads = {s: lead for s in sentences if (lead := s.fragment.text[: s.fragment.body - s.fragment.start].strip())}
         self._gap, *counts = count_tokens([GAP, *lines.values(), *leads.values()])
         self._headings = dict(zip(lines, counts, strict=False))
         self._leads = dict(zip(leads, counts[len(lines) :], strict=True))
@@ -116,11 +117,6 @@ class ChunkLengths:
         return (
             sum(s.tokens for s in sentences) + sum(map(self._headings.__getitem__, sections)) + gaps * self._gap + leads
         )
-
-
-def _lead(fragment: Fragment) -> str:
-    """Return the heading lines in front of the text."""
-    return fragment.text[: fragment.body - fragment.start].strip()
 
 
 def _touch(left: ChunkSentence, right: ChunkSentence) -> bool:

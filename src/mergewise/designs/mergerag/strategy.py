@@ -59,7 +59,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
 from mergewise.ranges import AT_ONCE, SHARE, CheckedFields, Range
 from mergewise.store.views import Presets
-from mergewise.types import Context, Span, Step, Usage
+from mergewise.types import Context, Step, Usage
 
 # Maximum sentences to try.
 REFILL = 40
@@ -116,7 +116,8 @@ def merge_context(context: Context, budget: int, models: Models, parameters: Mer
         for span, text in p.parts()
     ]
     generated = [span for p in context.passages if not p.verbatim for span in p.spans]
-    steps = [*context.trace, Step("given", f"{len(sources)} chunks of {context.strategy}", _spans(sources))]
+    given = tuple(source.fragment.span for source in sources)
+    steps = [*context.trace, Step("given", f"{len(sources)} chunks of {context.strategy}", given)]
     if generated:
         steps.append(Step("skip", "generated text cannot be merged", tuple(generated)))
     merged = merge_sources(context.question, sources, budget, models, parameters, steps)
@@ -289,7 +290,3 @@ def nll_rows(scorer: NLLScorer | None) -> Rows[Content]:
         return [row[anchor.number] for anchor in anchors]
 
     return rows
-
-
-def _spans(sources: Sequence[ChunkSource]) -> tuple[Span, ...]:
-    return tuple(source.fragment.span for source in sources)

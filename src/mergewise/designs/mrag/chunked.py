@@ -11,7 +11,6 @@ Differences from the paper:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -51,7 +50,10 @@ def assemble(
     chunks: ChunkReader = reader.view(view)
     hits = chunks.search(question, parameters.k, parameters.search)
     found = [(chunk, score) for chunk, score in hits if says_something(readable(chunk.text))]
-    trace = [Step("search", _count_line(found), tuple(chunk.span for chunk, _ in found))]
+    cuts = Counter(chunk.cut for chunk, _ in found)
+    ways = ", ".join(f"{count} by {cut}" if len(cuts) > 1 else f"by {cut}" for cut, count in sorted(cuts.items()))
+    reason = f"{len(found)} chunks" + (f" ({ways})" if ways else "")
+    trace = [Step("search", reason, tuple(chunk.span for chunk, _ in found))]
     if models.reranker is not None and found:
         scores = models.reranker.score(question, [f"{chunk.title}\n{chunk.text}".strip() for chunk, _ in found])
         rescored = [(chunk, float(score)) for (chunk, _), score in zip(found, scores, strict=True)]
@@ -64,10 +66,3 @@ def assemble(
 def _fragment(chunk: TextChunk, *, headed: bool) -> Fragment:
     title, headings, body = (chunk.title, chunk.headings, chunk.body) if headed else ("", (), chunk.start)
     return Fragment(chunk.doc_id, title, headings, chunk.start, chunk.end, body, chunk.text)
-
-
-def _count_line(found: Sequence[tuple[TextChunk, float]]) -> str:
-    """Count the chunks by how they were split."""
-    cuts = Counter(chunk.cut for chunk, _ in found)
-    ways = ", ".join(f"{count} by {cut}" if len(cuts) > 1 else f"by {cut}" for cut, count in sorted(cuts.items()))
-    return f"{len(found)} chunks" + (f" ({ways})" if ways else "")

@@ -172,7 +172,15 @@ class RaptorReader:
         vectors = self._rows.vectors([row.id for row in rows], CHUNKS.name)
         rows = [row for row in rows if row.id in vectors]
         log.info("growing a tree over %d chunks", len(rows))
-        places = [_sentences_of(row, leaves) for row in rows]
+        places = [
+            [
+                (leaf.id, number)
+                for leaf in leaves.leaves(list(row.leaves)).values()
+                for number, sentence in enumerate(leaf.sentences)
+                if row.start <= sentence.start < row.end
+            ]
+            for row in rows
+        ]
         stacked = np.stack([vectors[row.id] for row in rows]) if rows else np.empty((0, 1), np.float32)
         growing.grow(
             [row.id for row in rows], [row.text for row in rows], [row.tokens for row in rows], places, stacked
@@ -189,15 +197,6 @@ def _without_repeats(
             if row.text not in seen:
                 seen.add(row.text)
                 yield row
-
-
-def _sentences_of(chunk: RaptorChunk, leaves: TreeReader) -> list[Place]:
-    return [
-        (leaf.id, number)
-        for leaf in leaves.leaves(list(chunk.leaves)).values()
-        for number, sentence in enumerate(leaf.sentences)
-        if chunk.start <= sentence.start < chunk.end
-    ]
 
 
 class _Growing:

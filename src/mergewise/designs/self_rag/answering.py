@@ -172,7 +172,13 @@ class _Causal:
             end = sentences[0][1] if sentences else len(decoded.text)
             if text := decoded.text[:end].strip():
                 is_last = decoded.complete and len(sentences) < 2
-                draft = GradedAnswer(source, text, _likely(decoded, end), 0.0, 0.0, 0.0, decoded.complete)
+                # exp(mean log-probability) of the tokens of the first `end` characters
+                starts = accumulate(map(len, decoded.pieces), initial=0)
+                values = [
+                    p for (p, *_), at in zip(decoded.log_probs, starts, strict=False) if p is not None and at < end
+                ]
+                likely = exp(fsum(values) / len(values)) if values else 0.0
+                draft = GradedAnswer(source, text, likely, 0.0, 0.0, 0.0, decoded.complete)
                 drafts.append((path, draft, is_last))
         return drafts
 
@@ -218,15 +224,6 @@ class _Causal:
                     )
                 values.append(graded_value(row, tokens))
         return values
-
-
-def _likely(decoded: Decoded, end: int) -> float:
-    """Return exp(mean log-probability) of the tokens of the first `end` characters."""
-    starts = accumulate(map(len, decoded.pieces), initial=0)
-    values = [
-        row[0] for row, start in zip(decoded.log_probs, starts, strict=False) if row[0] is not None and start < end
-    ]
-    return exp(fsum(values) / len(values)) if values else 0.0
 
 
 # -- by a chat model

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.designs.weave.evidence import Candidates, Pool
+from mergewise.designs.weave.evidence import Candidates
 from mergewise.designs.weave.submodular import Selection
 
 Array = npt.NDArray[np.float64]
@@ -72,13 +72,18 @@ def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int])
     for section, links in signals.links.items():
         first = taken[pool.members[section]].min()
         strongest_link[first] = max(strongest_link[first], *(link.strength for link in links))
+    lacking, at, lacking_shares = frozenset[str]().union(*pool.covered_terms), 0, []
+    for size in sizes:
+        lacking = lacking.difference(*(pool.covered_terms[i] for i in order[at:size]))
+        at = size
+        lacking_shares.append(pool.share(lacking))
     columns = {
         "tokens": np.log(tokens),
         "length": np.log(tokens / np.array(sizes)),
         "sections": np.log(FAINT + np.where(in_section, left, 0).sum(axis=1)),
         "documents": np.log(FAINT + np.where(in_document & ~in_section, left, 0).sum(axis=1)),
         "best": np.log(best / (1 - best)),
-        "lacking": _term_shares_left(pool, order, sizes),
+        "lacking": lacking_shares,
         "terms": np.log1p(len(pool.asked.terms)),
         "search": max(pool.scores.values(), default=0.0),
         "named": weakest_name,
@@ -93,12 +98,3 @@ def _first_steps(taken: Steps, groups: Steps, count: int) -> Steps:
     first = np.full(int(groups.max(initial=0)) + 1, count)
     np.minimum.at(first, groups, taken)
     return np.asarray(first[groups])
-
-
-def _term_shares_left(pool: Pool, order: Sequence[int], sizes: Sequence[int]) -> list[float]:
-    lacking, at, shares = frozenset[str]().union(*pool.covered_terms), 0, []
-    for size in sizes:
-        lacking = lacking.difference(*(pool.covered_terms[i] for i in order[at:size]))
-        at = size
-        shares.append(pool.share(lacking))
-    return shares

@@ -125,7 +125,12 @@ class _Pointer:
 
     def ask(self, round: int, best: Sequence[int]) -> NeededSentences:
         """Return the model's choice among these candidates, by their own numbers, or an empty choice if the model fails."""
-        shown = self._in_reading_order(self._that_fit(best))
+        # The first candidates whose lines fit into the model's window with the task and the answer.
+        frame = [message.text for message in messages(self.pool.asked.text, (), last=False)]
+        counts = self.models.count_tokens([*frame, *(self._lines([i])[0] for i in best)])
+        room = int(WINDOW_SHARE * self.chat.window) - form(len(best), last=False).tokens - sum(counts[: len(frame)])
+        filled = accumulate(tokens + 1 for tokens in counts[len(frame) :])
+        shown = self._in_reading_order([i for i, tokens in zip(best, filled, strict=True) if tokens <= room])
         self.seen.update(shown)
         if len(shown) < LEAST:
             return self._trace_choice(round, shown, NeededSentences(()), 0, "too few sentences to choose among")
@@ -173,14 +178,6 @@ class _Pointer:
         needed = self.pool.bundle(candidate, previous=self.parameters.previous) or ()
         leads = " ".join(sentences[i].text for i in needed if i != candidate and i not in shown)
         return f"[{leads}] {sentences[candidate].text}" if leads else sentences[candidate].text
-
-    def _that_fit(self, best: Sequence[int]) -> list[int]:
-        """Return the first candidates whose lines fit into the model's window with the task and the answer."""
-        frame = [message.text for message in messages(self.pool.asked.text, (), last=False)]
-        counts = self.models.count_tokens([*frame, *(self._lines([i])[0] for i in best)])
-        room = int(WINDOW_SHARE * self.chat.window) - form(len(best), last=False).tokens - sum(counts[: len(frame)])
-        filled = accumulate(tokens + 1 for tokens in counts[len(frame) :])
-        return [i for i, tokens in zip(best, filled, strict=True) if tokens <= room]
 
 
 def _join(found: Candidates, candidates: Candidates, parameters: Weave) -> tuple[Candidates, dict[int, float]]:

@@ -165,7 +165,11 @@ class LabelStore:
         import pyarrow.parquet as pq
 
         rows = [_row(example, number, one) for number, one in enumerate(labelled)]
-        table = pa.Table.from_pylist(rows, schema=_schema())
+        texts, places = pa.string(), pa.int64()
+        asked = {"set": texts, "id": texts, "question": texts, "number": pa.int32(), "kind": texts, "title": texts}
+        content = {"headings": pa.list_(texts), "text": texts, "score": pa.float64()}
+        found = {"doc": texts, "start": places, "end": places, "cut": pa.bool_(), "cppl": pa.float64()}
+        table = pa.Table.from_pylist(rows, schema=pa.schema({**asked, **content, **found}))
         table = table.replace_schema_metadata({"example": json.dumps(asdict(example)), "alone": json.dumps(alone)})
         write_whole(self._path(kind, example), lambda part: pq.write_table(table, part))
 
@@ -426,16 +430,6 @@ def _answer_of(model: CausalModel[Any], messages: Sequence[Message]) -> str:
 
 
 # -- files
-
-
-def _schema() -> Any:
-    import pyarrow as pa
-
-    texts, places = pa.string(), pa.int64()
-    asked = {"set": texts, "id": texts, "question": texts, "number": pa.int32(), "kind": texts, "title": texts}
-    content = {"headings": pa.list_(texts), "text": texts, "score": pa.float64()}
-    found = {"doc": texts, "start": places, "end": places, "cut": pa.bool_(), "cppl": pa.float64()}
-    return pa.schema({**asked, **content, **found})
 
 
 def _row(example: Example, number: int, one: Label) -> dict[str, Any]:

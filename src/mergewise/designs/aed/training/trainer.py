@@ -199,7 +199,10 @@ class _Training:
 
     def advance(self) -> None:
         """Run a step of Eq. 9 over a batch of questions, and evaluate at the end of an epoch."""
-        self._learn(self._batch())
+        epoch, place = divmod(self.step, self.epoch_steps)
+        order = np.random.default_rng([self.settings.seed, 1, epoch]).permutation(len(self.split.learnt))
+        batch = self.settings.batch
+        self._learn([self.split.learnt[i] for i in order[place * batch : (place + 1) * batch]])
         self.step += 1
         if self.step % self.epoch_steps == 0 and self.split.held_out:
             self.history.held_out.append(
@@ -224,11 +227,6 @@ class _Training:
             self.base.network.load_state_dict(self._load(self.folder / BEST))
         shift = self._set_level() if self.settings.level == "gain" else 0.0
         return Trained(self.base, self.history, self.split, self.before, shift)
-
-    def _batch(self) -> list[LabelledQuestion]:
-        epoch, place = divmod(self.step, self.epoch_steps)
-        order = np.random.default_rng([self.settings.seed, 1, epoch]).permutation(len(self.split.learnt))
-        return [self.split.learnt[i] for i in order[place * self.settings.batch : (place + 1) * self.settings.batch]]
 
     def _learn(self, batch: Sequence[LabelledQuestion]) -> None:
         settings = self.settings
@@ -260,9 +258,12 @@ class _Training:
         found = question_utilities(self.base, questions, self.settings.tokens)
         wanted = [gains([c.cppl for c in one.candidates], one.alone) for one in questions]
         shift = float(np.mean(np.concatenate(wanted)) - np.mean(np.concatenate([np.array(row) for row in found])))
-        head = _head(self.base.network, self.torch)
+        layers = [m for m in self.base.network.modules() if isinstance(m, self.torch.nn.Linear)]
+        heads = [m for m in layers if m.out_features == 1 and m.bias is not None]
+        if not heads:
+            raise UsageError("base model without a bias in its head", "train with --level free")
         with self.torch.no_grad():
-            head.bias += shift
+            heads[-1].bias += shift
         return shift
 
     def _save(self, name: str, state: Any) -> None:
@@ -291,15 +292,6 @@ def digest(questions: Sequence[LabelledQuestion]) -> str:
         for one in questions
     ]
     return blake2b(json.dumps(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
-def _head(network: Any, torch: Any) -> Any:
-    heads = [
-        m for m in network.modules() if isinstance(m, torch.nn.Linear) and m.out_features == 1 and m.bias is not None
-    ]
-    if not heads:
-        raise UsageError("base model without a bias in its head", "train with --level free")
-    return heads[-1]
 
 
 def _question_key(question: LabelledQuestion) -> str:

@@ -123,18 +123,15 @@ def triplet_of(
     if words(head) == words(tail):
         raise Rejected("head and tail are the same")
     reasons = []
-    for number in _order(record.get("paragraph"), request):
+    # The passages to search for the triplet: the ones that the record names, then the rest of the prompt.
+    given = record.get("paragraph")
+    named = [n for n in (given if isinstance(given, list) else [given]) if type(n) is int and n in request.shown]
+    for number in [*named, *(n for n in request.shown if n not in named)]:
         place = passage(request.source, number).sentence(head, relation, tail)
         if not isinstance(place, str):
             return PassageTriplet(Triplet(head, relation, tail, *place), number)
         reasons.append(place)
     raise Rejected(reasons[0])
-
-
-def _order(given: object, request: WritingRequest) -> Sequence[int]:
-    """Return the passages to search for the triplet: the ones that the record names, then the rest of the prompt."""
-    named = [n for n in (given if isinstance(given, list) else [given]) if type(n) is int and n in request.shown]
-    return [*named, *(n for n in request.shown if n not in named)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,14 +101,14 @@ class _Topic:
         lowercase = {word for word in re.findall(r"\b[^\W\d_][\w-]*", lead) if word[0].islower()} - STOP_WORDS
         if not lowercase <= mine | self.kinds:
             return False
-        return bool(mine and others) and 2 * len(mine & others) >= min(len(mine), len(others)) and _is_name(lead)
+        return (
+            bool(mine and others)
+            and 2 * len(mine & others) >= min(len(mine), len(others))
+            and any(character.isupper() for character in lead.removeprefix("The "))
+        )
 
     def subject(self, lead: str) -> str:
         return self.name if self.name and self.matches(lead) else lead
-
-
-def _is_name(lead: str) -> bool:
-    return any(character.isupper() for character in lead.removeprefix("The "))
 
 
 class _SentenceReader:

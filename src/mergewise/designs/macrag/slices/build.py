@@ -93,7 +93,12 @@ def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
     chunks = []
     for ordinal, (first, end) in enumerate(windows(sizes, settings.chunk, settings.overlap)):
         inside = units[first:end]
-        whole = settings.summary == "none" or _is_short(inside, sum(sizes[first:end]), settings)
+        # Sometimes an extractive summary of these units would save little.
+        whole = (
+            settings.summary == "none"
+            or sum(sizes[first:end]) <= settings.summary_share * settings.chunk
+            or sum(not unit.heading for unit in inside) <= FEW
+        )
         share = 1.0 if whole else settings.summary_share
         parts = extract(text, [strip_span(text, u.start, u.end) for u in inside], [u.heading for u in inside], share)
         touched = leaves[inside[0].leaf : inside[-1].leaf + 1]
@@ -118,11 +123,6 @@ def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
 
 
 # -- compression (section 3.1.2)
-
-
-def _is_short(units: Sequence[_Unit], size: int, settings: SliceSettings) -> bool:
-    """Return true if an extractive summary of these units would save little."""
-    return size <= settings.summary_share * settings.chunk or sum(not unit.heading for unit in units) <= FEW
 
 
 def extract(text: str, sentences: Sequence[Part], headings: Sequence[bool], share: float) -> list[Part]:

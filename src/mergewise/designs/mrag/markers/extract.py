@@ -321,7 +321,10 @@ def _holding_paragraphs(
     lost = False
     for sentence in judged:
         if not sentence.supported:
-            elsewhere = _other_paragraph(marker.value[sentence.start : sentence.end], marker, request, judge)
+            # The first other paragraph of the prompt that holds the sentence, if any.
+            stated = marker.value[sentence.start : sentence.end]
+            others = (n for n in request.shown if n not in marker.paragraphs)
+            elsewhere = list(islice((n for n in others if judge.judge(stated, [(request.source, n)]).support), 1))
             holding.update(elsewhere)
             lost = lost or not elsewhere
     if not holding:
@@ -329,12 +332,6 @@ def _holding_paragraphs(
     counts = {n: holding[n] for n in (*(marker.paragraphs if lost else ()), *holding)}
     best = sorted(counts, key=lambda n: (-counts[n], n))[:most]
     return tuple(sorted(best))
-
-
-def _other_paragraph(stated: str, marker: RawMarker, request: WritingRequest, judge: Judge[_SegmentKey]) -> list[int]:
-    """Return the first other paragraph of the prompt that holds the sentence, if any."""
-    others = (n for n in request.shown if n not in marker.paragraphs)
-    return list(islice((n for n in others if judge.judge(stated, [(request.source, n)]).support), 1))
 
 
 def _numbers(given: object) -> tuple[int, ...]:

@@ -73,7 +73,17 @@ def drafts(document: DocumentRows, segments: Sequence[TextSegment], most: int) -
     title = document["leaf"][0].title if document["leaf"] else ""
     made: list[Draft] = []
     for run in _runs(sentences, most):
-        numbers = _with_leads(run, sentences)
+        # Add the leads of the run's sentences, and the sentence before a run that begins with a reference to it.
+        needed = set(run)
+        fresh: list[int] = list(run)
+        for _ in range(_LEAD_ROUNDS):
+            fresh = [lead for i in fresh if (lead := sentences[i].lead) is not None and lead not in needed]
+            needed.update(fresh)
+        opens, before = sentences[run[0]], run[0] - 1
+        points_back = opens.lead is None and needs_previous(opens.plain.lstrip(), headed=False)
+        if points_back and before >= 0 and sentences[before].headings == opens.headings:
+            needed.add(before)
+        numbers = sorted(needed)
         while len({sentences[i].segment for i in numbers}) > most:
             numbers = numbers[1:]  # drop a lead that is far away
         inside, own = [sentences[i] for i in numbers], [sentences[i] for i in run]
@@ -135,20 +145,6 @@ def _is_run_end(run: Sequence[int], number: int, sentences: Sequence[_DocumentSe
     return not any(sentence.terms & sentences[i].terms for i in run) and not needs_previous(
         sentence.plain, headed=False
     )
-
-
-def _with_leads(run: Sequence[int], sentences: Sequence[_DocumentSentence]) -> list[int]:
-    """Add the leads of the run's sentences, and the sentence before a run that begins with a reference to it."""
-    needed = set(run)
-    fresh: list[int] = list(run)
-    for _ in range(_LEAD_ROUNDS):
-        fresh = [lead for i in fresh if (lead := sentences[i].lead) is not None and lead not in needed]
-        needed.update(fresh)
-    opens, before = sentences[run[0]], run[0] - 1
-    points_back = opens.lead is None and needs_previous(opens.plain.lstrip(), headed=False)
-    if points_back and before >= 0 and sentences[before].headings == opens.headings:
-        needed.add(before)
-    return sorted(needed)
 
 
 def _value(inside: Sequence[_DocumentSentence]) -> tuple[str, tuple[ValueSentence, ...]]:
