@@ -1,6 +1,6 @@
 """CRAG's evaluator without a model: cosine and coverage against the evidence, on the first halves of the question sets.
 
-python -m benchmarks.crag fit --cache DIR [--limit N]   weights of `designs/crag/evaluator.py`, and quantiles of the best scores
+python -m benchmarks.crag fit --cache DIR [--limit N]   weights of `designs/crag/strategy.py`, and quantiles of the best scores
 
 `DIR` holds one index per set, named after the set.
 """

@@ -24,7 +24,7 @@ NEEDS = {
     "models/causal/network.py": "torch",
     "models/causal/rows.py": "torch",
     "models/sentence_transformers.py": "sentence_transformers",
-    "designs/aed/training/exporting.py": "torch",
+    "designs/aed/training/trainer.py": "torch",
     "designs/aed/training/scoring.py": "torch",
 }
 

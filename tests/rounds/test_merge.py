@@ -14,7 +14,7 @@ from mergewise.designs.strategies import assemble
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.rounds.merge import merge
+from mergewise.rounds import merge
 from mergewise.types import Context, Document, Passage, Span, Usage
 
 DOCUMENTS = [

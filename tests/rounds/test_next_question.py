@@ -5,7 +5,7 @@ import pytest
 from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
-from mergewise.rounds.next_question import by_name, next_question
+from mergewise.rounds import by_name, next_question
 from mergewise.types import Context, Document, Passage, Span, Usage
 
 EVIDENCE = "Jaws is a film of 1975. Jaws was directed by Steven Spielberg. It was shot on Martha's Vineyard."

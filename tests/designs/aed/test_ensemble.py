@@ -10,7 +10,7 @@ from math import exp
 import pytest
 
 from mergewise.designs import MODES
-from mergewise.designs.aed.ensemble.citing import ground
+from mergewise.designs.aed.ensemble.answering import ground
 from mergewise.designs.aed.ensemble.prompts import knows_nothing
 from mergewise.designs.aed.streams import Ensemble, Stream, StreamUnit, StreamWeights, weights_of
 from mergewise.designs.modes import answer, answer_all, mode_for

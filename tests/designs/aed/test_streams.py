@@ -8,7 +8,7 @@ from mergewise.designs.aed.streams import Ensemble
 from mergewise.designs.strategies import assemble, merge_context
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.rounds.merge import merge
+from mergewise.rounds import merge
 from mergewise.types import Context, Passage, Span
 from tests.designs.aed.test_aed import FOUND, STORE, WORTH, Worth, ensemble_in
 from tests.designs.aed.test_ensemble import stream_of

@@ -12,9 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mergewise
-from mergewise.designs.crag.evaluator import BIAS, BIAS_ALONE, COSINE, COVERAGE, COVERAGE_ALONE, evaluations
 from mergewise.designs.crag.keywords import by_rarity, keywords
-from mergewise.designs.crag.strategy import action_of, strips_of
+from mergewise.designs.crag.strategy import (
+    BIAS,
+    BIAS_ALONE,
+    COSINE,
+    COVERAGE,
+    COVERAGE_ALONE,
+    action_of,
+    evaluations,
+    strips_of,
+)
 from mergewise.designs.strategies import assemble
 from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mergewise.designs.macrag.document_rank import by_chat
+from mergewise.designs.macrag.strategy import by_chat
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat

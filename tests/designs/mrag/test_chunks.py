@@ -23,8 +23,7 @@ from mergewise.designs.mrag.chunks import FixedSettings, PICSettings, SemanticSe
 from mergewise.designs.mrag.chunks import summaries as asked_for
 from mergewise.designs.mrag.chunks.fixed import fixed_bounds
 from mergewise.designs.mrag.chunks.pic import extract, nearest, sides
-from mergewise.designs.mrag.chunks.semantic import between, breakpoints, distances, with_neighbours
-from mergewise.designs.mrag.chunks.sentences import runs, sentences_of
+from mergewise.designs.mrag.chunks.semantic import between, breakpoints, distances, runs, sentences_of, with_neighbours
 from mergewise.errors import ModelError, UsageError
 from mergewise.index.writing.calls import AT_ONCE
 from mergewise.models.record import Models

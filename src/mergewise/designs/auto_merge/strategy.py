@@ -146,7 +146,12 @@ def merge(
                 families[item.ancestors[-1]].append(item)
         for parent_id, family in families.items():
             parent = sections.get(parent_id)
-            if parent is None or not _should_merge(parent, family, parameters, floor, budget):
+            if parent is None or parent.tokens > budget:
+                continue
+            # The share of the children must reach `merge_threshold` and their mean score `min_score`.
+            alone = len(family) == 1 and (parent.children > 1 or parameters.thresholds == "absolute")
+            mean = sum(item.score for item in family) / len(family)
+            if alone or len(family) / parent.children < parameters.merge_threshold or mean < floor:
                 continue
             # Children of this section, and hits below a child that did not merge.
             end = parent.first_leaf + parent.leaf_count
@@ -165,16 +170,6 @@ def _floor(items: Sequence[_LeafRange], parameters: AutoMerge) -> float:
     if parameters.thresholds == "absolute":
         return parameters.min_score
     return parameters.min_score * max((item.score for item in items), default=0.0)
-
-
-def _should_merge(
-    parent: Section, family: Sequence[_LeafRange], parameters: AutoMerge, floor: float, budget: int
-) -> bool:
-    """Return true if the share of the children reaches `merge_threshold` and their mean score `min_score`."""
-    alone = len(family) == 1 and (parent.children > 1 or parameters.thresholds == "absolute")
-    share = len(family) / parent.children
-    mean = sum(item.score for item in family) / len(family)
-    return not alone and share >= parameters.merge_threshold and mean >= floor and parent.tokens <= budget
 
 
 def _section_range(section: Section, score: float, ancestors: tuple[int, ...], hits: int) -> _LeafRange:
@@ -200,19 +195,19 @@ def join_neighbours(
         near = near and (parameters.repeat or left.kind == right.kind == "leaf")
         return near and min(left.score, right.score) >= floor
 
-    runs = split_runs(sorted(items, key=lambda item: item.first), joins)
-    return [_join_run(run, parameters, trace) if len(run) > 1 else run[0] for run in runs]
-
-
-def _join_run(run: Sequence[_LeafRange], parameters: AutoMerge, trace: list[Step]) -> _LeafRange:
-    first, last = run[0], run[-1]
-    span = Span(first.span.doc_id, first.span.start, last.span.end)
-    score = _merged_score([item.score for item in run], parameters)
-    hits = sum(item.hits for item in run)
-    joined = _LeafRange(first.first, last.last, score, first.ancestors, span, "merged neighbours", hits)
-    filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
-    reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
-    trace.append(Step("join", reason, tuple(item.span for item in run), span, joined.score, cause=Cause.NEIGHBOUR))
+    joined: list[_LeafRange] = []
+    for run in split_runs(sorted(items, key=lambda item: item.first), joins):
+        first, last = run[0], run[-1]
+        if first is last:
+            joined.append(first)
+            continue
+        span = Span(first.span.doc_id, first.span.start, last.span.end)
+        score = _merged_score([item.score for item in run], parameters)
+        hits = sum(item.hits for item in run)
+        joined.append(_LeafRange(first.first, last.last, score, first.ancestors, span, "merged neighbours", hits))
+        filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
+        reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
+        trace.append(Step("join", reason, tuple(item.span for item in run), span, score, cause=Cause.NEIGHBOUR))
     return joined
 
 

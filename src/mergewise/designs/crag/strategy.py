@@ -12,7 +12,7 @@ Differences from the paper:
 - The paper searches the web. Our second search queries the same index by keywords, so nothing leaves the machine and the rows of
   a table are comparable. It skips passages of the first search, which are used only if the second search returns nothing. An
   index opened with `second_source` searches there instead: in another index, or with a function of yours.
-- Our evaluator differs (`evaluator`), so the paper's thresholds (0.592 and -0.995 on PopQA) do not apply. Ours are tuned on the
+- Our evaluator differs (`evaluations`), so the paper's thresholds (0.592 and -0.995 on PopQA) do not apply. Ours are tuned on the
   first halves of the question sets (archive/evaluation.md).
 - A last strip of a single sentence is joined to the strip before it. Strips are rendered under their headings, not joined with
   semicolons.
@@ -24,15 +24,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
+import numpy as np
+
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.passages import SEARCHED, LeafRun, search_passages
 from mergewise.assemble.render import Order
 from mergewise.assemble.sentences import SentenceInLeaf
 from mergewise.defaults import PASSAGE_TOKENS
-from mergewise.designs.crag.evaluator import evaluations, evaluator_name
 from mergewise.designs.crag.keywords import keywords
 from mergewise.models.record import Models
+from mergewise.models.scores import logistic
+from mergewise.models.utilities import EmbedderUtilities, WordUtilities
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
@@ -158,3 +161,42 @@ def strips_of(leaves: Sequence[LeafSentences], whole: bool = False) -> list[list
     if len(strips) > 1 and len(strips[-1]) == 1:
         strips[-2:] = [strips[-2] + strips[-1]]
     return strips
+
+
+# -- the evaluator
+
+# The retrieval evaluator of CRAG (Yan et al. 2024, section 4.3). It scores how relevant a text is to a question, from -1 to 1.
+#
+# The paper fine-tunes T5-large. We use the configured reranker or trained utility predictor, and map its score s in [0, 1] to
+# 2 s - 1. Without one, s is the probability that a passage holds evidence. A logistic regression predicts it from the cosine and
+# the share of the question's terms in the passage. It is fitted on the first halves of four question sets (Platt scaling;
+# `benchmarks/crag.py fit`).
+
+WORDS = 4
+"""Minimum length of a text in words. A shorter text scores -1."""
+
+COSINE, COVERAGE, BIAS = 4.81, 3.11, -5.92
+COVERAGE_ALONE, BIAS_ALONE = 3.77, -3.86
+
+
+def evaluator_name(models: Models) -> str:
+    if models.reranker is not None:
+        return models.reranker.spec
+    return "the question's terms" if models.embedder is None else f"cosines of {models.embedder.spec} and terms"
+
+
+def evaluations(question: str, texts: Sequence[str], models: Models) -> list[float]:
+    """Score each text, in [-1, 1]."""
+    if not texts:
+        return []
+    if models.reranker is not None:
+        shares = np.asarray(models.reranker.score(question, texts), np.float64)
+    else:
+        coverage = np.asarray(WordUtilities().utilities(question, texts))
+        if models.embedder is None:
+            shares = logistic(COVERAGE_ALONE * coverage + BIAS_ALONE)
+        else:
+            cosines = np.asarray(EmbedderUtilities(models.embedder).utilities(question, texts))
+            shares = logistic(COSINE * cosines + COVERAGE * coverage + BIAS)
+    scores = (2 * shares - 1).tolist()
+    return [-1.0 if len(text.split()) < WORDS else score for text, score in zip(texts, scores, strict=True)]

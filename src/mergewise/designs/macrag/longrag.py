@@ -22,7 +22,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
-from mergewise.types import Context, LeafSentences, Section, Span, Step
+from mergewise.types import Context, Section, Span, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,11 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     chunks = search.slices.chunks([chunk.id for chunk in top])
     leaves = reader.sentences(sorted({i for chunk in chunks.values() for i in _leaves(chunk)}))
     top = [chunk for chunk in top if chunk.id in chunks and chunks[chunk.id].first_leaf in leaves]
-    candidates = {chunk.id: _candidate(chunks[chunk.id], chunk.score, leaves) for chunk in top}
+    candidates: dict[int, Candidate] = {}
+    for chunk in top:
+        whole = chunks[chunk.id]
+        own = (leaves[i] for i in _leaves(whole) if i in leaves)
+        candidates[chunk.id] = Candidate(fragments_within(own, [(whole.start, whole.end)]), chunk.score)
     ranked = list(candidates.values())
     if parameters.unit == "document":
         ranked = _documents(search, top, chunks, candidates, budget)
@@ -59,11 +63,6 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 
 def _leaves(item: Chunk | Section) -> range:
     return range(item.first_leaf, item.first_leaf + item.leaf_count)
-
-
-def _candidate(chunk: Chunk, score: float, leaves: Mapping[int, LeafSentences]) -> Candidate:
-    own = (leaves[i] for i in _leaves(chunk) if i in leaves)
-    return Candidate(fragments_within(own, [(chunk.start, chunk.end)]), score)
 
 
 def _documents(

@@ -24,11 +24,14 @@ from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.render import Order
 from mergewise.assemble.sentences import fragments_within
+from mergewise.concurrency import run
 from mergewise.designs.macrag.chunks import ChunkReading, ScoredChunk, SliceSearch
-from mergewise.designs.macrag.document_rank import by_chat
 from mergewise.designs.macrag.ranked_sentences import ranked_sentences, sentences_in
 from mergewise.designs.macrag.slices import ChunkBounds
+from mergewise.errors import UsageError
 from mergewise.models.record import Models
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.prompting.replies import json_in, object_schema
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
@@ -191,3 +194,35 @@ def within_reach(
     shares = [merged.rank / best if best > 0 else 1.0 for merged, sentences in inside for _ in sentences]
     sentences = [sentence for _, sentences in inside for sentence in sentences]
     return ranked_sentences(search.question, search.reader.question_vector(search.question), sentences, shares, budget)
+
+
+# -- ranking of documents by a chat model (section 3.2.4)
+
+
+SCHEMA = object_schema({"ranking": {"type": "array", "items": {"type": "integer"}}})
+INSTRUCTIONS = """You order documents by how much they help to answer a question. Each document is shown by a number and an
+excerpt. Answer in JSON, as {"ranking": [numbers]}: the number of every document once, the most helpful first.
+
+"""
+
+
+def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple[dict[str, float], Usage]:
+    """Return r(q, d) in (0, 1] by rank: the documents that the model listed, in its order, then the others in the order given.
+
+    Unknown and repeated numbers in the answer are skipped.
+    """
+    if models.chat is None:
+        raise UsageError("documents=llm needs a chat model", "name one: --chat openai:MODEL")
+    ids = list(excerpts)
+    code = code_for([question, *excerpts.values()])
+    shown = [quotation(f"document [{number}]", excerpts[doc].strip(), code) for number, doc in enumerate(ids, 1)]
+    messages = turn(INSTRUCTIONS + warning(code, "excerpts"), [f"Question: {question}", *shown])
+    reply = run(models.chat.complete(messages, max_tokens=16 * len(ids) + 64, schema=SCHEMA))
+    value = json_in(reply.text)
+    ranking = value.get("ranking") if isinstance(value, dict) else None
+    # True is no number of a document.
+    numbers = [number for number in ranking if type(number) is int] if isinstance(ranking, list) else []
+    named = [ids[number - 1] for number in numbers if 1 <= number <= len(ids)]
+    order = list(dict.fromkeys([*named, *ids]))
+    usage = reply.usage if named else reply.usage + Usage(unread=1)
+    return {doc: 1 - rank / len(order) for rank, doc in enumerate(order)}, usage

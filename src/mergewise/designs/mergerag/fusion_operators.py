@@ -65,16 +65,13 @@ class Extractive:
             ranked.sort(key=lambda s: s not in host)
         kept: list[ChunkSentence] = []
         for sentence in ranked:
-            if self.relevance[sentence] >= floor and _is_new(sentence, kept):
+            terms = sentence.terms
+            repeated = any(
+                other is sentence or (terms and len(terms & other.terms) >= SAME * len(terms)) for other in kept
+            )
+            if self.relevance[sentence] >= floor and not repeated:
                 kept.append(sentence)
         return Fusion(in_reading_order(kept, pair, self.directional), "extractive")
-
-
-def _is_new(sentence: ChunkSentence, kept: Sequence[ChunkSentence]) -> bool:
-    needed = SAME * len(sentence.terms)
-    return not any(
-        other is sentence or (sentence.terms and len(sentence.terms & other.terms) >= needed) for other in kept
-    )
 
 
 def in_reading_order(kept: Sequence[ChunkSentence], pair: Pair[Content], directional: bool) -> Content:

@@ -102,12 +102,9 @@ def repeated_sentences(answer: str, sentences: Sequence[ChunkSentence]) -> tuple
         whole = any(answered == words(source.text) for source in alignment.sources)
         if alignment.support >= VERBATIM and alignment.sources and (whole or len(answered) >= FEW_WORDS):
             repeated |= dict.fromkeys(sources[span] for span in alignment.spans)
-        elif answered and not _is_heading(answer[start:end], sentences):
+        # Models like to repeat the heading line above some of the sentences.
+        elif answered and not any(
+            answered == words(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences
+        ):
             unsupported += 1
     return list(repeated), unsupported
-
-
-def _is_heading(line: str, sentences: Sequence[ChunkSentence]) -> bool:
-    """Return true for the heading line above some of the sentences, which models like to repeat."""
-    line_words = words(line)
-    return any(line_words == words(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences)

@@ -13,7 +13,7 @@ from mergewise.text.blocks import heading_cost_line
 from mergewise.text.keys import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
-from mergewise.types import GAP, Hit, Leaf, Span
+from mergewise.types import GAP, Hit, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,15 @@ def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:
     """Return a source for each leaf, best first. Touching leaves below one parent are joined, up to `chunk_tokens`."""
     runs: list[list[Hit]] = []
     for hit in sorted(hits, key=lambda h: (h.row.doc_id, h.row.id)):
-        if runs and _joins(runs[-1], hit.row, chunk_tokens):
-            runs[-1].append(hit)
+        leaf, run = hit.row, runs[-1] if runs else []
+        last = run[-1].row if run else None
+        touch = last is not None and (last.end, last.doc_id, last.ancestors) == (
+            leaf.start,
+            leaf.doc_id,
+            leaf.ancestors,
+        )
+        if touch and sum(one.row.tokens for one in run) + leaf.tokens <= chunk_tokens:
+            run.append(hit)
         else:
             runs.append([hit])
     sources = [ChunkSource(fragment_of([hit.row for hit in run]), max(hit.score for hit in run)) for run in runs]
@@ -59,12 +66,6 @@ def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:
 def chunk_texts(hits: Sequence[Hit], count_tokens: TokenCounter) -> list[str]:
     """Return the texts of the first chunks, one for each leaf, best first."""
     return [text_of(chunk) for chunk in sentences_of(sources_of(hits, 0), count_tokens) if chunk]
-
-
-def _joins(run: Sequence[Hit], leaf: Leaf, chunk_tokens: int) -> bool:
-    last = run[-1].row
-    touch = last.end == leaf.start and last.doc_id == leaf.doc_id and last.ancestors == leaf.ancestors
-    return touch and sum(hit.row.tokens for hit in run) + leaf.tokens <= chunk_tokens
 
 
 def sentences_of(sources: Sequence[ChunkSource], count_tokens: TokenCounter) -> list[list[ChunkSentence]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from mergewise.index.writing.calls import Calls, cost, write_each
@@ -47,7 +46,12 @@ def summaries(groups: Sequence[Sequence[str]], tokens: int, models: Models, fold
     texts = [_beginning(group, room, models) for group in groups]
     asked = [(prompt(text, tokens, models.prompts), tokens) for text in texts]
     expected = cost(asked, most, chat_of(asking), models.count_tokens).usage
-    return write_each(texts, asking, most, partial(_summary, tokens, models.prompts), expected)
+
+    async def summary(text: str, calls: Calls) -> str | None:
+        reply = await calls.ask(prompt(text, tokens, models.prompts))
+        return None if reply is None else " ".join(reply.text.split()) or None
+
+    return write_each(texts, asking, most, summary, expected)
 
 
 def _beginning(group: Sequence[str], room: int, models: Models) -> str:
@@ -59,8 +63,3 @@ def _beginning(group: Sequence[str], room: int, models: Models) -> str:
         kept.append(text.strip())
         room -= size + 2
     return "\n\n".join(kept)
-
-
-async def _summary(tokens: int, prompts: Prompts, text: str, calls: Calls) -> str | None:
-    reply = await calls.ask(prompt(text, tokens, prompts))
-    return None if reply is None else " ".join(reply.text.split()) or None

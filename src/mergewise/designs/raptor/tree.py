@@ -19,7 +19,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -168,7 +168,11 @@ class RaptorReader:
             )
         leaves = TreeReader(self._rows)
         growing = _Growing(settings, models, leaves, folder)
-        rows = list(_without_repeats(self.chunks, list(numbers)))
+        distinct: dict[str, RaptorChunk] = {}
+        for first in range(0, len(numbers), _AT_ONCE):
+            for row in self.chunks(list(numbers)[first : first + _AT_ONCE]).values():
+                distinct.setdefault(row.text, row)
+        rows = list(distinct.values())
         vectors = self._rows.vectors([row.id for row in rows], CHUNKS.name)
         rows = [row for row in rows if row.id in vectors]
         log.info("growing a tree over %d chunks", len(rows))
@@ -186,17 +190,6 @@ class RaptorReader:
             [row.id for row in rows], [row.text for row in rows], [row.tokens for row in rows], places, stacked
         )
         return growing.tree(numbers)
-
-
-def _without_repeats(
-    read: Callable[[Sequence[int]], Mapping[int, RaptorChunk]], ids: Sequence[int]
-) -> Iterator[RaptorChunk]:
-    seen: set[str] = set()
-    for first in range(0, len(ids), _AT_ONCE):
-        for row in read(ids[first : first + _AT_ONCE]).values():
-            if row.text not in seen:
-                seen.add(row.text)
-                yield row
 
 
 class _Growing:

@@ -34,15 +34,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mergewise.concurrency import check_time, run, together
-from mergewise.designs.self_rag import prompts
 from mergewise.designs.self_rag.strategy import GradedReading, SelfRAG
 from mergewise.errors import ModelError
 from mergewise.generate.citations import Claims, Locator
 from mergewise.generate.mode import Mode, Need, Request
+from mergewise.generate.prompts import quoted_source
 from mergewise.generate.sources import Source, base_sources
 from mergewise.models.decoding import ROWS, Decoded, StreamPrompts, decode
-from mergewise.prompting.quoting import code_for
-from mergewise.prompting.replies import json_in
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.prompting.replies import json_in, object_schema
 from mergewise.protocols import CausalModel, ChatModel, FloatArray, with_options
 from mergewise.text.alignment import sentences_at, words
 from mergewise.text.sentences import split_sentences
@@ -119,11 +119,11 @@ class _Causal:
         self._usage = request.context.usage
 
     def answer(self, sources: Sequence[Source]) -> Answer:
-        (wants,) = self._grade([(prompts.retrieve(self._question), prompts.RETRIEVE)])
+        (wants,) = self._grade([(retrieve_prompt(self._question), RETRIEVE)])
         step = Step("retrieve", f"the model wants documents with probability {wants:.2f}", score=wants)
         fitting = [one for one in sources if self._fits(one)]
         if wants < self._weights.threshold or not fitting:
-            (decoded,) = self._decode_rows([self._causal.prompt(prompts.alone(self._question))])
+            (decoded,) = self._decode_rows([self._causal.prompt(alone_prompt(self._question))])
             why = "answered alone" if fitting else "no passage fits into the window: answered alone"
             steps = step, Step("alone", why)
             return _cited_answer(self._request, [(decoded.text, ())], self._usage, decoded.complete, steps)
@@ -161,7 +161,7 @@ class _Causal:
         """Continue each answer from its passage. A continuation without text is left out."""
         rows = [
             [
-                *self._causal.prompt(prompts.answer(self._question, source, self._code)),
+                *self._causal.prompt(answer_prompt(self._question, source, self._code)),
                 *self._causal.encode("".join(f"{part.text} " for part in path)),
             ]
             for path, source in asked
@@ -188,9 +188,9 @@ class _Causal:
         for path, one, _ in drafts:
             whole = " ".join(part.text for part in (*path, one))
             asked += [
-                (prompts.relevant(self._question, one.source, self._code), prompts.RELEVANT),
-                (prompts.supported(self._question, one.source, one.text, self._code), prompts.SUPPORTED),
-                (prompts.useful(self._question, whole, self._code), prompts.USEFUL),
+                (relevant_prompt(self._question, one.source, self._code), RELEVANT),
+                (supported_prompt(self._question, one.source, one.text, self._code), SUPPORTED),
+                (useful_prompt(self._question, whole, self._code), USEFUL),
             ]
         grades = iter(self._grade(asked))
         return [
@@ -200,7 +200,7 @@ class _Causal:
 
     def _fits(self, source: Source) -> bool:
         """Check that the longest prompt about the source fits, with an answer."""
-        longest = self._causal.prompt(prompts.supported(self._question, source, "", self._code))
+        longest = self._causal.prompt(supported_prompt(self._question, source, "", self._code))
         return len(longest) + (1 + self._weights.segments) * self._limit < self._causal.window
 
     def _decode_rows(self, rows: Sequence[Sequence[int]]) -> list[Decoded]:
@@ -234,9 +234,9 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
     steps: list[Step] = []
     usage = request.context.usage
     if weights.decides and weights.threshold > 0:
-        decision = run(with_options(chat, _LOG_PROBS).complete(prompts.retrieve(question), max_tokens=_WORD_TOKENS))
+        decision = run(with_options(chat, _LOG_PROBS).complete(retrieve_prompt(question), max_tokens=_WORD_TOKENS))
         # the probability of Yes against No as the first token, or None if neither is a candidate
-        sums = dict.fromkeys(prompts.RETRIEVE, 0.0)
+        sums = dict.fromkeys(RETRIEVE, 0.0)
         for token, log_prob in decision.first.items():
             if (word := token.strip().capitalize()) in sums:
                 sums[word] += exp(log_prob)
@@ -245,11 +245,11 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
         why = "no log-probabilities" if wants is None else f"the model wants documents with probability {wants:.2f}"
         steps.append(Step("retrieve", why, score=wants))
         if wants is not None and wants < weights.threshold:
-            reply = run(chat.complete(prompts.alone(question), max_tokens=limit))
+            reply = run(chat.complete(alone_prompt(question), max_tokens=limit))
             alone = Step("alone", "answered alone")
             return _cited_answer(request, [(reply.text, ())], usage + reply.usage, reply.complete, (*steps, alone))
-    asked = [prompts.graded(question, source, code) for source in sources]
-    replies = run(together(*(chat.complete(one, max_tokens=limit, schema=prompts.SCHEMA) for one in asked)))
+    asked = [graded_prompt(question, source, code) for source in sources]
+    replies = run(together(*(chat.complete(one, max_tokens=limit, schema=SCHEMA) for one in asked)))
     usage = reduce(add, (reply.usage for reply in replies), usage)
     read = [_graded_answer(source, reply) for source, reply in zip(sources, replies, strict=True)]
     graded = [one for one in read if one is not None]
@@ -265,9 +265,9 @@ def _graded_answer(source: Source, reply: Reply) -> GradedAnswer | None:
     if not isinstance(raw, dict) or not isinstance(raw.get("answer"), str) or not raw["answer"].strip():
         return None
     relevant, support, useful = raw.get("relevant"), str(raw.get("support")).capitalize(), str(raw.get("useful"))
-    if not isinstance(relevant, bool) or support not in prompts.SUPPORTED or useful not in prompts.USEFUL:
+    if not isinstance(relevant, bool) or support not in SUPPORTED or useful not in USEFUL:
         return None
-    grades = float(relevant), prompts.SUPPORTED[support], prompts.USEFUL[useful]
+    grades = float(relevant), SUPPORTED[support], USEFUL[useful]
     return GradedAnswer(source, raw["answer"].strip(), 0.0, *grades, reply.complete)
 
 
@@ -342,3 +342,71 @@ _READER: Need[Any] = Need(
 )
 
 MODE: Mode[Any] = Mode(_answer, "the best answer over all passages, by the model's own grades", _READER)
+
+
+# -- prompts that replace the reflection tokens (Table 1), in our own words.
+# The model answers each with a word from a short list. The words of a list differ in their first token.
+
+RETRIEVE: Mapping[str, float] = {"Yes": 1.0, "No": 0.0}
+RELEVANT: Mapping[str, float] = {"Yes": 1.0, "No": 0.0}
+SUPPORTED: Mapping[str, float] = {"Full": 1.0, "Part": 0.5, "None": 0.0}
+USEFUL: Mapping[str, float] = {"1": -1.0, "2": -0.5, "3": 0.0, "4": 0.5, "5": 1.0}
+"""Answer words of each prompt and their values: the critique scores of section 3.3."""
+
+_ANSWER = "Answer the question at the end in as few words as it needs: a name, a date, a number, or a short phrase."
+_ALONE = f"{_ANSWER} Write nothing else."
+_FROM = f"{_ANSWER} Go by the source. Write nothing else."
+_RETRIEVE = "Would documents help you to answer the question? Write Yes or No, and nothing else."
+_RELEVANT = "Does the source say something that helps to answer the question? Write Yes or No, and nothing else."
+_SUPPORTED = """\
+How much of the answer does the source support? Write Full where it says all of it, Part where it says some of it, None where it
+says nothing of it; and nothing else."""
+_USEFUL = """\
+How useful is the answer to somebody who asks the question? Write a number from 1 (no answer to it) to 5 (a full and fitting
+answer), and nothing else."""
+_GRADED = f"""\
+{_ANSWER} Go by the source. Then judge: whether the source helps to answer it (relevant), how much of your answer the source
+supports (support: full, part or none), and how useful your answer is (useful: from 1, no answer to it, to 5, a full and fitting
+answer). Answer with JSON: {{"answer": "...", "relevant": true, "support": "full", "useful": 5}}"""
+
+SCHEMA = object_schema(
+    {
+        "answer": {"type": "string"},
+        "relevant": {"type": "boolean"},
+        "support": {"type": "string", "enum": ["full", "part", "none"]},
+        "useful": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
+    }
+)
+
+
+def retrieve_prompt(question: str) -> list[Message]:
+    return turn(_RETRIEVE, [f"Question: {question}"])
+
+
+def alone_prompt(question: str) -> list[Message]:
+    return turn(_ALONE, [f"Question: {question}"])
+
+
+def answer_prompt(question: str, source: Source, code: str) -> list[Message]:
+    return _with_source(_FROM, source, code, f"Question: {question}")
+
+
+def graded_prompt(question: str, source: Source, code: str) -> list[Message]:
+    """Ask for the answer and its grades at once, for a model without readable probabilities."""
+    return _with_source(_GRADED, source, code, f"Question: {question}")
+
+
+def relevant_prompt(question: str, source: Source, code: str) -> list[Message]:
+    return _with_source(_RELEVANT, source, code, f"Question: {question}")
+
+
+def supported_prompt(question: str, source: Source, draft: str, code: str) -> list[Message]:
+    return _with_source(_SUPPORTED, source, code, f"Question: {question}", quotation("answer", draft, code))
+
+
+def useful_prompt(question: str, draft: str, code: str) -> list[Message]:
+    return turn(f"{_USEFUL}\n\n{warning(code)}", [f"Question: {question}", quotation("answer", draft, code)])
+
+
+def _with_source(task: str, source: Source, code: str, *texts: str) -> list[Message]:
+    return turn(f"{task}\n\n{warning(code)}", [quoted_source(source, code), *texts])

@@ -53,7 +53,10 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     for node, score in nodes:
         own = [leaves[leaf] for leaf in node.leaves if leaf in leaves]
         if len(own) == len(node.leaves) and sum(leaf.tokens for leaf in own) <= budget:
-            ranked.append(_section(own, score, [found[leaf] for leaf in node.leaves if leaf in found]))
+            # Its hits replace the section if it does not fit.
+            inside = sorted((found[leaf] for leaf in node.leaves if leaf in found), key=lambda hit: -hit.score)
+            instead = tuple(_single(hit.row, score) for hit in inside)
+            ranked.append(Candidate(tuple(_fragments(own)), score, instead))
             spans = ranked[-1].spans
             trace.append(Step("down", " › ".join(node.headings) or node.title, spans, score=score, cause=Cause.MERGE))
     for hit in hits:
@@ -89,12 +92,6 @@ def _read(
             wanted.update(leaf for leaf in _leaves(parent) if leaf in near)
     known = {hit.row.id: hit.row for hit in hits}
     return known | reader.leaves(sorted(wanted - known.keys()))
-
-
-def _section(leaves: Sequence[Leaf], score: float, hits: Sequence[Hit]) -> Candidate:
-    """Return a section with all its leaves. Its hits replace it if it does not fit."""
-    ranked = sorted(hits, key=lambda hit: -hit.score)
-    return Candidate(tuple(_fragments(leaves)), score, tuple(_single(hit.row, score) for hit in ranked))
 
 
 def _single(leaf: Leaf, score: float) -> Candidate:

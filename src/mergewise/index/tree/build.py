@@ -31,7 +31,7 @@ _SIZE = Range(1, 1_000_000)
 class TreeSettings(CheckedFields):
     """Sizes in tokens of the built-in counter, or in characters. The defaults are measured in archive/evaluation.md.
 
-    Text in other languages counts as many tokens as English text of the same length (`text.languages.sizes`).
+    Text in other languages counts as many tokens as English text of the same length (`text.languages.analysis`).
     Leaves have two sizes, because half a sentence is worth little.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mergewise.text.languages.analysis import VERSION, question_words, search_words
+from mergewise.text.languages.analysis import VERSION, neutral_lengths, question_words, search_words
 from mergewise.text.languages.detection import (
     ENGLISH,
     UNKNOWN,
@@ -12,7 +12,6 @@ from mergewise.text.languages.detection import (
     question_languages,
     script_of,
 )
-from mergewise.text.languages.sizes import neutral_lengths
 from mergewise.text.languages.terms import Terms, shares_of_forms
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 
 from mergewise.text.languages.table import language_of
@@ -96,3 +96,29 @@ def _fold(word: str, language: str) -> str:
 
 def grams(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(len(text) - size + 1)]
+
+
+# The length of a text in a unit that is comparable between scripts: the tokens of English text of the same length.
+#
+# A token of the built-in counter holds 4.9 characters of English, 3 of German, and 1.2 of Russian, Greek and Arabic, where it
+# knows only single letters. Such sizes would split documents in these languages four times as finely. `benchmarks/languages.py`
+# measures it.
+
+# Letters, digits and marks of a token in English, and tokens of a character in Hangul and in scripts without spaces.
+LETTERS_PER_TOKEN = 4.56
+DENSE_TOKENS = 0.9
+
+_DENSE = re.compile(r"[぀-ヿㇰ-ㇿ㐀-䶿一-鿿\uf900-\ufaffᄀ-ᇿ㄰-㆏가-힯]")
+_SPACE = re.compile(r"\s")
+_PUNCTUATION = re.compile(rf"(?![{MARKS}])[^\w\s]|_")
+
+
+def neutral_lengths(texts: Sequence[str]) -> list[int]:
+    """Return the length of each text in tokens of English, at least 1 unless it is blank."""
+    lengths = []
+    for text in texts:
+        counts = [sum(1 for _ in pattern.finditer(text)) for pattern in (_SPACE, _PUNCTUATION, _DENSE)]
+        _, punctuation, dense = counts
+        letters = len(text) - sum(counts)
+        lengths.append(-int(-(letters / LETTERS_PER_TOKEN + DENSE_TOKENS * dense + punctuation) // 1))
+    return lengths

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.designs.aed.training.candidates import Example, TrainCandidate
-from mergewise.designs.aed.training.curve import svg
 from mergewise.designs.aed.training.distilling import divergence
 from mergewise.designs.aed.training.judging import interval, judge, ranks, spearman
 from mergewise.designs.aed.training.labels import Label, LabelledQuestion
 from mergewise.designs.aed.training.trainer import PRESETS, History, TrainSettings, digest, pace, split_questions
+from mergewise.designs.aed.training.utility import svg
 from mergewise.errors import UsageError
 
 VALUES = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=12)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mergewise.concurrency import run
-from mergewise.designs.aed.ensemble.citing import ground
 from mergewise.designs.aed.ensemble.reading import StreamedQuestion
 from mergewise.designs.aed.streams import StreamToken, StreamWeights
 from mergewise.errors import ModelError
+from mergewise.generate.citations import Claims, Locator
 from mergewise.generate.marks import MarkFilter, without_unknown
 from mergewise.generate.mode import Show
+from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.models.decoding import Decoded, Sampling, StreamPrompts, decode, decode_each
-from mergewise.types import Answer, Message, Reply, Step, Usage
+from mergewise.text.alignment import sentences_at
+from mergewise.text.sentences import split_sentences
+from mergewise.text.support.judge import ENOUGH
+from mergewise.text.terms import content_terms
+from mergewise.types import Answer, Citation, Message, Reply, Step, Usage
 
 if TYPE_CHECKING:
     from typing import Any
@@ -135,3 +141,55 @@ class ShownAnswer:
         self._filter.end()
         if marks:
             self._show(marks)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerGrounding:
+    """Support of an answer: its citations, its sentences without support, and the number of sentences that were checked.
+
+    Streams write no marks, so the answer is matched with the sentences of the sources. A sentence of the answer cites the source
+    sentence with most of its words, at least half of them. Ties go to the sentence with most words of the question. The model's
+    own background is never cited. The numbers are appended to the answer.
+    """
+
+    citations: tuple[Citation, ...]
+    unverified: tuple[str, ...]
+    judged: int
+
+    @property
+    def marks(self) -> str:
+        """Marks to append to the answer."""
+        numbers = dict.fromkeys(citation.number for citation in self.citations)
+        return " " + "".join(f"[{number}]" for number in numbers) if numbers else ""
+
+    @property
+    def unsupported(self) -> float | None:
+        return len(self.unverified) / self.judged if self.judged else None
+
+
+def ground(text: str, question: str, sources: Sequence[Source], document: DocumentLookup) -> AnswerGrounding:
+    claims, locator = Claims(sources), Locator(document)
+    known = [
+        (source.number, sentence, content_terms(sentence.text))
+        for source in sources
+        for span, part in source.parts
+        for sentence in sentences_at(part, span)
+    ]
+    asked = content_terms(question)
+    citations: dict[tuple[int, object], Citation] = {}
+    unverified: list[str] = []
+    judged = 0
+    for start, end in split_sentences(text):
+        stated = text[start:end]
+        words = content_terms(stated)
+        cited: tuple[int, ...] = ()
+        if words and known:
+            number, sentence, terms = max(known, key=lambda one: (len(words & one[2]), len(asked & one[2])))
+            if len(words & terms) >= ENOUGH * len(words):
+                cited = (number,)
+                citations.setdefault((number, sentence.span), locator.citation(number, sentence.text, sentence.span))
+        supported = claims.is_supported(stated, cited)
+        judged += supported is not None
+        if supported is False:
+            unverified.append(stated)
+    return AnswerGrounding(tuple(citations.values()), tuple(unverified), judged)

@@ -10,17 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mergewise.designs.aed.training import curve
 from mergewise.designs.aed.training.bases import check_base, check_packages
 from mergewise.designs.aed.training.candidates import Kind
-from mergewise.designs.aed.training.exporting import export
 from mergewise.designs.aed.training.judging import RankingQuality, interval, judge
 from mergewise.designs.aed.training.labels import DAMAGE, LabelStore, write_whole
 from mergewise.designs.aed.training.scoring import count_cut, question_utilities
-from mergewise.designs.aed.training.trainer import History, OnProgress, Trained, TrainSettings, digest, train
+from mergewise.designs.aed.training.trainer import History, OnProgress, Trained, TrainSettings, digest, export, train
 from mergewise.errors import UsageError
+from mergewise.page.curves import Curve, CurveFigure, CurvePoint, figure_svg
 
-RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "curve.svg", "checkpoint"
+RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "svg", "checkpoint"
 CHECKED = 8  # candidates to compare the exported model with the trained one
 _DROPPED = {"differing": "equal candidates", "solved": "equal candidates, or a wrong answer from the best one"}
 MEASURES = {"kl": "KL to the teacher", "rho": "rank correlation", "first": "gain of the first"}
@@ -127,7 +126,7 @@ def _export_with_report(
     )
     title = f"{parameters['base']}, {len(trained.split.learnt)} questions, {len(held_out)} held out"
     figures = json.dumps(asdict(report), indent=1) + "\n"
-    for name, text in {PICTURE: curve.svg(trained.history, title), CARD: card(report), RESULT: figures}.items():
+    for name, text in {PICTURE: svg(trained.history, title), CARD: card(report), RESULT: figures}.items():
         write_whole(out / name, partial(Path.write_text, data=text, encoding="utf-8"))
     shutil.rmtree(out / STATE)
     return report
@@ -215,3 +214,18 @@ def _existing_report(path: Path) -> TrainingReport | None:
         return TrainingReport(**json.loads(path.read_text("utf-8")))
     except DAMAGE as error:
         raise UsageError(f"cannot read {path}: {error}", "choose another --out") from None
+
+
+def svg(history: History, title: str) -> str:
+    """Draw an SVG file. Both lines are the KL of Eq. 9, in nats. The first held-out point is the untrained network."""
+    steps = len(history.losses)
+    epoch = steps / len(history.held_out) if history.held_out else steps
+    learnt = [(number + 1.0, value) for number, value in enumerate(history.losses)]
+    begun = [] if history.untrained is None else [(0.0, history.untrained)]
+    held_out = [*begun, *(((number + 1) * epoch, value) for number, value in enumerate(history.held_out))]
+    curves = tuple(
+        Curve(name, tuple(CurvePoint(x, y, y, y) for x, y in line))
+        for name, line in {"loss of a step": learnt, "held out": held_out}.items()
+        if line
+    )
+    return f"{figure_svg(CurveFigure(title, 'steps', f'{title}: KL in nats', curves), is_file=True)}\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import ceil
 
 from mergewise.index.writing.calls import Calls, cost, write_each
@@ -44,13 +43,12 @@ def estimate(texts: Sequence[str], models: Models) -> Estimate:
 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
     """Return s_i = Compress(c_i) for each text, or None if the model twice returned no usable answer."""
-    expected = estimate(texts, models).usage
-    return write_each(texts, models, MAX_TOKENS, partial(_summary, models.prompts), expected, on_share)
 
+    async def summary(text: str, calls: Calls) -> str | None:
+        for again in ("", "The last answer was empty or cut off: give a shorter summary."):
+            reply = await calls.ask(prompt(text, again, models.prompts))
+            if reply is not None and reply.text.strip() and reply.complete:
+                return reply.text.strip()
+        return None
 
-async def _summary(prompts: Prompts, text: str, calls: Calls) -> str | None:
-    for again in ("", "The last answer was empty or cut off: give a shorter summary."):
-        reply = await calls.ask(prompt(text, again, prompts))
-        if reply is not None and reply.text.strip() and reply.complete:
-            return reply.text.strip()
-    return None
+    return write_each(texts, models, MAX_TOKENS, summary, estimate(texts, models).usage, on_share)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mergewise.designs.mrag.chunks.records import BY_EXTRACT, BY_WRITTEN, PIC, PICSettings, rows_from
-from mergewise.designs.mrag.chunks.sentences import EXACT, bounds_of, embedder_of, runs, sentences_of
+from mergewise.designs.mrag.chunks.semantic import EXACT, bounds_of, embedder_of, runs, sentences_of
 from mergewise.designs.mrag.chunks.summaries import estimate as estimate_of
 from mergewise.designs.mrag.chunks.summaries import summaries
 from mergewise.index.views import estimate_texts

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 
 from mergewise.index.writing.calls import Calls, cost, write_each
 from mergewise.models.record import Models, chat_of
@@ -51,8 +50,20 @@ def estimate(texts: Sequence[str], models: Models) -> Estimate:
 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
     """Summarise each text. Returns None for an empty answer of the model."""
-    expected = estimate(texts, models).usage
-    return write_each(texts, models, MAX_TOKENS, partial(_summary, chat_of(models), models), expected, on_share)
+    chat = chat_of(models)
+
+    async def summary(text: str, calls: Calls) -> str | None:
+        for _ in range(MOST_ROUNDS):
+            parts = _parts(text, chat, models.count_tokens)
+            replies = await asyncio.gather(*(calls.ask(prompt(part, models.prompts)) for part in parts))
+            # a truncated summary is good enough here
+            answers = [answer for reply in replies if reply is not None and (answer := reply.text.strip())]
+            if len(parts) == 1 or not answers:
+                return answers[0] if answers else None
+            text = "\n".join(answers)
+        return text
+
+    return write_each(texts, models, MAX_TOKENS, summary, estimate(texts, models).usage, on_share)
 
 
 def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:
@@ -60,15 +71,3 @@ def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:
     # half of the window, because the model's tokens may be smaller than ours
     room = max(LEAST_READ, (chat.window - MAX_TOKENS - PROMPT_TOKENS) // 2)
     return [text[a:b] for a, b in split_long(text, 0, len(text), room, lambda piece: count_tokens([piece])[0])]
-
-
-async def _summary(chat: ChatModel, models: Models, text: str, calls: Calls) -> str | None:
-    for _ in range(MOST_ROUNDS):
-        parts = _parts(text, chat, models.count_tokens)
-        replies = await asyncio.gather(*(calls.ask(prompt(part, models.prompts)) for part in parts))
-        # a truncated summary is good enough here
-        answers = [answer for reply in replies if reply is not None and (answer := reply.text.strip())]
-        if len(parts) == 1 or not answers:
-            return answers[0] if answers else None
-        text = "\n".join(answers)
-    return text
