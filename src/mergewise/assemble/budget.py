@@ -125,7 +125,13 @@ class Packer(Generic[P]):
                     self._consider(candidate)
         if self._last in ("cut", "end"):
             for candidate in self._skipped[:_PATIENCE]:
-                self._take_beginning(candidate)
+                # Take as many of its first sentences as fit.
+                for beginning in candidate.beginnings(self._taken_nearby(candidate)):
+                    cost, heads = self._cost(beginning)
+                    if cost <= self._left:
+                        self._take(beginning, cost, heads)
+                        self._steps.append(candidate.cut_step(beginning))
+                        break
 
     def context(
         self, question: str, passages: Arrangement[P], trace: Sequence[Step] = (), others: Sequence[Arrangement[P]] = ()
@@ -165,15 +171,6 @@ class Packer(Generic[P]):
         self._misses += 1
         for smaller in cast(tuple[P, ...], candidate.instead):
             self._consider(smaller)
-
-    def _take_beginning(self, candidate: P) -> None:
-        """Take as many of its first sentences as fit."""
-        for beginning in candidate.beginnings(self._taken_nearby(candidate)):
-            cost, heads = self._cost(beginning)
-            if cost <= self._left:
-                self._take(beginning, cost, heads)
-                self._steps.append(candidate.cut_step(beginning))
-                return
 
     def _taken_nearby(self, candidate: P) -> list[P]:
         """Return the candidates taken from the same documents, or none if texts may be repeated."""

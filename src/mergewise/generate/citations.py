@@ -82,7 +82,12 @@ def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cite
     citations: dict[tuple[int, Span], Citation] = {}
     for statement in statements:
         for number in statement.numbers:
-            for span, sentence in _support(statement.text, by_number[number], aligners(number)):
+            alignment = aligners(number).align(statement.text)
+            # The sentences that support the statement, or the whole source.
+            found = [(sentence.span, sentence.text) for sentence in alignment.sources]
+            if alignment.support < _CLEAR or not found:
+                found = [(span, text) for span, text in by_number[number].parts if text.strip()]
+            for span, sentence in found:
                 citations.setdefault((number, span), locator.citation(number, sentence, span))
     kept = "".join(piece.text for piece in pieces)
     removed = sum(piece.removed for piece in pieces)
@@ -173,13 +178,15 @@ class Locator:
 
     def __init__(self, document: DocumentLookup) -> None:
         self._document = cache(document)
-        self.outline = cache(self._find_outline)
 
-    def _find_outline(self, doc_id: str) -> tuple[Heading, ...]:
-        document = self._document(doc_id)
-        if document is None:
-            return ()
-        return markdown_headings(document.text) if document.outline is None else document.outline
+        @cache
+        def outline(doc_id: str) -> tuple[Heading, ...]:
+            document = self._document(doc_id)
+            if document is None:
+                return ()
+            return markdown_headings(document.text) if document.outline is None else document.outline
+
+        self.outline = outline
 
     def citation(self, number: int, text: str, span: Span) -> Citation:
         """Make the citation of the text at the span, without white space at its ends."""
@@ -189,19 +196,17 @@ class Locator:
             text, span = text[start:end], Span(span.doc_id, span.start + start, span.start + end)
         document = self._document(span.doc_id)
         title = short_name(document.title) if document else ""
-        return Citation(number, text, span, title, self._headings(span), self._page(span), self._line(span))
+        # The passage may have other headings, if it was merged from several sections.
+        path = headings_at(self.outline(span.doc_id), span.start)
+        if path and document is not None and path[0].strip() == title.strip():
+            path = path[1:]
+        return Citation(number, text, span, title, path, self._page(span), self._line(span))
 
     def location(self, span: Span) -> Location:
         document = self._document(span.doc_id)
         url = None if document is None else document.metadata.get("url")
         known = url if isinstance(url, str) and url.startswith(("http://", "https://")) else None
         return Location(self._page(span), self._line(span), known)
-
-    def _headings(self, span: Span) -> tuple[str, ...]:
-        """Return the headings above the span. Its passage may have others, if it was merged from several sections."""
-        document, path = self._document(span.doc_id), headings_at(self.outline(span.doc_id), span.start)
-        repeats = path and document is not None and path[0].strip() == short_name(document.title).strip()
-        return path[1:] if repeats else path
 
     def _page(self, span: Span) -> int | None:
         document = self._document(span.doc_id)
@@ -219,11 +224,3 @@ def locations(context: Context, document: DocumentLookup) -> dict[Span, Location
     locator = Locator(document)
     spans = dict.fromkeys(span for passage in context.passages for span in passage.spans)
     return {span: locator.location(span) for span in spans}
-
-
-def _support(statement: str, source: Source, aligner: Aligner) -> list[tuple[Span, str]]:
-    """Find the sentences that support the statement, or the whole source."""
-    alignment = aligner.align(statement)
-    if alignment.support < _CLEAR or not alignment.sources:
-        return [(span, text) for span, text in source.parts if text.strip()]
-    return [(sentence.span, sentence.text) for sentence in alignment.sources]

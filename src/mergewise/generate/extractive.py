@@ -8,9 +8,9 @@ how the answer is introduced: the first quotation is sure, one of the quotations
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import exp, log
 
 from mergewise.generate.confidence import FOUND_FROM, MOST_MARGIN, SURE_FROM, Signals
@@ -124,15 +124,29 @@ def _contradiction(quotation: Quotation, context: Context, texts: QuotableTexts)
 
 
 def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
-    """Select the places to quote. Return None if the context has no quotable sentence."""
+    """Select the places to quote, without quoting any text twice. Return None if the context has no quotable sentence."""
     quotes = _named_first(quotes_of(context), context.question, texts)
     if not quotes:
         return None
-    quotations = tuple(
-        Quotation(quote, tuple(texts.locator.citation(quote.number, texts.text(span), span) for span in spans))
-        for quote, spans in islice(_spans_to_quote(quotes, texts), SENTENCES)
-    )
-    return Quotations(quotations, signals_of(context, quotes, quotations[0])) if quotations else None
+    least = NEAR_BEST * quotes[0].probability
+    quotations: list[Quotation] = []
+    quoted: list[Span] = []
+    for quote in quotes:
+        evidence = quote.evidence
+        if quote.probability < least or any(evidence.span.overlaps(span) for span in quoted):
+            continue
+        if len(quotations) == SENTENCES:
+            break
+        whole = sum(map(len, evidence.needed)) <= LONGEST_QUOTE
+        spans = texts.with_announced(texts.merged(evidence.needed) if whole else [evidence.span], quoted)
+        spans = _with_neighbours(spans, [other.evidence.span for other in quotes], quoted, texts)
+        spans = texts.with_announced(texts.with_whole_code(spans, quoted), quoted)
+        spans = texts.without_headings(spans)
+        if spans:
+            citations = (texts.locator.citation(quote.number, texts.text(span), span) for span in spans)
+            quotations.append(Quotation(quote, tuple(citations)))
+        quoted += spans
+    return Quotations(tuple(quotations), signals_of(context, quotes, quotations[0])) if quotations else None
 
 
 def _named_first(quotes: Sequence[Quote], question: str, texts: QuotableTexts) -> list[Quote]:
@@ -141,15 +155,14 @@ def _named_first(quotes: Sequence[Quote], question: str, texts: QuotableTexts) -
     if not names or not quotes:
         return list(quotes)
     near = [quote for quote in quotes if quote.probability >= NEAR_BEST * quotes[0].probability]
-    first = [quote for quote in near if _entry_parts(quote, texts) in names]
+    first = []
+    for quote in near:
+        # The identifier that heads a sentence, such as `retries` or `Client.retries(count)`.
+        headings = texts.locator.citation(quote.number, "", quote.evidence.span).headings
+        entry = _ENTRY.fullmatch(headings[-1]) if headings else None
+        if entry and AskedName(entry[1], "code").parts in names:
+            first.append(quote)
     return [*first, *(quote for quote in quotes if quote not in first)]
-
-
-def _entry_parts(quote: Quote, texts: QuotableTexts) -> tuple[str, ...]:
-    """Return the words of the identifier that heads a sentence, such as `retries` or `Client.retries(count)`."""
-    headings = texts.locator.citation(quote.number, "", quote.evidence.span).headings
-    entry = _ENTRY.fullmatch(headings[-1]) if headings else None
-    return AskedName(entry[1], "code").parts if entry else ()
 
 
 def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> Signals:
@@ -157,11 +170,17 @@ def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> S
     best, spans = first.best.evidence, [citation.span for citation in first.citations]
     second = next((quote for quote in quotes if not any(quote.evidence.span.overlaps(span) for span in spans)), None)
     paths = (heading_path(citation.title, citation.headings) for citation in first.citations)
+    around = [best.span.doc_id, *paths]
+    # The sentence that led to the best one over a hop, with its document and headings, if the context has it.
+    lead = next((quote for quote in quotes if quote.evidence.span == best.led_by), None)
+    if lead is not None:
+        passage = context.passages[lead.number - 1]
+        around += [lead.evidence.text, lead.evidence.span.doc_id, heading_path(passage.title, passage.headings)]
     cosines = [quote.evidence.cosine for quote in quotes if quote.evidence.cosine is not None]
     return Signals.of(
         context.question,
         "\n".join(citation.text for citation in first.citations),
-        "\n".join([best.span.doc_id, *paths, *_lead(best, quotes, context)]),
+        "\n".join(around),
         cosine=best.cosine,
         nearest=None if best.cosine is None else float(best.cosine >= max(cosines)),
         passages="\n".join(passage.text for passage in context.passages if passage.spans[0].doc_id == best.span.doc_id),
@@ -170,39 +189,19 @@ def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> S
     )
 
 
-def _lead(best: Evidence, quotes: Sequence[Quote], context: Context) -> list[str]:
-    """Return the sentence that led to the best one over a hop, with its document and headings, if the context has it."""
-    lead = next((quote for quote in quotes if quote.evidence.span == best.led_by), None)
-    if lead is None:
-        return []
-    passage = context.passages[lead.number - 1]
-    return [lead.evidence.text, lead.evidence.span.doc_id, heading_path(passage.title, passage.headings)]
-
-
-def _spans_to_quote(quotes: Sequence[Quote], texts: QuotableTexts) -> Iterator[tuple[Quote, list[Span]]]:
-    """Yield the sentences to quote with their spans, best first, without quoting any text twice."""
-    best = quotes[0].probability
-    quoted: list[Span] = []
-    for quote in quotes:
-        if quote.probability < NEAR_BEST * best or any(quote.evidence.span.overlaps(span) for span in quoted):
-            continue
-        spans = texts.with_announced(_needed_spans(quote.evidence, texts), quoted)
-        spans = _with_neighbours(spans, [other.evidence.span for other in quotes], quoted, texts)
-        spans = texts.with_announced(texts.with_whole_code(spans, quoted), quoted)
-        spans = texts.without_headings(spans)
-        if spans:
-            yield quote, spans
-        quoted += spans
-
-
 def quotes_of(context: Context) -> list[Quote]:
     """Rank the sentences of the context, and of the sources of written passages, by the probability that they answer."""
     terms = content_terms(context.question)
-    quotes = [
-        Quote(evidence, number, probability(features(evidence, terms)))
-        for evidence in context.evidence or ()
-        if (number := _passage_number(evidence.span, context)) is not None
-    ]
+    quotes: list[Quote] = []
+    for evidence in context.evidence or ():
+        # The passage that contains the sentence, else one that was written from it.
+        holding = [
+            (not passage.verbatim, number)
+            for number, passage in enumerate(context.passages, 1)
+            if any(shown.contains(evidence.span) for shown in passage.spans)
+        ]
+        if holding:
+            quotes.append(Quote(evidence, min(holding)[1], probability(features(evidence, terms))))
     return sorted(quotes, key=lambda quote: -quote.probability)
 
 
@@ -228,23 +227,6 @@ def probability(known: Mapping[str, float]) -> float:
 
 def _log_odds(probability: float) -> float:
     return log(probability / (1 - probability))
-
-
-def _passage_number(span: Span, context: Context) -> int | None:
-    """Return the number of the passage that contains the span, else of a passage written from it."""
-    holding = (
-        (not passage.verbatim, number)
-        for number, passage in enumerate(context.passages, 1)
-        if any(shown.contains(span) for shown in passage.spans)
-    )
-    return min(holding, default=(False, None))[1]
-
-
-def _needed_spans(evidence: Evidence, texts: QuotableTexts) -> list[Span]:
-    """Return the spans of the sentence and the sentences that it needs. Adjacent spans are merged."""
-    if sum(map(len, evidence.needed)) > LONGEST_QUOTE:
-        return [evidence.span]
-    return texts.merged(evidence.needed)
 
 
 def _with_neighbours(

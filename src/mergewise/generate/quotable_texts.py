@@ -14,7 +14,7 @@ from mergewise.generate.sources import DocumentLookup
 from mergewise.text.light import ITEM, ITEM_MARK, body_margin, code_by_margin, code_in, cuts_code, laid_out
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sentences import strip_span
-from mergewise.text.spans import Part, union
+from mergewise.text.spans import union
 from mergewise.types import Context, Span
 
 FAR = 2000
@@ -68,7 +68,7 @@ class QuotableTexts:
         text = self._whole(doc_id)
         wider = list(spans)
         edges = [edge for span in spans for edge in (span.start, span.end)]
-        for start, end in (code for code in self._code(doc_id) if any(code[0] < edge < code[1] for edge in edges)):
+        for start, end in (code for code in code_in(text) if any(code[0] < edge < code[1] for edge in edges)):
             rest = Span(doc_id, start, start + len(text[start:end].rstrip()))
             if any(held.contains(rest) for held in self._held):
                 joined = self.merged([*wider, rest])
@@ -103,28 +103,22 @@ class QuotableTexts:
         return says_something(readable(self._whole(first.doc_id)[first.end : second.start]))
 
     def laid_out(self, span: Span) -> str:
-        """Lay out the text of the span for a screen, with its margin, and an ellipsis at the ends of cut code."""
+        """Lay out the text of the span for a screen, with its margin, and an ellipsis at the ends of cut code.
+
+        Marks are escaped, except in lines of code.
+        """
         text = self._whole(span.doc_id)
         line = text.rfind("\n", 0, span.start) + 1
         start = span.start if text[line : span.start].strip() else line
-        code = self._code(span.doc_id)
+        code = code_in(text)
         inside = [(a - start, b - start) for a, b in code if a < span.end and b > start]
-        shown = _with_escaped_marks(laid_out(text[start : span.end], inside, body_margin(text, line)))
-        before = "…\n" if cuts_code(text, code, span.start) else ""
-        return before + shown + ("\n…" if cuts_code(text, code, span.end) else "")
+        shown = laid_out(text[start : span.end], inside, body_margin(text, line))
+        at, pieces = 0, ["…\n" if cuts_code(text, code, span.start) else ""]
+        for first, last in code_by_margin(shown):
+            pieces += [escape_marks(shown[at:first]), shown[first:last]]
+            at = last
+        return "".join([*pieces, escape_marks(shown[at:]), "\n…" if cuts_code(text, code, span.end) else ""])
 
     def _whole(self, doc_id: str) -> str:
         document = self.document(doc_id)
         return "" if document is None else document.text
-
-    def _code(self, doc_id: str) -> tuple[Part, ...]:
-        return code_in(self._whole(doc_id))
-
-
-def _with_escaped_marks(shown: str) -> str:
-    """Escape the marks of a text that is laid out, except in lines of code."""
-    at, pieces = 0, []
-    for start, end in code_by_margin(shown):
-        pieces += [escape_marks(shown[at:start]), shown[start:end]]
-        at = end
-    return "".join([*pieces, escape_marks(shown[at:])])

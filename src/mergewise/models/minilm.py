@@ -136,14 +136,11 @@ class MiniLM:
 
     def _run(self, pieces: Sequence[Pieces]) -> list[FloatArray]:
         ids, mask = pad([text.ids for text in pieces])
-        (vectors,) = self._session().run(["token_vectors"], {"input_ids": ids, "attention_mask": mask})
-        return unit_means(vectors, [text.ranges for text in pieces])
-
-    def _session(self) -> InferenceSession:
         with self._lock:
             if self._loaded is None:
                 self._loaded = load_session()
-            return self._loaded
+        (vectors,) = self._loaded.run(["token_vectors"], {"input_ids": ids, "attention_mask": mask})
+        return unit_means(vectors, [text.ranges for text in pieces])
 
 
 @cache

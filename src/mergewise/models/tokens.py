@@ -106,23 +106,17 @@ def _count_words(words: Collection[str]) -> dict[str, int]:
     parts = {word: _PART.findall(word) for word in words}
     pieces = dict.fromkeys(chain.from_iterable(parts.values()), 1)
     number_of = wordpiece().token_to_id
-    pieces.update(_count_parts([p for p in pieces if not p.isascii() or number_of(p.lower()) is None]))
+    if unknown := [part for part in pieces if not part.isascii() or number_of(part.lower()) is None]:
+        # The tokenizer gets all parts at once, separated by full stops.
+        (encoding,) = encode([_STOP.join(unknown)], marks=False, offsets=False)
+        stop, counts = number_of(_STOP), [0]
+        for piece in encoding.ids:
+            if piece == stop:
+                counts.append(0)
+            else:
+                counts[-1] += 1
+        pieces.update(zip(unknown, counts, strict=True))
     return {word: sum(map(pieces.__getitem__, split)) for word, split in parts.items()}
-
-
-def _count_parts(parts: Collection[str]) -> dict[str, int]:
-    """Count the word pieces of each part. The tokenizer gets all parts at once, separated by full stops."""
-    if not parts:
-        return {}
-    (encoding,) = encode([_STOP.join(parts)], marks=False, offsets=False)
-    stop = wordpiece().token_to_id(_STOP)
-    counts = [0]
-    for piece in encoding.ids:
-        if piece == stop:
-            counts.append(0)
-        else:
-            counts[-1] += 1
-    return dict(zip(parts, counts, strict=True))
 
 
 _STOP = "."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -247,7 +246,11 @@ class HybridReader(TreeReader):
         depth = max(k, self._search.depth)
         begin = partial(self._store.text_search, question, depth, self._where, table, counted=self._counted)
         text = None if self._kind == "vectors" else begin()
-        words = None if text is None else self._words_search(question, depth, table)
+        # Documents in languages other than English, if the question may be in one of them.
+        others = [] if text is None else [one for one in self.languages(question) if one != ENGLISH]
+        words = None
+        if others:
+            words = self._store.text_search(question_words(question, others), depth, self._where, table, words=True)
         query = None if self._kind == "text" else self._vector(question)
         vector = None if query is None else self._store.vector_search(query, depth, self._where, table, column)
         of_text = [] if text is None else text.result()
@@ -259,22 +262,6 @@ class HybridReader(TreeReader):
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
         return found
 
-    def _words_search(self, question: str, depth: int, table: str | None) -> Future[Ranking] | None:
-        """Search the documents in languages other than English. Returns None if the question is in none of these languages."""
-        others = [language for language in self.languages(question) if language != ENGLISH]
-        if not others:
-            return None
-        return self._store.text_search(question_words(question, others), depth, self._where, table, words=True)
-
-    def _scores_by_text(self, text: Ranking, table: str | None) -> dict[int, float]:
-        """Return scores by text alone for rows that are not embedded yet."""
-        waiting = self._store.unembedded(table)
-        if not len(waiting) or not text or self._embedder is None:
-            return {}
-        scores = reciprocal_rank([text]) if self._search.fusion == "reciprocal-rank" else over_largest(text)
-        waits = np.isin([row for row, _ in text], waiting)
-        return {row: scores[row] for (row, _), one in zip(text, waits.tolist(), strict=True) if one}
-
     def _fuse(
         self, question: str, text: Ranking, vector: Ranking, k: int, table: str | None = None
     ) -> list[tuple[int, float]]:
@@ -282,7 +269,12 @@ class HybridReader(TreeReader):
             fused = reciprocal_rank([text, vector])
         else:
             fused = convex(text, vector, self._weight(question))
-        fused |= self._scores_by_text(text, table)
+        # Rows that are not embedded yet get scores by text alone.
+        waiting = self._store.unembedded(table)
+        if len(waiting) and text and self._embedder is not None:
+            scores = reciprocal_rank([text]) if self._search.fusion == "reciprocal-rank" else over_largest(text)
+            waits = np.isin([row for row, _ in text], waiting)
+            fused |= {row: scores[row] for (row, _), one in zip(text, waits.tolist(), strict=True) if one}
         return _ranked(fused)[:k]
 
 

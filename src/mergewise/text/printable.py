@@ -60,7 +60,13 @@ def on_one_line(text: str) -> str:
 
 def escaped_json(text: str) -> str:
     """Escape the characters that `printable` replaces in JSON. The value stays the same."""
-    return _UNSAFE_IN_JSON.sub(lambda steering: _escapes(steering[0]), text)
+
+    def escapes(unsafe: re.Match[str]) -> str:
+        # One escape, or a surrogate pair above U+FFFF.
+        halves = unsafe[0].encode("utf-16-be", "surrogatepass")
+        return "".join(f"\\u{halves[at : at + 2].hex()}" for at in range(0, len(halves), 2))
+
+    return _UNSAFE_IN_JSON.sub(escapes, text)
 
 
 def _picture(steering: re.Match[str]) -> str:
@@ -68,9 +74,3 @@ def _picture(steering: re.Match[str]) -> str:
         return steering[0]
     code = ord(steering[0])
     return chr(0x2400 + code) if code < 32 else "\u2421" if code == 0x7F else REPLACEMENT
-
-
-def _escapes(character: str) -> str:
-    """Return the character as JSON escapes: one, or a surrogate pair above U+FFFF."""
-    halves = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{halves[at : at + 2].hex()}" for at in range(0, len(halves), 2))

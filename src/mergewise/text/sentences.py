@@ -169,7 +169,7 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
                             or _NAME_AFTER_DOT.match(text, begins) is not None
                         )
                     )
-                    or _is_inside(unbroken, begins)
+                    or any(a < begins < b for a, b in unbroken)
                 )
             ):
                 begins = first
@@ -180,11 +180,6 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     if ")" in block or "]" in block:
         return [part for start, end in spans for part in _after_brackets(text, start, end)]
     return spans
-
-
-def _is_inside(spans: list[tuple[int, int]], position: int) -> bool:
-    at = bisect_right(spans, (position, 0)) - 1
-    return at >= 0 and spans[at][0] < position < spans[at][1]
 
 
 def _pieces(block: str, language: str) -> Iterator[str]:

@@ -119,25 +119,28 @@ class _Walk:
             while upto < len(stretch) and stretch[upto].indent > indent:
                 upto += 1
         elif first.kind in ("row", "edge"):
-            while upto < len(stretch) and self._continues_table(stretch[upto - 1], stretch[upto]):
+            while upto < len(stretch) and stretch[upto].kind in ("row", "edge") and self._touch(stretch, upto):
                 upto += 1
         elif first.kind == "item":
-            while upto < len(stretch) and self._continues_fields(first, stretch[upto - 1], stretch[upto]):
+            # Further fields of a short field list, such as the options of a directive.
+            while (
+                upto < len(stretch)
+                and stretch[upto].kind == "item"
+                and self.text[first.start] == ":" == self.text[stretch[upto].start]
+                and stretch[upto].end - first.start <= ITEM
+                and self._touch(stretch, upto)
+            ):
                 upto += 1
             while upto < len(stretch) and stretch[upto].kind == "text" and stretch[upto].indent > first.indent:
                 upto += 1
         return upto
 
-    def _continues_fields(self, first: _Block, before: _Block, block: _Block) -> bool:
-        """Return true for a further field of a short field list, such as the options of a directive."""
-        fields = self.text[first.start] == ":" == self.text[block.start] and block.kind == "item"
-        return fields and block.end - first.start <= ITEM and "\n\n" not in self.text[before.end : block.start]
-
     def _opens_literal(self, block: _Block) -> bool:
         return self._code_of is not None and block.indent > self._code_of[0]
 
-    def _continues_table(self, before: _Block, block: _Block) -> bool:
-        return block.kind in ("row", "edge") and "\n\n" not in self.text[before.end : block.start]
+    def _touch(self, stretch: Sequence[_Block], at: int) -> bool:
+        """Return true if there is no empty line before the block."""
+        return "\n\n" not in self.text[stretch[at - 1].end : stretch[at].start]
 
     def _take(self, region: Sequence[_Block]) -> None:
         first, start, end = region[0], region[0].start, region[-1].end
@@ -166,8 +169,21 @@ class _Walk:
     # -- the kinds of blocks
 
     def _code(self, start: int, end: int, announced_by: int | None) -> None:
-        for a, b in _by_lines(self.text, start, end):
-            self.found.append(TextUnit(a, b, announced_by))
+        """Cut code into pieces of up to CODE characters, each before the last of the least indented lines."""
+        text, first = self.text, 0
+        lines = (
+            [line for line in _lines(text, start, end) if text[line[0] : line[1]].strip()] if end - start > CODE else []
+        )
+        for at in range(1, len(lines)):
+            if lines[at][1] - lines[first][0] > CODE and at - first > 1:
+                shown = [text[a:b].expandtabs(4) for a, b in lines[first + 1 : at + 1]]
+                margins = [len(line) - len(line.lstrip()) for line in shown]
+                cut = at - margins[::-1].index(min(margins))
+                piece = strip_span(text, max(start, lines[first][0]), lines[cut - 1][1])
+                self.found.append(TextUnit(*piece, announced_by))
+                first = cut
+        last = strip_span(text, max(start, lines[first][0]) if lines else start, end)
+        self.found.append(TextUnit(*last, announced_by))
         self._announced_by = None
 
     def _above(self) -> int | None:
@@ -321,19 +337,6 @@ def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
     return rows
 
 
-def _by_lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Cut code into pieces of up to CODE characters, each before the last of the least indented lines."""
-    lines = [line for line in _lines(text, start, end) if text[line[0] : line[1]].strip()] if end - start > CODE else []
-    first = 0
-    for at in range(1, len(lines)):
-        if lines[at][1] - lines[first][0] > CODE and at - first > 1:
-            margins = [_margin(text, *line) for line in lines[first + 1 : at + 1]]
-            cut = at - margins[::-1].index(min(margins))
-            yield strip_span(text, max(start, lines[first][0]), lines[cut - 1][1])
-            first = cut
-    yield strip_span(text, max(start, lines[first][0]) if lines else start, end)
-
-
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the lines of a stretch, each from its own beginning."""
     start = text.rfind("\n", 0, start) + 1
@@ -342,11 +345,6 @@ def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         stop = end if stop < 0 else stop
         yield start, stop
         start = stop + 1
-
-
-def _margin(text: str, start: int, end: int) -> int:
-    line = text[start:end].expandtabs(4)
-    return len(line) - len(line.lstrip())
 
 
 def _is_definition(text: str, start: int, end: int) -> bool:

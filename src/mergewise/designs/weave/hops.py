@@ -97,7 +97,10 @@ class Follower:
         Candidates that lack little of the question are left out.
         """
         strength = strengths(candidates)
-        lacking = {i: self._lacking(i) for i in by_score(strength)[: self.beam]}
+        # The share of the question's terms that each lacks, at least `LACKING`: a question may want more.
+        pool, asked = self.pool, self.pool.asked.terms
+        beam = by_score(strength)[: self.beam]
+        lacking = {i: max(LACKING, pool.share(asked - pool.covered_terms[i])) for i in beam}
         evidence = [i for i in lacking if strength[i] * lacking[i] * NEAR >= WORTH]
         self._look_up(evidence)
         links: dict[Definition, list[Link]] = defaultdict(list)
@@ -128,11 +131,6 @@ class Follower:
                     places.append((at, at + 1))
             names |= dict.fromkeys(words.written(*place) for place in sorted(places))
         return list(names)
-
-    def _lacking(self, candidate: int) -> float:
-        """Return the share of the question's terms that a candidate lacks, at least `LACKING`: a question may want more."""
-        asked = self.pool.asked.terms
-        return max(LACKING, self.pool.share(asked - self.pool.covered_terms[candidate]))
 
     def _rarity(self, candidate: int, mention: Mention) -> float:
         """Return 1 for a name that few of the known leaves mention, and less for others, down to 0 for a common one.

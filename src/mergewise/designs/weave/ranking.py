@@ -103,7 +103,9 @@ def _led(candidates: Candidates) -> dict[SectionKey, float]:
     sources: dict[SectionKey, set[SectionKey]] = {}
     targets: defaultdict[SectionKey, set[SectionKey]] = defaultdict(set)
     for section, links in candidates.signals.links.items():
-        names = _names(candidates, section)
+        leaf = candidates.pool.sentences[candidates.pool.members[section][0]].leaf
+        titles = set[str]().union(*map(names_of_title, (leaf.title, *leaf.headings[-1:])))
+        names = {name for name in titles if " " in name}
         whole = {candidates.pool.sentences[link.evidence].section for link in links if link.name in names}
         sources[section] = {source for source in whole if source[0] != section[0]}
         for source in sources[section]:
@@ -113,9 +115,3 @@ def _led(candidates: Candidates) -> dict[SectionKey, float]:
         for source, named in targets.items()
     }
     return {section: max(map(trust.__getitem__, leading)) for section, leading in sources.items() if leading}
-
-
-def _names(candidates: Candidates, section: SectionKey) -> set[str]:
-    leaf = candidates.pool.sentences[candidates.pool.members[section][0]].leaf
-    names = set[str]().union(*map(names_of_title, (leaf.title, *leaf.headings[-1:])))
-    return {name for name in names if " " in name}

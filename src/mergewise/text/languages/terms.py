@@ -97,26 +97,26 @@ class FormFinder:
         if self._unmet is None:
             met = {self._terms.get(form) for word in words for form in term_forms(word, self._languages)}
             self._unmet = [form for form in self._terms.keys() - self._parts if self._terms[form] not in met]
-        self._met |= {word: self._terms_of(word) for word in words}
-        return [[*self._words_in(text, own), *self._parts_in(text)] for text, own in zip(texts, matches, strict=True)]
-
-    def _terms_of(self, word: str) -> tuple[str, ...]:
-        forms = term_forms(word, self._languages)
-        same = [form for form in forms if form in self._terms]
-        same = same or [unmet for unmet in self._unmet or () for form in forms if begins(unmet, form)]
-        return tuple(dict.fromkeys(self._terms[form] for form in same))
-
-    def _words_in(self, text: str, matches: Sequence[re.Match[str]]) -> Iterator[tuple[int, str]]:
-        for match in matches:
-            terms = self._met[match[0]]
-            if terms and not _is_affix(text, match.start(), match[0], self._languages):
-                yield from ((match.start(), term) for term in terms)
-
-    def _parts_in(self, text: str) -> Iterator[tuple[int, str]]:
-        for part in self._parts if not text.isascii() else ():
-            at = -1
-            while (at := text.find(part, at + 1)) >= 0:
-                yield at, self._terms[part]
+        for word in words:
+            forms = term_forms(word, self._languages)
+            same = [form for form in forms if form in self._terms]
+            same = same or [unmet for unmet in self._unmet for form in forms if begins(unmet, form)]
+            self._met[word] = tuple(dict.fromkeys(self._terms[form] for form in same))
+        found: list[list[tuple[int, str]]] = []
+        for text, own in zip(texts, matches, strict=True):
+            known = ((match, terms) for match in own if (terms := self._met[match[0]]))
+            held = [
+                (match.start(), term)
+                for match, terms in known
+                if not _is_affix(text, match.start(), match[0], self._languages)
+                for term in terms
+            ]
+            for part in self._parts if not text.isascii() else ():
+                at = -1
+                while (at := text.find(part, at + 1)) >= 0:
+                    held.append((at, self._terms[part]))
+            found.append(held)
+        return found
 
 
 def term_places(text: str, languages: tuple[str, ...]) -> Iterator[TermPlace]:

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, product
 from typing import NamedTuple
 
 # -- numbers
@@ -177,21 +178,17 @@ def _spelled_figures(text: str) -> Iterator[Figure]:
             runs[-1].append(match)
         else:
             runs.append([match])
+    # The words of a run may be several numbers.
     for run in runs:
-        yield from _run_figures(run)
-
-
-def _run_figures(run: Sequence[re.Match[str]]) -> Iterator[Figure]:
-    """Yield the figure for adjacent spelled out words, which may be several numbers."""
-    words = [match[0].lower() for match in run]
-    if len(words) == 1 and (words[0] in _NO_FIGURES or words[0] in _SCALES):
-        return
-    numbers = _numbers(words)
-    readings = numbers if len(numbers) == 1 else []
-    if len(numbers) == 2 and all(10 <= number < 100 for number in numbers):  # a year: nineteen eighty-four
-        readings = [100 * numbers[0] + numbers[1]]
-    parts = tuple(map(str, numbers)) if len(numbers) > 1 else ()
-    yield Figure(run[0].start(), run[-1].end(), frozenset(map(str, readings)), parts)
+        words = [match[0].lower() for match in run]
+        if len(words) == 1 and (words[0] in _NO_FIGURES or words[0] in _SCALES):
+            continue
+        numbers = _numbers(words)
+        readings = numbers if len(numbers) == 1 else []
+        if len(numbers) == 2 and all(10 <= number < 100 for number in numbers):  # a year: nineteen eighty-four
+            readings = [100 * numbers[0] + numbers[1]]
+        parts = tuple(map(str, numbers)) if len(numbers) > 1 else ()
+        yield Figure(run[0].start(), run[-1].end(), frozenset(map(str, readings)), parts)
 
 
 def _numbers(words: Sequence[str]) -> list[int]:
@@ -298,14 +295,11 @@ def dates(text: str) -> list[DateMention]:
 
 def holds_date(mention: DateMention, known: Sequence[DateMention], numbers: frozenset[str]) -> bool:
     """Return true if a source with these dates and numbers holds the date. The year may be elsewhere in the source."""
-    return any(
-        _agrees(date, other, numbers) for date in mention.readings for source in known for other in source.readings
-    )
-
-
-def _agrees(date: Date, other: Date, numbers: frozenset[str]) -> bool:
-    year = not date.year or date.year == other.year or (not other.year and str(date.year) in numbers)
-    return year and date.month == other.month and (not date.day or date.day == other.day)
+    for date, other in product(mention.readings, chain.from_iterable(source.readings for source in known)):
+        year = not date.year or date.year == other.year or (not other.year and str(date.year) in numbers)
+        if year and date.month == other.month and (not date.day or date.day == other.day):
+            return True
+    return False
 
 
 def _dates_of(match: re.Match[str]) -> Iterator[Date]:

@@ -175,8 +175,12 @@ def _wrong_names(stated: str, grounds: ReadSource) -> Iterator[Flag]:
         if not _holds_name(word, grounds):
             if not german or is_strange(word.text) or any(not _holds_name(other, grounds) for other in adjacent):
                 yield Flag("name", word.text)
-        elif after in adjacent and after is not None and not german and not _may_be_one_name(word, after, grounds):
-            yield Flag("name", stated[word.start : after.end])
+        elif after in adjacent and after is not None and not german:
+            # Two adjacent names may be one: a sentence has both, or one of them is an ordinary word there.
+            names = [base_form(one.text) for one in (word, after)]
+            may_be_one = any(name in grounds.ordinary or name not in grounds.names for name in names)
+            if not may_be_one and not grounds.hold_together(names):
+                yield Flag("name", stated[word.start : after.end])
 
 
 def _holds_name(word: Word, grounds: ReadSource) -> bool:
@@ -189,12 +193,6 @@ def _holds_name(word: Word, grounds: ReadSource) -> bool:
         return True
     number = roman(word.text)
     return (number > 0 and str(number) in grounds.numbers) or (root(form) or form) in grounds.demonyms
-
-
-def _may_be_one_name(first: Word, second: Word, grounds: ReadSource) -> bool:
-    """Return true if two adjacent names may be one: a sentence has both, or one of them is an ordinary word there."""
-    names = [base_form(word.text) for word in (first, second)]
-    return any(name in grounds.ordinary or name not in grounds.names for name in names) or grounds.hold_together(names)
 
 
 # -- reversed meaning

@@ -68,7 +68,11 @@ def contradicts(sentence: str, path: str, question: str, known: str) -> bool:
         return True
     own = len(terms & content_terms(sentence)) / max(1, len(terms))
     is_near = why is not None and len(terms) > 1 and covered >= MOST_TERMS and own >= OWN_TERMS
-    return is_near and _denies(stated, sentence, path)
+    if not is_near:
+        return False
+    read = ReadSource.of([Extract(sentence, 0, len(sentence))], path)
+    judge: Judge[str] = Judge(lambda key: read)
+    return any(flag.kind in ("negation", "opposite") for flag in judge.judge(stated, [path], ()).flagged)
 
 
 def contradicted_state(question: str, opening: str, path: str) -> Part | None:
@@ -100,12 +104,6 @@ def lacks_denial(question: str, quoted: str) -> bool:
 @cache
 def _function_words() -> frozenset[str]:
     return content_terms(" ".join(language.words for language in language_table().languages.values()))
-
-
-def _denies(stated: str, sentence: str, path: str) -> bool:
-    read = ReadSource.of([Extract(sentence, 0, len(sentence))], path)
-    judge: Judge[str] = Judge(lambda key: read)
-    return any(flag.kind in ("negation", "opposite") for flag in judge.judge(stated, [path], ()).flagged)
 
 
 def _has_another_number(stated: str, sentence: str, known: str) -> bool:
