@@ -21,8 +21,8 @@ from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.question_sets import QuestionSet
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tuning.weights import Array, logistic
-from mergewise.models.utilities import EmbedderUtilities, WordUtilities
-from mergewise.text.keys import search_key
+from mergewise.models.record import EmbedderUtilities, WordUtilities
+from mergewise.text.sections import search_key
 
 SETS = ("2wiki", "covidqa", "hotpotqa-long", "squad")
 OUT = "musique-long"

@@ -7,8 +7,7 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.assemble.render import passages_of
+from mergewise.assemble.fragments import Candidate, Fragment, passages_of
 from mergewise.text.blocks import render
 from mergewise.types import GAP, Span
 

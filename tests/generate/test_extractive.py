@@ -42,7 +42,8 @@ def context_of(
 
 
 def answer_of(document: Document, context: Context) -> Answer:
-    return answer(Request(context, {document.id: document}.get, Models(count_tokens)))
+    models = Models(count_tokens)
+    return answer(Request(context, {document.id: document}.get, models), models)
 
 
 def ask(
@@ -51,7 +52,8 @@ def ask(
     context, reader = context_of(document, question, strategy, embedder)
     if context.evidence is None:
         context = replace(context, evidence=evidence_in(context, reader))
-    return answer(Request(context, {document.id: document}.get, Models(count_tokens, embedder)))
+    models = Models(count_tokens, embedder)
+    return answer(Request(context, {document.id: document}.get, models), models)
 
 
 @pytest.mark.parametrize("strategy", ["weave", "topk", "auto-merge"])
@@ -121,7 +123,8 @@ def test_an_unlikely_answer_shows_the_nearest_places() -> None:
 def test_an_empty_context_finds_nothing() -> None:
     store = memory_store([DOCUMENT])
     context = assemble("topk", "q", ScriptedReader(store, {}), 300, Models(count_tokens))
-    assert not answer(Request(context, store.document, Models(count_tokens))).found
+    models = Models(count_tokens)
+    assert not answer(Request(context, store.document, models), models).found
 
 
 def evidence(span: tuple[int, int], relevance: float, terms: float, cosine: float | None = 0.5) -> Evidence:

@@ -15,9 +15,8 @@ from mergewise.index.tree import Tree, TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import find_files
 from mergewise.store.audit import document_problems, with_settings
-from mergewise.text.keys import LONGEST_NAME
 from mergewise.text.languages import document_language, neutral_lengths
-from mergewise.text.sections import markdown_headings
+from mergewise.text.sections import LONGEST_NAME, markdown_headings
 from mergewise.types import Document, DocumentRows, Heading, Rows
 
 SMALL = TreeSettings(leaf_tokens=12, max_leaf_tokens=20, section_tokens=40, min_section_tokens=10)

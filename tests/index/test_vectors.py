@@ -10,7 +10,7 @@ from mergewise.index.tree import build_trees
 from mergewise.index.tree.embedding import as_int8, embed_leaves
 from mergewise.models.minilm import MiniLM
 from mergewise.models.tokens import count_tokens
-from mergewise.text.keys import search_key
+from mergewise.text.sections import search_key
 from mergewise.types import Document
 
 DOCUMENTS = [

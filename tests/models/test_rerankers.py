@@ -18,7 +18,7 @@ from tests.models.http_endpoint import HTTPEndpoint, Reply, Script
 from mergewise.errors import MissingExtra, ModelError, UsageError, install_command
 from mergewise.models import load_reranker
 from mergewise.models.cross_encoder import SentenceTransformersCrossEncoder
-from mergewise.models.utilities import utilities_of
+from mergewise.models.record import utilities_of
 from mergewise.protocols import CountsCut
 
 pytest.importorskip("httpx2")

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tests.support import HashEmbedder
 
 from mergewise.errors import ModelError
-from mergewise.models.record import Models
+from mergewise.models.record import EmbedderUtilities, Models, RerankerUtilities, WordUtilities
 from mergewise.models.scores import PairMemory, RememberingReranker, logistic, scale_of, unit_interval
 from mergewise.models.tokens import count_tokens
-from mergewise.models.utilities import EmbedderUtilities, RerankerUtilities, WordUtilities
 from mergewise.protocols import FloatArray
 
 

@@ -17,9 +17,8 @@ import mergewise as mw
 from mergewise import models
 from mergewise.designs import VIEWS
 from mergewise.models import load_embedder, minilm
-from mergewise.models.embedders import QUESTIONS, QuestionMemory
 from mergewise.protocols import FloatArray
-from mergewise.retrieve.hybrid import HybridReader
+from mergewise.retrieve.hybrid import QUESTIONS, HybridReader, QuestionMemory
 from mergewise.store import kept
 
 QUESTION = "What do cats eat?"

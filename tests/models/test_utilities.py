@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.support import HashEmbedder
 
 from mergewise.errors import ModelError
+from mergewise.models.record import utilities_of
 from mergewise.models.scores import PairMemory, RememberingReranker
-from mergewise.models.utilities import utilities_of
 from mergewise.protocols import CountsCut, FloatArray
 
 

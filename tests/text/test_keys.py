@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mergewise.text.keys import LONGEST_NAME, heading_path, place_of, short_name
+from mergewise.text.sections import LONGEST_NAME, heading_path, place_of, short_name
 
 
 def test_a_path_of_headings() -> None:

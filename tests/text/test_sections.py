@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.keys import search_key, split_key
-from mergewise.text.sections import headings_at, markdown_headings, paragraphs, shared_path
+from mergewise.text.sections import headings_at, markdown_headings, paragraphs, search_key, shared_path, split_key
 
 
 def test_headings_outside_code_blocks() -> None:

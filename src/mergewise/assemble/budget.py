@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
-from mergewise.assemble.fragments import Candidate, HeadingParts
-from mergewise.assemble.render import Order, passages_of
+from mergewise.assemble.fragments import Candidate, HeadingParts, Order, passages_of
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.text.blocks import SEPARATOR, heading_parts, render

@@ -1,17 +1,18 @@
-"""Fragments of documents, and the candidates made of them that strategies select from."""
+"""Fragments of documents, the candidates made of them that strategies select from, and their passages in reading order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from operator import is_
-from typing import Self, TypeAlias, TypeVar
+from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
 from mergewise.text.blocks import shown_levels
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_sentences
-from mergewise.types import Leaf, Span, Step
+from mergewise.types import GAP, Leaf, Passage, Span, Step
 
 T = TypeVar("T")
 
@@ -197,3 +198,41 @@ def uncovered_parts(fragment: Fragment, taken: Sequence[Fragment]) -> list[Fragm
     if position < fragment.end:
         parts.append(fragment.cut(position, fragment.end))
     return [part for part in parts if part.visible[2]]
+
+
+# -- passages: fragments of one section that touch are joined, and a gap between them is marked
+
+Order: TypeAlias = Annotated[
+    Literal["document", "score"], "`document` keeps the order of the documents, `score` shows the best first"
+]
+
+
+def passages_of(selected: Sequence[Candidate], order: Order) -> list[Passage]:
+    """Arrange the selected candidates as passages in reading order.
+
+    "score": best candidate first, a passage for each candidate. "document": documents by their best candidate, and within a
+    document by position, so that each heading line appears once above all of its text.
+    """
+    if order == "score":
+        ranked = sorted(selected, key=lambda candidate: -candidate.score)
+        return [passage for candidate in ranked for passage in _passages(_pieces(candidate))]
+    best: dict[str, float] = {}
+    pieces = [piece for candidate in selected for piece in _pieces(candidate)]
+    for score, fragment in pieces:
+        best[fragment.doc_id] = max(score, best.get(fragment.doc_id, score))
+    return _passages(sorted(pieces, key=lambda p: (-best[p[1].doc_id], p[1].doc_id, p[1].start)))
+
+
+def _pieces(candidate: Candidate) -> list[tuple[float, Fragment]]:
+    return [(candidate.score, fragment) for fragment in candidate.fragments]
+
+
+def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
+    passages = []
+    for (doc_id, headings), group in groupby(pieces, key=lambda p: p[1].section):
+        members = sorted(group, key=lambda p: p[1].start)
+        runs = [fragment.visible for fragment in join_touching(fragment for _, fragment in members)]
+        text, score = GAP.join(text for _, _, text in runs), max(score for score, _ in members)
+        spans = tuple(Span(doc_id, start, end) for start, end, _ in runs)
+        passages.append(Passage(text, score, spans, title=members[0][1].title, headings=headings))
+    return passages

@@ -15,7 +15,7 @@ from mergewise.assemble.fragments import Fragment
 from mergewise.errors import MergewiseError, ModelError
 from mergewise.prompting.replies import json_in, without_fences
 from mergewise.protocols import ChatModel
-from mergewise.text.keys import heading_path
+from mergewise.text.sections import heading_path
 from mergewise.types import Message, Usage
 
 Read = TypeVar("Read")

@@ -18,7 +18,7 @@ from mergewise.cli.trace import say_trace
 from mergewise.jsonable import comparison_json
 from mergewise.query import Query
 from mergewise.text.context_diff import other_spans, unshared_texts
-from mergewise.text.keys import heading_path
+from mergewise.text.sections import heading_path
 from mergewise.types import GAP, Context, Passage, Span
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Literal
 from mergewise.cli.places import DocumentNames, joined_places
 from mergewise.errors import UsageError
 from mergewise.redaction import masked
-from mergewise.text.keys import heading_path
 from mergewise.text.printable import escaped_json, on_one_line, printable
+from mergewise.text.sections import heading_path
 from mergewise.types import Answer, Citation, Usage, VectorCount
 
 if TYPE_CHECKING:

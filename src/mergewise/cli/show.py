@@ -18,7 +18,7 @@ from mergewise.cli.places import DocumentNames, Locations, locations_in, one_lin
 from mergewise.errors import UsageError
 from mergewise.jsonable import citation_json
 from mergewise.ranges import short_repr
-from mergewise.text.keys import heading_path
+from mergewise.text.sections import heading_path
 from mergewise.text.spans import line_at, line_starts
 from mergewise.types import Citation, Document, Span
 

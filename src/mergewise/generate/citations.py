@@ -16,8 +16,7 @@ from mergewise.generate.marks import MarkedText, marked_texts
 from mergewise.generate.prompts import NOT_FOUND
 from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import Aligner, sentences_at, words
-from mergewise.text.keys import short_name
-from mergewise.text.sections import headings_at, markdown_headings
+from mergewise.text.sections import headings_at, markdown_headings, short_name
 from mergewise.text.sentences import split_long, split_sentences, strip_span
 from mergewise.text.spans import has_lines, line_at
 from mergewise.text.support.judge import Judge

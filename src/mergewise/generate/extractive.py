@@ -18,10 +18,11 @@ from mergewise.generate.marks import escape_marks
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import REFUSAL
 from mergewise.generate.quotable_texts import QuotableTexts
-from mergewise.text.keys import heading_path
+from mergewise.models.record import Models
 from mergewise.text.light import MARGIN
 from mergewise.text.markup import readable
 from mergewise.text.question_names import AskedName, asked_names
+from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.text.support.premises import contradicted_state, contradicts
 from mergewise.text.terms import content_terms
@@ -83,7 +84,7 @@ class Quotations:
     signals: Signals
 
 
-def answer(request: Request) -> Answer:
+def answer(request: Request, models: Models) -> Answer:
     """Answer with quotations, best first. `Answer.found` is False if they probably do not answer the question."""
     context = request.context
     texts = QuotableTexts(request.document, context)
@@ -92,7 +93,7 @@ def answer(request: Request) -> Answer:
     verb = "do not occur" if unknown[1:] else "does not occur"
     missing = f"{', '.join(map(repr, unknown))} {verb} in these documents." if unknown else ""
     if quoted is None:
-        refusal = missing or request.models.prompts.fill(REFUSAL)
+        refusal = missing or models.prompts.fill(REFUSAL)
         return Answer(context.question, refusal, (), context, context.usage, found=False, sure=False)
     found = not unknown and quoted.signals.found() >= FOUND_FROM
     sure = found and not request.absent and quoted.signals.sure() >= SURE_FROM

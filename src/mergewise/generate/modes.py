@@ -22,10 +22,6 @@ MODES: dict[str, Mode[Any]] = {
         answer_closed_book, "the model's own knowledge", CHAT, reads_context=False, takes_reply_options=True
     ),
     "extractive": Mode(
-        lambda request, models: extractive.answer(request),
-        "quoted sentences of the passages",
-        NO_MODEL,
-        alone=True,
-        reads_evidence=True,
+        extractive.answer, "quoted sentences of the passages", NO_MODEL, alone=True, reads_evidence=True
     ),
 }

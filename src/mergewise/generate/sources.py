@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from mergewise.text.keys import heading_path
+from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences, strip_span
 from mergewise.text.spans import union
 from mergewise.types import GAP, Context, Document, Passage, Span

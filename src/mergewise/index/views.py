@@ -17,7 +17,7 @@ from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import Embedder, RowReader
 from mergewise.store.tables import SerializedColumn, Table
 from mergewise.store.views import Estimate, OnShare, ViewRows
-from mergewise.text.keys import search_key
+from mergewise.text.sections import search_key
 from mergewise.types import DocumentRows, Prompts
 
 Record = TypeVar("Record")

@@ -12,14 +12,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
 from stat import S_ISREG
-from threading import Lock
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -173,35 +170,6 @@ class QuestionVectors:
         if all(text in self._known for text in texts):
             return np.array([self._known[text] for text in texts], np.float32).reshape(len(texts), self.dimension)
         return self._embedder.embed_queries(texts)
-
-
-class QuestionMemory:
-    """A cache of the vectors of recent questions, up to `most` for each embedder in use. Thread-safe."""
-
-    def __init__(self, most: int = 4096) -> None:
-        self._most = most
-        self._lock = Lock()
-        self._known: WeakKeyDictionary[Embedder, OrderedDict[str, FloatArray]] = WeakKeyDictionary()
-
-    def vector(self, embedder: Embedder, question: str) -> FloatArray:
-        """Return the unit vector of a question, as a read-only array."""
-        with self._lock:
-            known = self._known.setdefault(embedder, OrderedDict())
-            if question in known:
-                known.move_to_end(question)
-                return known[question]
-        # embedded alone, not in a batch, so that the vector is always the same to the last bit
-        vector = np.array(embedder.embed_queries([question])[0])
-        vector.setflags(write=False)
-        with self._lock:
-            known[question] = vector
-            if len(known) > self._most:
-                known.popitem(last=False)
-        return vector
-
-
-QUESTIONS = QuestionMemory()
-"""The cache of the process, shared by all open indexes."""
 
 
 def _kind(given: object) -> str:

@@ -9,7 +9,7 @@ from mergewise.page.detail import Detail
 from mergewise.page.markup import Markup, join, shorten, tag, text
 from mergewise.page.reasons import KINDS, Marks, Stretch, pieces_of
 from mergewise.page.source_texts import Places, Styled, bounds_around, styles_of
-from mergewise.text.keys import heading_path
+from mergewise.text.sections import heading_path
 from mergewise.types import GAP, Citation, Passage, Span
 
 QUOTED = 72  # longest quote of a stretch in a list, in characters

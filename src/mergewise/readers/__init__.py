@@ -46,7 +46,7 @@ from mergewise.readers.rst import read_rst
 from mergewise.readers.source import reader_of
 from mergewise.readers.table import read_csv, read_tsv
 from mergewise.readers.xlsx import read_xlsx
-from mergewise.text.keys import short_name
+from mergewise.text.sections import short_name
 from mergewise.types import Document, OutwardLink
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import Any
 from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.decoding import decode
 from mergewise.readers.metadata import DATE_KEYS, TEXT_KEYS, field_value, iso_date, key_of, metadata_from
-from mergewise.text.keys import short_name
-from mergewise.text.sections import paragraphs
+from mergewise.text.sections import paragraphs, short_name
 from mergewise.text.sentences import strip_span
 from mergewise.types import Heading, MetadataValue
 

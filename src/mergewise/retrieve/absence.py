@@ -9,8 +9,8 @@ import re
 
 from mergewise.index.tree.tables import LEAF
 from mergewise.protocols import StoreReader
-from mergewise.text.keys import search_key
 from mergewise.text.question_names import AskedName, asked_names
+from mergewise.text.sections import search_key
 from mergewise.text.support.names import initials
 from mergewise.types import Context, Leaf
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
+from threading import Lock
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +21,6 @@ from mergewise.concurrency import check_time
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
 from mergewise.models.calibration import evidence_of
-from mergewise.models.embedders import QUESTIONS
 from mergewise.protocols import (
     Embedder,
     FloatArray,
@@ -31,8 +33,8 @@ from mergewise.protocols import (
 )
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.store.views import Registry
-from mergewise.text.keys import search_key
 from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of, shares_of_forms
+from mergewise.text.sections import search_key
 from mergewise.types import Hit
 
 log = logging.getLogger("mergewise")
@@ -77,6 +79,35 @@ ReaderArguments: TypeAlias = tuple[
     StoreReader, Embedder | None, Registry, str | None, SearchSettings, Reranker | None, str | None
 ]
 """The arguments of `HybridReader`, without the kind of search."""
+
+
+class QuestionMemory:
+    """A cache of the vectors of recent questions, up to `most` for each embedder in use. Thread-safe."""
+
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._known: WeakKeyDictionary[Embedder, OrderedDict[str, FloatArray]] = WeakKeyDictionary()
+
+    def vector(self, embedder: Embedder, question: str) -> FloatArray:
+        """Return the unit vector of a question, as a read-only array."""
+        with self._lock:
+            known = self._known.setdefault(embedder, OrderedDict())
+            if question in known:
+                known.move_to_end(question)
+                return known[question]
+        # embedded alone, not in a batch, so that the vector is always the same to the last bit
+        vector = np.array(embedder.embed_queries([question])[0])
+        vector.setflags(write=False)
+        with self._lock:
+            known[question] = vector
+            if len(known) > self._most:
+                known.popitem(last=False)
+        return vector
+
+
+QUESTIONS = QuestionMemory()
+"""The cache of the process, shared by all open indexes."""
 
 
 class HybridReader(TreeReader):

@@ -22,8 +22,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from mergewise.text.keys import PATH_MARK
-from mergewise.text.sections import shared_path
+from mergewise.text.sections import PATH_MARK, shared_path
 from mergewise.types import Passage
 
 SEPARATOR = "\n\n"

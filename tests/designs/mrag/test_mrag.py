@@ -305,7 +305,8 @@ def test_extractive_answers_quote_the_document_instead_of_a_written_value() -> N
     assert [passage.verbatim for passage in context.passages] == [False]
     reader = reader_of(MIXED, EMBEDDER)
     found = replace(context, evidence=evidence_in(context, reader))
-    given = extractive.answer(Request(found, {"mill": MILL}.get, Models(count_tokens, EMBEDDER)))
+    models = Models(count_tokens, EMBEDDER)
+    given = extractive.answer(Request(found, {"mill": MILL}.get, models), models)
     assert [citation.text for citation in given.citations] == ["The mill was built by Ella Stone in 1850."]
 
 

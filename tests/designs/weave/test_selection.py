@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.assemble.budget import Packer
-from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.render import passages_of
+from mergewise.assemble.fragments import Candidate, passages_of
 from mergewise.designs.weave.evidence import Candidates, Pool, QuestionAspects, Signals
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.prices import Prices
-from mergewise.designs.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE, objective_of, select
+from mergewise.designs.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE, Prices, objective_of, select
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray

@@ -15,7 +15,7 @@ from mergewise.assemble.passages import search_passages
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.aed.triplets import TripletReader, TripletSet
 from mergewise.protocols import IndexReader
-from mergewise.text.keys import heading_path
+from mergewise.text.sections import heading_path
 from mergewise.types import Span, Step
 
 VIEW = "triplet"

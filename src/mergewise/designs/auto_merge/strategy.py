@@ -31,10 +31,9 @@ from typing import Annotated, Literal, TypeAlias
 import numpy as np
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate, split_runs
+from mergewise.assemble.fragments import Candidate, Order, split_runs
 from mergewise.assemble.leads import Antecedents
 from mergewise.assemble.passages import search_leaves
-from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, SearchKind

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mergewise.assemble.budget import pack
+from mergewise.assemble.fragments import Order
 from mergewise.assemble.leads import Antecedents
 from mergewise.assemble.passages import SEARCHED, search_leaves, search_passages
-from mergewise.assemble.render import Order
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, OrderedBy, SearchKind
 from mergewise.ranges import MOST_ROWS, ROWS, CheckedFields, Range

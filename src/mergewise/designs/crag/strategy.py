@@ -27,19 +27,17 @@ from typing import Annotated, Literal
 import numpy as np
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate
+from mergewise.assemble.fragments import Candidate, Order
 from mergewise.assemble.passages import SEARCHED, LeafRun, search_passages
-from mergewise.assemble.render import Order
 from mergewise.assemble.sentences import SentenceInLeaf
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.crag.keywords import keywords
-from mergewise.models.record import Models
+from mergewise.models.record import EmbedderUtilities, Models, WordUtilities
 from mergewise.models.scores import logistic
-from mergewise.models.utilities import EmbedderUtilities, WordUtilities
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
-from mergewise.text.keys import search_key
+from mergewise.text.sections import search_key
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Context, Document, LeafSentences, Sentence, Step, Usage
 

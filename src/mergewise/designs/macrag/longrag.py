@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate, fragment_of
-from mergewise.assemble.render import Order
+from mergewise.assemble.fragments import Candidate, Order, fragment_of
 from mergewise.assemble.sentences import fragments_within
 from mergewise.designs.macrag.chunks import ChunkReading, ScoredChunk, SliceSearch
 from mergewise.designs.macrag.slices import Chunk

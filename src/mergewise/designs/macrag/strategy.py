@@ -21,8 +21,7 @@ from itertools import accumulate
 from typing import Annotated, Literal, TypeAlias
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.render import Order
+from mergewise.assemble.fragments import Candidate, Order
 from mergewise.assemble.sentences import fragments_within
 from mergewise.concurrency import run
 from mergewise.designs.macrag.chunks import ChunkReading, ScoredChunk, SliceSearch

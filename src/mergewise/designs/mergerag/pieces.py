@@ -10,7 +10,7 @@ from typing import TypeAlias
 from mergewise.assemble.fragments import Fragment, SectionKey, fragment_of, join_touching
 from mergewise.protocols import TokenCounter
 from mergewise.text.blocks import heading_cost_line
-from mergewise.text.keys import heading_path
+from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
 from mergewise.types import GAP, Hit, Span

@@ -25,8 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.assemble.render import Order
+from mergewise.assemble.fragments import Candidate, Fragment, Order
 from mergewise.designs.mergerag.fusion_operators import ASK, Extractive, Fusion, Modelled, Operator
 from mergewise.designs.mergerag.lm import WordModel, corpus_words
 from mergewise.designs.mergerag.merging import (

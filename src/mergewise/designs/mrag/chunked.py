@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.assemble.render import Order
+from mergewise.assemble.fragments import Candidate, Fragment, Order
 from mergewise.designs.mrag.chunks import ChunkReader, TextChunk
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader

@@ -8,8 +8,15 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal, TypeAlias
 
-from mergewise.assemble.fragments import Candidate, Fragment, HeadingParts, SectionKey, split_runs, uncovered_parts
-from mergewise.assemble.render import passages_of
+from mergewise.assemble.fragments import (
+    Candidate,
+    Fragment,
+    HeadingParts,
+    SectionKey,
+    passages_of,
+    split_runs,
+    uncovered_parts,
+)
 from mergewise.designs.mrag.markers import Marker, ValueSentence
 from mergewise.text.blocks import shown_levels
 from mergewise.text.terms import content_terms

@@ -20,8 +20,7 @@ from functools import partial
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import Packer
-from mergewise.assemble.fragments import Candidate, HeadingParts
-from mergewise.assemble.render import Order, passages_of
+from mergewise.assemble.fragments import Candidate, HeadingParts, Order, passages_of
 from mergewise.assemble.sentences import fragment_at, fragments_within
 from mergewise.concurrency import check_time
 from mergewise.designs.raptor.tree import RaptorReader, SummaryTree

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate, Fragment, fragment_of
-from mergewise.assemble.render import Order
+from mergewise.assemble.fragments import Candidate, Fragment, Order, fragment_of
 from mergewise.designs.tree_rag.outline import OutlineNode, OutlineReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader

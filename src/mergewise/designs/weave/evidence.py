@@ -24,7 +24,6 @@ from mergewise.assemble.sentences import (
 )
 from mergewise.designs.weave.reranking import Reranked, scale_to_fitted
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.text.keys import place_of
 from mergewise.text.languages import Terms
 from mergewise.text.markup import readable
 from mergewise.text.names import Mention, Words, words_of
@@ -37,6 +36,7 @@ from mergewise.text.question import (
     question_type,
     telling_words,
 )
+from mergewise.text.sections import place_of
 from mergewise.text.units import announces
 from mergewise.types import Evidence, LeafSentences
 

@@ -19,7 +19,7 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.records import Fields, records_in
 from mergewise.prompting.replies import object_schema
 from mergewise.protocols import ChatModel
-from mergewise.text.keys import heading_path
+from mergewise.text.sections import heading_path
 from mergewise.types import Message, Span
 
 AT_ONCE = 8

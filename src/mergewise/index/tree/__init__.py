@@ -13,9 +13,9 @@ from mergewise.index.tree.tables import LEAF, NAME, SECTION, WORDS
 from mergewise.models.record import Models
 from mergewise.store.tables import Table
 from mergewise.store.views import View, ViewRows
-from mergewise.text.keys import search_key
 from mergewise.text.languages import ENGLISH, UNKNOWN, document_language, search_words
 from mergewise.text.names import names_defined
+from mergewise.text.sections import search_key
 from mergewise.types import Document, DocumentRows, Leaf, Name, Rows
 
 __all__ = ["VIEW", "Tree", "TreeReader", "TreeSettings", "build_trees", "names_of"]

@@ -16,10 +16,9 @@ from typing import Annotated, Literal, NamedTuple
 from mergewise.protocols import TokenCounter
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.views import Presets
-from mergewise.text.keys import short_name
 from mergewise.text.languages import ENGLISH, UNKNOWN, document_language, neutral_lengths
 from mergewise.text.markup import readable, says_something
-from mergewise.text.sections import markdown_headings, paragraphs, shared_path
+from mergewise.text.sections import markdown_headings, paragraphs, shared_path, short_name
 from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, strip_span
 from mergewise.text.units import TextUnit, split_units
 from mergewise.types import Document, Heading, Lead, Leaf, Section, Sentence

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder
-from mergewise.text.keys import search_key
 from mergewise.text.markup import readable
+from mergewise.text.sections import search_key
 from mergewise.types import Leaf
 
 

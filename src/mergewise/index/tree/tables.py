@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from mergewise.index.tree.embedding import embed_leaves
 from mergewise.store.tables import SerializedColumn, Table
-from mergewise.text.keys import search_key, split_key
 from mergewise.text.languages import VERSION
+from mergewise.text.sections import search_key, split_key
 from mergewise.types import Lead, Leaf, Name, Section, Sentence
 
 

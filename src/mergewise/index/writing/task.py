@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from mergewise.index.writing.segments import TextSegment
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.records import Fields
-from mergewise.text.keys import short_name
+from mergewise.text.sections import short_name
 from mergewise.text.spans import number_ranges
 from mergewise.types import DocumentRows, Message, Usage
 

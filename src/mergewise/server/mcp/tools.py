@@ -44,8 +44,8 @@ from mergewise.server.native.requests import body_type
 from mergewise.server.openai.completions import web_address
 from mergewise.server.problems import log_failure, problem_of
 from mergewise.server.questions import CollectionQuery
-from mergewise.text.keys import heading_path
 from mergewise.text.printable import on_one_line
+from mergewise.text.sections import heading_path
 from mergewise.types import Document
 
 if TYPE_CHECKING:

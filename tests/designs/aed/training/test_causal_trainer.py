@@ -18,7 +18,7 @@ from mergewise.designs.aed.training.trainer import TrainSettings
 from mergewise.errors import UsageError
 from mergewise.models import load_reranker
 from mergewise.models.minilm import MiniLM
-from mergewise.models.utilities import RerankerUtilities
+from mergewise.models.record import RerankerUtilities
 
 torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
 pytest.importorskip("transformers", reason="the extra `hf` is not installed")

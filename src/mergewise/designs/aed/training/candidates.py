@@ -18,7 +18,7 @@ from mergewise.designs.aed import units
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
-from mergewise.text.keys import heading_path
+from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.types import DocumentInfo, Message, Span
 

@@ -15,8 +15,7 @@ from mergewise.protocols import RowReader, TokenCounter
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import Presets, ViewRows
-from mergewise.text.keys import short_name
-from mergewise.text.sections import shared_path
+from mergewise.text.sections import shared_path, short_name
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows, Leaf, RowId, Rows, Span
 

@@ -43,7 +43,7 @@ from mergewise.index.writing.task import (
 from mergewise.prompting.records import Fields
 from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import words
-from mergewise.text.keys import heading_path
+from mergewise.text.sections import heading_path
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate

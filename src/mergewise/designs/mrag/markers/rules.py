@@ -22,9 +22,9 @@ from mergewise.designs.mrag.markers.question import as_question
 from mergewise.designs.mrag.markers.records import Draft
 from mergewise.index.writing.segments import TextSegment
 from mergewise.text.alignment import words
-from mergewise.text.keys import heading_path
 from mergewise.text.markup import readable, says_something
 from mergewise.text.question import needs_previous
+from mergewise.text.sections import heading_path
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import GAP, DocumentRows
 
