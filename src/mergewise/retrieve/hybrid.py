@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise.concurrency import check_time
 from mergewise.errors import UsageError
@@ -136,6 +135,9 @@ class HybridReader(TreeReader):
         self._search = settings
         self._reranker = reranker
         self._counted, self._kind = counted, kind
+        # The parts of a `RowReader` that the condition does not change.
+        self.rows, self.whole, self.once = store.rows, store.whole, store.once
+        self.sorted_columns, self.leaf_ranges = store.sorted_columns, store.leaf_ranges
         self._readers: dict[str, Any] = {}
 
     # -- IndexReader
@@ -235,20 +237,8 @@ class HybridReader(TreeReader):
         found = self._store.vector_search(query, max(k, self._search.depth), self._where, table, column).result()
         return _ranked(spread(found))[:k]
 
-    def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
-        return self._store.rows(table, record, ids)
-
     def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:
         return self._store.vectors(ids, table, column)
-
-    def whole(self, table: str, columns: Sequence[str]) -> Any:
-        return self._store.whole(table, columns)
-
-    def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, npt.NDArray[np.int64]]:
-        return self._store.sorted_columns(table, columns)
-
-    def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
-        return self._store.once(name, make, where)
 
     def numbers(self) -> Set[int] | None:
         """Return the ids of the documents to search. Copies of a document are left out, as in the searches."""
@@ -256,9 +246,6 @@ class HybridReader(TreeReader):
         if not copies:
             return None if self._where is None else self._store.numbers(self._where)
         return self._store.once("first numbers", lambda: self._store.numbers(self._where) - copies.keys(), self._where)
-
-    def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
-        return self._store.leaf_ranges(doc_ids)
 
     def settings(self, view: str) -> Mapping[str, Any]:
         return self._store.views[view]

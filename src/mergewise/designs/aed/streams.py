@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from math import exp, fsum
@@ -73,9 +73,22 @@ class Ensemble(Reading):
         A stream keeps the candidates of all parts that still have text in the merged passages. A stream without candidates is
         dropped.
         """
-        names = dict.fromkeys(stream.name for part in parts for stream in streams_of(part))
-        streams = (_merged_stream(name, merged, parts) for name in names)
-        return replace(self, streams=tuple(stream for stream in streams if stream.units))
+        written = {passage.text for part in parts for passage in part.passages if not passage.verbatim}
+        betas: dict[str, float] = {}
+        units: dict[str, list[StreamUnit]] = {}
+        for part, stream in [(one, stream) for one in parts for stream in streams_of(one)]:
+            betas.setdefault(stream.name, stream.beta)
+            for unit in stream.units:
+                own = [part.passages[number - 1] for number in unit.passages]
+                numbers = tuple(n for n, one in enumerate(merged.passages, 1) if _shares_text(one, own, written))
+                if numbers:
+                    units.setdefault(stream.name, []).append(StreamUnit(unit.utility, numbers))
+        streams = (
+            Stream(name, tuple(sorted(units[name], key=lambda unit: -unit.utility)), beta)
+            for name, beta in betas.items()
+            if name in units
+        )
+        return replace(self, streams=tuple(streams))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +128,23 @@ class StreamWeights:
         Args:
             by_token: Show single tokens instead of runs of tokens from the same stream.
         """
-        lines = [[(self._weight_line(name), name)] for name in self.weights]
+        lines = []
+        for name, weight in self.weights.items():
+            useful = f"utility {self.utilities[name]:.3f}" if name in self.utilities else "skipped"
+            lines.append([(f"stream {name}: weight {weight:.3f}, {useful}", name)])
         if not self.tokens:
             return lines
         if by_token:
             lines.append([(token.text, token.stream) for token in self.tokens])
         else:
             runs = groupby(self.tokens, key=lambda token: token.stream)
-            lines += [[(_run_line(name, list(run)), name)] for name, run in runs]
+            for name, grouped in runs:
+                run = list(grouped)
+                text = "".join(token.text for token in run)
+                lines.append([(f"  {name}: {text!r}, agreement {_mean_agreement(run):.2f}", name)])
         least = min(token.agreement for token in self.tokens)
         mean = _mean_agreement(self.tokens)
         return [*lines, [(f"agreement of the streams: mean {mean:.2f}, minimum {least:.2f}", "")]]
-
-    def _weight_line(self, name: str) -> str:
-        useful = f", utility {self.utilities[name]:.3f}" if name in self.utilities else ", skipped"
-        return f"stream {name}: weight {self.weights[name]:.3f}{useful}"
-
-
-def _run_line(name: str, run: Sequence[StreamToken]) -> str:
-    return f"  {name}: {''.join(token.text for token in run)!r}, agreement {_mean_agreement(run):.2f}"
 
 
 def _mean_agreement(tokens: Sequence[StreamToken]) -> float:
@@ -170,24 +181,6 @@ def streams_of(context: Context) -> tuple[Stream, ...]:
 
 
 # -- merging contexts
-
-
-def _merged_stream(name: str, merged: Context, parts: Sequence[Context]) -> Stream:
-    beta = next(stream.beta for part in parts for stream in streams_of(part) if stream.name == name)
-    return Stream(name, tuple(sorted(_remaining_units(name, merged, parts), key=lambda unit: -unit.utility)), beta)
-
-
-def _remaining_units(name: str, merged: Context, parts: Sequence[Context]) -> Iterator[StreamUnit]:
-    """Yield each candidate with text in the merged context, with the numbers of the passages that have it."""
-    written = {passage.text for part in parts for passage in part.passages if not passage.verbatim}
-    for part in parts:
-        for stream in streams_of(part):
-            if stream.name == name:
-                for unit in stream.units:
-                    own = [part.passages[number - 1] for number in unit.passages]
-                    numbers = tuple(n for n, one in enumerate(merged.passages, 1) if _shares_text(one, own, written))
-                    if numbers:
-                        yield StreamUnit(unit.utility, numbers)
 
 
 def _shares_text(passage: Passage, own: Sequence[Passage], written: Collection[str]) -> bool:

@@ -82,11 +82,5 @@ def render_with_sets(
         tokens = count_tokens([text])[0] if text else 0
         if tokens <= budget or not shown:
             return text, tokens, left
-        last = max(i for i, one in enumerate(left) if one is not None)
-        left[last] = _without_last_triplet(left[last])
-
-
-def _without_last_triplet(found: TripletSet | None) -> TripletSet | None:
-    if found is None or len(found.triplets) == 1:
-        return None
-    return replace(found, triplets=found.triplets[:-1])
+        last, found = [(i, one) for i, one in enumerate(left) if one is not None][-1]
+        left[last] = replace(found, triplets=found.triplets[:-1]) if len(found.triplets) > 1 else None

@@ -161,7 +161,7 @@ class _Causal:
         """Continue each answer from its passage. A continuation without text is left out."""
         rows = [
             [
-                *self._causal.prompt(answer_prompt(self._question, source, self._code)),
+                *self._causal.prompt(_with_source(_FROM, source, self._code, f"Question: {self._question}")),
                 *self._causal.encode("".join(f"{part.text} " for part in path)),
             ]
             for path, source in asked
@@ -188,7 +188,7 @@ class _Causal:
         for path, one, _ in drafts:
             whole = " ".join(part.text for part in (*path, one))
             asked += [
-                (relevant_prompt(self._question, one.source, self._code), RELEVANT),
+                (_with_source(_RELEVANT, one.source, self._code, f"Question: {self._question}"), RELEVANT),
                 (supported_prompt(self._question, one.source, one.text, self._code), SUPPORTED),
                 (useful_prompt(self._question, whole, self._code), USEFUL),
             ]
@@ -248,7 +248,7 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
             reply = run(chat.complete(alone_prompt(question), max_tokens=limit))
             alone = Step("alone", "answered alone")
             return _cited_answer(request, [(reply.text, ())], usage + reply.usage, reply.complete, (*steps, alone))
-    asked = [graded_prompt(question, source, code) for source in sources]
+    asked = [_with_source(_GRADED, source, code, f"Question: {question}") for source in sources]
     replies = run(together(*(chat.complete(one, max_tokens=limit, schema=SCHEMA) for one in asked)))
     usage = reduce(add, (reply.usage for reply in replies), usage)
     read = [_graded_answer(source, reply) for source, reply in zip(sources, replies, strict=True)]
@@ -385,19 +385,6 @@ def retrieve_prompt(question: str) -> list[Message]:
 
 def alone_prompt(question: str) -> list[Message]:
     return turn(_ALONE, [f"Question: {question}"])
-
-
-def answer_prompt(question: str, source: Source, code: str) -> list[Message]:
-    return _with_source(_FROM, source, code, f"Question: {question}")
-
-
-def graded_prompt(question: str, source: Source, code: str) -> list[Message]:
-    """Ask for the answer and its grades at once, for a model without readable probabilities."""
-    return _with_source(_GRADED, source, code, f"Question: {question}")
-
-
-def relevant_prompt(question: str, source: Source, code: str) -> list[Message]:
-    return _with_source(_RELEVANT, source, code, f"Question: {question}")
 
 
 def supported_prompt(question: str, source: Source, draft: str, code: str) -> list[Message]:

@@ -68,7 +68,18 @@ def decode_answers(asked: Sequence[StreamedQuestion], causal: CausalModel[Any], 
         sampling=Sampling(wanted.temperature, wanted.seed),
         show=lambda number, piece: shown[number].add(piece),
     )
-    return [_answer_of(*one) for one in zip(asked, answers, shown, strict=True)]
+    finished = []
+    for question, decoded, pieces in zip(asked, answers, shown, strict=True):
+        names = [reading.name for reading in question.readings]
+        rows = zip(decoded.pieces, decoded.carried, decoded.agreement, decoded.log_probs, strict=True)
+        tokens = []
+        for piece, carried, agreement, values in rows:
+            known = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+            tokens.append(StreamToken(piece, names[carried], agreement, known))
+        finished.append(
+            finish_answer(question, decoded.text, usage_of(decoded), decoded.complete, tuple(tokens), pieces)
+        )
+    return finished
 
 
 def write_alone(causal: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[Decoded]:
@@ -78,19 +89,6 @@ def write_alone(causal: CausalModel[Any], asked: Sequence[Sequence[Message]], mo
 
 def usage_of(decoded: Decoded) -> Usage:
     return Usage(1, decoded.input_tokens, len(decoded.tokens))
-
-
-def _answer_of(question: StreamedQuestion, decoded: Decoded, shown: ShownAnswer) -> Answer:
-    names = [reading.name for reading in question.readings]
-    tokens = tuple(
-        StreamToken(
-            piece, names[carried], agreement, {n: v for n, v in zip(names, values, strict=True) if v is not None}
-        )
-        for piece, carried, agreement, values in zip(
-            decoded.pieces, decoded.carried, decoded.agreement, decoded.log_probs, strict=True
-        )
-    )
-    return finish_answer(question, decoded.text, usage_of(decoded), decoded.complete, tokens, shown)
 
 
 def finish_answer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -94,8 +94,13 @@ class StreamedQuestion:
             return
         for stream in self.ensemble.streams:
             self._add(stream, [numbered[number] for number in stream.passages], code)
-        if background is not None:
-            self._add_background(background, code)
+        # The self-sufficiency passage is a stream, or has weight 0 if the model knows nothing.
+        utility = None if background is None else self._background_utility(background)
+        if background is not None and utility is not None:
+            self.readings.append(StreamPrompt(MEMORY, prompts.answer(self.text, [background], code)))
+            self.utilities[MEMORY] = utility
+        elif background is not None:
+            self.weights[MEMORY] = 0.0
         if self.utilities:
             self.weights |= weights_of(self.utilities)
         self.check_readings()
@@ -130,7 +135,13 @@ class StreamedQuestion:
 
     def _read_together(self, sources: Sequence[Source], background: str | None, code: str) -> None:
         """Build a single prompt of the most useful texts. The background competes with the passages (GainRAG)."""
-        worth = dict(self._passage_utilities())
+        # The utility of each passage. The best of several candidates in a passage comes last.
+        worth = {
+            number: unit.utility
+            for stream in self.ensemble.streams
+            for unit in reversed(stream.units)
+            for number in unit.passages
+        }
         best = sorted(sources, key=lambda source: -worth.get(source.number, source.score))
         ranked: list[Source | str] = [*best]
         utility = None if background is None else self._background_utility(background)
@@ -148,12 +159,6 @@ class StreamedQuestion:
             read.append(utility)
         self.utilities[TOGETHER] = max(read, default=0.0)
 
-    def _passage_utilities(self) -> Iterator[tuple[int, float]]:
-        """Yield the utility of each passage. The best of several candidates in a passage comes last."""
-        for stream in self.ensemble.streams:
-            for unit in reversed(stream.units):
-                yield from ((number, unit.utility) for number in unit.passages)
-
     def _background_utility(self, background: str) -> float | None:
         """Return S_phi(q, d_ss), Eq. 12, or None if the model knows nothing and `na` is off."""
         if prompts.knows_nothing(background) and not (self.ensemble.na and background.strip()):
@@ -162,12 +167,3 @@ class StreamedQuestion:
         (utility,) = self.request.models.utilities.utilities(self.text, [background])
         self.steps.append(Step("background", " ".join(background.split()), score=utility))
         return utility
-
-    def _add_background(self, background: str, code: str) -> None:
-        """Add the self-sufficiency passage as a stream, or with weight 0 if the model knows nothing."""
-        utility = self._background_utility(background)
-        if utility is None:
-            self.weights[MEMORY] = 0.0
-            return
-        self.readings.append(StreamPrompt(MEMORY, prompts.answer(self.text, [background], code)))
-        self.utilities[MEMORY] = utility

@@ -52,7 +52,14 @@ def summary_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
     summaries = iter(written)
     for question, sources, code in asked:
         text, question.spent = next(summaries) if sources else ("", Usage())
-        _read_summary(question, sources, text, code)
+        if prompts.says_nothing(text):
+            question.steps.append(Step("summary", "empty: nothing in the passages helps"))
+            question.read_alone(StreamPrompt(ALONE, prompts.answer(question.text, [], code)))
+            continue
+        question.steps.append(Step("summary", " ".join(text.split())))
+        code = code_for([question.text, code, text])
+        messages = prompts.answer(question.text, [text], code, written="summary")
+        question.read_alone(StreamPrompt(SUMMARY, messages, tuple(sources)))
     return _answers([question for question, _, _ in asked], chat)
 
 
@@ -69,17 +76,6 @@ def _question_and_sources(request: Request, chat: ChatModel) -> tuple[StreamedQu
     if sources and not kept:
         question.check_readings()
     return question, kept, code
-
-
-def _read_summary(question: StreamedQuestion, sources: Sequence[Source], summary: str, code: str) -> None:
-    if prompts.says_nothing(summary):
-        question.steps.append(Step("summary", "empty: nothing in the passages helps"))
-        question.read_alone(StreamPrompt(ALONE, prompts.answer(question.text, [], code)))
-        return
-    question.steps.append(Step("summary", " ".join(summary.split())))
-    code = code_for([question.text, code, summary])
-    messages = prompts.answer(question.text, [summary], code, written="summary")
-    question.read_alone(StreamPrompt(SUMMARY, messages, tuple(sources)))
 
 
 def _answers(asked: Sequence[StreamedQuestion], chat: ChatModel) -> list[Answer]:

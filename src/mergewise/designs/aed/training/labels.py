@@ -164,7 +164,12 @@ class LabelStore:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        rows = [_row(example, number, one) for number, one in enumerate(labelled)]
+        rows = []
+        for number, one in enumerate(labelled):
+            span = one.candidate.span
+            place = {} if span is None else {"doc": span.doc_id, "start": span.start, "end": span.end}
+            question = {"set": example.set, "id": example.id, "question": example.text, "number": number}
+            rows.append({**asdict(replace(one.candidate, span=None)), **question, **place, "cppl": one.cppl})
         texts, places = pa.string(), pa.int64()
         asked = {"set": texts, "id": texts, "question": texts, "number": pa.int32(), "kind": texts, "title": texts}
         content = {"headings": pa.list_(texts), "text": texts, "score": pa.float64()}
@@ -199,10 +204,17 @@ class LabelStore:
             tables = [pq.read_table(self.folder / kind / f"{key}{SUFFIX}") for kind in kinds]
             question, alone = (json.loads(tables[0].schema.metadata[name]) for name in (b"example", b"alone"))
             example = Example(question["id"], question["text"], tuple(question["answers"]), question["set"])
-            labels = tuple(_label_from(row) for table in tables for row in table.to_pylist())
+            labels = []
+            for row in (row for table in tables for row in table.to_pylist()):
+                span = None if row["doc"] is None else Span(row["doc"], row["start"], row["end"])
+                headings = tuple(row["headings"])
+                candidate = TrainCandidate(
+                    row["kind"], row["title"], headings, row["text"], row["score"], span, row["cut"]
+                )
+                labels.append(Label(candidate, row["cppl"]))
         except (*DAMAGE, pa.ArrowException) as error:
             raise UsageError(f"{self.folder}, {key}: {error}", "delete the file, and label again") from None
-        return LabelledQuestion(example, labels, alone, self.is_solved(key, kinds))
+        return LabelledQuestion(example, tuple(labels), alone, self.is_solved(key, kinds))
 
     def write_solved(self, example: Example, kinds: Sequence[Kind], answer: str, solved: bool) -> None:
         """Write the reader's answer from the best candidate, and if it is correct."""
@@ -257,7 +269,11 @@ def label(
     Raises:
         UsageError: if no question has an answer, an index lacks triplets, or existing labels have other parameters.
     """
-    asked, kinds = list(_alternate(sources)), settings.kinds()
+    # The first question of each source, then the second, and so on. Questions without answers are skipped.
+    kept = [[example for example in source.examples if any(map(str.strip, example.answers))] for source in sources]
+    turns = (zip(turn, sources, strict=True) for turn in zip_longest(*kept))
+    asked = [(example, source.reader) for turn in turns for example, source in turn if example]
+    kinds = settings.kinds()
     if not asked:
         raise UsageError("no question with an answer", "add gold answers to the questions")
     for kind in kinds:
@@ -370,13 +386,6 @@ def likeliest_kind(
     return min(labels, key=lambda one: one.cppl).candidate.kind if labels else None
 
 
-def _alternate(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
-    """Yield the first question of each source, then the second, and so on. Questions without answers are skipped."""
-    kept = [[example for example in source.examples if any(map(str.strip, example.answers))] for source in sources]
-    for turn in zip_longest(*kept):
-        yield from ((example, source.reader) for example, source in zip(turn, sources, strict=True) if example)
-
-
 def _has_room(model: CausalModel[Any], example: Example) -> bool:
     """Check that the question and its answers fit into the reader's window without a context."""
     answer = max(len(model.encode(answer)) for answer in example.answers)
@@ -430,21 +439,6 @@ def _answer_of(model: CausalModel[Any], messages: Sequence[Message]) -> str:
 
 
 # -- files
-
-
-def _row(example: Example, number: int, one: Label) -> dict[str, Any]:
-    candidate, span = one.candidate, one.candidate.span
-    place = {} if span is None else {"doc": span.doc_id, "start": span.start, "end": span.end}
-    asked = {"set": example.set, "id": example.id, "question": example.text, "number": number}
-    return {**asdict(replace(candidate, span=None)), **asked, **place, "cppl": one.cppl}
-
-
-def _label_from(row: Mapping[str, Any]) -> Label:
-    span = None if row["doc"] is None else Span(row["doc"], row["start"], row["end"])
-    candidate = TrainCandidate(
-        row["kind"], row["title"], tuple(row["headings"]), row["text"], row["score"], span, row["cut"]
-    )
-    return Label(candidate, row["cppl"])
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mergewise.designs.aed.training.bases import Base
@@ -17,10 +17,16 @@ def utilities(base: Base, question: str, texts: Sequence[str], tokens: int) -> A
 
     encoded = base.tokenizer([question] * len(texts), list(texts), truncation="longest_first", max_length=tokens)
     order = sorted(range(len(texts)), key=lambda i: len(encoded["input_ids"][i]))
+    names = [name for name in base.tokenizer.model_input_names if name in encoded]
+    fills = {"input_ids": base.tokenizer.pad_token_id or 0}
     parts = []
     for first in range(0, len(order), PAIRS):
         rows = order[first : first + PAIRS]
-        given = {name: _pad([encoded[name][i] for i in rows], fill) for name, fill in _inputs(base, encoded)}
+        longest = max(len(encoded["input_ids"][i]) for i in rows)
+        given = {
+            name: [encoded[name][i] + [fills.get(name, 0)] * (longest - len(encoded[name][i])) for i in rows]
+            for name in names
+        }
         parts.append(
             base.network(**{name: torch.tensor(v, device=base.network.device) for name, v in given.items()}).logits
         )
@@ -34,17 +40,6 @@ def count_cut(base: Base, questions: Sequence[LabelledQuestion], tokens: int) ->
     pairs = [(one.example.text, each.candidate.predictor_text) for one in questions for each in one.candidates]
     encoded = base.tokenizer(*map(list, zip(*pairs, strict=True)), verbose=False)["input_ids"] if pairs else []
     return sum(len(ids) > tokens for ids in encoded)
-
-
-def _inputs(base: Base, encoded: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return the names of the network's inputs with their padding values."""
-    fills = {"input_ids": base.tokenizer.pad_token_id or 0}
-    return [(name, fills.get(name, 0)) for name in base.tokenizer.model_input_names if name in encoded]
-
-
-def _pad(rows: Sequence[list[int]], fill: int) -> list[list[int]]:
-    longest = max(map(len, rows))
-    return [row + [fill] * (longest - len(row)) for row in rows]
 
 
 def question_utilities(base: Base, questions: Sequence[LabelledQuestion], tokens: int) -> list[list[float]]:

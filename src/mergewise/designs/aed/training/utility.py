@@ -104,7 +104,13 @@ def _export_with_report(
     trained: Trained, parameters: Mapping[str, Any], settings: TrainSettings, out: Path
 ) -> TrainingReport:
     held_out = trained.split.held_out
-    found = _ranking_qualities(trained, settings)
+    found: dict[str, RankingQuality] = {}
+    if held_out:
+        # The trained network, the untrained one, and the scores of the search (0 for generated passages).
+        after = question_utilities(trained.base, held_out, settings.tokens)
+        scores = [[labelled.candidate.score for labelled in one.candidates] for one in held_out]
+        judged = {"trained": after, "untrained": trained.before, "search": scores}
+        found = {name: judge(held_out, values) for name, values in judged.items()}
     sample = trained.split.learnt[0]
     texts = [one.candidate.predictor_text for one in sample.candidates[:CHECKED]]
     apart = export(trained.base, out, settings.tokens, sample.example.text, texts)
@@ -130,17 +136,6 @@ def _export_with_report(
         write_whole(out / name, partial(Path.write_text, data=text, encoding="utf-8"))
     shutil.rmtree(out / STATE)
     return report
-
-
-def _ranking_qualities(trained: Trained, settings: TrainSettings) -> dict[str, RankingQuality]:
-    """Judge the trained network, the untrained one, and the scores of the search (0 for generated passages)."""
-    held_out = trained.split.held_out
-    if not held_out:
-        return {}
-    scores = [[labelled.candidate.score for labelled in one.candidates] for one in held_out]
-    after = question_utilities(trained.base, held_out, settings.tokens)
-    return {name: judge(held_out, values) for name, values in
-            (("trained", after), ("untrained", trained.before), ("search", scores))}  # fmt: skip
 
 
 def _differences(trained: RankingQuality, other: RankingQuality) -> dict[str, list[float]]:

@@ -54,11 +54,7 @@ def segments_of(passages: Sequence[Sequence[Leaf]]) -> list[TextSegment]:
     ]
 
 
-def _segments(document: DocumentRows, settings: TripletSettings) -> list[TextSegment]:
-    return segments_of(passages_of(document, settings.longest))
-
-
-WRITER = DocumentWriter(_segments, task, policy)
+WRITER = DocumentWriter(lambda document, settings: segments_of(passages_of(document, settings.longest)), task, policy)
 
 
 def _rows(document: DocumentRows, written: Written[PassageTriplet] | None, settings: TripletSettings) -> ViewRows:

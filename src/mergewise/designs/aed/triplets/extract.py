@@ -148,7 +148,9 @@ class PassageWords:
         The sentence must hold the head or the tail. The other part may be elsewhere in the passage, or in its title and headings,
         since a sentence may say "he" or "the film". If the title and headings hold both parts, the sentence must hold both.
         """
-        parts = [_content_words(part) for part in (head, relation, tail)]
+        # The words of each part without stop words, or all words if they are all stop words.
+        wholes = [frozenset(words(part)) for part in (head, relation, tail)]
+        parts = [whole - STOP_WORDS or whole for whole in wholes]
         for name, part in (("head", parts[0]), ("tail", parts[2])):
             if not _holds(self.everything, part):
                 return f"{name} not in the text"
@@ -176,12 +178,6 @@ def _holds(held: frozenset[str], part: frozenset[str]) -> bool:
     """Check that most of a part's words occur, and all words with a digit."""
     exact = {word for word in part if any(character.isdigit() for character in word)}
     return exact <= held and len(held & part) >= HELD * len(part)
-
-
-def _content_words(part: str) -> frozenset[str]:
-    """Return the words of a part without stop words, or all words if they are all stop words."""
-    all_words = frozenset(words(part))
-    return all_words - STOP_WORDS or all_words
 
 
 def _line(given: object) -> str:

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise.designs.aed.triplets.records import EXTRACTION, TRIPLET, TripletExtraction, TripletSet
 from mergewise.index.tree.tables import LEAF
@@ -95,8 +94,16 @@ class TripletReader:
         If `longest` of the strategy and of the view differ, a passage overlaps with several rows. It then gets the triplets with
         a source sentence inside the passage. A passage without triplets gets None.
         """
-        places = self._rows.sorted_columns(TRIPLET.name, _PLACES)
-        touching = [_rows_with(leaves, places) for leaves in passages]
+        columns = self._rows.sorted_columns(TRIPLET.name, _PLACES)
+        firsts, ids, counts = (columns[name] for name in _PLACES)
+        # The rows that hold some leaves of each passage, in document order.
+        touching: list[list[int]] = []
+        for leaves in passages:
+            first = int(np.searchsorted(firsts, leaves.start, "right")) - 1
+            end = int(np.searchsorted(firsts, leaves.stop, "left"))
+            if first >= 0 and int(firsts[first] + counts[first]) <= leaves.start:
+                first += 1
+            touching.append(ids[max(0, first) : end].tolist())
         found = self._rows.rows(TRIPLET.name, TripletSet, sorted({row for rows in touching for row in rows}))
         held = [[found[row] for row in rows if row in found] for rows in touching]
         return [self._set(rows, leaves) for rows, leaves in zip(held, passages, strict=True)]
@@ -122,16 +129,6 @@ class TripletReader:
     def report(self) -> TripletReport:
         """Count the triplets by maker and the rejected ones, over all documents."""
         return TripletReport.of(self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"]))
-
-
-def _rows_with(leaves: range, columns: Mapping[str, npt.NDArray[np.int64]]) -> list[int]:
-    """Return the rows that hold some of these leaves, in document order."""
-    firsts, ids, counts = (columns[name] for name in _PLACES)
-    first = int(np.searchsorted(firsts, leaves.start, "right")) - 1
-    end = int(np.searchsorted(firsts, leaves.stop, "left"))
-    if first >= 0 and int(firsts[first] + counts[first]) <= leaves.start:
-        first += 1
-    return [int(row) for row in ids[max(0, first) : end]]
 
 
 def _one_set(rows: Sequence[TripletSet], leaves: range, bounds: tuple[int, int]) -> TripletSet | None:

@@ -46,19 +46,14 @@ def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf]) -> list[Tri
     for leaf in leaves:
         for start, end, _ in leaf.sentences:
             plain = readable(text[start : min(end, start + SENTENCE)])
-            held = (_clean(one) for one in _SentenceReader(plain, about).triplets())
-            found += (Triplet(*one, start, end) for one in held if one is not None)
+            for parts in _SentenceReader(plain, about).triplets():
+                head, relation, tail = map(trim, parts)
+                named, says = words(head), words(tail)
+                if not (named and relation and says) or max(len(head), len(tail)) > LONGEST:
+                    continue
+                if named != says and not set(says) <= STOP_WORDS:
+                    found.append(Triplet(head, relation, tail, start, end))
     return found
-
-
-def _clean(parts: _Parts) -> _Parts | None:
-    """Strip marks from the ends of the parts. Return None if a part is empty or too long."""
-    head, relation, tail = (trim(part) for part in parts)
-    if not (words(head) and relation and words(tail)) or max(len(head), len(tail)) > LONGEST:
-        return None
-    if words(head) == words(tail) or set(words(tail)) <= STOP_WORDS:
-        return None
-    return head, relation, tail
 
 
 @dataclass
@@ -216,10 +211,15 @@ class _SentenceReader:
         body = main[fronted.end() :] if fronted else main
         lead = self.about.opening.match(body) or patterns.LEAD.match(body) or patterns.DEFINED.match(body)
         if lead is not None and lead["lead"].strip().lower() not in patterns.NO_SUBJECT:
-            subject = self._subject(lead["lead"].strip(), subject)
+            named = lead["lead"].strip()
+            pronoun = patterns.PRONOUN.fullmatch(named)
+            subject = self.about.name or subject if pronoun else self.about.subject(named)
             for alias in patterns.ALIAS.finditer(lead["aside"] or ""):
                 yield subject, _alias_relation(alias["how"]), alias["name"]
-            yield from self._own_relations(lead["lead"], body[lead.end("verb") :], lead["verb"])
+            # "His father was Ian Keith" names the father of the passage's topic.
+            own, object_ = patterns.OWN.match(lead["lead"]), re.match(NAME, body[lead.end("verb") :])
+            if own and object_ and lead["verb"] in ("is", "was", "are", "were") and self.about.name:
+                yield self.about.name, lead["lead"][own.end() :], object_[0]
             statements = self._predicate(subject, lead["verb"], body[lead.end() :].strip())
             part = (
                 patterns.PART.fullmatch(lead["lead"]) if self.about.name and subject == lead["lead"].strip() else None
@@ -236,22 +236,13 @@ class _SentenceReader:
         ):
             yield from self._passive(subject, born, fronted[0])
         yield from self._kin(subject, main)
-        yield from self._appositions(main)
+        # A name and its apposition, as in "Ian Keith, an English actor".
+        for match in patterns.APPOSED.finditer(main):
+            if not re.search(rf"\b{patterns.VERB}\b", match["kind"]):
+                yield self.about.subject(match["name"]), "is a", match["kind"]
         if relative:
             yield from self._relative(clause, relative, subject)
         return subject
-
-    def _subject(self, lead: str, before: str) -> str:
-        if patterns.PRONOUN.fullmatch(lead):
-            return self.about.name or before
-        return self.about.subject(lead)
-
-    def _own_relations(self, lead: str, rest: str, verb: str) -> Iterator[_Parts]:
-        """Read "His father was Ian Keith" as the father of the passage's topic."""
-        own = patterns.OWN.match(lead)
-        named = re.match(NAME, rest)
-        if own and named and verb in ("is", "was", "are", "were") and self.about.name:
-            yield self.about.name, lead[own.end() :], named[0]
 
     def _part_of_topic(self, noun: str, statements: Iterator[_Parts]) -> Iterator[_Parts]:
         """Attach a statement about "the music" or "its population" to the passage's topic, so that it is clear by itself."""
@@ -361,12 +352,6 @@ class _SentenceReader:
             name = re.match(NAME, clause[match.end() :])  # type: ignore[assignment]
             if name and self.about.name:
                 yield self.about.name, match["kin"], name[0]
-
-    def _appositions(self, clause: str) -> Iterator[_Parts]:
-        """Read a name and its apposition, as in "Ian Keith, an English actor"."""
-        for match in patterns.APPOSED.finditer(clause):
-            if not re.search(rf"\b{patterns.VERB}\b", match["kind"]):
-                yield self.about.subject(match["name"]), "is a", match["kind"]
 
     def _relative(self, clause: str, relative: re.Match[str], subject: str) -> Iterator[_Parts]:
         """Read a clause with "who" or "which" about the name before it, or after "is a ..." about the subject."""

@@ -16,7 +16,6 @@ from mergewise.designs.mrag.markers.grounding import ValueSentence
 from mergewise.designs.mrag.markers.records import COPY, Draft, Marker, MarkerExtraction, MarkerSettings
 from mergewise.designs.mrag.markers.rules import drafts as drafts_by_rules
 from mergewise.index.views import DocumentWriter, with_vectors
-from mergewise.index.writing.segments import TextSegment
 from mergewise.index.writing.task import Written
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
@@ -48,7 +47,16 @@ def _markers(
         (drafts_by_rules(document, segments, settings.most), {}) if written is None else _drafts_of_model(written)
     )
     named = {number for draft in drafts for number in draft.paragraphs}
-    copies = [_copy(document.document.text, segment) for segment in segments if segment.number not in named]
+    # The conservative fallback: k = v = the segment.
+    copies, text = [], document.document.text
+    for segment in segments:
+        if segment.number not in named:
+            start, end = strip_span(text, segment.start, segment.end)
+            if start == end:
+                start, end = segment.start, segment.end
+            own = tuple(ValueSentence(a - start, b - start, ((a, b),)) for a, b, _ in segment.sentences)
+            own = own or (ValueSentence(0, end - start, ((start, end),)),)
+            copies.append(Draft(text[start:end], text[start:end], (segment.number,), own, COPY))
     drafts = sorted([*drafts, *copies], key=lambda draft: min(draft.paragraphs))
     keys = count_tokens([draft.key for draft in drafts])
     values = count_tokens([draft.value for draft in drafts])
@@ -89,13 +97,3 @@ def _drafts_of_model(written: Written[RawMarker]) -> tuple[list[Draft], dict[str
         "renumbered": sum(marker.renumbered for marker in written.items),
         **written.as_fields({"ungrounded": len(written.items) - len(drafts)}),
     }
-
-
-def _copy(text: str, segment: TextSegment) -> Draft:
-    """Copy a segment as the conservative fallback: k = v = the segment."""
-    start, end = strip_span(text, segment.start, segment.end)
-    if start == end:
-        start, end = segment.start, segment.end
-    sentences = tuple(ValueSentence(a - start, b - start, ((a, b),)) for a, b, _ in segment.sentences)
-    whole = (ValueSentence(0, end - start, ((start, end),)),)
-    return Draft(text[start:end], text[start:end], (segment.number,), sentences or whole, COPY)

@@ -77,7 +77,15 @@ class RawMarker:
 
 def task(settings: MarkerSettings, prompts: Prompts = SHIPPED) -> WritingTask[RawMarker]:
     """Return the writing task. Raise UsageError if the examples are invalid."""
-    examples = _examples(settings.examples)
+    stored = settings.examples
+    examples: Sequence[Mapping[str, Any]] = BUILT_IN if stored == "built-in" else ()
+    if stored.startswith("["):
+        examples = _examples_in(stored, "the settings of the view 'marker'")
+    elif stored not in ("none", "built-in"):
+        raise UsageError(
+            "examples of markers not in the index: its settings name a file",
+            "index the documents into another directory, with --set marker.examples=FILE",
+        )
     judge = Judge(_read_segment)
 
     def output(request: WritingRequest) -> int:
@@ -214,17 +222,6 @@ def without_file_of_examples(settings: MarkerSettings) -> MarkerSettings:
 
 def _is_stored(examples: str) -> bool:
     return examples in ("none", "built-in", _LOST) or examples.startswith("[")
-
-
-def _examples(stored: str) -> Sequence[Mapping[str, Any]]:
-    if stored in ("none", "built-in"):
-        return BUILT_IN if stored == "built-in" else ()
-    if not stored.startswith("["):
-        raise UsageError(
-            "examples of markers not in the index: its settings name a file",
-            "index the documents into another directory, with --set marker.examples=FILE",
-        )
-    return _examples_in(stored, "the settings of the view 'marker'")
 
 
 def _examples_in(content: bytes | str, place: object) -> Sequence[Mapping[str, Any]]:

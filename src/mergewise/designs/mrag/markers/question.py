@@ -74,9 +74,16 @@ def as_question(sentence: str) -> str | None:
     match = _MAIN.match(flat.rstrip(" .")) if flat.endswith(".") and len(flat) <= LONGEST else None
     if match is None or not _is_plain_subject(match["subject"]):
         return None
-    subject, verb, rest = _mid_sentence(match["subject"]), match["verb"], match["rest"]
+    subject, verb, rest = match["subject"], match["verb"], match["rest"]
+    # In the middle of a sentence, the subject has a lowercase determiner.
+    opens, _, named = subject.partition(" ")
+    if named and opens.lower() in _DETERMINERS:
+        subject = f"{opens.lower()} {named}"
+    # "has", "had" or "did" can move before the subject only as an auxiliary of the next verb.
+    after = rest.split(maxsplit=1)[0].lower() if rest.strip() else ""
+    helps = after in ("been", "not", "become", "made", "had") or after.endswith("ed")
     if rest.startswith(("-", "'", "’", ":", "(")) or (
-        verb in ("does", "do", "did", "had", "have", "has") and not _is_helping(rest)
+        verb in ("does", "do", "did", "had", "have", "has") and not helps
     ):
         return None
     if verb in _BASES and verb not in _HELPERS:
@@ -92,15 +99,3 @@ def _is_plain_subject(subject: str) -> bool:
     if len(words) == 1 and words[0] in _OPEN:
         return False
     return _UNPLAIN.isdisjoint(words) and _BASES.keys().isdisjoint(words) and _HELPERS.isdisjoint(words)
-
-
-def _is_helping(rest: str) -> bool:
-    """Check that "has", "had" or "did" is an auxiliary of the next verb, so that it can move before the subject."""
-    first = rest.split(maxsplit=1)[0].lower()
-    return first in ("been", "not", "become", "made", "had") or first.endswith("ed")
-
-
-def _mid_sentence(subject: str) -> str:
-    """Return the subject for the middle of a sentence, with a lowercase determiner."""
-    first, _, rest = subject.partition(" ")
-    return f"{first.lower()} {rest}" if rest and first.lower() in _DETERMINERS else subject
