@@ -162,25 +162,25 @@ def size_limits(megabytes: int) -> dict[str, Any]:
 @cache
 def _stream_kind(module: str) -> type[Any]:
     """Return the class of a bounded stream for the client's HTTP library (`httpx` or `httpx2`)."""
-    base = import_module(module.partition(".")[0]).AsyncByteStream
-    return type("BoundedStream", (base,), {"__init__": _initialise, "__aiter__": _pieces, "aclose": _close})
 
+    class BoundedStream(import_module(module.partition(".")[0]).AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, stream: Any, is_gzip: bool, most: int) -> None:
+            self.stream, self.is_gzip, self.most = stream, is_gzip, most
 
-def _initialise(self: Any, stream: Any, is_gzip: bool, most: int) -> None:
-    self.stream, self.is_gzip, self.most = stream, is_gzip, most
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            left = self.most
+            async for piece in _decompress(self.stream) if self.is_gzip else self.stream:
+                left -= len(piece)
+                if left < 0:
+                    raise ModelError(
+                        f"answer of the endpoint too large (expected at most {self.most // _MB} MB)", _HINT
+                    )
+                yield piece
 
+        async def aclose(self) -> None:
+            await self.stream.aclose()
 
-async def _pieces(self: Any) -> AsyncIterator[bytes]:
-    left = self.most
-    async for piece in _decompress(self.stream) if self.is_gzip else self.stream:
-        left -= len(piece)
-        if left < 0:
-            raise ModelError(f"answer of the endpoint too large (expected at most {self.most // _MB} MB)", _HINT)
-        yield piece
-
-
-async def _close(self: Any) -> None:
-    await self.stream.aclose()
+    return BoundedStream
 
 
 async def _decompress(stream: AsyncIterable[bytes]) -> AsyncIterator[bytes]:

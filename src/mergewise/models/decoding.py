@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -102,7 +102,12 @@ def decode(
         CancelledError: if the work is cancelled.
     """
     made = [_Decoding(number, streams, model, max_tokens, sampling) for number, streams in enumerate(questions)]
-    for batch in _batches(made, rows):
+    waiting = list(made)
+    while waiting:
+        # Up to `rows` rows, and at least one question.
+        sizes = accumulate(len(answer.prompts) for answer in waiting)
+        count = max(1, sum(size <= rows for size in sizes))
+        batch, waiting = waiting[:count], waiting[count:]
         _decode(model, batch, mixture, sampling.temperature, show)
     return [answer.decoded for answer in made]
 
@@ -165,18 +170,6 @@ class _Decoding:
         if rest:
             self.decoded.pieces[-1] += rest
         return rest
-
-
-def _batches(answers: Sequence[_Decoding], rows: int) -> Iterator[list[_Decoding]]:
-    """Split questions into batches of up to `rows` rows, with at least one question each."""
-    batch: list[_Decoding] = []
-    for answer in answers:
-        if batch and sum(len(other.prompts) for other in [*batch, answer]) > rows:
-            yield batch
-            batch = []
-        batch.append(answer)
-    if batch:
-        yield batch
 
 
 def _decode(

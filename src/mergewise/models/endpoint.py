@@ -7,7 +7,8 @@ Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY, as usual for the `
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import run
@@ -115,6 +116,16 @@ class Endpoint:
         """Close the connections of the running event loop."""
         await self._clients.aclose()
 
+    @contextmanager
+    def reading(self, what: str) -> Iterator[None]:
+        """Translate errors of a request, and of reading its answer, which should be `what`."""
+        try:
+            yield
+        except self.sdk.OpenAIError as error:
+            raise self.failure(error) from error
+        except UNREADABLE as error:
+            raise self.invalid_answer(f"no {what} ({type(error).__name__})") from error
+
     def failure(self, error: Any) -> ModelError:
         return failure(self.spec, self.base_url, self.serves, error)
 
@@ -136,6 +147,8 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
     # older versions of the SDK wrap our error as a lost connection
     if isinstance(error.__cause__, ModelError):
         return error.__cause__
+    asked = str(error.response.headers.get("retry-after", "")) if hasattr(error, "response") else ""
+    pause = int(asked) if asked.isdecimal() and len(asked) < 12 else 0
     kind = ModelError
     hint = f"check that {base_url} is running; OPENAI_BASE_URL names the endpoint"
     if isinstance(error, openai.APITimeoutError):
@@ -147,16 +160,10 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
         hint = "check OPENAI_API_KEY"
     elif isinstance(error, openai.NotFoundError):
         hint = f"check the model's name and that {base_url} serves {serves}"
-    elif pause := _pause(error):
+    elif pause > LONGEST_PAUSE:
         hint = f"retry after {pause} seconds, as the endpoint asks"
     elif isinstance(error, openai.RateLimitError):
         hint = "wait, or raise the quota: the endpoint asks for a pause"
     elif isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
         kind, hint = InputRefused, "shorten the input if it exceeds the model's window: the endpoint rejects it"
     return kind(f"{spec} failed: {quoted_message(str(error))}", hint)
-
-
-def _pause(error: openai.OpenAIError) -> int:
-    """Return the pause in seconds that an endpoint asks for if it is longer than `LONGEST_PAUSE`, else 0."""
-    asked = str(error.response.headers.get("retry-after", "")) if hasattr(error, "response") else ""
-    return int(asked) if asked.isdecimal() and len(asked) < 12 and int(asked) > LONGEST_PAUSE else 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mergewise.models.endpoint import UNREADABLE, Endpoint
+from mergewise.models.endpoint import Endpoint
 from mergewise.protocols import FloatArray
 from mergewise.ranges import Range, whole
 
@@ -71,18 +71,12 @@ class OpenAIEmbedder:
         return self.embed_documents(texts)
 
     def _embed(self, texts: Sequence[str]) -> FloatArray:
-        import openai
-
         # Endpoints reject empty texts, and some do not support base64, so floats are requested.
         inputs = [text or " " for text in texts]
-        try:
+        with self._endpoint.reading("list of embeddings"):
             body = {"model": self._model, "input": inputs, "encoding_format": "float"}
             answer = self._endpoint.ask("/embeddings", body)
             rows = sorted((int(item["index"]), list(item["embedding"])) for item in answer["data"])
-        except openai.OpenAIError as error:
-            raise self._endpoint.failure(error) from error
-        except UNREADABLE as error:
-            raise self._endpoint.invalid_answer(f"no list of embeddings ({type(error).__name__})") from error
         return self._unit_rows(rows, len(texts))
 
     def _unit_rows(self, rows: Sequence[tuple[int, list[float]]], count: int) -> FloatArray:

@@ -211,7 +211,11 @@ class OpenAIChat:
         """Send a request, and send it again without options that the endpoint rejects. Remember the accepted options."""
         accepted, sdk = self._accepted, self._endpoint.sdk
         while True:
-            wire = [{"role": m.role, "content": m.text} for m in _with_schema(messages, schema, accepted)]
+            wire = [{"role": message.role, "content": message.text} for message in messages]
+            if schema is not None and accepted.json_form != "json_schema":
+                # The endpoint does not enforce the schema.
+                wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"
+                wire.insert(0, {"role": "system", "content": wanted})
             options = self._options(accepted, max_tokens, schema, stream=stream)
             try:
                 body = {"model": self._model, "messages": wire, **options}
@@ -234,8 +238,11 @@ class OpenAIChat:
         options: Options = {**self._sampling, "max_tokens": max_tokens}
         if stream:
             options |= {"stream": True, "stream_options": {"include_usage": True}}
-        if schema is not None:
-            options |= _response_format(schema, accepted.json_form)
+        if schema is not None and accepted.json_form != "words":
+            kind: Options = {"type": accepted.json_form}
+            if accepted.json_form == "json_schema":
+                kind["json_schema"] = {"name": "answer", "schema": dict(schema), "strict": True}
+            options["response_format"] = kind
         for name in accepted.refused & options.keys():
             value = options.pop(name)
             if name in _INSTEAD:
@@ -375,18 +382,3 @@ class _Thoughts:
 def _clean(text: str) -> str:
     """Replace lone surrogates, which JSON can hold but which cannot be stored or printed."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _response_format(schema: Schema, form: str) -> Options:
-    if form == "json_schema":
-        described = {"name": "answer", "schema": dict(schema), "strict": True}
-        return {"response_format": {"type": form, "json_schema": described}}
-    return {"response_format": {"type": form}} if form == "json_object" else {}
-
-
-def _with_schema(messages: Sequence[Message], schema: Schema | None, accepted: _Accepted) -> list[Message]:
-    """Return the messages, preceded by a description of the schema if the endpoint does not enforce it."""
-    if schema is None or accepted.json_form == "json_schema":
-        return list(messages)
-    wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"
-    return [Message("system", wanted), *messages]

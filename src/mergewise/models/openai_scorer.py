@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mergewise.errors import ModelError
-from mergewise.models.endpoint import UNREADABLE, Endpoint
+from mergewise.models.endpoint import Endpoint
 from mergewise.models.scores import Pair, PairMemory
 from mergewise.protocols import FloatArray
 
@@ -76,20 +76,15 @@ class OpenAIScorer:
         return table
 
     def _scores(self, pairs: Sequence[Pair]) -> list[float]:
-        import openai
-
-        prompts = [anchor + SEPARATOR + source for source, anchor in pairs]
+        sdk, prompts = self._endpoint.sdk, [anchor + SEPARATOR + source for source, anchor in pairs]
         for form in [self._form] if self._form else list(_FORMS):
-            try:
-                answer = self._ask(prompts, form)
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                if self._form:
-                    raise self._endpoint.failure(error) from error
-                continue
-            except openai.OpenAIError as error:
-                raise self._endpoint.failure(error) from error
-            except UNREADABLE as error:
-                raise self._endpoint.invalid_answer(f"no completions ({type(error).__name__})") from error
+            with self._endpoint.reading("completions"):
+                try:
+                    answer = self._ask(prompts, form)
+                except (sdk.BadRequestError, sdk.UnprocessableEntityError):
+                    if self._form:
+                        raise
+                    continue
             tokens = [_prompt_tokens(c, form, p) for c, p in zip(answer, prompts, strict=True)]
             if all(tokens):
                 self._form = form

@@ -45,21 +45,15 @@ def records_in(answer: str, fields: Fields) -> Records:
     answer = answer[:LONGEST]
     names = {alias: name for name, (_, others) in fields.items() for alias in (name, *others)}
     value = json_value(without_fences(answer), strict=False)
-    if value is not None and (items := _items(value, names)) is not None:
+    # The list itself, the longest list in an object, or the object itself if it is a record.
+    items: Sequence[Any] | None = value if isinstance(value, list) else None
+    if isinstance(value, dict):
+        inner = (one for one in value.values() if isinstance(one, list))
+        items = [value] if len(value.keys() & names.keys()) > 1 else max(inner, key=len, default=[])
+    if items is not None:
         return Records(tuple({names.get(k, k): v for k, v in i.items()} if isinstance(i, dict) else i for i in items))
-    items, cut = _salvage(answer, fields, names)
-    return Records(tuple(items), cut)
-
-
-def _items(value: Any, names: Mapping[str, str]) -> Sequence[Any] | None:
-    """Return the list itself, the longest list in an object, or the object itself if it is a record."""
-    if isinstance(value, list):
-        return value
-    if not isinstance(value, dict):
-        return None
-    if len(value.keys() & names.keys()) > 1:
-        return [value]
-    return max((inner for inner in value.values() if isinstance(inner, list)), key=len, default=[])
+    found, cut = _salvage(answer, fields, names)
+    return Records(tuple(found), cut)
 
 
 # -- damaged JSON
@@ -81,8 +75,15 @@ def _salvage(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[lis
             records.append(current)
             current = {}
         kind = fields[name][0]
-        current[name] = _numbers(raw) if kind == "numbers" else _text(raw)
-        closed = "}" in _tail(raw, kind)
+        if kind == "numbers":
+            listed = raw.startswith("[")
+            inner, _, after = raw[1:].partition("]") if listed else raw.partition("}")
+            current[name] = [int(number) for number in _NUMBER.findall(inner)]
+            closed = "}" in (after if listed else raw)
+        else:
+            current[name] = _text(raw)
+            body, quote = _unquote(raw)
+            closed = "}" in (body[_closing(body, quote) :] if quote else body)
     if current and closed:
         records.append(current)
     return records, bool(current) and not closed
@@ -94,19 +95,6 @@ def _values(answer: str, names: Mapping[str, str]) -> Iterator[tuple[str, bool, 
     for match, after in zip_longest(found, found[1:]):
         end = len(answer) if after is None else after.start()
         yield names[match["name"]], match["opens"] is not None, answer[match.end() : end]
-
-
-def _tail(raw: str, kind: Kind) -> str:
-    """Return the text after the value."""
-    if kind == "numbers":
-        return raw.partition("]")[2] if raw.startswith("[") else raw
-    body, quote = _unquote(raw)
-    return body[_closing(body, quote) :] if quote else body
-
-
-def _numbers(raw: str) -> list[int]:
-    inner = raw[1:].partition("]")[0] if raw.startswith("[") else raw.partition("}")[0]
-    return [int(number) for number in _NUMBER.findall(inner)]
 
 
 def _text(raw: str) -> str:

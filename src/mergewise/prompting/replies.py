@@ -26,7 +26,16 @@ def json_in(answer: str) -> Any:
     # An object that begins before the fence may hold the fence in a string.
     if value is None and fence and "{" not in before:
         value = json_value(_content(rest.partition(_FENCE)[0]))
-    return _object_within(answer) if value is None else value
+    start = answer.find("{") if value is None else -1
+    while start >= 0:
+        try:
+            return _DECODER.raw_decode(answer, start)[0]
+        except ValueError:
+            start = answer.find("{", start + 1)
+        except RecursionError:
+            # Nesting of thousands of levels is not a valid reply.
+            return None
+    return value
 
 
 def without_fences(answer: str) -> str:
@@ -48,16 +57,3 @@ def json_value(text: str, *, strict: bool = True) -> Any:
         return json.loads(text, strict=strict)
     except (ValueError, RecursionError):
         return None
-
-
-def _object_within(text: str) -> Any:
-    start = text.find("{")
-    while start >= 0:
-        try:
-            return _DECODER.raw_decode(text, start)[0]
-        except ValueError:
-            start = text.find("{", start + 1)
-        except RecursionError:
-            # Nesting of thousands of levels is not a valid reply.
-            return None
-    return None

@@ -51,19 +51,17 @@ def _with_links(worth: dict[ChunkSentence, float], wanted: frozenset[str]) -> di
     best = sorted(worth, key=lambda sentence: -worth[sentence])[:BEST]
     linked = dict(worth)
     for sentence in worth:
-        name = names.get(sentence.section)
-        gains = [
-            worth[other]
-            * (LINK if name is not None and name <= other.terms else _backlink(sentence, names.get(other.section)))
-            for other in best
-            if other.section != sentence.section
-        ]
-        linked[sentence] += max(gains, default=0.0)
+        gain = 0.0
+        for other in best:
+            if other.section == sentence.section:
+                continue
+            name, back = names.get(sentence.section), names.get(other.section)
+            if name is not None and name <= other.terms:
+                gain = max(gain, worth[other] * LINK)
+            elif back is not None and back <= sentence.terms:
+                gain = max(gain, worth[other] * BACKLINK)
+        linked[sentence] += gain
     return linked
-
-
-def _backlink(sentence: ChunkSentence, name: frozenset[str] | None) -> float:
-    return BACKLINK if name is not None and name <= sentence.terms else 0.0
 
 
 class Floors:

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment, Order
-from mergewise.designs.mrag.chunks import ChunkReader, TextChunk
+from mergewise.designs.mrag.chunks import ChunkReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import ROWS, CheckedFields
@@ -58,10 +58,11 @@ def assemble(
         rescored = [(chunk, float(score)) for (chunk, _), score in zip(found, scores, strict=True)]
         found = sorted(rescored, key=lambda pair: (-pair[1], pair[0].id))
         trace.append(Step("rerank", f"{len(found)} chunks by {models.reranker.spec}"))
-    candidates = [Candidate((_fragment(chunk, headed=parameters.headings),), score) for chunk, score in found]
+    candidates = []
+    for chunk, score in found:
+        title, headings, body = chunk.title, chunk.headings, chunk.body
+        if not parameters.headings:
+            title, headings, body = "", (), chunk.start
+        fragment = Fragment(chunk.doc_id, title, headings, chunk.start, chunk.end, body, chunk.text)
+        candidates.append(Candidate((fragment,), score))
     return pack(question, candidates, budget, models, parameters.order, trace, last=parameters.last)
-
-
-def _fragment(chunk: TextChunk, *, headed: bool) -> Fragment:
-    title, headings, body = (chunk.title, chunk.headings, chunk.body) if headed else ("", (), chunk.start)
-    return Fragment(chunk.doc_id, title, headings, chunk.start, chunk.end, body, chunk.text)

@@ -51,18 +51,15 @@ class MarkerNote(Note):
         made = _MADE.get(self.marker.made, self.marker.made)
         lines = [f"{step.action}: {step.reason}{score}", f"    {made}: {quoter.where(step.inputs)}"]
         for sentence in self.sentences:
-            lines.append(f"    {self._line(sentence)}")
+            text = " ".join(self.marker.value[sentence.start : sentence.end].split())
+            unsupported = "" if sentence.supported else "without support"
+            state = "replaces a sentence without support" if sentence.replaced else unsupported
+            remarks = "; ".join(filter(None, (state, *sentence.flags)))
+            lines.append(f"    “{text}”" + (f"  ({remarks})" if remarks else ""))
             if self.marker.written and not sentence.replaced:
                 spans = [Span(self.marker.doc_id, start, end) for start, end in sentence.support[:SUPPORTS]]
                 lines += [f"      from {quoter.quote(span)}" for span in spans]
         return lines
-
-    def _line(self, sentence: ValueSentence) -> str:
-        text = " ".join(self.marker.value[sentence.start : sentence.end].split())
-        unsupported = "" if sentence.supported else "without support"
-        state = "replaces a sentence without support" if sentence.replaced else unsupported
-        remarks = "; ".join(filter(None, (state, *sentence.flags)))
-        return f"“{text}”" + (f"  ({remarks})" if remarks else "")
 
 
 @dataclass(frozen=True, slots=True)

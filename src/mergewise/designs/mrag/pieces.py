@@ -78,7 +78,12 @@ class ValuePiece(Candidate):
 
     def _with_fragments(self, left: Sequence[Fragment]) -> ValuePiece:
         spans = [fragment.span for fragment in left]
-        kept = (s for s in self.sentences if any(_inside(s, self.marker.doc_id, span) for span in spans))
+        doc_id = self.marker.doc_id
+        kept = (
+            one
+            for one in self.sentences
+            if any(span.overlaps(Span(doc_id, start, end)) for span in spans for start, end in one.support)
+        )
         return replace(self, sentences=tuple(kept), fragments=tuple(left))
 
     def beginnings(self, taken: Sequence[ValuePiece]) -> Iterator[ValuePiece]:
@@ -129,10 +134,6 @@ def _are_adjacent(one: ValueSentence, other: ValueSentence) -> bool:
 
 
 # -- duplicates
-
-
-def _inside(sentence: ValueSentence, doc_id: str, span: Span) -> bool:
-    return any(span.overlaps(Span(doc_id, start, end)) for start, end in sentence.support)
 
 
 def _is_duplicate(marker: Marker, sentence: ValueSentence, other: ValuePiece) -> bool:

@@ -35,7 +35,12 @@ def build(documents: Sequence[DocumentRows], settings: FixedSettings, models: Mo
 
 def fixed_bounds(text: str, size: int, count_tokens: TokenCounter) -> list[Part]:
     """Return the offsets of consecutive chunks of whole words, with at most `size` tokens each."""
-    words = [piece for word in _words(text) for piece in _pieces(text, word, size, count_tokens)]
+    words: list[Part] = []
+    for start, end in _words(text):
+        if 3 * (end - start) <= size:  # no character has more than three tokens (Korean syllables)
+            words.append((start, end))
+        else:
+            words += split_long(text, start, end, size, lambda piece: count_tokens([piece])[0])
     sizes = count_tokens([text[start:end] for start, end in words])
     return [(words[first][0], words[end - 1][1]) for first, end in windows(sizes, size, 0)]
 
@@ -44,10 +49,3 @@ def _words(text: str) -> list[Part]:
     """Split the text into words, each with the white space after it. They tile the text."""
     starts = [match.start() for match in _WORD.finditer(text)]
     return list(pairwise([0, *starts[1:], len(text)])) if text else []
-
-
-def _pieces(text: str, word: Part, size: int, count_tokens: TokenCounter) -> list[Part]:
-    """Return the word, or split it into pieces of at most `size` tokens."""
-    if 3 * (word[1] - word[0]) <= size:  # no character has more than three tokens (Korean syllables)
-        return [word]
-    return split_long(text, *word, size, lambda piece: count_tokens([piece])[0])

@@ -27,7 +27,7 @@ from mergewise.designs.mrag.chunks.summaries import estimate as estimate_of
 from mergewise.designs.mrag.chunks.summaries import summaries
 from mergewise.index.views import estimate_texts
 from mergewise.models.record import Models, embed_groups
-from mergewise.protocols import Embedder, FloatArray
+from mergewise.protocols import FloatArray
 from mergewise.store.views import Estimate, OnShare, ViewRows
 from mergewise.text.sentences import split_sentences
 from mergewise.types import DocumentRows
@@ -53,9 +53,17 @@ def build(
         else [summary[start:end] for start, end in split_sentences(summary)]
         for text, sentences, own, summary in zip(texts, cut, of_sentences, written, strict=True)
     ]
+    # Consecutive sentences with the same label form a chunk.
+    label, asked = nearest, points
+    if settings.group == "mean":
+        label, asked = sides, [[" ".join(own)] for own in points]
+    labels = [
+        label(np.round(own @ asking.T, EXACT))
+        for own, asking in zip(of_sentences, embed_groups(embedder, asked), strict=True)
+    ]
     bounds = [
-        bounds_of(text, sentences, runs(labels), settings.most, models.count_tokens)
-        for text, sentences, labels in zip(texts, cut, _labels(of_sentences, points, settings, embedder), strict=True)
+        bounds_of(text, sentences, runs(own), settings.most, models.count_tokens)
+        for text, sentences, own in zip(texts, cut, labels, strict=True)
     ]
     cuts = [BY_EXTRACT if summary is None else BY_WRITTEN for summary in written]
     return rows_from(PIC, documents, bounds, cuts, models)
@@ -64,16 +72,6 @@ def build(
 def estimate(documents: Sequence[DocumentRows], settings: PICSettings, models: Models) -> Estimate:
     """Estimate the cost of the chat model's summaries."""
     return estimate_texts(([rows.document.text] for rows in documents), estimate_of, models)
-
-
-def _labels(
-    of_sentences: Sequence[FloatArray], points: Sequence[Sequence[str]], settings: PICSettings, embedder: Embedder
-) -> list[list[int]]:
-    """Label the sentences of each document. Consecutive sentences with the same label form a chunk."""
-    asked = [[" ".join(own)] if settings.group == "mean" else own for own in points]
-    label = sides if settings.group == "mean" else nearest
-    vectors = embed_groups(embedder, asked)
-    return [label(np.round(own @ asking.T, EXACT)) for own, asking in zip(of_sentences, vectors, strict=True)]
 
 
 def sides(similarities: FloatArray) -> list[int]:

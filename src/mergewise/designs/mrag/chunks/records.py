@@ -17,7 +17,7 @@ from mergewise.store.tables import Table
 from mergewise.store.views import Presets, ViewRows
 from mergewise.text.sections import shared_path, short_name
 from mergewise.text.spans import Part
-from mergewise.types import DocumentRows, Leaf, RowId, Rows, Span
+from mergewise.types import DocumentRows, RowId, Rows, Span
 
 _SIZE = Range(1, 1_000_000)
 _Most = Annotated[int, _SIZE, "Maximum size of a chunk in tokens; longer ones are split between sentences"]
@@ -132,7 +132,8 @@ def _chunks(rows: DocumentRows, bounds: Sequence[Part], cut: str, count_tokens: 
     chunks = []
     for number, ((start, end), tokens) in enumerate(zip(bounds, counts, strict=True)):
         touched = leaves[bisect_right(starts, start) - 1 : bisect_left(starts, end)]
-        headings, body = _headings_and_body(touched, start, end)
+        headings = shared_path([leaf.headings for leaf in touched])
+        body = max(start, touched[0].body) if headings == touched[0].headings else start
         chunks.append(
             TextChunk(
                 id=number,
@@ -141,20 +142,13 @@ def _chunks(rows: DocumentRows, bounds: Sequence[Part], cut: str, count_tokens: 
                 headings=headings,
                 start=start,
                 end=end,
-                body=body,
+                body=min(body, end),
                 tokens=tokens,
                 cut=cut,
                 text=text[start:end],
             )
         )
     return tuple(chunks)
-
-
-def _headings_and_body(touched: Sequence[Leaf], start: int, end: int) -> tuple[tuple[str, ...], int]:
-    """Return the shared headings of the leaves, and the start of the text after them."""
-    shared = shared_path([leaf.headings for leaf in touched])
-    body = max(start, touched[0].body) if shared == touched[0].headings else start
-    return shared, min(body, end)
 
 
 # -- checks: the chunks tile the document and have the texts of their spans

@@ -95,12 +95,12 @@ class Grounder(Generic[Key]):
     def sentences(self, value: str) -> list[ValueSentence]:
         """Judge each sentence of the value."""
         spans = split_sentences(value)
-        first = [self._judge(start, end, value[start:end]) for start, end in spans[:MOST_SENTENCES]]
-        return first + [ValueSentence(start, end, ()) for start, end in spans[MOST_SENTENCES:]]
-
-    def _judge(self, start: int, end: int, stated: str) -> ValueSentence:
-        judgement = self.judge.judge(stated, self.keys)
-        return ValueSentence(start, end, judgement.support, flags=tuple(map(" ".join, judgement.flagged)))
+        judged = []
+        for start, end in spans[:MOST_SENTENCES]:
+            judgement = self.judge.judge(value[start:end], self.keys)
+            flags = tuple(map(" ".join, judgement.flagged))
+            judged.append(ValueSentence(start, end, judgement.support, flags=flags))
+        return judged + [ValueSentence(start, end, ()) for start, end in spans[MOST_SENTENCES:]]
 
     def _mend(self, value: str, judged: Sequence[ValueSentence], *, replacing: bool) -> list[_ValuePart]:
         """Return the sentences with support, and if `replacing`, the replacements of the others."""
@@ -123,33 +123,23 @@ class Grounder(Generic[Key]):
     def _settle(self, parts: Sequence[_ValuePart]) -> tuple[str, tuple[ValueSentence, ...]]:
         """Join the parts. The joined text may split into other sentences, so drop the ones without support and repeat."""
         for number in range(_ROUNDS):
-            value, placed = _in_one_text(parts, apart=number > 1)
+            # The parts have their original gaps at first, and then become separate paragraphs.
+            value, placed = "", list[ValueSentence]()
+            for part in parts:
+                value += ("\n\n" if number > 1 else part.between or " ") if placed else ""
+                placed.append(part.judged._replace(start=len(value), end=len(value) + len(part.text)))
+                value += part.text
             again = placed if [(s.start, s.end) for s in placed] == split_sentences(value) else self.sentences(value)
-            judged = [_with_history(sentence, placed) for sentence in again]
+            judged = []
+            for sentence in again:
+                # A sentence has the flags of the placed sentences that it overlaps with.
+                inside = [other for other in placed if other.start < sentence.end and sentence.start < other.end]
+                flags = tuple(dict.fromkeys(flag for one in (*inside, sentence) for flag in one.flags))
+                judged.append(sentence._replace(replaced=any(other.replaced for other in inside), flags=flags))
             if all(sentence.supported for sentence in judged):
                 return value, tuple(judged)
             parts = self._mend(value, judged, replacing=False)
         return "", ()
-
-
-def _in_one_text(parts: Sequence[_ValuePart], apart: bool) -> tuple[str, list[ValueSentence]]:
-    """Join the parts, with their original gaps or as separate paragraphs (`apart`). Return the text and the new offsets."""
-    texts: list[str] = []
-    placed: list[ValueSentence] = []
-    end = 0
-    for part in parts:
-        between = ("\n\n" if apart else part.between or " ") if texts else ""
-        texts += [between, part.text]
-        start, end = end + len(between), end + len(between) + len(part.text)
-        placed.append(part.judged._replace(start=start, end=end))
-    return "".join(texts), placed
-
-
-def _with_history(sentence: ValueSentence, placed: Sequence[ValueSentence]) -> ValueSentence:
-    """Add the flags of the placed sentences that overlap with the sentence."""
-    inside = [other for other in placed if other.start < sentence.end and sentence.start < other.end]
-    flags = dict.fromkeys(flag for one in (*inside, sentence) for flag in one.flags)
-    return sentence._replace(replaced=any(other.replaced for other in inside), flags=tuple(flags))
 
 
 def _words_in_order(sentence: str) -> str:
