@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import UserDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +35,15 @@ class Lazy(UserDict[str, Part]):
     @cached_property
     def data(self) -> dict[str, Part]:  # type: ignore[override]
         return dict(self._make())
+
+
+def lazy(module: str, name: str) -> Lazy[Any]:
+    """Return the dictionary `name` of a module, which is imported when the dictionary is first read."""
+    return Lazy(partial(_attribute, module, name))
+
+
+def _attribute(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
 
 
 @dataclass(frozen=True, slots=True)

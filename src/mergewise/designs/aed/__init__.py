@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mergewise.designs.aed import triplets
-from mergewise.designs.design import Design, Lazy, Strategy
+from mergewise.designs.design import Design, lazy
 from mergewise.lazy import lazy_names
-from mergewise.types import PromptTemplate
 
 if TYPE_CHECKING:
     from mergewise.designs.aed.training.bases import check_base as check_base
@@ -29,29 +28,14 @@ if TYPE_CHECKING:
     from mergewise.designs.aed.training.utility import train_utility as train_utility
     from mergewise.designs.aed.triplets.records import Triplet as Triplet
     from mergewise.designs.aed.triplets.rules import triplets_by_rules as triplets_by_rules
-    from mergewise.generate.mode import Mode
 
 
-def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.aed.strategy import AED, PRESETS, assemble
-
-    summary = "the most useful passages and triplets, for separate streams (AED-RAG)"
-    return {"aed": Strategy(assemble, AED(), summary, mode="aed", presets=PRESETS)}
-
-
-def _modes() -> dict[str, Mode[Any]]:
-    from mergewise.designs.aed.ensemble import MODES
-
-    return MODES
-
-
-def _prompts() -> dict[str, PromptTemplate]:
-    from mergewise.designs.aed.triplets.extract import RULES
-
-    return {one.name: one for one in (RULES,)}
-
-
-DESIGN = Design({"triplet": triplets.VIEW}, Lazy(_strategies), Lazy(_modes), Lazy(_prompts))
+DESIGN = Design(
+    {"triplet": triplets.VIEW},
+    lazy(f"{__name__}.strategy", "STRATEGIES"),
+    lazy(f"{__name__}.ensemble", "MODES"),
+    lazy(f"{__name__}.triplets.extract", "PROMPTS"),
+)
 
 __getattr__ = lazy_names(
     __name__,

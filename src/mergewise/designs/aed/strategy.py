@@ -46,6 +46,7 @@ from mergewise.designs.aed.streams import PASSAGES, TRIPLETS, Ensemble, Stream, 
 from mergewise.designs.aed.triplet_passages import TripletNote, cost_of, first_triplets, passage_of, render_with_sets
 from mergewise.designs.aed.triplets import TripletSet
 from mergewise.designs.aed.units import VIEW, RetrievedUnit, map_triplets, retrieve
+from mergewise.designs.design import Strategy
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import CountsCut, IndexReader
@@ -222,3 +223,14 @@ def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, bet
         )
     context = replace(context, text=text, tokens=tokens, passages=tuple(shown), trace=tuple(steps))
     return context, Stream(TRIPLETS, tuple(units), beta)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "aed": Strategy(
+        assemble,
+        AED(),
+        "the most useful passages and triplets, for separate streams (AED-RAG)",
+        mode="aed",
+        presets=PRESETS,
+    )
+}

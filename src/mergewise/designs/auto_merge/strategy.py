@@ -34,7 +34,10 @@ from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Order, split_runs
 from mergewise.assemble.leads import Antecedents
 from mergewise.assemble.passages import search_leaves
+from mergewise.designs.auto_merge import full, topk
+from mergewise.designs.design import Strategy
 from mergewise.errors import UsageError
+from mergewise.generate.mode import EMBEDDER, RERANKER
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, SearchKind
 from mergewise.ranges import MOST_ROWS, ROWS, SHARE, CheckedFields, Range
@@ -316,3 +319,21 @@ def _clusters(
         kind = "merged by meaning" if len(rows) > 1 else "leaf"
         clusters.append(_with_label(candidate, kind, len(rows)) if parameters.labels else candidate)
     return [*clusters, *alone]
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "auto-merge": Strategy(
+        assemble, AutoMerge(), "leaves that cover enough of a section are replaced by the section", presets=PRESETS
+    ),
+    "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
+    "dos": Strategy(topk.assemble, topk.TopK(order="document"), "the best leaves in the order of their documents"),
+    "bm25": Strategy(topk.assemble, topk.BASELINES["bm25"], "the best leaves by full text alone, best first"),
+    "dense": Strategy(
+        topk.assemble, topk.BASELINES["dense"], "the best leaves by vectors alone, best first", needs=EMBEDDER
+    ),
+    "hybrid": Strategy(topk.assemble, topk.BASELINES["hybrid"], "the best leaves by full text and vectors, best first"),
+    "reranker": Strategy(
+        topk.assemble, topk.BASELINES["reranker"], "the best leaves in the order of a reranker", needs=RERANKER
+    ),
+    "full": Strategy(full.assemble, full.Full(), "all documents in order, cut in the middle to the budget"),
+}

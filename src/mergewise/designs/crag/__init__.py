@@ -2,21 +2,6 @@
 
 from __future__ import annotations
 
-from mergewise.designs.design import Design, Lazy, Strategy
-from mergewise.types import PromptTemplate
+from mergewise.designs.design import Design, lazy
 
-
-def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.crag.strategy import CRAG, PRESETS, assemble
-
-    summary = "the best strips of passages, chosen by an evaluator (CRAG)"
-    return {"crag": Strategy(assemble, CRAG(), summary, presets=PRESETS)}
-
-
-def _prompts() -> dict[str, PromptTemplate]:
-    from mergewise.designs.crag.keywords import INSTRUCTIONS
-
-    return {INSTRUCTIONS.name: INSTRUCTIONS}
-
-
-DESIGN = Design(strategies=Lazy(_strategies), prompts=Lazy(_prompts))
+DESIGN = Design(strategies=lazy(f"{__name__}.strategy", "STRATEGIES"), prompts=lazy(f"{__name__}.keywords", "PROMPTS"))

@@ -56,3 +56,6 @@ def by_rarity(question: str, found: Sequence[str]) -> list[str]:
     order = {term: place for place, term in enumerate(reversed(spelled))}
     rare = sorted(spelled.keys() - named, key=lambda term: (holding[term], order[term]))
     return [*names, *(spelled[term] for term in rare)][:MOST]
+
+
+PROMPTS: dict[str, PromptTemplate] = {INSTRUCTIONS.name: INSTRUCTIONS}

@@ -32,6 +32,7 @@ from mergewise.assemble.passages import SEARCHED, LeafRun, search_passages
 from mergewise.assemble.sentences import SentenceInLeaf
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.crag.keywords import keywords
+from mergewise.designs.design import Strategy
 from mergewise.models.record import EmbedderUtilities, Models, WordUtilities
 from mergewise.models.scores import logistic
 from mergewise.protocols import IndexReader
@@ -198,3 +199,8 @@ def evaluations(question: str, texts: Sequence[str], models: Models) -> list[flo
             shares = logistic(COSINE * cosines + COVERAGE * coverage + BIAS)
     scores = (2 * shares - 1).tolist()
     return [-1.0 if len(text.split()) < WORDS else score for text, score in zip(texts, scores, strict=True)]
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "crag": Strategy(assemble, CRAG(), "the best strips of passages, chosen by an evaluator (CRAG)", presets=PRESETS)
+}

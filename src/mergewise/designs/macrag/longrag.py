@@ -15,6 +15,8 @@ from typing import Annotated, Literal
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Order, fragment_of
 from mergewise.assemble.sentences import fragments_within
+from mergewise.designs.design import Strategy
+from mergewise.designs.macrag import strategy
 from mergewise.designs.macrag.chunks import ChunkReading, ScoredChunk, SliceSearch
 from mergewise.designs.macrag.slices import Chunk
 from mergewise.models.record import Models
@@ -90,3 +92,17 @@ def _documents(
         else:
             ranked += inside
     return ranked
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "macrag": Strategy(
+        strategy.assemble,
+        strategy.MacRAG(),
+        "slices, their chunks, and the neighbourhoods in the best documents",
+        views=("slice",),
+        presets=strategy.PRESETS,
+    ),
+    "longrag": Strategy(
+        assemble, LongRAG(), "the documents of the best chunks (LongRAG)", views=("slice",), presets=PRESETS
+    ),
+}

@@ -9,33 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mergewise.designs.design import Design, Lazy, Strategy
+from mergewise.designs.design import Design, lazy
 from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from mergewise.designs.mergerag.pieces import chunk_texts as chunk_texts
 
 
-def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.mergerag.strategy import PRESETS, MergeRAG, assemble, merge_context
-
-    return {
-        "mergerag-sym": Strategy(
-            assemble,
-            MergeRAG(),
-            "the weakest chunks are fused with each other until the rest fits the budget",
-            merge_context,
-            presets=PRESETS,
-        ),
-        "mergerag-asym": Strategy(
-            assemble,
-            MergeRAG(pairs="asymmetric"),
-            "the weakest chunk is fused onto the chunk that predicts it best, until the rest fits the budget",
-            merge_context,
-            presets=PRESETS,
-        ),
-    }
-
-
-DESIGN = Design(strategies=Lazy(_strategies))
+DESIGN = Design(strategies=lazy(f"{__name__}.strategy", "STRATEGIES"))
 __getattr__ = lazy_names(__name__, {"pieces": "chunk_texts"})

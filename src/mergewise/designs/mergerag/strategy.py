@@ -26,6 +26,7 @@ from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment, Order
+from mergewise.designs.design import Strategy
 from mergewise.designs.mergerag.fusion_operators import ASK, Extractive, Fusion, Modelled, Operator
 from mergewise.designs.mergerag.lm import WordModel, corpus_words
 from mergewise.designs.mergerag.merging import (
@@ -289,3 +290,21 @@ def nll_rows(scorer: NLLScorer | None) -> Rows[Content]:
         return [row[anchor.number] for anchor in anchors]
 
     return rows
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "mergerag-sym": Strategy(
+        assemble,
+        MergeRAG(),
+        "the weakest chunks are fused with each other until the rest fits the budget",
+        merge_context,
+        presets=PRESETS,
+    ),
+    "mergerag-asym": Strategy(
+        assemble,
+        MergeRAG(pairs="asymmetric"),
+        "the weakest chunk is fused onto the chunk that predicts it best, until the rest fits the budget",
+        merge_context,
+        presets=PRESETS,
+    ),
+}

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment, Order
+from mergewise.designs.design import Strategy
+from mergewise.designs.mrag import strategy
 from mergewise.designs.mrag.chunks import ChunkReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
@@ -66,3 +69,22 @@ def assemble(
         fragment = Fragment(chunk.doc_id, title, headings, chunk.start, chunk.end, body, chunk.text)
         candidates.append(Candidate((fragment,), score))
     return pack(question, candidates, budget, models, parameters.order, trace, last=parameters.last)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "mrag": Strategy(
+        strategy.assemble,
+        strategy.MRAG(),
+        "the values of the markers with the best keys",
+        views=("marker",),
+        presets=strategy.PRESETS,
+    ),
+    **{
+        name: Strategy(partial(assemble, name), Chunked(), summary, views=(name,), presets=PRESETS)
+        for name, summary in {
+            "fixed": "the best chunks of a fixed size until the budget is full",
+            "semantic": "the best chunks, split at changes of topic, until the budget is full",
+            "pic": "the best chunks, grouped by similarity to a summary (PIC), until the budget is full",
+        }.items()
+    },
+}

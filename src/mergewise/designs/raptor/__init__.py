@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from mergewise.designs.design import Design, Lazy, Strategy
+from mergewise.designs.design import Design, lazy
 from mergewise.designs.raptor import chunks
 from mergewise.designs.raptor.tree import RaptorReader
 from mergewise.store.views import View
-from mergewise.types import PromptTemplate
 
 VIEW = View(
     name="raptor",
@@ -24,18 +23,6 @@ VIEW = View(
 )
 
 
-def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.raptor.strategy import PRESETS, Raptor, assemble
-    from mergewise.generate.mode import EMBEDDER
-
-    summary = "the nearest nodes of a tree of summaries (RAPTOR)"
-    return {"raptor": Strategy(assemble, Raptor(), summary, views=("raptor",), presets=PRESETS, needs=EMBEDDER)}
-
-
-def _prompts() -> dict[str, PromptTemplate]:
-    from mergewise.designs.raptor.summaries import INSTRUCTIONS
-
-    return {INSTRUCTIONS.name: INSTRUCTIONS}
-
-
-DESIGN = Design({"raptor": VIEW}, Lazy(_strategies), prompts=Lazy(_prompts))
+DESIGN = Design(
+    {"raptor": VIEW}, lazy(f"{__name__}.strategy", "STRATEGIES"), prompts=lazy(f"{__name__}.summaries", "PROMPTS")
+)

@@ -23,7 +23,9 @@ from mergewise.assemble.budget import Packer
 from mergewise.assemble.fragments import Candidate, HeadingParts, Order, passages_of
 from mergewise.assemble.sentences import fragment_at, fragments_within
 from mergewise.concurrency import check_time
+from mergewise.designs.design import Strategy
 from mergewise.designs.raptor.tree import RaptorReader, SummaryTree
+from mergewise.generate.mode import EMBEDDER
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
@@ -176,3 +178,15 @@ def _passages(chosen: Sequence[Candidate], order: Order) -> list[Passage]:
     written = sorted((one for one in chosen if isinstance(one, WrittenSummary)), key=lambda one: -one.score)
     verbatim = [one for one in chosen if not isinstance(one, WrittenSummary)]
     return [Passage(one.text, one.score, one.sources, False) for one in written] + passages_of(verbatim, order)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "raptor": Strategy(
+        assemble,
+        Raptor(),
+        "the nearest nodes of a tree of summaries (RAPTOR)",
+        views=("raptor",),
+        presets=PRESETS,
+        needs=EMBEDDER,
+    )
+}

@@ -63,3 +63,6 @@ def _beginning(group: Sequence[str], room: int, models: Models) -> str:
         kept.append(text.strip())
         room -= size + 2
     return "\n\n".join(kept)
+
+
+PROMPTS: dict[str, PromptTemplate] = {INSTRUCTIONS.name: INSTRUCTIONS}

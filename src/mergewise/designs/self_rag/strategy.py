@@ -12,6 +12,7 @@ from typing import Annotated
 from mergewise.assemble.budget import pack
 from mergewise.assemble.passages import SEARCHED, search_passages
 from mergewise.defaults import PASSAGE_TOKENS
+from mergewise.designs.design import Strategy
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, SHARE, CheckedFields, Range
@@ -61,3 +62,14 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     found = search_passages(question, reader, parameters.k, PASSAGE_TOKENS, trace)
     context = pack(question, [one.candidate for one in found], budget, models, "score", trace)
     return replace(context, reading=GradedReading(parameters))
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "self-rag": Strategy(
+        assemble,
+        SelfRAG(),
+        "the best passages of the search, for one answer per passage (Self-RAG); without a model, a plain search",
+        mode="self-rag",
+        presets=PRESETS,
+    )
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mergewise.designs.design import Design, Lazy, Strategy
+from mergewise.designs.design import Design, lazy
 from mergewise.designs.tree_rag import outline
 from mergewise.store.views import View
 
@@ -16,11 +16,4 @@ VIEW = View(
 )
 
 
-def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.tree_rag.strategy import PRESETS, TreeRAG, assemble
-
-    summary = "whole sections that match the question, and the sections around matching leaves (Tree-RAG)"
-    return {"tree-rag": Strategy(assemble, TreeRAG(), summary, views=("outline",), presets=PRESETS)}
-
-
-DESIGN = Design({"outline": VIEW}, Lazy(_strategies))
+DESIGN = Design({"outline": VIEW}, lazy(f"{__name__}.strategy", "STRATEGIES"))

@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment, Order, fragment_of
+from mergewise.designs.design import Strategy
 from mergewise.designs.tree_rag.outline import OutlineNode, OutlineReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
@@ -99,3 +100,14 @@ def _single(leaf: Leaf, score: float) -> Candidate:
 
 def _fragments(leaves: Sequence[Leaf]) -> Iterator[Fragment]:
     return (fragment_of([leaf]) for leaf in leaves if leaf.sentences)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "tree-rag": Strategy(
+        assemble,
+        TreeRAG(),
+        "whole sections that match the question, and the sections around matching leaves (Tree-RAG)",
+        views=("outline",),
+        presets=PRESETS,
+    )
+}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mergewise.designs.design import Design, Lazy, Strategy
+from mergewise.designs.design import Design, lazy
 from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -30,26 +30,7 @@ if TYPE_CHECKING:
     from mergewise.designs.weave.weights import weights_text as weights_text
 
 
-def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.weave import sentence, strategy
-    from mergewise.designs.weave.parameters import Weave
-
-    return {
-        "weave": Strategy(
-            strategy.assemble, Weave(), "sentences with the most information about the question, over bridge hops"
-        ),
-        "sentence": Strategy(
-            sentence.assemble, sentence.Sentences(), "the best single sentences until the budget is full"
-        ),
-        "recomp": Strategy(
-            sentence.assemble,
-            sentence.Sentences(k=5, by="cosine", n=2, least=0.2),
-            "the sentences of a few leaves that are most similar to the question, if any (RECOMP, extractive)",
-        ),
-    }
-
-
-DESIGN = Design(strategies=Lazy(_strategies))
+DESIGN = Design(strategies=lazy(f"{__name__}.strategy", "STRATEGIES"))
 
 __getattr__ = lazy_names(
     __name__,

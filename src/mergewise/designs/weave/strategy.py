@@ -15,6 +15,8 @@ from functools import partial
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
 from mergewise.defaults import SHIPPED_EMBEDDERS
+from mergewise.designs.design import Strategy
+from mergewise.designs.weave import sentence
 from mergewise.designs.weave.completeness import probabilities
 from mergewise.designs.weave.evidence import Candidates, Link, Pool, QuestionAspects, Signals, judge
 from mergewise.designs.weave.hops import (
@@ -178,3 +180,14 @@ def ask_reranker(candidates: Candidates, models: Models | None, count: int, trac
     trace.append(Step("rerank", f"{len(asked)} sentences by {reranker.spec}"))
     reranked = Reranked(asked, logits, calibration_of(reranker))
     return judge(pool, replace(candidates.signals, reranked=reranked))
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "weave": Strategy(assemble, Weave(), "sentences with the most information about the question, over bridge hops"),
+    "sentence": Strategy(sentence.assemble, sentence.Sentences(), "the best single sentences until the budget is full"),
+    "recomp": Strategy(
+        sentence.assemble,
+        sentence.Sentences(k=5, by="cosine", n=2, least=0.2),
+        "the sentences of a few leaves that are most similar to the question, if any (RECOMP, extractive)",
+    ),
+}

@@ -187,3 +187,6 @@ def _line(given: object) -> str:
     if isinstance(given, int | float) and not isinstance(given, bool):
         given = str(given)
     return " ".join(text_of_field(given).split())
+
+
+PROMPTS: dict[str, PromptTemplate] = {RULES.name: RULES}

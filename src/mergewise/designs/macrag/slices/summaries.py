@@ -52,3 +52,6 @@ def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = N
         return None
 
     return write_each(texts, models, MAX_TOKENS, summary, estimate(texts, models).usage, on_share)
+
+
+PROMPTS: dict[str, PromptTemplate] = {INSTRUCTIONS.name: INSTRUCTIONS}

@@ -26,6 +26,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from mergewise.designs.mrag.chunks.summaries import INSTRUCTIONS
 from mergewise.designs.mrag.markers.grounding import GroundedValue, Grounder, ValueSentence
 from mergewise.designs.mrag.markers.records import MarkerSettings
 from mergewise.errors import UsageError
@@ -352,3 +353,6 @@ def repeats(marker: RawMarker, other: RawMarker) -> bool:
         return marker.value == other.value
     differing = (word for word in mine ^ others if any(character.isdigit() for character in word))
     return len(mine & others) >= SAME * len(mine | others) and not any(differing)
+
+
+PROMPTS: dict[str, PromptTemplate] = {one.name: one for one in (RULES, INSTRUCTIONS)}
