@@ -47,7 +47,11 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
 
     `preset=NAME` sets all parameters of this preset. A parameter that is also given on its own overrides the preset.
     """
-    given = _unfolded(given, name, presets or {})
+    if presets and "preset" in given:
+        preset = given["preset"]
+        if not isinstance(preset, str) or preset not in presets:
+            raise UsageError(f"{name} has no preset {short_repr(preset)}", f"it has: {', '.join(presets)}")
+        given = {**presets[preset], **{key: value for key, value in given.items() if key != "preset"}}
     if not given:
         return defaults
     hints = hints_of(type(defaults))
@@ -66,16 +70,6 @@ def search_settings(text: str, what: str = "the search", standing: SearchSetting
 
     chosen: SearchSettings = with_parameters(standing or SearchSettings(), assignments(text, text), what)
     return chosen
-
-
-def _unfolded(given: Mapping[str, object], name: str, presets: Presets) -> dict[str, object]:
-    own = dict(given)
-    if not presets or "preset" not in own:
-        return own
-    preset = own.pop("preset")
-    if not isinstance(preset, str) or preset not in presets:
-        raise UsageError(f"{name} has no preset {short_repr(preset)}", f"it has: {', '.join(presets)}")
-    return {**presets[preset], **own}
 
 
 def view_settings(

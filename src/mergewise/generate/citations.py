@@ -144,7 +144,12 @@ class Claims:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = {source.number: source for source in sources}
-        self._judge: Judge[int] = Judge(self._read)
+
+        def read(number: int) -> ReadSource:
+            source = self._sources[number]
+            return ReadSource.of([Extract(text, 0, len(text)) for _, text in source.parts], source.path)
+
+        self._judge: Judge[int] = Judge(read)
 
     def is_supported(
         self, statement: str, numbers: Collection[int], quotations: Sequence[str] | None = None
@@ -166,10 +171,6 @@ class Claims:
     def is_related(self, text: str, numbers: Collection[int]) -> bool:
         """Check that the sources contain two content words of the text, or half of its content words."""
         return self._judge.is_related(text, list(numbers or self._sources))
-
-    def _read(self, number: int) -> ReadSource:
-        source = self._sources[number]
-        return ReadSource.of([Extract(text, 0, len(text)) for _, text in source.parts], source.path)
 
 
 class Locator:

@@ -154,10 +154,20 @@ class MarkReader:
             if depth == 0:
                 self._add(self._group(text[spaces:opening], text[opening : step.end()]))
                 return step.end()
+
+        def stays_open(text: str) -> bool:
+            """Check that the open brackets stay open through more pieces of text."""
+            nonlocal depth
+            for step in _STEP.finditer(text):
+                depth += _deeper(step[0])
+                if depth == 0 or step[0] not in _OPENING + _CLOSING:
+                    return False
+            return True
+
         if last:
             self._read_unclosed(text[spaces:])
         else:
-            self._hold(text[spaces:], _still_open(depth))
+            self._hold(text[spaces:], stays_open)
         return len(text)
 
     def _read_unclosed(self, run: str) -> None:
@@ -201,20 +211,6 @@ class MarkReader:
 def _plain_words(text: str) -> str:
     """Return the text on one line and without escapes."""
     return " ".join(text.replace("\\", "").split())
-
-
-def _still_open(depth: int) -> Callable[[str], bool]:
-    """Return a function that checks that the `depth` open brackets stay open through more pieces of text."""
-
-    def stays_open(text: str) -> bool:
-        nonlocal depth
-        for step in _STEP.finditer(text):
-            depth += _deeper(step[0])
-            if depth == 0 or step[0] not in _OPENING + _CLOSING:
-                return False
-        return True
-
-    return stays_open
 
 
 def _deeper(character: str) -> int:

@@ -16,7 +16,7 @@ from mergewise.generate.notes import Notes
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.prompting.replies import json_value
-from mergewise.protocols import ChatModel, TokenCounter, with_options
+from mergewise.protocols import ChatModel, with_options
 from mergewise.text.alignment import words
 from mergewise.types import Answer, Message, PromptTemplate, Reply, Step, Usage
 
@@ -76,7 +76,11 @@ class AnswerWriter:
         # the reply may take at most a quarter of a small window
         self.limit = max(1, min(request.max_tokens, self.window // 4))
         refusals = (self.prompts.fill(prompts.REFUSAL), prompts.NOT_FOUND)
-        self.reply = replace(request.reply, message=_beginning(request.reply.message, self.window // 4, self.count))
+        # The beginning of the message, up to a quarter of the window.
+        message, most = request.reply.message, self.window // 4
+        while message and (tokens := self.count([message])[0]) > most:
+            message = message[: len(message) * most // tokens]
+        self.reply = replace(request.reply, message=message)
         self._shown = None if request.show is None else ShownUnlessRefused(refusals, request.show)
         self._usages = [self.context.usage]
 
@@ -89,7 +93,9 @@ class AnswerWriter:
         return prompts.answer(self.question, sources, notes, self.code, self.prompts, self.reply)
 
     async def ask(self, messages: Sequence[Message], schema: Mapping[str, object] | None = None) -> str:
-        return (await self._complete(messages, schema)).text
+        reply = await self.chat.complete(messages, max_tokens=self.limit, schema=schema)
+        self._usages.append(reply.usage)
+        return reply.text
 
     def count_unread(self) -> None:
         """Count an unreadable reply."""
@@ -156,11 +162,6 @@ class AnswerWriter:
         self._usages.append(reply.usage)
         return reply
 
-    async def _complete(self, messages: Sequence[Message], schema: Mapping[str, object] | None = None) -> Reply:
-        reply = await self.chat.complete(messages, max_tokens=self.limit, schema=schema)
-        self._usages.append(reply.usage)
-        return reply
-
     def room(self, messages: Sequence[Message]) -> int:
         """Return the tokens left after these messages and the reply to them."""
         return self.window - self.limit - sum(self.count([message.text for message in messages]))
@@ -168,10 +169,3 @@ class AnswerWriter:
     def measure(self, sources: Sequence[Source]) -> list[int]:
         """Count the tokens of each source as a prompt shows it."""
         return self.count([prompts.quoted_source(source, self.code) + "\n\n" for source in sources]) if sources else []
-
-
-def _beginning(text: str, most: int, count: TokenCounter) -> str:
-    """Return the beginning of the text, up to `most` tokens."""
-    while text and (tokens := count([text])[0]) > most:
-        text = text[: len(text) * most // tokens]
-    return text

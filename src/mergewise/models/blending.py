@@ -24,7 +24,13 @@ def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:
     with np.errstate(divide="ignore", invalid="ignore"):
         product = np.where(weights > 0, weights * rows, 0).sum(1)
         scores = np.logaddexp.reduce(np.log(weights) + rows, 1) if blend.mixture else product
-    tokens = scores.argmax(-1) if blend.temperature <= 0 else _draw_tokens(scores, blend)
+    if blend.temperature <= 0:
+        tokens = scores.argmax(-1)
+    else:
+        heaps = np.exp((scores - scores.max(-1, keepdims=True)).astype(np.float64) / blend.temperature).cumsum(-1)
+        draws = np.array(blend.draws) * heaps[:, -1]
+        found = [np.searchsorted(heap, draw, side="right") for heap, draw in zip(heaps, draws, strict=True)]
+        tokens = np.minimum(found, scores.shape[-1] - 1).astype(np.int64)
     picked = np.take_along_axis(rows, np.broadcast_to(tokens[:, None, None], (*rows.shape[:2], 1)), -1)[..., 0]
     return NextTokens.of(blend, tokens, picked, np.exp(np.logaddexp.reduce(product, -1)), rows.argmax(-1))
 
@@ -35,14 +41,6 @@ def row_tables(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.floa
     index = [[*rows, *[rows[0]] * (most - len(rows))] for rows in blend.rows]
     weights = [[*shares, *[0.0] * (most - len(shares))] for shares in blend.weights]
     return np.array(index, np.int64), np.array(weights, np.float64)
-
-
-def _draw_tokens(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
-    heaps = np.exp((scores - scores.max(-1, keepdims=True)).astype(np.float64) / blend.temperature).cumsum(-1)
-    draws = np.array(blend.draws) * heaps[:, -1]
-    found = [np.searchsorted(heap, draw, side="right") for heap, draw in zip(heaps, draws, strict=True)]
-    tokens: npt.NDArray[np.int64] = np.minimum(found, scores.shape[-1] - 1).astype(np.int64)
-    return tokens
 
 
 # -- the same in torch
@@ -57,15 +55,12 @@ def choose_on_device(logits: Any, blend: Blend) -> NextTokens:
     weights = torch.as_tensor(shares, device=logits.device, dtype=logits.dtype)[..., None]
     product = torch.where(weights > 0, weights * rows, torch.zeros_like(rows)).sum(1)
     scores = (weights.log() + rows).logsumexp(1) if blend.mixture else product
-    tokens = scores.argmax(-1) if blend.temperature <= 0 else _draw_on_device(scores, blend)
+    if blend.temperature <= 0:
+        tokens = scores.argmax(-1)
+    else:
+        heaps = (scores.double() / blend.temperature).softmax(-1).cumsum(-1)
+        draws = torch.as_tensor(blend.draws, device=scores.device, dtype=heaps.dtype)[:, None] * heaps[:, -1:]
+        tokens = torch.searchsorted(heaps, draws, right=True)[:, 0].clamp(max=scores.shape[-1] - 1)
     picked = rows.gather(-1, tokens[:, None, None].expand(-1, rows.shape[1], 1))[..., 0]
     agreement = product.logsumexp(-1).exp()
     return NextTokens.of(blend, *(values.cpu().numpy() for values in (tokens, picked, agreement, rows.argmax(-1))))
-
-
-def _draw_on_device(scores: Any, blend: Blend) -> Any:
-    import torch
-
-    heaps = (scores.double() / blend.temperature).softmax(-1).cumsum(-1)
-    draws = torch.as_tensor(blend.draws, device=scores.device, dtype=heaps.dtype)[:, None] * heaps[:, -1:]
-    return torch.searchsorted(heaps, draws, right=True)[:, 0].clamp(max=scores.shape[-1] - 1)

@@ -175,7 +175,12 @@ class _Decoding:
 def _decode(
     model: CausalModel[Any], batch: list[_Decoding], mixture: bool, temperature: float, show: ShowPiece | None
 ) -> None:
-    state = _start(model, [tuple(prompt) for answer in batch for prompt in answer.prompts])
+    # A row for each prompt. Equal prompts are read once.
+    prompts = [tuple(prompt) for answer in batch for prompt in answer.prompts]
+    places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
+    state = model.start(list(places))
+    if len(places) < len(prompts):
+        state = model.select(state, [places[prompt] for prompt in prompts])
     while True:
         if CancellableWork.current().cancelled:
             raise CancelledError
@@ -205,13 +210,6 @@ def _decode(
             state = model.select(state, [row for place in going for row in rows[place]])
         batch, tokens = [batch[i] for i in going], [choice.tokens[i] for i in going]
         state = model.extend(state, [t for a, t in zip(batch, tokens, strict=True) for _ in a.prompts])
-
-
-def _start(model: CausalModel[Any], prompts: Sequence[tuple[int, ...]]) -> Any:
-    """Return a state with a row for each prompt. Equal prompts are read once."""
-    places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
-    state = model.start(list(places))
-    return state if len(places) == len(prompts) else model.select(state, [places[prompt] for prompt in prompts])
 
 
 def _rows(batch: Sequence[_Decoding]) -> list[list[int]]:

@@ -82,19 +82,24 @@ class Endpoint:
         megabytes: int | None = None,
     ) -> None:
         self.sdk = package()
-        self.spec, self.serves, self._megabytes = spec, serves, megabytes or EMBEDDINGS_MB
+        self.spec, self.serves = spec, serves
         seconds, self.retries = timeout_of(timeout, TIMEOUT), retries_of(retries, RETRIES)
         self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
         key = key_for(base_url, api_key)
         remember_key(key)
         remember_keys_of(self.base_url)
-        self._options = {
-            "base_url": self.base_url,
-            "api_key": key,
-            "timeout": self.sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
-            "max_retries": self.retries,
-        }
-        self._clients: PerLoop[openai.AsyncOpenAI] = PerLoop(self._client)
+
+        def client() -> openai.AsyncOpenAI:
+            made: openai.AsyncOpenAI = self.sdk.AsyncOpenAI(
+                base_url=self.base_url,
+                api_key=key,
+                timeout=self.sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
+                max_retries=self.retries,
+                http_client=self.sdk.DefaultAsyncHttpxClient(**DIRECT, **size_limits(megabytes or EMBEDDINGS_MB)),
+            )
+            return made
+
+        self._clients: PerLoop[openai.AsyncOpenAI] = PerLoop(client)
 
     def client(self) -> openai.AsyncOpenAI:
         """Return the client of the running event loop."""
@@ -133,11 +138,6 @@ class Endpoint:
         return ModelError(
             f"invalid answer from {self.spec}: {what}", f"check that {self.base_url} serves {self.serves}"
         )
-
-    def _client(self) -> openai.AsyncOpenAI:
-        web = self.sdk.DefaultAsyncHttpxClient(**DIRECT, **size_limits(self._megabytes))
-        client: openai.AsyncOpenAI = self.sdk.AsyncOpenAI(**self._options, http_client=web)
-        return client
 
 
 def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError) -> ModelError:

@@ -63,21 +63,20 @@ class OpenAIEmbedder:
         """
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
-        starts = range(0, len(texts), self._batch_texts)
-        return np.concatenate([self._embed(texts[start : start + self._batch_texts]) for start in starts])
+        vectors = []
+        for start in range(0, len(texts), self._batch_texts):
+            # Endpoints reject empty texts, and some do not support base64, so floats are requested.
+            batch = [text or " " for text in texts[start : start + self._batch_texts]]
+            with self._endpoint.reading("list of embeddings"):
+                body = {"model": self._model, "input": batch, "encoding_format": "float"}
+                answer = self._endpoint.ask("/embeddings", body)
+                rows = sorted((int(item["index"]), list(item["embedding"])) for item in answer["data"])
+            vectors.append(self._unit_rows(rows, len(batch)))
+        return np.concatenate(vectors)
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """Embed questions in the same way as documents."""
         return self.embed_documents(texts)
-
-    def _embed(self, texts: Sequence[str]) -> FloatArray:
-        # Endpoints reject empty texts, and some do not support base64, so floats are requested.
-        inputs = [text or " " for text in texts]
-        with self._endpoint.reading("list of embeddings"):
-            body = {"model": self._model, "input": inputs, "encoding_format": "float"}
-            answer = self._endpoint.ask("/embeddings", body)
-            rows = sorted((int(item["index"]), list(item["embedding"])) for item in answer["data"])
-        return self._unit_rows(rows, len(texts))
 
     def _unit_rows(self, rows: Sequence[tuple[int, list[float]]], count: int) -> FloatArray:
         """Scale rows, sorted by index, to unit length. Raises ModelError for invalid rows."""

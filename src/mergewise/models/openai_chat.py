@@ -160,7 +160,12 @@ class OpenAIChat:
             what = f"an error: {quoted_message(str(message))}" if message else "no chat completion"
             raise self._endpoint.invalid_answer(f"{what} ({type(error).__name__})") from error
         answer.end()
-        return replace(self._reply(answer, messages), first=_first_token(choice.get("logprobs")))
+        try:
+            top = choice["logprobs"]["content"][0]["top_logprobs"]
+            first = {str(one["token"]): float(one["logprob"]) for one in top}
+        except (LookupError, TypeError, ValueError):
+            first = {}  # the endpoint gives no log-probabilities of the first token
+        return replace(self._reply(answer, messages), first=first)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """Answer messages piece by piece.
@@ -191,7 +196,10 @@ class OpenAIChat:
                 except ModelError:
                     raise
                 except Exception as error:
-                    if not self._is_lost(error) or answer.text or attempt == self._endpoint.retries:
+                    # During a stream, older versions of the SDK raise errors of their HTTP library.
+                    is_lost = isinstance(error, self._endpoint.sdk.APIConnectionError)
+                    is_lost |= type(error).__module__.startswith("http")
+                    if not is_lost or answer.text or attempt == self._endpoint.retries:
                         raise self._endpoint.failure(error) from error
                     log.info("stream of %s broke (%s), retrying", self.spec, type(error).__name__)
                     await asyncio.sleep(_PAUSE * 2**attempt)
@@ -258,23 +266,11 @@ class OpenAIChat:
             log.warning("invalid token counts from %s, using estimates", self.spec)
         return Reply(answer.text, answer.usage(messages), complete=not answer.reasons & _CUT)
 
-    def _is_lost(self, error: Exception) -> bool:
-        """Check for a lost connection. During a stream, older versions of the SDK raise errors of their HTTP library."""
-        return isinstance(error, self._endpoint.sdk.APIConnectionError) or type(error).__module__.startswith("http")
-
 
 # finish reasons of an incomplete answer
 _CUT = frozenset({"length", "content_filter"})
 MOST_TOKENS = 1_000_000_000
 """Maximum of tokens that an endpoint may bill for a call. Larger counts are invalid."""
-
-
-def _first_token(given: Any) -> dict[str, float]:
-    """Return the log-probabilities of candidates for the first token, or nothing if the endpoint gives none."""
-    try:
-        return {str(one["token"]): float(one["logprob"]) for one in given["content"][0]["top_logprobs"]}
-    except (LookupError, TypeError, ValueError):
-        return {}
 
 
 class _ChatAnswer:

@@ -108,26 +108,20 @@ class OpenAIScorer:
 def _prompt_tokens(choice: Any, form: str, prompt: str) -> list[tuple[str, float]]:
     """Return the prompt's tokens and log-probabilities, or an empty list without any. The first token has none."""
     try:
-        return _echo_tokens(choice, prompt) if form == "echo" else _vllm_tokens(choice)
+        if form == "prompt_logprobs":
+            # vLLM: a mapping from token ids to log-probabilities for each position, with the prompt's token first
+            entries = [next(iter(position.values())) for position in choice["prompt_logprobs"] if position]
+            return [(str(entry["decoded_token"] or ""), float(entry["logprob"])) for entry in entries]
+        given = choice["logprobs"]
+        tokens = given["tokens"]
+        offsets = given.get("text_offset") or [0, *accumulate(map(len, tokens[:-1]))]
+        rows = [row for row in zip(tokens, given["token_logprobs"], offsets, strict=True) if row[2] < len(prompt)]
+        if 2 * sum(len(text) for text, _, _ in rows) < len(prompt):
+            # llama.cpp's server returns the generated text instead of the prompt
+            return []
+        return [(text, float(value)) for text, value, _ in rows if value is not None]
     except (AttributeError, KeyError, TypeError, ValueError, StopIteration):
         return []
-
-
-def _echo_tokens(choice: Any, prompt: str) -> list[tuple[str, float]]:
-    given = choice["logprobs"]
-    tokens = given["tokens"]
-    offsets = given.get("text_offset") or [0, *accumulate(map(len, tokens[:-1]))]
-    rows = [row for row in zip(tokens, given["token_logprobs"], offsets, strict=True) if row[2] < len(prompt)]
-    if 2 * sum(len(text) for text, _, _ in rows) < len(prompt):
-        # llama.cpp's server returns the generated text instead of the prompt
-        return []
-    return [(text, float(value)) for text, value, _ in rows if value is not None]
-
-
-def _vllm_tokens(choice: Any) -> list[tuple[str, float]]:
-    """Read vLLM's form: a mapping from token ids to log-probabilities for each position, with the prompt's token first."""
-    entries = [next(iter(position.values())) for position in choice["prompt_logprobs"] if position]
-    return [(str(entry["decoded_token"] or ""), float(entry["logprob"])) for entry in entries]
 
 
 def _mean_nll(tokens: Sequence[tuple[str, float]], source: str) -> float:

@@ -89,12 +89,19 @@ class HTTPReranker:
         self._texts_shape = False
         self._scale = scale
         key = key or os.environ.get("RERANK_API_KEY")
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         remember_key(key or "")
         remember_keys_of(self._url)
-        self._timeout = timeout_of(timeout, TIMEOUT)
-        _package()
-        self._clients: PerLoop[httpx2.AsyncClient] = PerLoop(self._client)
+        seconds, package = timeout_of(timeout, TIMEOUT), _package()
+
+        def client() -> httpx2.AsyncClient:
+            limits = size_limits(ANSWER_MB)
+            headers = {**limits.pop("headers"), **({"Authorization": f"Bearer {key}"} if key else {})}
+            made: httpx2.AsyncClient = package.AsyncClient(
+                timeout=seconds, headers=headers, follow_redirects=False, **limits
+            )
+            return made
+
+        self._clients: PerLoop[httpx2.AsyncClient] = PerLoop(client)
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         """Score texts by how well they answer a question.
@@ -125,14 +132,6 @@ class HTTPReranker:
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
         await self._clients.aclose()
-
-    def _client(self) -> httpx2.AsyncClient:
-        limits = size_limits(ANSWER_MB)
-        headers = {**limits.pop("headers"), **self._headers}
-        client: httpx2.AsyncClient = _package().AsyncClient(
-            timeout=self._timeout, headers=headers, follow_redirects=False, **limits
-        )
-        return client
 
     def _batch(self, question: str, texts: Sequence[str]) -> list[float]:
         return run(in_time(self.spec, self._ask(question, texts)))

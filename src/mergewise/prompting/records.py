@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
@@ -70,16 +70,20 @@ def _salvage(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[lis
     records: list[dict[str, object]] = []
     current: dict[str, object] = {}
     closed = True
-    for name, opens, raw in _values(answer, names):
+    found = list(_pattern(tuple(names)).finditer(answer))
+    for match, after in zip_longest(found, found[1:]):
+        # The field, whether an object opens before it, and the text up to the next field.
+        name, opens = names[match["name"]], match["opens"] is not None
+        raw = answer[match.end() : len(answer) if after is None else after.start()]
         if current and (opens or name in current):
             records.append(current)
             current = {}
         kind = fields[name][0]
         if kind == "numbers":
             listed = raw.startswith("[")
-            inner, _, after = raw[1:].partition("]") if listed else raw.partition("}")
+            inner, _, rest = raw[1:].partition("]") if listed else raw.partition("}")
             current[name] = [int(number) for number in _NUMBER.findall(inner)]
-            closed = "}" in (after if listed else raw)
+            closed = "}" in (rest if listed else raw)
         else:
             current[name] = _text(raw)
             body, quote = _unquote(raw)
@@ -87,14 +91,6 @@ def _salvage(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[lis
     if current and closed:
         records.append(current)
     return records, bool(current) and not closed
-
-
-def _values(answer: str, names: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the fields in order: the name, whether an object opens before it, and the text up to the next field."""
-    found = list(_pattern(tuple(names)).finditer(answer))
-    for match, after in zip_longest(found, found[1:]):
-        end = len(answer) if after is None else after.start()
-        yield names[match["name"]], match["opens"] is not None, answer[match.end() : end]
 
 
 def _text(raw: str) -> str:

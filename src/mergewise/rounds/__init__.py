@@ -74,19 +74,16 @@ def merge(old: Context, new: Context, models: Models) -> Context:
     sets = list(kept.values())
     room = old.budget - sum(models.count_tokens([render([one]) + SEPARATOR for one in sets]) if sets else ())
     merged = pack(old.question, ranked, room, models, "document", [*old.trace, step])
-    merged = _with_sets(merged, sets, old.budget, models)
-    return replace(merged, strategy=old.strategy, usage=old.usage + new.usage).merged_from([old, new])
-
-
-def _with_sets(context: Context, sets: list[Passage], budget: int, models: Models) -> Context:
-    """Append these sets to the context. Drop sets from the end until the rendered text fits the budget."""
+    # Sets are dropped from the end until the rendered text fits the budget.
     for count in range(len(sets), 0, -1):
-        passages = (*context.passages, *sets[:count])
+        passages = (*merged.passages, *sets[:count])
         text = render(passages)
         tokens = models.count_tokens([text])[0]
-        if tokens <= budget:
-            return replace(context, budget=budget, passages=passages, text=text, tokens=tokens)
-    return replace(context, budget=budget)
+        if tokens <= old.budget:
+            merged = replace(merged, passages=passages, text=text, tokens=tokens)
+            break
+    merged = replace(merged, budget=old.budget)
+    return replace(merged, strategy=old.strategy, usage=old.usage + new.usage).merged_from([old, new])
 
 
 def _is_triplet_set(passage: Passage, context: Context) -> bool:
@@ -100,15 +97,15 @@ def in_turn(old: Sequence[Piece], new: Sequence[Piece]) -> Iterator[Piece]:
 def _pieces(context: Context) -> list[Candidate]:
     """Return the context's stretches of text as candidates, those of the best passage first."""
     ranked = sorted((p for p in context.passages if not _is_triplet_set(p, context)), key=lambda p: -p.score)
-    return [Candidate((fragment,), p.score) for p in ranked for fragment in _fragments(p, context.strategy)]
-
-
-def _fragments(passage: Passage, strategy: str) -> Iterator[Fragment]:
-    if not passage.verbatim:
-        problem = f"{strategy} writes its own passages, which cannot be merged over several rounds"
-        raise UsageError(problem, "use one round, or a strategy that quotes the documents")
-    for span, text in passage.parts():
-        yield Fragment(span.doc_id, passage.title, passage.headings, span.start, span.end, span.start, text)
+    pieces: list[Candidate] = []
+    for p in ranked:
+        if not p.verbatim:
+            problem = f"{context.strategy} writes its own passages, which cannot be merged over several rounds"
+            raise UsageError(problem, "use one round, or a strategy that quotes the documents")
+        for span, text in p.parts():
+            fragment = Fragment(span.doc_id, p.title, p.headings, span.start, span.end, span.start, text)
+            pieces.append(Candidate((fragment,), p.score))
+    return pieces
 
 
 # The question q_t of a further round (MacRAG A.9, after IterDRAG and chain-of-RAG).
@@ -166,7 +163,11 @@ def by_name(question: str, asked: Sequence[str], context: Context) -> str | None
     """Return the next search for a name, or None if the evidence mentions no new name."""
     wanted = content_terms(question)
     known = {word.casefold() for text in (question, *asked) for word in _WORD.findall(text)}
-    for sentence in _evidence(context, wanted):
+    # The sentences with the most words of the question. Ties are in the order of the passages' scores.
+    ranked = sorted(context.passages, key=lambda passage: -passage.score)
+    sentences = [passage.text[start:end] for passage in ranked for start, end in split_sentences(passage.text)]
+    best = sorted(sentences, key=lambda sentence: -len(wanted & content_terms(sentence)))[:_SENTENCES]
+    for sentence in (one for one in best if wanted & content_terms(one)):
         for name in _names(sentence):
             if not {word.casefold() for word in _WORD.findall(name)} <= known:
                 # The name and the words of the question that its sentence does not hold.
@@ -175,14 +176,6 @@ def by_name(question: str, asked: Sequence[str], context: Context) -> str | None
                 left = [word for word in words if (terms := content_terms(word)) and not terms <= held]
                 return " ".join([name, *left])
     return None
-
-
-def _evidence(context: Context, wanted: frozenset[str]) -> list[str]:
-    """Return the sentences with the most words of the question. Ties are in the order of the passages' scores."""
-    ranked = sorted(context.passages, key=lambda passage: -passage.score)
-    sentences = [passage.text[start:end] for passage in ranked for start, end in split_sentences(passage.text)]
-    best = sorted(sentences, key=lambda sentence: -len(wanted & content_terms(sentence)))[:_SENTENCES]
-    return [sentence for sentence in best if wanted & content_terms(sentence)]
 
 
 def _names(sentence: str) -> Iterator[str]:

@@ -153,7 +153,13 @@ class _Walk:
         elif first.kind == "code":
             self._code(start, end, self._above())
         elif any(block.kind == "row" for block in region):
-            self._table(region)
+            self._close_list()
+            rows = _rows(self.text, region)
+            header = len(self.found)
+            self.open.add(header)
+            self.found.append(TextUnit(*rows[0], self._announcement()))
+            self.found += [TextUnit(a, b, header) for a, b in rows[1:]]
+            self._announced_by = None
         elif first.kind == "edge" or not says_something(self.plain[start:end]):
             # it says nothing, but may open a literal block
             directive = DIRECTIVE.match(self.text, start, end)
@@ -198,15 +204,6 @@ class _Walk:
         self._looked = len(self.found), above
         return above
 
-    def _table(self, region: Sequence[_Block]) -> None:
-        self._close_list()
-        rows = _rows(self.text, region)
-        header = len(self.found)
-        self.open.add(header)
-        self.found.append(TextUnit(*rows[0], self._announcement()))
-        self.found += [TextUnit(start, end, header) for start, end in rows[1:]]
-        self._announced_by = None
-
     def _announcement(self) -> int | None:
         """Return the unit that announces a list or table: it ends with a colon, has no end, or says that something follows."""
         above = self._above() if self._announced_by is None else self._announced_by
@@ -249,8 +246,13 @@ class _Walk:
         lead, self._announced_by = self._announced_by, None
         if lead is None and inside:
             lead = self._items[-1].unit
-        if lead is None and self.found and self._answers(block):
-            lead = number - 1
+        if lead is None and self.found:
+            # It qualifies the unit above, or is the label of an answer to it.
+            above = self.found[-1].lead
+            labelled = above is not None and self._is_label(self.found[above].start, self.found[above].end)
+            qualifies = _QUALIFIES.match(self.text, block.start) is not None
+            if qualifies or (labelled and self._is_label(block.start, block.end)):
+                lead = number - 1
         body_of = self._items[-1].unit if inside and self._items[-1].is_definition else None
         for i, (start, end) in enumerate(sentences):
             self.found.append(TextUnit(start, end, (number if term else body_of) if i else lead))
@@ -264,13 +266,6 @@ class _Walk:
     def _close_list(self) -> None:
         self._items.clear()
         self._listing, self._list_of = False, None
-
-    def _answers(self, block: _Block) -> bool:
-        """Return true if a paragraph belongs to the unit above: it qualifies it, or is the label of an answer to it."""
-        above = self.found[-1].lead
-        labelled = above is not None and self._is_label(self.found[above].start, self.found[above].end)
-        qualifies = _QUALIFIES.match(self.text, block.start) is not None
-        return qualifies or (labelled and self._is_label(block.start, block.end))
 
     def _is_label(self, start: int, end: int) -> bool:
         return _LABEL.fullmatch(self.text, start, end) is not None

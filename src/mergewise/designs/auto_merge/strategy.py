@@ -121,7 +121,13 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     if parameters.mode == "semantic":
         candidates = _clusters(hits, reader, models, parameters, trace)
     else:
-        sections = _ancestors(hits, reader, trace) if parameters.mode != "never" else {}
+        # All sections above all hits are read in one call. Missing sections are skipped.
+        above = {ancestor for hit in hits for ancestor in hit.row.ancestors} if parameters.mode != "never" else set()
+        sections = reader.sections(sorted(above))
+        if lost := sorted(above - sections.keys()):
+            orphans = tuple(hit.row.span for hit in hits if not sections.keys() >= set(hit.row.ancestors))
+            reason = f"sections {lost} missing in the index; run `mergewise check --repair`"
+            trace.append(Step("missing", reason, orphans))
         items = [_LeafRange(hit.row.id, hit.row.id, hit.score, hit.row.ancestors, hit.row.span) for hit in hits]
         if parameters.mode == "auto":
             floor = _floor(items, parameters) if parameters.join == "strong" else -inf
@@ -235,17 +241,6 @@ def parents(
         if not families.keys() & set(merged.ancestors):
             kept.append(merged)
     return kept
-
-
-def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> dict[int, Section]:
-    """Return all sections above all hits, read in one call. Missing sections are noted in the trace and skipped."""
-    wanted = sorted({ancestor for hit in hits for ancestor in hit.row.ancestors})
-    sections = reader.sections(wanted)
-    lost = [section for section in wanted if section not in sections]
-    if lost:
-        orphans = tuple(hit.row.span for hit in hits if not sections.keys() >= set(hit.row.ancestors))
-        trace.append(Step("missing", f"sections {lost} missing in the index; run `mergewise check --repair`", orphans))
-    return sections
 
 
 def _candidates(

@@ -40,7 +40,7 @@ from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
 from mergewise.text.sections import search_key
 from mergewise.text.sentences import split_sentences
-from mergewise.types import Context, Document, LeafSentences, Sentence, Step, Usage
+from mergewise.types import Context, LeafSentences, Sentence, Step, Usage
 
 STRIP = 3  # sentences
 EXTERNAL = 5
@@ -73,7 +73,12 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     # search without the reranker: only the evaluator uses it
     found = search_passages(question, reader, parameters.k, PASSAGE_TOKENS, trace, by="search")
     first = _passages(found, reader)
-    texts = [_text(one) for one in first]
+    # The evaluator reads title, headings and sentences.
+    wholes = ["".join(leaf.text for leaf in leaves) for leaves in first]
+    texts = [
+        search_key(leaves[0].title, leaves[0].headings, whole).strip() if leaves else ""
+        for leaves, whole in zip(first, wholes, strict=True)
+    ]
     scores = evaluations(question, texts, models)
     best = max(scores, default=-1.0)
     action = action_of(scores, parameters.upper, parameters.lower)
@@ -89,7 +94,13 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         if models.second_source is not None:
             others = list(models.second_source(" ".join(named), parameters.k))[: parameters.k]
             trace.append(Step("second source", f"{len(others)} texts"))
-            passages = [_external_leaf(one) for one in others]
+            passages = []
+            for one in others:
+                # The id begins with `SECOND`, so that no document of the index has it.
+                cuts = tuple(Sentence(start, end, 0) for start, end in split_sentences(one.text))
+                doc_id = SECOND + one.id
+                leaf = LeafSentences(-1, -1, doc_id, one.title, (), 0, 0, one.text, cuts, None, None)
+                passages.append([leaf])
         else:
             known = {leaf for one in found for leaf in one.leaves}
             again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, by="search")
@@ -114,19 +125,6 @@ def _passages(found: Sequence[LeafRun], reader: IndexReader) -> list[list[LeafSe
     """Return the leaves of each passage."""
     leaves = reader.sentences(sorted({leaf for one in found for leaf in one.leaves}))
     return [[leaves[leaf] for leaf in one.leaves if leaf in leaves] for one in found]
-
-
-def _external_leaf(document: Document) -> list[LeafSentences]:
-    """Return a text of the second source as a passage. Its id begins with `SECOND`, so that no document of the index has it."""
-    sentences = tuple(Sentence(start, end, 0) for start, end in split_sentences(document.text))
-    return [LeafSentences(-1, -1, SECOND + document.id, document.title, (), 0, 0, document.text, sentences, None, None)]
-
-
-def _text(leaves: Sequence[LeafSentences]) -> str:
-    """Return the text of a passage for the evaluator: title, headings and sentences."""
-    return (
-        search_key(leaves[0].title, leaves[0].headings, "".join(leaf.text for leaf in leaves)).strip() if leaves else ""
-    )
 
 
 def _best_strips(

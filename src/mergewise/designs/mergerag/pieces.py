@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TypeAlias
@@ -70,7 +70,15 @@ def chunk_texts(hits: Sequence[Hit], count_tokens: TokenCounter) -> list[str]:
 
 def sentences_of(sources: Sequence[ChunkSource], count_tokens: TokenCounter) -> list[list[ChunkSentence]]:
     """Return the sentences of each source, in order. All tokens are counted in one call."""
-    cuts = [[(cut, cut.visible[2]) for cut in _cut(source.fragment)] for source in sources]
+    cuts: list[list[tuple[Fragment, str]]] = []
+    for source in sources:
+        # Pieces that tile the fragment, a sentence in each.
+        fragment = source.fragment
+        begin, _, text = fragment.visible
+        starts = [begin + start for start, _ in split_sentences(text)]
+        bounds = pairwise([fragment.start, *starts[1:], fragment.end]) if starts else ()
+        pieces = [fragment.cut(start, end) for start, end in bounds]
+        cuts.append([(piece, piece.visible[2]) for piece in pieces])
     texts = [text for chunk in cuts for _, text in chunk]
     counts = iter(count_tokens(texts) if texts else ())
     return [
@@ -80,15 +88,6 @@ def sentences_of(sources: Sequence[ChunkSource], count_tokens: TokenCounter) -> 
         ]
         for number, chunk in enumerate(cuts)
     ]
-
-
-def _cut(fragment: Fragment) -> Iterator[Fragment]:
-    """Yield pieces that tile the fragment, a sentence in each."""
-    begin, _, text = fragment.visible
-    starts = [begin + start for start, _ in split_sentences(text)]
-    if starts:
-        for start, end in pairwise([fragment.start, *starts[1:], fragment.end]):
-            yield fragment.cut(start, end)
 
 
 class ChunkLengths:

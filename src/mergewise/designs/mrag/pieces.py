@@ -72,7 +72,15 @@ class ValuePiece(Candidate):
         if not self.marker.written:
             held = [fragment for other in taken for fragment in other.fragments]
             left = [part for fragment in self.fragments for part in uncovered_parts(fragment, held)]
-            return self._with_fragments(left) if left else None
+            if not left:
+                return None
+            doc_id, spans = self.marker.doc_id, [fragment.span for fragment in left]
+            kept = (
+                one
+                for one in self.sentences
+                if any(span.overlaps(Span(doc_id, start, end)) for span in spans for start, end in one.support)
+            )
+            return replace(self, sentences=tuple(kept), fragments=tuple(left))
         sentences = tuple(s for s in self.sentences if not any(_is_duplicate(self.marker, s, other) for other in taken))
         return replace(self, sentences=sentences) if sentences else None
 

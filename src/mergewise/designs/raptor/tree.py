@@ -226,7 +226,10 @@ class _Growing:
                 return
             check_time()
             extracts = [self._extract([p for i in group for p in places[i]], vectors[group]) for group in groups]
-            written = self._written([[texts[i] for i in group] for group in groups])
+            written: list[str | None] = [None] * len(groups)
+            if self._settings.summary == "abstractive":
+                asked = [[texts[i] for i in group] for group in groups]
+                written = summaries(asked, self._settings.summary_tokens, self._models, self._folder)
             made = [
                 SummaryNode(layer, own or text, tuple(ids[i] for i in group), () if own else tuple(chosen))
                 for group, own, (text, chosen) in zip(groups, written, extracts, strict=True)
@@ -239,12 +242,6 @@ class _Growing:
             self._nodes += made
             # In the precision of the stored tree.
             self._vectors.append(vectors.astype(np.float16).astype(np.float32))
-
-    def _written(self, groups: Sequence[Sequence[str]]) -> list[str | None]:
-        """Return the chat model's summary of each cluster, or None if it returned nothing or is not used."""
-        if self._settings.summary == "extractive":
-            return [None] * len(groups)
-        return summaries(groups, self._settings.summary_tokens, self._models, self._folder)
 
     def _extract(self, places: Sequence[Place], vectors: FloatArray) -> tuple[str, list[Place]]:
         """Return the sentences that represent a cluster, in the order of the texts."""

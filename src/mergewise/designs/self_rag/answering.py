@@ -121,7 +121,10 @@ class _Causal:
     def answer(self, sources: Sequence[Source]) -> Answer:
         (wants,) = self._grade([(retrieve_prompt(self._question), RETRIEVE)])
         step = Step("retrieve", f"the model wants documents with probability {wants:.2f}", score=wants)
-        fitting = [one for one in sources if self._fits(one)]
+        # The longest prompt about a source must fit, with an answer.
+        room = self._causal.window - (1 + self._weights.segments) * self._limit
+        longest = (supported_prompt(self._question, one, "", self._code) for one in sources)
+        fitting = [one for one, asked in zip(sources, longest, strict=True) if len(self._causal.prompt(asked)) < room]
         if wants < self._weights.threshold or not fitting:
             (decoded,) = self._decode_rows([self._causal.prompt(alone_prompt(self._question))])
             why = "answered alone" if fitting else "no passage fits into the window: answered alone"
@@ -197,11 +200,6 @@ class _Causal:
             (path, replace(one, relevant=next(grades), supported=next(grades), useful=next(grades)), is_last)
             for path, one, is_last in drafts
         ]
-
-    def _fits(self, source: Source) -> bool:
-        """Check that the longest prompt about the source fits, with an answer."""
-        longest = self._causal.prompt(supported_prompt(self._question, source, "", self._code))
-        return len(longest) + (1 + self._weights.segments) * self._limit < self._causal.window
 
     def _decode_rows(self, rows: Sequence[Sequence[int]]) -> list[Decoded]:
         made = decode(self._causal, [StreamPrompts((row,), (1.0,)) for row in rows], max_tokens=self._limit)

@@ -130,7 +130,13 @@ class _Pointer:
         counts = self.models.count_tokens([*frame, *(self._lines([i])[0] for i in best)])
         room = int(WINDOW_SHARE * self.chat.window) - form(len(best), last=False).tokens - sum(counts[: len(frame)])
         filled = accumulate(tokens + 1 for tokens in counts[len(frame) :])
-        shown = self._in_reading_order([i for i, tokens in zip(best, filled, strict=True) if tokens <= room])
+        shown = [i for i, tokens in zip(best, filled, strict=True) if tokens <= room]
+        # In reading order: by sections, that of the best candidate first, and within a section by position.
+        sentences = self.pool.sentences
+        rank: dict[SectionKey, int] = {}
+        for i in shown:
+            rank.setdefault(sentences[i].section, len(rank))
+        shown.sort(key=lambda i: (rank[sentences[i].section], sentences[i].sentence.start))
         self.seen.update(shown)
         if len(shown) < LEAST:
             return self._trace_choice(round, shown, NeededSentences(()), 0, "too few sentences to choose among")
@@ -159,14 +165,6 @@ class _Pointer:
         spans = tuple(self.pool.sentences[i].span for i in choice.needed)
         self.trace.append(Step("point", reason, spans, note=note))
         return choice
-
-    def _in_reading_order(self, best: Sequence[int]) -> list[int]:
-        """Sort by sections, that of the best candidate first, and within a section by position."""
-        sentences = self.pool.sentences
-        rank: dict[SectionKey, int] = {}
-        for i in best:
-            rank.setdefault(sentences[i].section, len(rank))
-        return sorted(best, key=lambda i: (rank[sentences[i].section], sentences[i].sentence.start))
 
     def _lines(self, shown: Sequence[int]) -> list[str]:
         """Return the numbered sentences. Needed sentences that are not shown come before them in square brackets."""

@@ -41,19 +41,19 @@ def weights_of(given: str | os.PathLike[str] | Mapping[str, object] | None) -> M
     """
     if given is None:
         return None
-    named, origin = (given, "the weights") if isinstance(given, Mapping) else (_table(Path(given)), str(given))
+    named: Mapping[str, object]
+    if isinstance(given, Mapping):
+        named, origin = given, "the weights"
+    else:
+        origin, hint = str(given), "`mergewise tune --fit FILE` writes such a file"
+        read = load_toml(Path(given), hint)
+        table, own = read.get(TABLE), read.get(COMPLETE, {})
+        if not isinstance(table if table is not None else own or None, dict) or not isinstance(own, dict):
+            raise UsageError(f"{Path(given)}: missing table [{TABLE}]", hint)
+        named = {**(table or {}), **{OWN[name] if name in OWN else name: value for name, value in own.items()}}
     if unknown := named.keys() - set(NAMES):
         raise UsageError(f"{origin}: unknown feature of weave: {min(map(str, unknown))}", f"one of: {', '.join(NAMES)}")
     return {name: number(f"{name} of {origin}", value, float, MOST) for name, value in named.items()}
-
-
-def _table(path: Path) -> Mapping[str, object]:
-    hint = "`mergewise tune --fit FILE` writes such a file"
-    read = load_toml(path, hint)
-    table, own = read.get(TABLE), read.get(COMPLETE, {})
-    if not isinstance(table if table is not None else own or None, dict) or not isinstance(own, dict):
-        raise UsageError(f"{path}: missing table [{TABLE}]", hint)
-    return {**(table or {}), **{OWN.get(name, name): value for name, value in own.items()}}
 
 
 def weights_line(weights: Mapping[str, float] | None) -> str:

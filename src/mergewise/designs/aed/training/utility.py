@@ -90,8 +90,11 @@ def train_utility(
         "made_with": {kind: {k: v for k, v in labels.manifest(kind).items() if k != "sets"} for kind in kinds},
         **asdict(settings),
     }
-    known = _existing_report(out / RESULT)
-    if known is not None:
+    if (out / RESULT).exists():
+        try:
+            known = TrainingReport(**json.loads((out / RESULT).read_text("utf-8")))
+        except DAMAGE as error:
+            raise UsageError(f"cannot read {out / RESULT}: {error}", "choose another --out") from None
         if known.parameters == json.loads(json.dumps(parameters)):
             shutil.rmtree(out / STATE, ignore_errors=True)  # a crash may have left the checkpoint
             return known
@@ -200,15 +203,6 @@ def _table(report: TrainingReport) -> str:
         ]
         lines.append(f"| trained minus {name} | {' | '.join(values)} |")
     return "\n".join(lines)
-
-
-def _existing_report(path: Path) -> TrainingReport | None:
-    if not path.exists():
-        return None
-    try:
-        return TrainingReport(**json.loads(path.read_text("utf-8")))
-    except DAMAGE as error:
-        raise UsageError(f"cannot read {path}: {error}", "choose another --out") from None
 
 
 def svg(history: History, title: str) -> str:

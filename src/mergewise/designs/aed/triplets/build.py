@@ -64,12 +64,15 @@ def _rows(document: DocumentRows, written: Written[PassageTriplet] | None, setti
     for item in () if written is None else written.items:
         listed[item.passage].append(item.triplet)
     too_many = sum(max(0, len(triplets) - settings.most) for triplets in listed)
-    made: list[tuple[Made, Sequence[Triplet]]] = [
-        ("model", sorted(triplets[: settings.most], key=lambda triplet: triplet.start))
-        if triplets or not (written is None or written.failure)
-        else ("rules", _by_rules(document, leaves, settings))
-        for triplets, leaves in zip(listed, passages, strict=True)
-    ]
+    made: list[tuple[Made, Sequence[Triplet]]] = []
+    for triplets, leaves in zip(listed, passages, strict=True):
+        if triplets or not (written is None or written.failure):
+            made.append(("model", sorted(triplets[: settings.most], key=lambda triplet: triplet.start)))
+            continue
+        distinct: dict[tuple[str, ...], Triplet] = {}
+        for triplet in triplets_by_rules(document.document.text, document.document.title, leaves):
+            distinct.setdefault(same_words(triplet), triplet)
+        made.append(("rules", list(distinct.values())[: settings.most]))
     first = document["leaf"][0].id if document["leaf"] else 0
     sets = tuple(
         TripletSet(
@@ -97,10 +100,3 @@ def _rows(document: DocumentRows, written: Written[PassageTriplet] | None, setti
         **({} if written is None else written.as_fields({"too many": too_many})),
     )
     return {"triplet": Rows(sets), "extraction": Rows((extraction,))}
-
-
-def _by_rules(document: DocumentRows, leaves: Sequence[Leaf], settings: TripletSettings) -> list[Triplet]:
-    fresh: dict[tuple[str, ...], Triplet] = {}
-    for triplet in triplets_by_rules(document.document.text, document.document.title, leaves):
-        fresh.setdefault(same_words(triplet), triplet)
-    return list(fresh.values())[: settings.most]

@@ -7,7 +7,7 @@ source is the sentence that holds most of it. We do not ask the model for senten
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
@@ -154,7 +154,12 @@ class PassageWords:
         for name, part in (("head", parts[0]), ("tail", parts[2])):
             if not _holds(self.everything, part):
                 return f"{name} not in the text"
-        best = max(self.sentences, key=lambda one: _score(one[0], parts), default=None)
+
+        def score(sentence: tuple[frozenset[str], tuple[int, int]]) -> float:
+            in_head, in_relation, in_tail = (len(sentence[0] & part) / len(part) for part in parts)
+            return in_head + 0.5 * in_relation + in_tail
+
+        best = max(self.sentences, key=score, default=None)
         own = [part for part in (parts[0], parts[2]) if not _holds(self.above, part)]
         enough = any if own else all
         if best is None or not enough(_holds(best[0], part) for part in own or (parts[0], parts[2])):
@@ -167,11 +172,6 @@ def read_passage(source: WritingSource, number: int) -> PassageWords:
     above = frozenset(words("\n".join((source.title, *segment.headings))))
     sentences = tuple((frozenset(words(source.text[s.start : s.end])), (s.start, s.end)) for s in segment.sentences)
     return PassageWords(above, sentences, above.union(*(held for held, _ in sentences)))
-
-
-def _score(held: frozenset[str], parts: Sequence[frozenset[str]]) -> float:
-    head, relation, tail = (len(held & part) / len(part) for part in parts)
-    return head + 0.5 * relation + tail
 
 
 def _holds(held: frozenset[str], part: frozenset[str]) -> bool:

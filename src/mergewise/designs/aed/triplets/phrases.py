@@ -78,7 +78,11 @@ def objects(text: str, preposition: str = "") -> list[str]:
     if date and not re.match(r"\s+[A-Z]", text[date.end() :]):
         return [trim(date[0])]
     if preposition in _OF_PERSONS:
-        text = _without_description(text)
+        # A person's description before the name, such as "the Welsh singer" or "country music artist".
+        of_nation = _NATION.match(text) if _nation.match(text) else None
+        described = of_nation or _described.match(text)
+        if described and (of_nation or not _LINKING.search(described[0])):
+            text = text[described.end() :]
         names = _names.match(text)
         if names:
             listed = names_in(names[0])
@@ -90,14 +94,6 @@ def objects(text: str, preposition: str = "") -> list[str]:
             # without a date after the place
             return [trim(_tail_words.sub("", re.sub(rf"\s*,?\s+(?:in|on)?\s*{DATE}\Z", "", place[0])))]
     return phrase(text)
-
-
-def _without_description(text: str) -> str:
-    """Remove a person's description before the name, such as "the Welsh singer" or "country music artist"."""
-    if _nation.match(text) and (described := _NATION.match(text)) is not None:
-        return text[described.end() :]
-    other = _described.match(text)
-    return text[other.end() :] if other and not _LINKING.search(other[0]) else text
 
 
 def phrase(text: str) -> list[str]:

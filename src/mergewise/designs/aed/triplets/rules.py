@@ -127,10 +127,15 @@ class _SentenceReader:
             return
         yield from self._brackets()
         bare = " ".join(patterns.BRACKETS.sub("", self.flat).split()).replace(" ,", ",")
-        other = self._other_languages(bare)
-        if other is not None:
-            yield other
-            return
+        for pattern, relation in (
+            (patterns.OTHER_LANGUAGES, ""),
+            (patterns.CHINESE, "是"),
+            (patterns.JAPANESE, "は"),
+            (patterns.RUSSIAN, "это"),
+        ):
+            if match := pattern.match(bare):
+                yield self.about.subject(match["head"].strip()), relation or match["is"], match["rest"]
+                return
         subject = self.about.name
         for clause in patterns.CLAUSE.split(bare):
             subject = yield from self._clause(clause, subject)
@@ -148,18 +153,6 @@ class _SentenceReader:
         for name, cell in list(zip(self.about.header, cells, strict=False))[1:]:
             if cells[0] and name and cell:
                 yield cells[0], name, cell
-
-    def _other_languages(self, bare: str) -> _Parts | None:
-        for pattern, relation in (
-            (patterns.OTHER_LANGUAGES, ""),
-            (patterns.CHINESE, "是"),
-            (patterns.JAPANESE, "は"),
-            (patterns.RUSSIAN, "это"),
-        ):
-            match = pattern.match(bare)
-            if match:
-                return self.about.subject(match["head"].strip()), relation or match["is"], match["rest"]
-        return None
 
     def _brackets(self) -> Iterator[_Parts]:
         """Read the brackets after the name at the beginning of the sentence."""
@@ -224,9 +217,14 @@ class _SentenceReader:
             part = (
                 patterns.PART.fullmatch(lead["lead"]) if self.about.name and subject == lead["lead"].strip() else None
             )
-            yield from (
-                statements if part is None else self._part_of_topic((part["noun"] or part["bare"]).lower(), statements)
-            )
+            if part is None:
+                yield from statements
+            else:
+                # A statement about "the music" or "its population" is about the passage's topic, so that it is clear by itself.
+                noun = (part["noun"] or part["bare"]).lower()
+                for _, relation, tail in statements:
+                    is_kind = relation in ("is", "was", "are", "were")
+                    yield self.about.name, noun if is_kind else f"{noun} {relation}", tail
         elif (verb := re.match(rf"(?:and\s+|also\s+)*(?P<verb>{patterns.VERB})\s+", body)) is not None:
             yield from self._predicate(subject, verb["verb"], body[verb.end() :])
         if (
@@ -243,11 +241,6 @@ class _SentenceReader:
         if relative:
             yield from self._relative(clause, relative, subject)
         return subject
-
-    def _part_of_topic(self, noun: str, statements: Iterator[_Parts]) -> Iterator[_Parts]:
-        """Attach a statement about "the music" or "its population" to the passage's topic, so that it is clear by itself."""
-        for _, relation, tail in statements:
-            yield self.about.name, noun if relation in ("is", "was", "are", "were") else f"{noun} {relation}", tail
 
     def _predicate(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
         if verb in ("is", "was", "are", "were"):

@@ -216,14 +216,13 @@ def problems(rows: DocumentRows, settings: SliceSettings, dimension: int) -> Ite
         if parent.parts and SLICE_GAP.join(text[a:b] for a, b in piece.parts) != piece.text:
             yield "a slice's text is not the text of its spans"
             break
-    if any(not _is_sliced(chunk, [row for row in slices if row.chunk == chunk.id]) for chunk in chunks):
-        yield "the slices do not add up to the summaries"
-
-
-def _is_sliced(chunk: Chunk, slices: Sequence[Slice]) -> bool:
-    """Return true if the slices cover a verbatim summary, or if there are any for a summary by a model."""
-    if not chunk.parts:
-        return bool(slices) or not chunk.summary.strip()
-    held = {at for piece in slices for start, end in piece.parts for at in range(start, end)}
-    own = (at for start, end in chunk.parts for at in range(start, end))
-    return all(at in held or chunk.text[at - chunk.start].isspace() for at in own)
+    for chunk in chunks:
+        # The slices cover a verbatim summary. There are some for a summary by a model.
+        parts = [part for row in slices if row.chunk == chunk.id for part in row.parts]
+        held = {at for start, end in parts for at in range(start, end)}
+        own = (at for start, end in chunk.parts for at in range(start, end))
+        if any(at not in held and not chunk.text[at - chunk.start].isspace() for at in own) or (
+            not chunk.parts and chunk.summary.strip() and not any(row.chunk == chunk.id for row in slices)
+        ):
+            yield "the slices do not add up to the summaries"
+            break

@@ -87,7 +87,15 @@ def task(settings: MarkerSettings, prompts: Prompts = SHIPPED) -> WritingTask[Ra
             "examples of markers not in the index: its settings name a file",
             "index the documents into another directory, with --set marker.examples=FILE",
         )
-    judge = Judge(_read_segment)
+
+    def read(key: _SegmentKey) -> ReadSource:
+        # A segment is a source for grounding, with its title and headings.
+        source, number = key
+        segment = source.segments[number]
+        extract = Extract(source.text, segment.start, segment.end)
+        return ReadSource.of([extract], heading_path(source.title, segment.headings))
+
+    judge = Judge(read)
 
     def output(request: WritingRequest) -> int:
         markers = OVERLAP * request.source.tokens(request.asked) / settings.segment
@@ -279,14 +287,6 @@ def marker_of(record: Mapping[str, object], request: WritingRequest, most: int) 
 
 
 _SegmentKey: TypeAlias = tuple[WritingSource, int]
-
-
-def _read_segment(key: _SegmentKey) -> ReadSource:
-    """Read a segment as a source for grounding, with its title and headings."""
-    source, number = key
-    segment = source.segments[number]
-    extract = Extract(source.text, segment.start, segment.end)
-    return ReadSource.of([extract], heading_path(source.title, segment.headings))
 
 
 def ground(
