@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -59,7 +60,6 @@ def questions_of(files: Sequence[Path], limit: int) -> list[str]:
 def answer_rounds(index: Path, questions: Sequence[str]) -> None:
     """Read lines with a strategy and a number of threads. Print the times of a round for each, as a line of JSON."""
     import mergewise
-    from mergewise.models.embedders import QUESTIONS
 
     opened = mergewise.open(index, create=False)
 
@@ -71,8 +71,10 @@ def answer_rounds(index: Path, questions: Sequence[str]) -> None:
 
     for line in sys.stdin:
         strategy, threads = json.loads(line)
-        # Clear the cache of questions, also in older trees.
-        QUESTIONS.__init__()  # type: ignore[misc]
+        # clear the cache of questions, which older trees have elsewhere
+        for module in map(import_module, ("mergewise.retrieve.hybrid", "mergewise.models.embedders")):
+            if hasattr(module, "QUESTIONS"):
+                module.QUESTIONS.__init__()
         used, began = process_time(), perf_counter()
         if threads == 1:
             single = [times(strategy, question) for question in questions]

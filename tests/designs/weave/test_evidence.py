@@ -18,9 +18,9 @@ from mergewise.designs.weave.evidence import (
     TEXT_WEIGHTS,
     WEIGHTS,
     Link,
-    Pool,
+    PoolSignals,
     QuestionAspects,
-    Signals,
+    SentencePool,
     features_of,
     judge,
 )
@@ -34,14 +34,14 @@ from tests.support import HashEmbedder, memory_store, new_store, rows_of
 from tests.support import reader_of as stored
 
 QUESTION = "When was the director of Silent Rain born?"
-NONE = Signals()
+NONE = PoolSignals()
 WORDS = st.sampled_from(
     "Ada Moor rain. silent Snow It was the director born 1931 This of, été 東京 - x\n\n# A\n\n# Rain\n\n".split(" ")
 )
 TEXTS = st.lists(WORDS, min_size=1, max_size=40).map(" ".join).filter(str.strip)
 
 
-def literal(pool: Pool, row: int, signals: Signals = NONE) -> dict[str, float]:
+def literal(pool: SentencePool, row: int, signals: PoolSignals = NONE) -> dict[str, float]:
     """Compute the features of one sentence from the texts, the scores of leaves, the named sections and the links alone."""
     asked, question = pool.asked, content_terms(pool.asked.text)
     everything = pool.sentences
@@ -111,7 +111,7 @@ def literal(pool: Pool, row: int, signals: Signals = NONE) -> dict[str, float]:
     }
 
 
-def literal_weights(pool: Pool) -> dict[str, float]:
+def literal_weights(pool: SentencePool) -> dict[str, float]:
     """Compute BM25's idf over the leaves, scaled to sum to 1."""
     leaves = {sentence.leaf.id: sentence.leaf for sentence in pool.sentences}
     held = []
@@ -126,10 +126,10 @@ def literal_weights(pool: Pool) -> dict[str, float]:
 
 def candidates_of(
     documents: list[Document], embedder: HashEmbedder | None, k: int = 40, weights: Mapping[str, float] | None = None
-) -> Pool:
+) -> SentencePool:
     reader = reader_of(*documents, embedder=embedder)
     scores = dict(reader.rank(QUESTION, k))
-    pool = Pool(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores, weights)
+    pool = SentencePool(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores, weights)
     pool.add(reader.sentences(range(12)).values())
     return pool
 
@@ -148,7 +148,7 @@ def test_features_match_their_definition(texts: list[str], embedded: bool, data:
     named = data.draw(st.dictionaries(st.sampled_from(sorted(pool.members)), st.just("x")))
     leaves = sorted({sentence.leaf.id for sentence in pool.sentences})
     onward = data.draw(st.dictionaries(st.sampled_from(leaves), st.sampled_from([0.25, 1.0])))
-    signals = Signals(named, links, onward)
+    signals = PoolSignals(named, links, onward)
     marked = set()
     for row, features in enumerate(features_of(pool, signals)):
         found = dict(zip(FEATURES, features.tolist(), strict=True))
@@ -170,15 +170,15 @@ def test_relevance_is_the_logistic_of_the_weighted_sum(weights: dict[str, float]
 
 
 def test_rank_is_that_of_the_search_if_the_question_names_no_section() -> None:
-    pool = Pool(QuestionAspects.of(QUESTION, None), {2: 0.5, 0: 0.9, 3: 0.5})
+    pool = SentencePool(QuestionAspects.of(QUESTION, None), {2: 0.5, 0: 0.9, 3: 0.5})
     pool.add(reader_of(FILMS).sentences([0, 1, 2, 3]).values())
 
-    def ranks(signals: Signals) -> dict[int, float]:
+    def ranks(signals: PoolSignals) -> dict[int, float]:
         column = features_of(pool, signals)[:, FEATURES.index("rank")].tolist()
         return {sentence.leaf.id: rank for sentence, rank in zip(pool.sentences, column, strict=True)}
 
     assert ranks(NONE) == pytest.approx({0: 1.0, 1: 0.0, 2: 1 / 2, 3: 1 / 3})
-    assert set(ranks(Signals({pool.sentences[0].section: "silent rain"})).values()) == {0.0}
+    assert set(ranks(PoolSignals({pool.sentences[0].section: "silent rain"})).values()) == {0.0}
 
 
 class EnglishOnly(HashEmbedder):
@@ -196,7 +196,7 @@ GERMAN = Document(
 
 def test_text_weights_are_used_without_vectors() -> None:
     def weights(reader: HybridReader, question: str, given: Mapping[str, float] | None = None) -> Mapping[str, float]:
-        pool = Pool(QuestionAspects.read(question, reader), dict(reader.rank(question, 40)), given)
+        pool = SentencePool(QuestionAspects.read(question, reader), dict(reader.rank(question, 40)), given)
         pool.add(reader.sentences(range(12)).values())
         assert len(pool)
         return pool.weights
@@ -222,7 +222,7 @@ def test_both_tables_have_the_same_features() -> None:
 
 def test_weights_are_those_of_the_first_leaves_and_add_up_to_one() -> None:
     reader = reader_of(FILMS)
-    pool = Pool(QuestionAspects.of(QUESTION, None), {})
+    pool = SentencePool(QuestionAspects.of(QUESTION, None), {})
     pool.add(reader.sentences([0, 1]).values())
     before = literal_weights(pool)
     assert sum(before.values()) == pytest.approx(1)
@@ -238,7 +238,7 @@ def test_length_is_in_fifty_tokens_and_at_most_two(words: int, length: float | N
     store.write(
         rows_of([Document(id="d", title="", text=text)], settings=TreeSettings(leaf_tokens=500, max_leaf_tokens=999))
     )
-    pool = Pool(QuestionAspects.of(QUESTION, None), {})
+    pool = SentencePool(QuestionAspects.of(QUESTION, None), {})
     pool.add(stored(store).sentences([0]).values())
     (found,) = features_of(pool, NONE)[:, FEATURES.index("length")].tolist()
     assert found == pytest.approx(length or pool.sentences[0].tokens / 50)
@@ -253,7 +253,7 @@ def test_shares_do_not_depend_on_the_order_of_the_terms() -> None:
 def test_the_candidate_before_another() -> None:
     text = "# Pumps\n\nPumps press. This one hums.\n\n# Rings\n\nThat ring turns. It clicks.\n"
     reader = reader_of(Document(id="d", title="D", text=text))
-    pool = Pool(QuestionAspects.of(QUESTION, None), {})
+    pool = SentencePool(QuestionAspects.of(QUESTION, None), {})
     pool.add(reader.sentences([0, 1]).values())
     assert [sentence.text for sentence in pool.sentences] == [
         "Pumps press.",
@@ -269,7 +269,7 @@ def test_the_candidate_before_another() -> None:
 def test_a_section_goes_on_in_its_next_leaf() -> None:
     line = "The pressure relief valve of pump number {} is opened by the knurled ring. "
     reader = reader_of(Document(id="d", title="D", text="".join(line.format(i) for i in range(6))))
-    pool = Pool(QuestionAspects.of(QUESTION, None), {})
+    pool = SentencePool(QuestionAspects.of(QUESTION, None), {})
     leaves = reader.sentences(range(6))
     pool.add([leaves[2], leaves[1]])
     firsts = [i for i, sentence in enumerate(pool.sentences) if sentence.number == 0]

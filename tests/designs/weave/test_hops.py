@@ -10,7 +10,7 @@ import pytest
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
-from mergewise.designs.weave.evidence import COMMON, Candidates, Link, Pool, QuestionAspects, Signals
+from mergewise.designs.weave.evidence import COMMON, Candidates, Link, PoolSignals, QuestionAspects, SentencePool
 from mergewise.designs.weave.hops import (
     DEFINITIONS,
     EVEN,
@@ -30,16 +30,16 @@ from mergewise.types import Definition, Document
 from tests.designs.weave.support import FILMS, reader_of
 from tests.support import ScriptedReader, memory_store
 
-NONE = Signals()
+NONE = PoolSignals()
 QUESTION = "Where was the director of Silent Rain born?"
 RAIN = "Silent Rain is a 1931 drama directed by Ada Moor."
 
 
 def candidates_of(
-    reader: IndexReader, relevance: dict[str, float], question: str = QUESTION, signals: Signals = NONE
+    reader: IndexReader, relevance: dict[str, float], question: str = QUESTION, signals: PoolSignals = NONE
 ) -> Candidates:
     """Return all sentences. Those with the given beginnings have a relevance, the others have none."""
-    pool = Pool(QuestionAspects.of(question, None), {})
+    pool = SentencePool(QuestionAspects.of(question, None), {})
     pool.add(reader.sentences(range(60)).values())
     values = [
         next((value for start, value in relevance.items() if sentence.text.startswith(start)), 0.0)
@@ -177,7 +177,7 @@ def test_every_section_that_the_question_names_starts_a_chain() -> None:
         ("films", ("Snow",)): "",
     }
     relevance = {"Silent Rain is": 0.8, "Loud Snow is": 0.1, "The budget": 0.05}
-    candidates = candidates_of(reader_of(FILMS), relevance, signals=Signals(named))
+    candidates = candidates_of(reader_of(FILMS), relevance, signals=PoolSignals(named))
     raised = dict(zip((sentence.text for sentence in candidates.pool.sentences), strengths(candidates), strict=True))
     assert raised[RAIN] == pytest.approx(0.8)
     assert raised["Loud Snow is a 1940 comedy directed by Ben Cole."] == pytest.approx(EVEN * 0.8)
@@ -278,7 +278,7 @@ def test_a_sentence_with_the_asked_relation_leads_on_strongly() -> None:
     reader = reader_of(film, *people)
     relevance = {"Silent Rain is": 0.8, "It was directed": 0.1, "Ben Cole wept": 0.1}
 
-    def strength(signals: Signals) -> dict[str, float]:
+    def strength(signals: PoolSignals) -> dict[str, float]:
         candidates = candidates_of(reader, relevance, signals=signals)
         reached = Follower(candidates.pool, reader, [Mention("silent rain", 5, 7)], 3).follow(candidates)
         return {found.name: found.strength for links in reached.values() for found in links}
@@ -286,7 +286,7 @@ def test_a_sentence_with_the_asked_relation_leads_on_strongly() -> None:
     assert strength(NONE) == pytest.approx({"ada moor": 0.1, "ben cole": 0.1})  # the question names no section yet
     sentences = candidates_of(reader, relevance).pool.sentences
     section = next(s.section for s in sentences if s.text.startswith("Silent Rain is"))
-    assert strength(Signals({section: "silent rain"})) == pytest.approx({"ada moor": EVEN * 0.8, "ben cole": 0.1})
+    assert strength(PoolSignals({section: "silent rain"})) == pytest.approx({"ada moor": EVEN * 0.8, "ben cole": 0.1})
 
 
 def test_a_year_leads_nowhere() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.weave.evidence import Candidates, Pool, QuestionAspects, Signals, features_of
+from mergewise.designs.weave.evidence import Candidates, PoolSignals, QuestionAspects, SentencePool, features_of
 from mergewise.designs.weave.hops import Follower, named_definitions, open_question
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import gather
@@ -31,9 +31,9 @@ OTHERS = [
 def open_query(question: str, *texts: str) -> str | None:
     """Return the query of a second search after the sentences of one section, in falling relevance."""
     reader = reader_of(Document(id="d", title="", text=" ".join(texts)))
-    pool = Pool(QuestionAspects.of(question, np.ones(4, np.float32)), {})
+    pool = SentencePool(QuestionAspects.of(question, np.ones(4, np.float32)), {})
     pool.add(reader.sentences(range(30)).values())
-    candidates = Candidates(pool, Signals(), np.linspace(1, 0.5, len(pool), dtype=np.float32))
+    candidates = Candidates(pool, PoolSignals(), np.linspace(1, 0.5, len(pool), dtype=np.float32))
     names, _ = named_definitions(pool.asked, reader)
     asked = open_question(candidates, Follower(pool, reader, names, 12)) if len(pool) else None
     return None if asked is None else asked[0]
@@ -67,12 +67,12 @@ def test_no_second_search_without_open_words_or_names(texts: tuple[str, ...]) ->
 
 def test_no_second_search_where_nothing_confirms_the_evidence() -> None:
     reader = reader_of(ADA, COAST)
-    pool = Pool(QuestionAspects.of(QUESTION, None), {})
+    pool = SentencePool(QuestionAspects.of(QUESTION, None), {})
     pool.add(reader.sentences(range(30)).values())
-    candidates = Candidates(pool, Signals(), np.full(len(pool), 0.9, np.float32))
+    candidates = Candidates(pool, PoolSignals(), np.full(len(pool), 0.9, np.float32))
     follower = Follower(pool, reader, [], 12)
     assert open_question(candidates, follower) is None
-    named = replace(candidates, signals=Signals({pool.sentences[0].section: "ada moor"}))
+    named = replace(candidates, signals=PoolSignals({pool.sentences[0].section: "ada moor"}))
     assert open_question(named, follower) is not None
 
 

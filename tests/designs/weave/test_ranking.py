@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mergewise.designs.strategies import assemble
 from mergewise.designs.weave import strategy
-from mergewise.designs.weave.evidence import Candidates, Link, Pool, QuestionAspects, Signals
+from mergewise.designs.weave.evidence import Candidates, Link, PoolSignals, QuestionAspects, SentencePool
 from mergewise.designs.weave.ranking import (
     LEAST,
     SECTION_FEATURES,
@@ -98,7 +98,7 @@ shares = st.floats(0, 1, width=32)
 def judged(draw: st.DrawFn) -> Candidates:
     """Build all sentences with any relevance, any named sections, and any links between sentences and sections."""
     question = draw(st.sampled_from(["Where was she born?", "Which is older, Silent Rain or Loud Snow?"]))
-    pool = Pool(QuestionAspects.of(question, None), {})
+    pool = SentencePool(QuestionAspects.of(question, None), {})
     pool.add(LEAVES)
     draws = np.random.default_rng(draw(st.integers(0, 999)))
     relevance = np.clip(draws.uniform(-0.1, 1.1, COUNT), 0, 1).astype(np.float32)
@@ -107,7 +107,7 @@ def judged(draw: st.DrawFn) -> Candidates:
     names = st.sampled_from(["ada moor", "silent rain", "snow", "loud snow", "elsewhere"])
     links = st.builds(Link, st.integers(0, COUNT - 1), names, shares, st.booleans())
     chains = draw(st.dictionaries(sections, st.lists(links, min_size=1, max_size=4), max_size=5))
-    return Candidates(pool, Signals(named, chains), relevance)
+    return Candidates(pool, PoolSignals(named, chains), relevance)
 
 
 def slow_named(candidates: Candidates, section: tuple[str, tuple[str, ...]]) -> float:
@@ -179,9 +179,9 @@ def test_scores_are_probabilities_that_grow_with_the_evidence_and_ignore_the_ord
 def test_the_weights_are_positive_and_named_after_the_features() -> None:
     assert set(SECTION_WEIGHTS) == {"bias", *SECTION_FEATURES} and all(SECTION_WEIGHTS[f] > 0 for f in SECTION_FEATURES)
     page = PAGES[2]
-    pool = Pool(QuestionAspects.of("Where did she grow up?", None), {})
+    pool = SentencePool(QuestionAspects.of("Where did she grow up?", None), {})
     pool.add(reader_of(page).sentences([0]).values())
-    candidates = Candidates(pool, Signals(), np.array([0.5, 0.2], np.float32))
+    candidates = Candidates(pool, PoolSignals(), np.array([0.5, 0.2], np.float32))
     (passage,) = assemble("weave", "Where did Ada Moor grow up?", reader_of(page), 100, MODELS).passages
     (scored,) = scored_passages([passage], candidates, [0, 1])
     assert scored.score == pytest.approx(1 / (1 + exp(-SECTION_WEIGHTS["bias"])), abs=1e-3)

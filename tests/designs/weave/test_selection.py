@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mergewise.assemble.budget import Packer
 from mergewise.assemble.fragments import Candidate, passages_of
-from mergewise.designs.weave.evidence import Candidates, Pool, QuestionAspects, Signals
+from mergewise.designs.weave.evidence import Candidates, PoolSignals, QuestionAspects, SentencePool
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE, Prices, objective_of, select
 from mergewise.models.record import Models
@@ -32,12 +32,12 @@ def candidates_of(
     *documents: Document,
     embedder: HashEmbedder | None = None,
     relevance: float = 0.5,
-    signals: Signals | None = None,
+    signals: PoolSignals | None = None,
 ) -> Candidates:
     reader = reader_of(*documents, embedder=embedder)
-    pool = Pool(QuestionAspects.of(question, reader.question_vector(question)), {})
+    pool = SentencePool(QuestionAspects.of(question, reader.question_vector(question)), {})
     pool.add(reader.sentences(range(60)).values())
-    return Candidates(pool, signals or Signals(), np.full(len(pool), relevance, np.float32))
+    return Candidates(pool, signals or PoolSignals(), np.full(len(pool), relevance, np.float32))
 
 
 def at(candidates: Candidates, *starts: str) -> list[int]:
@@ -127,7 +127,7 @@ def test_aspects_are_the_questions_terms(question: str, half: float) -> None:
 
 def test_both_sides_of_a_comparison_are_aspects_of_their_own() -> None:
     named = {("films", ("Silent Rain",)): "silent rain", ("films", ("Loud Snow",)): "loud snow", ("x", ()): "y"}
-    candidates = candidates_of("Which came first, Silent Rain or Loud Snow?", FILMS, signals=Signals(named))
+    candidates = candidates_of("Which came first, Silent Rain or Loud Snow?", FILMS, signals=PoolSignals(named))
     chosen = at(candidates, "Silent Rain is", "It was shot", "Loud Snow is")
     objective = objective_of(
         candidates, chosen, candidates.relevance[chosen], np.ones(3, np.float32), Weave(coverage=0.3)
@@ -166,7 +166,7 @@ def test_a_sentence_that_needs_the_one_before_comes_with_it_or_not_at_all() -> N
 
 def test_the_trace_gives_reasons_and_lists_left_out_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.designs.weave.selection.worthwhile", lambda *given: 1)
-    signals = Signals({("films", ("Silent Rain",)): "silent rain"})
+    signals = PoolSignals({("films", ("Silent Rain",)): "silent rain"})
     candidates = candidates_of("Where was Silent Rain shot?", FILMS, relevance=0.01, signals=signals)
     (shot,) = at(candidates, "It was shot")
     candidates.relevance[shot] = 0.9

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mergewise.designs.strategies import assemble
-from mergewise.designs.weave.evidence import Pool, QuestionAspects
+from mergewise.designs.weave.evidence import QuestionAspects, SentencePool
 from mergewise.designs.weave.sentence import Sentences, _scores
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
@@ -19,7 +19,7 @@ QUESTION = "Who directed Silent Rain?"
 def test_a_score_is_the_sum_of_leaf_terms_and_cosine() -> None:
     reader = reader_of(FILMS, embedder=HashEmbedder())
     scores = dict(reader.rank(QUESTION, 5))
-    pool = Pool(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores)
+    pool = SentencePool(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores)
     pool.add(reader.sentences(list(scores)).values())
     vector = reader.question_vector(QUESTION)
     assert vector is not None
@@ -49,7 +49,7 @@ def sentences(spec: str, **models: object) -> list[str]:
 def test_recomp_takes_the_most_similar_or_none() -> None:
     reader = reader_of(FILMS, embedder=HashEmbedder())
     leaves = dict(reader.rank(QUESTION, 5))
-    pool = Pool(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), leaves)
+    pool = SentencePool(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), leaves)
     pool.add(reader.sentences(list(leaves)).values())
     cosines = pool.cosines()
     best = pool.sentences[int(np.argmax(cosines))].text

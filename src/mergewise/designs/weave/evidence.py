@@ -124,8 +124,8 @@ def by_score(scores: FloatArray) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Signals:
-    """Signals about the candidates of a question from outside of their texts and the first search.
+class PoolSignals:
+    """PoolSignals about the candidates of a question from outside of their texts and the first search.
 
     Attributes:
         named: sections that define a name in the question, with this name.
@@ -140,7 +140,7 @@ class Signals:
     reranked: Reranked | None = None
 
 
-class Pool:
+class SentencePool:
     """The sentences that may be selected for one question, numbered in order of arrival. Hops add further leaves.
 
     `terms`, `tokens` and the rows of `fixed` are in the order of `sentences`.
@@ -368,8 +368,8 @@ class Candidates:
         reranked: the log-odds that the reranker added, by candidate.
     """
 
-    pool: Pool
-    signals: Signals
+    pool: SentencePool
+    signals: PoolSignals
     relevance: FloatArray
     reranked: Mapping[int, float] = field(default_factory=dict)
 
@@ -426,7 +426,7 @@ class Candidates:
         return raised
 
 
-def judge(pool: Pool, signals: Signals) -> Candidates:
+def judge(pool: SentencePool, signals: PoolSignals) -> Candidates:
     """Judge the pool by its features, the signals among them, and by the reranker's scores."""
     z, added = log_odds(pool, signals), {}
     if (reranked := signals.reranked) is not None:
@@ -436,14 +436,14 @@ def judge(pool: Pool, signals: Signals) -> Candidates:
     return Candidates(pool, signals, np.asarray(1 / (1 + np.exp(-z)), np.float32), added)
 
 
-def log_odds(pool: Pool, signals: Signals) -> FloatArray:
+def log_odds(pool: SentencePool, signals: PoolSignals) -> FloatArray:
     """Return the log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
     weights = pool.weights
     z = features_of(pool, signals) @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
     return np.asarray(z, np.float32)
 
 
-def features_of(pool: Pool, signals: Signals) -> FloatArray:
+def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
     """Return the features, shape (candidates, features)."""
     if not pool.sentences:
         return np.empty((0, len(FEATURES)), np.float32)
@@ -477,7 +477,7 @@ def features_of(pool: Pool, signals: Signals) -> FloatArray:
     return np.array([columns[name] for name in FEATURES], np.float32).T
 
 
-def _chains(pool: Pool, links: Mapping[SectionKey, list[Link]]) -> dict[str, FloatArray]:
+def _chains(pool: SentencePool, links: Mapping[SectionKey, list[Link]]) -> dict[str, FloatArray]:
     columns = {name: np.zeros(len(pool), np.float32) for name in ("link", "near", "rest")}
     for section, group in links.items():
         members = pool.members[section]

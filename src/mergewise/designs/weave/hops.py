@@ -14,7 +14,7 @@ from itertools import islice
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
-from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, Pool, QuestionAspects, by_score
+from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects, SentencePool, by_score
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.names import (
     LONGEST_TITLE,
@@ -53,7 +53,7 @@ def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list
     return [one for one in mentions(possible, known) if one.is_sure(asked.words) or len(known[one.name]) == 1], known
 
 
-def named_sections(pool: Pool, named: Iterable[tuple[Definition, str]]) -> dict[SectionKey, str]:
+def named_sections(pool: SentencePool, named: Iterable[tuple[Definition, str]]) -> dict[SectionKey, str]:
     """Map the sections of these definitions, as far as candidates lie in them, to the names that they define."""
     known = pool.leaves
     return {section_of(known[one.first_leaf]): name for one, name in named if one.first_leaf in known}
@@ -79,7 +79,7 @@ def strengths(candidates: Candidates) -> FloatArray:
 class Follower:
     """A search for definitions of the names in evidence, hop after hop, with a cache of the look-ups."""
 
-    def __init__(self, pool: Pool, reader: IndexReader, asked_names: Sequence[Mention], beam: int) -> None:
+    def __init__(self, pool: SentencePool, reader: IndexReader, asked_names: Sequence[Mention], beam: int) -> None:
         self.pool = pool
         self.reader = reader
         self.beam = beam
@@ -212,7 +212,7 @@ def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
     return sorted(worth, key=lambda definition: (-gain[definition], definition.first_leaf))[:DEFINITIONS]
 
 
-def by_section(pool: Pool, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
+def by_section(pool: SentencePool, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
     """Group links by the section where their definition begins. Skip definitions without candidates."""
     by_key: dict[SectionKey, list[Link]] = {}
     for definition, links in reached.items():

@@ -25,7 +25,7 @@ from typing import ClassVar
 from mergewise import concurrency
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.pointing import ReplyForm, Unusable, ask, number_tokens, numbered_lines, numbers_of, value_in
-from mergewise.designs.weave.evidence import Candidates, Pool, by_score, judge
+from mergewise.designs.weave.evidence import Candidates, SentencePool, by_score, judge
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import needed_by
 from mergewise.errors import ModelError
@@ -109,7 +109,7 @@ def point(
 class _Pointer:
     """The questions to a model about the candidates of one question. `seen` are the candidates shown so far."""
 
-    pool: Pool
+    pool: SentencePool
     chat: ChatModel
     models: Models
     parameters: Weave

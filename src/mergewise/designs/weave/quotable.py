@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mergewise.designs.weave.evidence import Candidates, Pool, QuestionAspects, Signals, judge
+from mergewise.designs.weave.evidence import Candidates, PoolSignals, QuestionAspects, SentencePool, judge
 from mergewise.designs.weave.hops import Follower, by_section, named_definitions, named_sections
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import read_needed
@@ -37,7 +37,7 @@ def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
         for leaf in leaves.values()
         if any(span.overlaps(leaf.span) for span in passage.spans)
     }
-    pool = Pool(QuestionAspects.read(context.question, reader), scores)
+    pool = SentencePool(QuestionAspects.read(context.question, reader), scores)
     pool.add(leaves.values())
     candidates = read_needed(_linked(pool, reader), reader, EVERY, previous=True)
     return candidates.evidence(
@@ -45,12 +45,12 @@ def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
     )
 
 
-def _linked(pool: Pool, reader: IndexReader) -> Candidates:
+def _linked(pool: SentencePool, reader: IndexReader) -> Candidates:
     """Judge the pool with the names in the question, and with the names that lead from one candidate to another."""
     names, known = named_definitions(pool.asked, reader)
     named = [(definition, mention.name) for mention in names for definition in known[mention.name]]
     _read_beginnings([definition for definition, _ in named], pool, reader)
-    candidates = judge(pool, Signals(named_sections(pool, named)))
+    candidates = judge(pool, PoolSignals(named_sections(pool, named)))
     follower = Follower(pool, reader, names, PARAMETERS.beam)
     for _ in range(PARAMETERS.hops):
         definitions = follower.follow(candidates)
@@ -62,7 +62,7 @@ def _linked(pool: Pool, reader: IndexReader) -> Candidates:
     return candidates
 
 
-def _read_beginnings(definitions: Iterable[Definition], pool: Pool, reader: IndexReader) -> None:
+def _read_beginnings(definitions: Iterable[Definition], pool: SentencePool, reader: IndexReader) -> None:
     """Read the first leaf of each definition that is partly in the context, since the first leaf identifies it."""
     leaves = pool.leaves
     firsts = [

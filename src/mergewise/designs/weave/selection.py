@@ -9,7 +9,7 @@ import numpy as np
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import SentenceInLeaf, next_start, section_of
 from mergewise.designs.weave.completeness import worthwhile
-from mergewise.designs.weave.evidence import Candidates, Pool, by_score
+from mergewise.designs.weave.evidence import Candidates, SentencePool, by_score
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.submodular import Objective, maximise
 from mergewise.models.record import Models
@@ -65,7 +65,7 @@ def select(
     return chosen, prices.counts
 
 
-def needed_by(pool: Pool, best: Sequence[int], previous: bool) -> dict[int, tuple[int, ...]]:
+def needed_by(pool: SentencePool, best: Sequence[int], previous: bool) -> dict[int, tuple[int, ...]]:
     """Map these candidates, and every candidate that they need in turn, to the candidates that must be selected with them.
 
     Candidates with a missing need are left out.
@@ -110,7 +110,7 @@ def objective_of(
     return Objective(worth, similarity, aspects, np.array(weights, np.float32) * np.float32(parameters.coverage * most))
 
 
-def _alike(pool: Pool, considered: Sequence[int]) -> FloatArray:
+def _alike(pool: SentencePool, considered: Sequence[int]) -> FloatArray:
     """Return the similarities, shape (considered, considered): 1 on the diagonal, else rising from 0 at a cosine of ALIKE."""
     vectors = pool.vectors()
     if vectors is None:

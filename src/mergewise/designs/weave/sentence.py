@@ -20,7 +20,7 @@ import numpy as np
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
-from mergewise.designs.weave.evidence import Pool, QuestionAspects, by_score
+from mergewise.designs.weave.evidence import QuestionAspects, SentencePool, by_score
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, OrderedBy
 from mergewise.ranges import MOST_ROWS, ROWS, CheckedFields, Range
@@ -45,7 +45,7 @@ ORDERED_BY: Mapping[str, OrderedBy] = {"search": "both", "cosine": "reranker", "
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences) -> Context:
     leaves = dict(reader.rank(question, parameters.k, ORDERED_BY[parameters.by]))
-    pool = Pool(QuestionAspects.read(question, reader), leaves)
+    pool = SentencePool(QuestionAspects.read(question, reader), leaves)
     pool.add(reader.sentences(list(leaves)).values())
     trace = [Step("search", f"{len(leaves)} leaves, {len(pool)} sentences")]
     order = _order(pool, models, parameters, trace)
@@ -58,7 +58,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     return pack(question, ranked[: parameters.n or None], budget, models, "document", trace)
 
 
-def _order(pool: Pool, models: Models, parameters: Sentences, trace: list[Step]) -> list[int]:
+def _order(pool: SentencePool, models: Models, parameters: Sentences, trace: list[Step]) -> list[int]:
     """Return the candidates that may be selected, best first."""
     if not pool.sentences:
         return []
@@ -82,10 +82,10 @@ def _order(pool: Pool, models: Models, parameters: Sentences, trace: list[Step])
     return kept
 
 
-def _scores(pool: Pool) -> FloatArray:
+def _scores(pool: SentencePool) -> FloatArray:
     leaf = np.array([pool.scores.get(sentence.leaf.id, 0.0) for sentence in pool.sentences], np.float32)
     return leaf + _term_shares(pool) + pool.cosines()
 
 
-def _term_shares(pool: Pool) -> FloatArray:
+def _term_shares(pool: SentencePool) -> FloatArray:
     return np.array([pool.share(terms) for terms in pool.terms], np.float32)

@@ -18,7 +18,7 @@ from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.designs.design import Strategy
 from mergewise.designs.weave import sentence
 from mergewise.designs.weave.completeness import probabilities
-from mergewise.designs.weave.evidence import Candidates, Link, Pool, QuestionAspects, Signals, judge
+from mergewise.designs.weave.evidence import Candidates, Link, PoolSignals, QuestionAspects, SentencePool, judge
 from mergewise.designs.weave.hops import (
     Follower,
     by_section,
@@ -99,9 +99,11 @@ def gather(
     named = [(definition, name.name) for name in names for definition in known[name.name]]
     of_named = leaves_of([definition for definition, _ in named], ranked)
     embedder = None if models is None else models.embedder
-    pool = Pool(asked, ranked, weights, rescaled=embedder is not None and embedder.spec not in SHIPPED_EMBEDDERS)
+    pool = SentencePool(
+        asked, ranked, weights, rescaled=embedder is not None and embedder.spec not in SHIPPED_EMBEDDERS
+    )
     pool.add(reader.sentences([*ranked, *of_named]).values())
-    candidates = judge(pool, Signals(named_sections(pool, named)))
+    candidates = judge(pool, PoolSignals(named_sections(pool, named)))
     trace.append(Step("search", f"{len(ranked)} leaves, {len(pool)} sentences"))
     previous = previous_leaves(candidates, parameters.beam) if parameters.previous else []
     follower = Follower(pool, reader, names, parameters.beam)
@@ -159,7 +161,7 @@ def previous_leaves(candidates: Candidates, count: int) -> list[int]:
     return [leaf for leaf in dict.fromkeys(pool.sentences[i].leaf.id - 1 for i in firsts) if leaf not in pool.leaves]
 
 
-def _trace_hop(hop: int, pool: Pool, fresh: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
+def _trace_hop(hop: int, pool: SentencePool, fresh: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
     """Trace the sections that a hop reached for the first time, those with the strongest links first."""
     best = [(section, max(group, key=lambda link: link.strength)) for section, group in fresh.items()]
     for section, link in sorted(best, key=lambda pair: -pair[1].strength):

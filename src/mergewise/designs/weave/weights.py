@@ -50,7 +50,7 @@ def weights_of(given: str | os.PathLike[str] | Mapping[str, object] | None) -> M
         table, own = read.get(TABLE), read.get(COMPLETE, {})
         if not isinstance(table if table is not None else own or None, dict) or not isinstance(own, dict):
             raise UsageError(f"{Path(given)}: missing table [{TABLE}]", hint)
-        named = {**(table or {}), **{OWN[name] if name in OWN else name: value for name, value in own.items()}}
+        named = {**(table or {}), **{OWN[name] if name in OWN else name: value for name, value in own.items()}}  # noqa: SIM401
     if unknown := named.keys() - set(NAMES):
         raise UsageError(f"{origin}: unknown feature of weave: {min(map(str, unknown))}", f"one of: {', '.join(NAMES)}")
     return {name: number(f"{name} of {origin}", value, float, MOST) for name, value in named.items()}
