@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError
+from importlib import import_module
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs import MODES, STRATEGIES, VIEWS
-from mergewise.designs.design import Design, Lazy
+from mergewise.designs import DESIGNS, MODES, STRATEGIES, VIEWS
+from mergewise.designs.design import Design, Later, Lazy
 
 OPERATIONS = st.lists(
     st.one_of(
@@ -114,3 +117,22 @@ def test_every_mode_that_falls_back_ends_at_one_that_needs_nothing_more() -> Non
         while (after := MODES[seen[-1]].otherwise) and after not in seen:
             seen.append(after)
         assert not MODES[seen[-1]].otherwise, f"{name} falls back in a circle: {seen}"
+
+
+def test_the_named_parts_are_those_of_the_modules() -> None:
+    """A part is imported at its first use, so each design names its parts."""
+    for wing in DESIGNS:
+        design = import_module(f"mergewise.designs.{wing}").DESIGN
+        for kind in ("views", "strategies", "modes", "prompts"):
+            for name, part in getattr(getattr(design, kind), "data", {}).items():
+                if isinstance(part, Later):
+                    found = getattr(import_module(part.module), part.attribute)
+                    assert name in found if isinstance(found, dict) else name == found.name
+                    assert not isinstance(found, dict) or found.keys() <= getattr(design, kind).keys(), (wing, kind)
+
+
+def test_a_question_imports_its_own_design_alone() -> None:
+    code = "import mergewise as mw, sys; mw.STRATEGIES['weave'], 'aed' in mw.STRATEGIES, mw.VIEWS['leaf']; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "mergewise.designs.weave.strategy" in loaded and "mergewise.designs.aed.strategy" not in loaded
+    assert "mergewise.designs.aed.triplets.rules" not in loaded and "mergewise.designs.raptor.tree" not in loaded

@@ -7,6 +7,7 @@ designs are loaded when one of the four dictionaries is first read.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -66,27 +67,33 @@ def _designs() -> dict[str, Design]:
     }
 
 
+def _provided(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the parts of each design with its origin. Parts that were not read yet are not imported."""
+    for origin, one in _designs().items():
+        parts = getattr(one, kind)
+        yield origin, parts.data if isinstance(parts, Lazy) else parts
+
+
 def _views() -> dict[str, View]:
     from mergewise.index import tree
 
-    return merge_parts(("the tree", {"leaf": tree.VIEW}), *((origin, one.views) for origin, one in _designs().items()))
+    return merge_parts(("the tree", {"leaf": tree.VIEW}), *_provided("views"))
 
 
 def _strategies() -> dict[str, Strategy]:
-    return dict(sorted(merge_parts(*((origin, one.strategies) for origin, one in _designs().items())).items()))
+    return dict(sorted(merge_parts(*_provided("strategies")).items()))
 
 
 def _modes() -> dict[str, Mode[Any]]:
     from mergewise.generate import modes
 
-    provided = ((origin, one.modes) for origin, one in _designs().items())
-    return dict(sorted(merge_parts(("mergewise", modes.MODES), *provided).items()))
+    return dict(sorted(merge_parts(("mergewise", modes.MODES), *_provided("modes")).items()))
 
 
 def _prompts() -> dict[str, PromptTemplate]:
     from mergewise.generate import prompts
 
-    return merge_parts(("mergewise", prompts.TEMPLATES), *((origin, one.prompts) for origin, one in _designs().items()))
+    return merge_parts(("mergewise", prompts.TEMPLATES), *_provided("prompts"))
 
 
 VIEWS: Lazy[View] = Lazy(_views)

@@ -20,15 +20,27 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A part of a design that is imported when it is first read: `attribute` of the module, or its entry of the part's name."""
+
+    module: str
+    attribute: str
+
+    def load(self, name: str) -> Any:
+        found = getattr(import_module(self.module), self.attribute)
+        return found[name] if isinstance(found, Mapping) else found
+
+
 class Lazy(UserDict[str, Part]):
-    """A dictionary filled by `make` on first access, so that opening an index imports no strategy and no mode."""
+    """A dictionary filled by `make` on first access. A value that is a `Later` is imported when it is first read."""
 
     def __init__(self, make: Callable[[], Mapping[str, Part]]) -> None:
         self._make = make
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle `make` alone: the other process fills its own dictionary, which must be equal."""
-        if self.data != dict(self._make()):
+        if dict(self) != dict(Lazy(self._make)):
             raise PicklingError("this dictionary was changed in this process")
         return Lazy, (self._make,)
 
@@ -36,14 +48,16 @@ class Lazy(UserDict[str, Part]):
     def data(self) -> dict[str, Part]:  # type: ignore[override]
         return dict(self._make())
 
+    def __getitem__(self, name: str) -> Part:
+        part = self.data[name]
+        if isinstance(part, Later):
+            part = self.data[name] = part.load(name)
+        return part
 
-def lazy(module: str, name: str) -> Lazy[Any]:
-    """Return the dictionary `name` of a module, which is imported when the dictionary is first read."""
-    return Lazy(partial(_attribute, module, name))
 
-
-def _attribute(module: str, name: str) -> Any:
-    return getattr(import_module(module), name)
+def later(module: str, attribute: str, *names: str) -> Lazy[Any]:
+    """Return the parts of these names, imported from a module when they are first read: a view and a strategy on their own."""
+    return Lazy(partial(dict.fromkeys, names, Later(module, attribute)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def forecast(
 
     `missing` maps views to the existing documents that lack them. Unreadable files cost nothing.
     """
-    asking = [view for name, view in registry.items() if name in settings and view.asks_chat(settings[name])]
+    asking = [registry[name] for name in registry if name in settings and registry[name].asks_chat(settings[name])]
     total = Estimate()
     if not asking:
         return total

@@ -62,7 +62,7 @@ def _vector_problems(rows: DocumentRows, tables: Iterable[Table], reader: StoreR
 
 def with_settings(registry: Registry, stored: Mapping[str, Mapping[str, Any]]) -> list[tuple[View, Any]]:
     """Return the views of an index with their loaded settings."""
-    return [(view, view.load(stored[name])) for name, view in registry.items() if name in stored]
+    return [(registry[name], registry[name].load(stored[name])) for name in registry if name in stored]
 
 
 def _reading_problems(

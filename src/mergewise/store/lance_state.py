@@ -327,9 +327,9 @@ def specs_of(manifest: Manifest, registry: Registry) -> dict[str, Spec]:
         raise CorruptIndex(f"view missing from the index: {first!r}", REINDEX_HINT)
     return {
         table.name: Spec(name, table)
-        for name, view in registry.items()
+        for name in registry
         if name in manifest.views
-        for table in view.tables_of(manifest.views[name].settings)
+        for table in registry[name].tables_of(manifest.views[name].settings)
     }
 
 

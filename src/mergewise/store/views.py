@@ -189,4 +189,4 @@ def views_of(registry: Registry, names: Sequence[str]) -> list[View]:
     unknown = [name for name in names if name not in registry]
     if unknown:
         raise UsageError(f"unknown view: {unknown[0]!r}", one_of(unknown[0], registry))
-    return [view for name, view in registry.items() if name in names]
+    return [registry[name] for name in registry if name in names]

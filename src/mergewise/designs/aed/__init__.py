@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mergewise.designs.aed import triplets
-from mergewise.designs.design import Design, lazy
+from mergewise.designs.design import Design, later
 from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -30,11 +29,12 @@ if TYPE_CHECKING:
     from mergewise.designs.aed.triplets.rules import triplets_by_rules as triplets_by_rules
 
 
+_MODES = ("aed", "aed-best", "naive", "recomp", "replug", "short")
 DESIGN = Design(
-    {"triplet": triplets.VIEW},
-    lazy(f"{__name__}.strategy", "STRATEGIES"),
-    lazy(f"{__name__}.ensemble", "MODES"),
-    lazy(f"{__name__}.triplets.extract", "PROMPTS"),
+    later(f"{__name__}.triplets", "VIEW", "triplet"),
+    later(f"{__name__}.strategy", "STRATEGIES", "aed"),
+    later(f"{__name__}.ensemble", "MODES", *_MODES),
+    later(f"{__name__}.triplets.extract", "PROMPTS", "triplets"),
 )
 
 __getattr__ = lazy_names(

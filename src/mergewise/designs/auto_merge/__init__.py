@@ -7,6 +7,7 @@ The baselines are `topk`, the best leaves as they are (also DOS RAG, bare BM25, 
 
 from __future__ import annotations
 
-from mergewise.designs.design import Design, lazy
+from mergewise.designs.design import Design, later
 
-DESIGN = Design(strategies=lazy(f"{__name__}.strategy", "STRATEGIES"))
+_NAMES = ("auto-merge", "topk", "dos", "bm25", "dense", "hybrid", "reranker", "full")
+DESIGN = Design(strategies=later(f"{__name__}.strategy", "STRATEGIES", *_NAMES))

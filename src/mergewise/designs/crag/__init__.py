@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from mergewise.designs.design import Design, lazy
+from mergewise.designs.design import Design, later
 
-DESIGN = Design(strategies=lazy(f"{__name__}.strategy", "STRATEGIES"), prompts=lazy(f"{__name__}.keywords", "PROMPTS"))
+DESIGN = Design(
+    strategies=later(f"{__name__}.strategy", "STRATEGIES", "crag"),
+    prompts=later(f"{__name__}.keywords", "PROMPTS", "keywords"),
+)

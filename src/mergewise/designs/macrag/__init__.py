@@ -7,12 +7,12 @@ returns the whole documents of the best chunks.
 
 from __future__ import annotations
 
-from mergewise.designs.design import Design, lazy
-from mergewise.designs.macrag import slices
+from mergewise.designs.design import Design, later
 
+_MODES = ("fil", "full-e&f", "full-ext", "r&b", "r&b-e&f", "r&b-ext", "r&l")
 DESIGN = Design(
-    {"slice": slices.VIEW},
-    lazy(f"{__name__}.longrag", "STRATEGIES"),
-    lazy(f"{__name__}.generation", "MODES"),
-    lazy(f"{__name__}.slices.summaries", "PROMPTS"),
+    later(f"{__name__}.slices", "VIEW", "slice"),
+    later(f"{__name__}.longrag", "STRATEGIES", "macrag", "longrag"),
+    later(f"{__name__}.generation", "MODES", *_MODES),
+    later(f"{__name__}.slices.summaries", "PROMPTS", "summaries"),
 )

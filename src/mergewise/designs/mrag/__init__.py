@@ -7,11 +7,11 @@ trace notes of the selected markers. The paper's baselines split documents into 
 
 from __future__ import annotations
 
-from mergewise.designs.design import Design, lazy
-from mergewise.designs.mrag import chunks, markers
+from mergewise.designs.design import Design, later
 
+_CHUNKS = ("fixed", "semantic", "pic")
 DESIGN = Design(
-    {**chunks.VIEWS, "marker": markers.VIEW},
-    lazy(f"{__name__}.chunked", "STRATEGIES"),
-    prompts=lazy(f"{__name__}.markers.extract", "PROMPTS"),
+    {**later(f"{__name__}.chunks", "VIEWS", *_CHUNKS).data, **later(f"{__name__}.markers", "VIEW", "marker").data},
+    later(f"{__name__}.chunked", "STRATEGIES", "mrag", *_CHUNKS),
+    prompts=later(f"{__name__}.markers.extract", "PROMPTS", "markers", "document-summaries"),
 )

@@ -5,24 +5,10 @@
 
 from __future__ import annotations
 
-from mergewise.designs.design import Design, lazy
-from mergewise.designs.raptor import chunks
-from mergewise.designs.raptor.tree import RaptorReader
-from mergewise.store.views import View
-
-VIEW = View(
-    name="raptor",
-    settings=chunks.RaptorSettings,
-    tables=lambda settings: (chunks.CHUNKS,),
-    build=chunks.build,
-    problems=chunks.problems,
-    reader=RaptorReader,
-    with_chat={"summary": "abstractive"},
-    needs_embedder=True,
-    presets=chunks.PRESETS,
-)
-
+from mergewise.designs.design import Design, later
 
 DESIGN = Design(
-    {"raptor": VIEW}, lazy(f"{__name__}.strategy", "STRATEGIES"), prompts=lazy(f"{__name__}.summaries", "PROMPTS")
+    later(f"{__name__}.tree", "VIEW", "raptor"),
+    later(f"{__name__}.strategy", "STRATEGIES", "raptor"),
+    prompts=later(f"{__name__}.summaries", "PROMPTS", "clusters"),
 )

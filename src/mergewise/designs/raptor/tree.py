@@ -31,6 +31,7 @@ import numpy as np
 from filelock import FileLock
 
 from mergewise.concurrency import check_time
+from mergewise.designs.raptor import chunks
 from mergewise.designs.raptor.chunks import CHUNKS, RaptorChunk, RaptorSettings
 from mergewise.designs.raptor.clusters import FEW, clustering_by, clusters
 from mergewise.designs.raptor.summaries import summaries
@@ -40,6 +41,7 @@ from mergewise.index.tree import TreeReader
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, RowReader
 from mergewise.store.tables import NUMBER
+from mergewise.store.views import View
 
 log = logging.getLogger("mergewise")
 
@@ -336,3 +338,16 @@ def _check_tree(nodes: Sequence[SummaryNode], numbers: Mapping[int, int]) -> Non
         below = (child in numbers if node.layer == 1 else 0 <= child < len(nodes) for child in node.children)
         if not all(below) or (node.layer > 1 and any(nodes[c].layer != node.layer - 1 for c in node.children)):
             raise ValueError("a child is missing")
+
+
+VIEW = View(
+    name="raptor",
+    settings=RaptorSettings,
+    tables=lambda settings: (CHUNKS,),
+    build=chunks.build,
+    problems=chunks.problems,
+    reader=RaptorReader,
+    with_chat={"summary": "abstractive"},
+    needs_embedder=True,
+    presets=chunks.PRESETS,
+)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from mergewise.designs.design import Design, lazy
+from mergewise.designs.design import Design, later
 
-DESIGN = Design(strategies=lazy(f"{__name__}.strategy", "STRATEGIES"), modes=lazy(f"{__name__}.answering", "MODES"))
+DESIGN = Design(
+    strategies=later(f"{__name__}.strategy", "STRATEGIES", "self-rag"),
+    modes=later(f"{__name__}.answering", "MODES", "self-rag"),
+)

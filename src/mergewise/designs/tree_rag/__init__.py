@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from mergewise.designs.design import Design, lazy
-from mergewise.designs.tree_rag import outline
-from mergewise.store.views import View
+from mergewise.designs.design import Design, later
 
-VIEW = View(
-    name="outline",
-    settings=outline.OutlineSettings,
-    tables=lambda settings: (outline.OUTLINE,),
-    build=outline.build,
-    problems=outline.problems,
-    reader=outline.OutlineReader,
+DESIGN = Design(
+    later(f"{__name__}.outline", "VIEW", "outline"), later(f"{__name__}.strategy", "STRATEGIES", "tree-rag")
 )
-
-
-DESIGN = Design({"outline": VIEW}, lazy(f"{__name__}.strategy", "STRATEGIES"))

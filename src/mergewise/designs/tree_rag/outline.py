@@ -15,7 +15,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import RowReader
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
-from mergewise.store.views import ViewRows
+from mergewise.store.views import View, ViewRows
 from mergewise.types import DocumentRows, LeafId, RowId, Rows, Section
 
 
@@ -82,3 +82,13 @@ class OutlineReader:
     def search(self, question: str, k: int) -> list[tuple[OutlineNode, float]]:
         """Return the `k` best inner nodes by full text and vectors, best first."""
         return search_rows(self._rows, OUTLINE.name, OutlineNode, question, k, "hybrid")
+
+
+VIEW = View(
+    name="outline",
+    settings=OutlineSettings,
+    tables=lambda settings: (OUTLINE,),
+    build=build,
+    problems=problems,
+    reader=OutlineReader,
+)

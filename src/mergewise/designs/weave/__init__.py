@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mergewise.designs.design import Design, lazy
+from mergewise.designs.design import Design, later
 from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mergewise.designs.weave.weights import weights_text as weights_text
 
 
-DESIGN = Design(strategies=lazy(f"{__name__}.strategy", "STRATEGIES"))
+DESIGN = Design(strategies=later(f"{__name__}.strategy", "STRATEGIES", "weave", "sentence", "recomp"))
 
 __getattr__ = lazy_names(
     __name__,
