@@ -37,7 +37,7 @@ import mergewise
 from benchmarks.corpus import questions
 from mergewise.models.minilm import MiniLM
 from mergewise.protocols import FloatArray
-from mergewise.store.lance_state import run
+from mergewise.store.snapshot import run
 from mergewise.store.tables import vector_array
 
 SIZE, SHARDS, QUESTIONS, K = 1_000_000, 8, 200, 100

@@ -24,7 +24,7 @@ from benchmarks.corpus import questions
 from mergewise.models.minilm import MiniLM
 from mergewise.protocols import FloatArray
 from mergewise.store.lance_search import NPROBES, REFINE
-from mergewise.store.lance_state import run
+from mergewise.store.snapshot import run
 
 K = 100
 

@@ -21,7 +21,7 @@ from mergewise.store.audit import audit
 from mergewise.store.conditions import parse_condition
 from mergewise.store.documents import content_of, same_documents, statement_of, storable_metadata, with_checked_metadata
 from mergewise.store.manifest import ViewState, holds, without
-from mergewise.store.sorted_columns import SortedColumns, all_columns
+from mergewise.store.snapshot import SortedColumns
 from mergewise.store.tables import (
     NUMBER,
     PlacedRows,
@@ -336,7 +336,7 @@ class MemoryStore:
         return self._rows_of(table).select(list(columns))
 
     def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, npt.NDArray[np.int64]]:
-        return SortedColumns.of(self._rows_of(table).select(all_columns(columns))).columns
+        return SortedColumns.of(self._rows_of(table).select(list(dict.fromkeys([*columns, NUMBER])))).columns
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         spec = self._spec(table)

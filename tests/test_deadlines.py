@@ -13,7 +13,7 @@ import mergewise as mw
 from mergewise.concurrency import check_time, deadline_in, run
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.protocols import FloatArray
-from mergewise.store import lance_reader
+from mergewise.store.snapshot import Snapshot
 from tests.support import HashEmbedder, patience
 
 QUESTION = "What do cats eat?"
@@ -68,14 +68,14 @@ def test_index_is_not_read_after_the_deadline(tmp_path: Path, monkeypatch: pytes
     embedder.pause = 0.3 + 2 * margin
     late: list[float] = []
     end = time.monotonic() + 0.3
-    plain = lance_reader.LanceReader._table
+    plain = Snapshot.table
 
-    def table(self: lance_reader.LanceReader, name: str) -> object:
+    def table(self: Snapshot, name: str) -> object:
         opened = plain(self, name)
         late.extend([time.monotonic()] if time.monotonic() > end + margin else [])
         return opened
 
-    monkeypatch.setattr(lance_reader.LanceReader, "_table", table)
+    monkeypatch.setattr(Snapshot, "table", table)
     with pytest.raises(mw.DeadlineExceeded):
         index.context("What do dogs eat?", deadline=0.3)
     assert late == []

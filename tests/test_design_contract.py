@@ -99,8 +99,8 @@ def test_info_counts_its_rows_and_check_audits_them(home: Path) -> None:
     index = mw.open("mergewise.index")
     assert isinstance(index.store, LanceStore)
     with index.store._writing() as change:
-        change.table("line").delete("id = 2")
-        change.commit()
+        change.tables.open("line").delete("id = 2")
+        change.tables.commit()
     assert index.check(repair=True) == []
     assert json.loads(run("info", "--json"))["views"]["line"] == 6
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mergewise as mw
-from mergewise.store import lance_documents
+from mergewise.store import lance_reader
 
 IDS = ["b", "a/2", "a/10", "a", "a/1", "a'/x", "ä", "a/\U0001f600", "a/\uffff", "", "a\\x", "A"]
 TEXTS = [*IDS, "a/", "a/1x", "\U0010ffff", "zz"]
@@ -35,7 +35,7 @@ def test_page_is_a_slice_of_the_sorted_list(
 ) -> None:
     wanted = sorted(doc_id for doc_id in IDS if doc_id.startswith(prefix) and (after is None or doc_id > after))[:limit]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lance_documents, "DOCUMENTS_AT_ONCE", at_once)
+        patch.setattr(lance_reader, "DOCUMENTS_AT_ONCE", at_once)
         page = index.documents(prefix, after=after, limit=limit)
     if prefix or after is not None or limit is not None:
         assert [info.id for info in page] == wanted

@@ -83,9 +83,9 @@ def test_lost_slice_is_found_and_repaired(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "i", embedder="none", settings={"slice": SMALL})
     index.add(DOCUMENTS)
     with index.store._writing() as change:  # type: ignore[union-attr]
-        change.table("slice").delete("doc = 2")
-        change.table("chunk").delete("doc = 5")
-        change.commit()
+        change.tables.open("slice").delete("doc = 2")
+        change.tables.open("chunk").delete("doc = 5")
+        change.tables.commit()
     assert {problem.doc_id for problem in index.check()} == {"d2", "d5"}
     assert index.check(repair=True) == []
 

@@ -830,8 +830,8 @@ def test_pending_change_is_not_committed_to_another_index(clone: Path, tmp_path:
     with pytest.raises(StoreError, match="was moved, replaced or deleted since"), index.store._writing() as change:
         path.rename(clone / "away")
         other.rename(path)
-        change.manifest = replace(change.manifest, next_id=change.manifest.next_id + 1)
-        change.commit()
+        change.tables.manifest = replace(change.tables.manifest, next_id=change.tables.manifest.next_id + 1)
+        change.tables.commit()
     assert (path / NAME).read_bytes() == manifest
     with mw.open(path) as standing:
         assert standing.check() == [] and [info.id for info in standing.documents()] == ["other"]

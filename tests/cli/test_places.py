@@ -119,8 +119,8 @@ def test_a_page_links_only_to_regular_files_of_the_index_folder(home: Path, tmp_
     index.add(*[Document(name, f"Text of {name}.\n") for name in lies])
     with index.store._writing() as change:  # type: ignore[union-attr]
         assert isinstance(change, Change)
-        change.set_columns({name: origin_columns(Origin(source, 1, 1)) for name, source in lies.items()})
-        change.commit()
+        change.rows.set_columns({name: origin_columns(Origin(source, 1, 1)) for name, source in lies.items()})
+        change.tables.commit()
     links = {name: file_links(index)(name) for name in lies}
     assert links == {**dict.fromkeys(lies), "good": (home / "docs/bats.md").resolve().as_uri()}
     done = run(home, "context", "Which text is this?", "-s", "topk", "--html", "page.html")

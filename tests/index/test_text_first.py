@@ -25,10 +25,10 @@ from mergewise.index.work import IndexingProgress
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray, Store
-from mergewise.store import lance_change
 from mergewise.store.lance import LanceStore
+from mergewise.store.lance_indexes import Upkeep
+from mergewise.store.lance_tables import SteppedTable
 from mergewise.store.manifest import NAME, read_manifest, with_run, without_span
-from mergewise.store.places.steps import SteppedTable
 from mergewise.store.tables import Table
 from mergewise.types import Document, DocumentRows, VectorCount
 
@@ -392,8 +392,8 @@ def test_rows_without_vectors_are_found_by_an_index(tmp_path: Path, monkeypatch:
         return update(self, column, rows)
 
     monkeypatch.setattr(SteppedTable, "updating", watched)
-    monkeypatch.setattr(lance_change, "FEW_ROWS", 0)
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
+    index.store.upkeep = Upkeep(few_rows=0, many_rows=0)
     index.add(DOCUMENTS[:1])
     index.add(DOCUMENTS[1:])
     # the rows of the change before have their vectors

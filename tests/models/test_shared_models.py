@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import cast
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from mergewise.models import load_embedder, minilm
 from mergewise.protocols import FloatArray
 from mergewise.retrieve.hybrid import QUESTIONS, HybridReader, QuestionMemory
 from mergewise.store import kept
+from mergewise.store.lance_reader import LanceReader
 
 QUESTION = "What do cats eat?"
 
@@ -101,6 +103,7 @@ def test_recent_questions_are_cached() -> None:
 def test_threads_wait_for_a_value_in_progress(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     reader, barrier = index.store.reader(), Barrier(8)
+    assert isinstance(reader, LanceReader)
     made: list[None] = []
 
     def make() -> int:
@@ -118,7 +121,7 @@ def test_threads_wait_for_a_value_in_progress(tmp_path: Path) -> None:
         assert list(pool.map(ask, range(8))) == [5] * 8 and len(made) == 1
     with pytest.raises(mw.UsageError):
         reader.once("failing", fail)
-    assert reader.once("failing", lambda: 3) == 3 and not reader._kept._making
+    assert reader.once("failing", lambda: 3) == 3 and not reader.state.kept._making
     assert reader.once("nothing", lambda: None) is None is reader.once("nothing", fail)
 
 
@@ -129,5 +132,5 @@ def test_cached_conditions_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     whole = {n: index.context(QUESTION, where=f"n = {n}", budget=30) for n in range(3)}
     for n in range(40):
         assert index.context(QUESTION, where=f"n = {n % 3} and n < {n + 100}", budget=30).text == whole[n % 3].text
-    held = {where for _, where in index.store.reader()._kept._values} - {None}
+    held = {where for _, where in cast(LanceReader, index.store.reader()).state.kept._values} - {None}
     assert 0 < len(held) <= 4

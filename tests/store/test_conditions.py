@@ -15,7 +15,7 @@ from tests.slow_conditions import meets
 
 import mergewise as mw
 from mergewise.errors import UsageError
-from mergewise.store import lance_state
+from mergewise.store import snapshot
 from mergewise.store.conditions import parse_condition, sql_of
 from mergewise.store.lance_reader import LanceReader
 
@@ -141,7 +141,7 @@ def test_context_and_ask_refuse_invalid_conditions(tmp_path: Path) -> None:
 
 
 def test_a_slow_condition_is_refused(reader: LanceReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lance_state, "CONDITION_SECONDS", 0.0)
+    monkeypatch.setattr(snapshot, "CONDITION_SECONDS", 0.0)
     with pytest.raises(UsageError, match="takes more than 0 seconds"):
         reader.numbers("title like '%in time%'")
 
@@ -198,9 +198,9 @@ def agrees(where: str, reader: LanceReader) -> None:
     except UsageError as error:
         assert "invalid condition" in error.message
         with pytest.raises(UsageError):
-            reader._read_numbers(where)
+            reader.state.read_numbers(where)
     else:
-        assert set(reader._read_numbers(where)) == numbers, sql_of(parse_condition(where, KINDS))
+        assert set(reader.state.read_numbers(where)) == numbers, sql_of(parse_condition(where, KINDS))
 
 
 @given(where=truth)

@@ -14,7 +14,7 @@ import mergewise
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import Embedder
 from mergewise.store.damage import reading
-from mergewise.store.places.copying import copy_index
+from mergewise.store.places import copy_index
 from mergewise.store.places.folder import Folder
 from mergewise.types import Document
 

@@ -22,7 +22,8 @@ from mergewise.errors import CorruptIndex
 from mergewise.store import digests
 from mergewise.store.digests import BLOCK, CheckedBlocks, digest_of, file_digest
 from mergewise.store.manifest import NAME, read_manifest, write_manifest
-from mergewise.store.mapped import FOLDER, Mapped, MappedRows, MappingWriter
+from mergewise.store.mapped import FOLDER, Mapped, MappedRows
+from mergewise.store.mapped_writer import MappingWriter
 from mergewise.store.places.folder import Folder
 
 SMALL = 16

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 from mergewise.designs import VIEWS
 from mergewise.protocols import FloatArray, Ranking
-from mergewise.store import lance_change, lance_search, lance_state, numbers
+from mergewise.store import lance_search, numbers, snapshot
 from mergewise.store.lance import LanceStore
+from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.lance_reader import LanceReader
-from mergewise.store.lance_state import run
 from mergewise.store.manifest import Manifest, ViewState
 from mergewise.store.numbers import DocumentNumbers
 from mergewise.store.places import place_of
+from mergewise.store.snapshot import run
 from mergewise.store.text_scores import text_terms
 from mergewise.types import DocumentRows
 
@@ -47,16 +48,15 @@ def document(number: int, place: int, own_title: bool) -> DocumentRows:
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> LanceReader:
     """Return the reader of an index that LanceDB searches, because it has no postings."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lance_change, "MAX_ROWS", 0)
-        return filled_reader(tmp_path_factory)
+    return filled_reader(tmp_path_factory, Upkeep(most_posted=0))
 
 
-def filled_reader(tmp_path_factory: pytest.TempPathFactory) -> LanceReader:
+def filled_reader(tmp_path_factory: pytest.TempPathFactory, upkeep: Upkeep) -> LanceReader:
     directory = tmp_path_factory.mktemp("filtered") / "index"
     store = LanceStore.create(
         directory, Manifest("made", DIMENSION, {"leaf": ViewState(VIEWS["leaf"].dump())}), REGISTRY
     )
+    store.upkeep = upkeep
     places = np.random.default_rng(0).permutation(DOCUMENTS).tolist()
     store.write([document(number, place, number % 3 > 0) for number, place in enumerate(places)])
     store.optimize()
@@ -112,7 +112,7 @@ def run_search(way: int, search: Callable[[], Future[Ranking]]) -> Ranking:
     """Search by LanceDB."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numbers, "ROWS_OF_A_NUMBER", way)
-        patch.setattr(LanceReader, "_text_index", lambda *_: None)
+        patch.setattr(lance_search.LanceSearch, "text_index", lambda *_: None)
         return search().result()
 
 
@@ -129,9 +129,9 @@ WHERE = st.one_of(
 
 def wanted_numbers(reader: LanceReader, where: str | None) -> set[int]:
     """Return the numbers of the documents that meet a condition, without duplicates."""
-    documents = reader._table("documents")
+    documents = reader.state.table("documents")
     assert documents is not None
-    rows = run(lance_state.scan(documents, ["_number", "id", "title", "_text"], where)).to_pylist()
+    rows = run(snapshot.scan(documents, ["_number", "id", "title", "_text"], where)).to_pylist()
     first: dict[tuple[str, str], int] = {}
     for row in sorted(rows, key=lambda row: row["_number"]):
         first.setdefault((row["_text"], "" if row["title"] == row["id"] else row["title"]), row["_number"])
@@ -146,7 +146,7 @@ def of_documents(reader: LanceReader, ranking: Sequence[tuple[int, int, float]],
 
 
 def literal_text_search(reader: LanceReader, question: str, k: int, wanted: set[int]) -> Ranking:
-    leaves = reader._table("leaf")
+    leaves = reader.state.table("leaf")
     assert leaves is not None
     query = lance_search._query(leaves).nearest_to_text(question, columns=["key"])
     hits = run(query.select(["id", "doc", "_score"]).limit(10 * DOCUMENTS).to_arrow())
@@ -186,10 +186,10 @@ def test_a_search_of_postings_equals_a_literal_scan(
 ) -> None:
     reader = mapped_reader
     question = " ".join(DRAWN[asked].rstrip(".").split()[:3])
-    index, terms = reader._text_index("leaf"), Counter(text_terms(question))
+    index, terms = reader.search.text_index("leaf"), Counter(text_terms(question))
     assert index is not None
     ids, scores = index.scores(terms, index.frequencies(terms), numbers.EVERYTHING)
-    documents = reader.mapped_rows("leaf").documents_of(ids)
+    documents = reader.state.mapped_rows("leaf").documents_of(ids)
     scored = list(zip(ids.tolist(), documents.tolist(), scores.tolist(), strict=True))
     literal = of_documents(reader, scored, wanted_numbers(reader, where), k)
     found = reader.text_search(question, k, where).result()

@@ -17,8 +17,8 @@ import mergewise
 from mergewise.errors import CorruptIndex, MergewiseError
 from mergewise.store.digests import BLOCK
 from mergewise.store.manifest import NAME
+from mergewise.store.places import copy_index
 from mergewise.store.places.bucket import Bucket
-from mergewise.store.places.copying import copy_index
 
 # flips of each kind of file
 FLIPS = 70 if "MERGEWISE_ATTACK" in os.environ else 1

@@ -18,6 +18,7 @@ from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat
 from mergewise.index.tree.tables import LEAF
 from mergewise.store.lance import LanceStore
+from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.manifest import Manifest, read_manifest, write_manifest
 from mergewise.store.numbers import runs_of, within
 from mergewise.store.places.folder import Folder
@@ -66,9 +67,9 @@ def test_a_state_takes_over_open_tables_of_the_state_before(store: LanceStore) -
     assert before.row_counts() and reader_of(store).search("text", 1)
     store.describe({"d1": {"year": 2024}})
     after = store.reader()
-    taken_over = {name for name, table in before._tables.items() if after._tables.get(name) is table}
-    assert after is not before and taken_over == before._tables.keys() - {"documents"}
-    assert after._mapped["leaf"]._opened == before._mapped["leaf"]._opened != {}
+    taken_over = {name for name, table in before.state.opened.items() if after.state.opened.get(name) is table}
+    assert after is not before and taken_over == before.state.opened.keys() - {"documents"}
+    assert after.state._mapped["leaf"]._opened == before.state._mapped["leaf"]._opened != {}
     assert after.ids("year = 2024") == ["d1"] and before.metadata_kinds() == {}
 
 
@@ -128,7 +129,7 @@ def test_a_change_updates_only_the_search_indexes_that_need_it(
     store: LanceStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This includes the first change, whose tables are in no manifest yet."""
-    monkeypatch.setattr("mergewise.store.lance_change._many_rows", lambda _: 0)
+    store.upkeep = Upkeep(many_rows=0)
     swaps: list[Manifest] = []
     swap = Folder.swap
 
@@ -156,10 +157,10 @@ def test_open_tables_are_opened_again_after_a_write_by_another_writer(store: Lan
     store.write(rows_of([document(1)], EMBEDDER))
     with store._writing() as change:
         # without such a write, it stays open
-        assert set(change._tables) == {"documents", "leaf", "section", "name"}
+        assert set(change.tables._opened) == {"documents", "leaf", "section", "name"}
     store.write(rows_of([document(2)], EMBEDDER))
     with suppress(KeyboardInterrupt), other._writing() as change:
-        change.append(rows_of([document(3)], EMBEDDER))
+        change.rows.append(rows_of([document(3)], EMBEDDER))
         if not commits:
             raise KeyboardInterrupt
     store.write(rows_of([document(4)], EMBEDDER))
@@ -222,7 +223,7 @@ def test_other_folders_and_broken_manifests_are_refused(tmp_path: Path) -> None:
 def test_old_versions_are_dropped_when_no_reader_needs_them(store: LanceStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.store.sweep.KEPT", 0.0)
     monkeypatch.setattr("mergewise.store.places.folder.GROWN_BY", 0)
-    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
+    store.upkeep = Upkeep(few_rows=0, many_rows=0)
     for i in range(8):
         store.write(rows_of([document(i)], EMBEDDER))
     store.optimize()
@@ -272,13 +273,11 @@ def test_rows_addresses_and_searches_match_the_documents_after_any_changes(
     """Search indexes are extended, rebuilt and joined all the time here, with many files of rows and addresses."""
     tree = VIEWS["leaf"]
     tables = [replace(table, vector_index_rows=100) for table in tree.tables(tree.settings())]
-    few = {"FEW_ROWS": 6, "MANY_FRAGMENTS": 3, "MANY_PARTS": 2}
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(VIEWS, "leaf", replace(tree, tables=lambda settings: tables))
-        for name, number in few.items():
-            patched.setattr(f"mergewise.store.lance_change.{name}", number)
         store = new_store("lance", tmp_path_factory.mktemp("changed") / "index", embedder=EMBEDDER)
         assert isinstance(store, LanceStore)
+        store.upkeep = Upkeep(few_rows=6, many_rows=48, many_fragments=3, many_parts=2)
         standing = {f"base{i}": f"Word{i % 7} and base number {i} are here." for i in range(110)}
         store.write(rows_of([Document(doc_id, text) for doc_id, text in standing.items()], EMBEDDER))
         store.repair()
@@ -338,7 +337,7 @@ def test_an_index_in_english_has_no_column_of_words(tmp_path: Path) -> None:
 def test_an_unreadable_search_index_is_reported_if_the_rows_are_intact(
     store: LanceStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mergewise.store.lance_change._many_rows", lambda _: 0)
+    store.upkeep = Upkeep(many_rows=0)
     store.write(rows_of([document(1)], EMBEDDER))
     store.optimize()
     for file in (store.directory / "leaf.lance/_indices").rglob("*.lance"):

@@ -17,8 +17,10 @@ from tests.support import HashEmbedder, new_store, reader_of, rows_of
 from mergewise.designs import VIEWS
 from mergewise.store import mapped
 from mergewise.store.lance import LanceStore
+from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.manifest import write_manifest
-from mergewise.store.mapped import FOLDER, SIMILAR, Mapped, MappedRows, MappingWriter, drop_unnamed
+from mergewise.store.mapped import FOLDER, Mapped, MappedRows, drop_unnamed
+from mergewise.store.mapped_writer import SIMILAR, MappingWriter
 from mergewise.store.places.folder import Folder
 from mergewise.types import Document
 
@@ -178,11 +180,9 @@ def test_a_manifest_with_one_file_of_addresses_is_read_and_extended(tmp_path: Pa
 
 
 def test_compaction_moves_rows_and_the_addresses_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mergewise.store import lance_change as lance
-
     store = filled(tmp_path)
     before = texts(store)
-    monkeypatch.setattr(lance, "MANY_FRAGMENTS", 0)
+    store.upkeep = Upkeep(many_fragments=0)
     store.remove(["d3", "d4"])
     store.optimize()
     assert [text for text in before if " 3 " not in text and " 4 " not in text] == texts(store)
@@ -201,7 +201,7 @@ def test_a_full_disk_only_costs_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
         store.write(rows_of(documents(20, 2), EMBEDDER))
         store.optimize()
         assert len(texts(store)) == 14 and store.check() == []
-        broken.setattr("mergewise.store.lance_change.MANY_FRAGMENTS", 0)
+        store.upkeep = Upkeep(many_fragments=0)
         store.remove(["d3"])
         store.optimize()  # this compacts, so old addresses would be wrong
         assert store.manifest.mapped == {} and len(texts(store)) == 13 and store.check() == []

@@ -23,17 +23,19 @@ import mergewise
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.store.lance import LanceStore
+from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.lance_versions import sizes_of_version
 from mergewise.store.manifest import NAME, Manifest, ViewState, manifest_record
-from mergewise.store.places import is_url, lease, place_of
+from mergewise.store.places import copy_index, is_url, lease, place_of
 from mergewise.store.places.bucket import Bucket, BucketTag, amount
 from mergewise.store.places.cache import FileCache
-from mergewise.store.places.copying import copy_index
 from mergewise.store.places.objects import StoredObject
 from mergewise.store.places.place import ManifestState
 from mergewise.store.shards.store import ShardedStore
 from mergewise.types import Document
 
+# search indexes are updated in each change
+EAGER = Upkeep(few_rows=0, many_rows=0)
 EMBEDDER = HashEmbedder()
 EMPTY = Manifest(embedder=EMBEDDER.spec, dimension=EMBEDDER.dimension, views={"leaf": ViewState(VIEWS["leaf"].dump())})
 TABLES = ["documents", "leaf", "section", "name"]
@@ -246,10 +248,10 @@ def test_a_writer_that_lost_its_lease_changes_nothing(
     with pytest.raises(IndexBusy), first._writing() as stale:
         # it has open tables and falls asleep
         for name in tables:
-            stale.table(name).count_rows()
+            stale.tables.open(name).count_rows()
         second.write(rows_of(documents(2, 4), EMBEDDER))
-        stale.append(stale.storable(rows_of(documents(4, 6), EMBEDDER))[0])
-        stale.commit()
+        stale.rows.append(stale.rows.storable(rows_of(documents(4, 6), EMBEDDER))[0])
+        stale.tables.commit()
     assert second.check() == []
     second.write(rows_of(documents(6, 7), EMBEDDER))
     assert second.check() == []
@@ -261,10 +263,10 @@ def test_a_write_by_another_writer_ends_the_change(url: str, proxy: Proxy, tmp_p
     store = store_at(url, proxy, tmp_path)
     store.write(rows_of(documents(0, 2), EMBEDDER))
     with pytest.raises(IndexBusy), store._writing() as change:
-        rows = change.table(table).search().to_arrow()
-        change.place.database().open_table(table).add(rows)
-        change.append(change.storable(rows_of(documents(2, 3), EMBEDDER))[0])
-        change.commit()
+        rows = change.tables.open(table).search().to_arrow()
+        change.tables.place.database().open_table(table).add(rows)
+        change.rows.append(change.rows.storable(rows_of(documents(2, 3), EMBEDDER))[0])
+        change.tables.commit()
     store.write(rows_of(documents(2, 3), EMBEDDER))
     assert store.check() == [] and len(contents(store)) == 3
 
@@ -411,10 +413,8 @@ def test_a_writer_killed_at_any_request_loses_nothing(
     caplog.set_level(logging.DEBUG, "mergewise")
     # a killed writer frees no lease, and this test does not wait for it to expire
     monkeypatch.setattr(lease, "LEASE", -1.0)
-    # search indexes are updated in the same change
-    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     whole = store_at(f"{url}-whole", proxy, tmp_path / "whole")
-    _two_changes(whole)
+    _two_changes(whole, EAGER)
     expected = contents(whole)
     for kill in range(1, 200):
         place = f"{url}-{kill}"
@@ -430,7 +430,7 @@ def test_a_writer_killed_at_any_request_loses_nothing(
 
         proxy.fault = dead
         try:
-            _two_changes(store)
+            _two_changes(store, EAGER)
             survived = True
         except MergewiseError as error:
             survived = False
@@ -438,14 +438,15 @@ def test_a_writer_killed_at_any_request_loses_nothing(
         proxy.fault = lambda request: None
         after = LanceStore(bucket(place, proxy, tmp_path / "b"), VIEWS)
         assert after.check() == []
-        _two_changes(after)
+        _two_changes(after, EAGER)
         assert after.check() == [] and contents(after) == expected
         if survived:
             break
     assert KEY not in caplog.text
 
 
-def _two_changes(store: LanceStore) -> None:
+def _two_changes(store: LanceStore, upkeep: Upkeep | None = None) -> None:
+    store.upkeep = upkeep or Upkeep()
     store.write(rows_of(documents(0, 2), EMBEDDER))
     store.write(rows_of(documents(1, 4), EMBEDDER), optimize=True)
 
@@ -524,8 +525,8 @@ def test_cleaning_during_a_query_is_not_damage(
 ) -> None:
     monkeypatch.setattr("mergewise.store.places.bucket.KEPT", timedelta(days=-1))
     monkeypatch.setattr("mergewise.store.places.bucket.VERSIONS", 1)
-    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     writer = store_at(url, proxy, tmp_path / "writer")
+    writer.upkeep = EAGER
     writer.write(rows_of(documents(0, 6), EMBEDDER), optimize=True)
     # without room for copies, the reader reads from the bucket
     reading = LanceStore(place_of(url, proxy.storage, tmp_path / "reader", size, refresh="1h"), VIEWS)

@@ -16,14 +16,15 @@ from tests.support import new_store, rows_of
 
 from mergewise.designs import VIEWS
 from mergewise.protocols import Ranking
-from mergewise.store import lance_change, lance_search, postings
+from mergewise.store import lance_search, postings
 from mergewise.store.lance import LanceStore
+from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.lance_reader import LanceReader
-from mergewise.store.lance_state import run
 from mergewise.store.manifest import write_manifest
 from mergewise.store.mapped import FOLDER, Mapped
 from mergewise.store.numbers import EVERYTHING
 from mergewise.store.postings import Postings, TextFrequencies, TextIndex, join_postings, make_postings, term_hash
+from mergewise.store.snapshot import run
 from mergewise.store.text_scores import text_index, text_terms
 from mergewise.types import Document
 
@@ -47,7 +48,7 @@ def lance_search_of(
 ) -> Ranking:
     """Search by LanceDB."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lance_search.LanceSearch, "_text_index", lambda *_: None)
+        patch.setattr(lance_search.LanceSearch, "text_index", lambda *_: None)
         return reader.text_search(question, k, where, every=every).result()
 
 
@@ -61,15 +62,15 @@ def assert_equal(found: Ranking, wanted: Ranking, tolerance: float = 1e-5) -> No
 def add_text_index(store: LanceStore) -> None:
     """Compact the leaves, and build LanceDB's text index, as an older mergewise did next to postings."""
     with store._writing() as change:
-        change.drop_search_indexes(["leaf"])
-        change.build_indexes(["leaf"])
-        change.map_rows(["leaf"])
-        if change.table("leaf").count_rows():
-            change.table("leaf").create_index("key", config=text_index())
+        change.indexes.drop(["leaf"])
+        change.indexes.build(["leaf"])
+        change.mapped.write(["leaf"])
+        if change.tables.open("leaf").count_rows():
+            change.tables.open("leaf").create_index("key", config=text_index())
 
 
 def text_indexes(reader: LanceReader) -> list[str]:
-    table = reader._table("leaf")
+    table = reader.state.table("leaf")
     assert table is not None
     return [index.name for index in run(table.list_indices()) if index.columns == ["key"]]
 
@@ -85,12 +86,11 @@ def test_scores_equal_those_of_lancedb(
     directory = tmp_path_factory.mktemp("postings") / "index"
     store = filled(directory, [["A cat sat by the well-known dog."], *changes])
     store.remove([f"d{number}" for number in removed])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lance_change, "MAPPED_IDS", 3)
-        add_text_index(store)
+    store.upkeep = Upkeep(mapped_ids=3)
+    add_text_index(store)
     for reader in (store.reader(), LanceStore(directory, VIEWS).reader()):
         if reader.row_counts()["leaf"]:
-            assert reader._text_index("leaf") is not None
+            assert reader.search.text_index("leaf") is not None
         for question in QUESTIONS:
             assert_equal(reader.text_search(question, 100).result(), lance_search_of(reader, question))
             found = reader.text_search(question, 100, every=True).result()
@@ -101,7 +101,7 @@ def test_deleted_documents_are_neither_found_nor_counted(tmp_path: Path) -> None
     said = [f"The cat has {n} {'fish' if n % 3 else 'dogs'} today." for n in range(30)]
     store = filled(tmp_path / "all", [said[:20], said[20:]])
     store.remove([f"d{n}" for n in range(0, 30, 2)])
-    index = store.reader()._text_index("leaf")
+    index = store.reader().search.text_index("leaf")
     assert index is not None and sum(len(file.ids) for file, _ in index._files) > index.rows == 15
     fresh = filled(tmp_path / "rest", [said[1::2]])
     for question in ("cat fish", "dogs 3"):
@@ -147,7 +147,7 @@ def test_filters_admit_documents(tmp_path: Path) -> None:
     store.optimize()
     reader = store.reader()
     assert isinstance(store, LanceStore) and isinstance(reader, LanceReader)
-    assert reader._text_index("leaf") is not None
+    assert reader.search.text_index("leaf") is not None
     add_text_index(store)
     with_index = store.reader()
     for where, count in (("year < 5", 5), ("year >= 5", 35), ("id = 'copy'", 1), ("year > 50", 0), (None, 40)):
@@ -193,7 +193,7 @@ def test_a_damaged_file_is_replaced_in_memory_or_by_lancedb(tmp_path: Path, dama
         with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, changed.schema) as writer:
             writer.write_table(changed)
     reader = LanceStore(tmp_path, VIEWS).reader()
-    assert (reader._text_index("leaf") is None) == older and reader.text_frequencies("cats") == frequencies
+    assert (reader.search.text_index("leaf") is None) == older and reader.text_frequencies("cats") == frequencies
     assert_equal(reader.text_search("cats fish", 9).result(), before)
     assert len(reader.text_search("cats fish", 9, every=True).result()) == 2
 
@@ -205,9 +205,9 @@ def test_an_index_of_an_older_mergewise_gets_postings_at_the_next_change(tmp_pat
     mapped = {name: {k: v for k, v in raw.items() if k not in fields} for name, raw in store.manifest.mapped.items()}
     write_manifest(tmp_path, replace(store.manifest, mapped=mapped))
     store = LanceStore(tmp_path, VIEWS)
-    assert not postings_files(store) and store.reader()._text_index("leaf") is None
+    assert not postings_files(store) and store.reader().search.text_index("leaf") is None
     store.optimize()
-    index = store.reader()._text_index("leaf")
+    index = store.reader().search.text_index("leaf")
     assert index is not None and index.rows == 2
 
 
@@ -217,7 +217,7 @@ def test_the_text_index_of_an_older_mergewise_is_dropped_when_indexes_are_update
     mapped = {name: {k: v for k, v in raw.items() if k != "posted"} for name, raw in store.manifest.mapped.items()}
     write_manifest(tmp_path, replace(store.manifest, mapped=mapped))
     store = LanceStore(tmp_path, VIEWS)
-    assert text_indexes(store.reader()) and store.reader()._text_index("leaf") is not None
+    assert text_indexes(store.reader()) and store.reader().search.text_index("leaf") is not None
     for first in range(0, 1200, 60):
         store.write(rows_of([Document(f"new{first + n}", f"Bird {first + n} eats.") for n in range(60)]))
     assert len(store.reader().text_search("bird", 2000).result()) == 1200
@@ -229,11 +229,11 @@ def test_the_text_index_of_an_older_mergewise_is_dropped_when_indexes_are_update
 def test_a_large_table_has_a_text_index_instead_of_postings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled(tmp_path, [["Cats eat fish.", "Dogs eat meat."]])
     assert postings_files(store)
-    monkeypatch.setattr(lance_change, "MAX_ROWS", 2)
+    store.upkeep = Upkeep(most_posted=2)
     store.write(rows_of([Document("more", "Fish swim.")]))
     assert text_indexes(store.reader())
     store.optimize()
-    assert not postings_files(store) and store.reader()._text_index("leaf") is None
+    assert not postings_files(store) and store.reader().search.text_index("leaf") is None
     assert len(store.reader().text_search("fish", 9).result()) == 2
     assert len(store.reader().text_search("fish swim", 9, every=True).result()) == 1
     # deletions make it small again

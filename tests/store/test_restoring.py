@@ -60,7 +60,7 @@ def test_a_damaged_manifest_is_rebuilt_with_its_views_and_settings(
 def test_the_embedder_of_an_index_of_an_older_mergewise_must_be_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mergewise.store.lance_change.with_record", lambda schema, record: schema)
+    monkeypatch.setattr("mergewise.store.lance_tables.with_record", lambda schema, record: schema)
     mw.open(tmp_path / "index", embedder=HashEmbedder(), views=("leaf", "slice")).add(DOCS)
     mw.open(tmp_path / "plain", embedder="none").add(DOCS)
     for name in ("index", "plain"):

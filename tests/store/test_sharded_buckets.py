@@ -11,15 +11,15 @@ from threading import Event
 
 import pytest
 from tests.object_store import Proxy, Request
-from tests.store.test_object_storage import EMBEDDER, EMPTY, bucket, contents, documents, long_form
+from tests.store.test_object_storage import EAGER, EMBEDDER, EMPTY, bucket, contents, documents, long_form
 from tests.support import patience, rows_of
 
 import mergewise
 from mergewise.errors import CorruptIndex, IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.opening import store_at
+from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.manifest import NAME, SHARDS_NAME, ShardedManifest
-from mergewise.store.places import lease, place_of
-from mergewise.store.places.copying import copy_index
+from mergewise.store.places import copy_index, lease, place_of
 from mergewise.store.places.place import Place
 from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import shard_of
@@ -48,7 +48,8 @@ def ids(store: ShardedStore) -> list[str]:
     return sorted(store.reader().ids())
 
 
-def change_twice(store: ShardedStore) -> None:
+def change_twice(store: ShardedStore, upkeep: Upkeep | None = None) -> None:
+    store.upkeep = upkeep or Upkeep()
     store.write(rows_of(documents(0, 4), EMBEDDER))
     store.write(rows_of(documents(2, 9), EMBEDDER), optimize=True)
 
@@ -266,20 +267,18 @@ def test_a_writer_killed_at_any_request_loses_nothing(
 ) -> None:
     # a killed writer frees no lease, and this test does not wait for it to expire
     monkeypatch.setattr(lease, "LEASE", -1.0)
-    # search indexes are updated in the same change
-    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     whole = created(place_of(tmp_path / "whole"), 2)
-    change_twice(whole)
+    change_twice(whole, EAGER)
     survived = False
     for number in range(step // 2 + 1, 1000, step):
         place = f"{url}-{number}"
         store = created(bucket(place, proxy, tmp_path / "a"), 2)
         store.write(rows_of(documents(0, 2), EMBEDDER))
-        survived = kill(proxy, lambda store=store: change_twice(store), number)  # type: ignore[misc]
+        survived = kill(proxy, lambda store=store: change_twice(store, EAGER), number)  # type: ignore[misc]
         after = opened(bucket(place, proxy, tmp_path / "b"))
         assert after.check() == []
         assert len(ids(after)) in (2, 4, 9)
-        change_twice(after)
+        change_twice(after, EAGER)
         assert after.check() == []
         texts = [{name: text for name, (text, _) in contents(one).items()} for one in (after, whole)]
         assert texts[0] == texts[1]
@@ -298,10 +297,10 @@ def test_a_writer_that_lost_its_lease_changes_nothing(
     with pytest.raises(IndexBusy), first._change() as stale:
         stale[0].write(rows_of(by_shard[0], EMBEDDER))
         with stale[1]._writing() as change:
-            change.table("leaf").count_rows()
+            change.tables.open("leaf").count_rows()
             # it falls asleep, and another writer takes over and changes one shard
             second.write(rows_of(documents(40, 41), EMBEDDER))
-            change.append(change.storable(rows_of(by_shard[1], EMBEDDER))[0])
+            change.rows.append(change.rows.storable(rows_of(by_shard[1], EMBEDDER))[0])
     expected = sorted(f"d{number}" for number in (*range(9), 40))
     assert second.check() == [] and ids(second) == expected
     second.write(rows_of(documents(41, 50), EMBEDDER))
@@ -314,8 +313,8 @@ def test_cleaning_keeps_what_a_pinned_question_reads(
 ) -> None:
     monkeypatch.setattr("mergewise.store.places.bucket.KEPT", timedelta(days=-1))
     monkeypatch.setattr("mergewise.store.places.bucket.VERSIONS", 1)
-    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     writer = created(bucket(url, proxy, tmp_path / "writer"))
+    writer.upkeep = EAGER
     writer.write(rows_of(documents(0, 12), EMBEDDER), optimize=True)
     reading = opened(bucket(url, proxy, tmp_path / "reader"))
     before = reading.reader()

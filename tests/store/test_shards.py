@@ -17,10 +17,10 @@ from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat
 from mergewise.protocols import Ranking, StoreReader
 from mergewise.store.lance import LanceStore
+from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import SHARDS_NAME, Manifest, ShardedManifest, ViewState
-from mergewise.store.places import place_of
-from mergewise.store.places.copying import copy_index
+from mergewise.store.places import copy_index, place_of
 from mergewise.store.places.folder import Folder
 from mergewise.store.shards.calls import LocalShards
 from mergewise.store.shards.place import shard_of
@@ -90,11 +90,11 @@ def test_text_is_ranked_as_by_one_index(readers: tuple[StoreReader, ShardedReade
 
 
 def test_shards_without_postings_score_as_one_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("lance_change", "lance_search"):
-        monkeypatch.setattr(f"mergewise.store.{module}.MAX_ROWS", 0)
+    monkeypatch.setattr("mergewise.store.lance_search.MAX_ROWS", 0)
     whole = LanceStore.create(tmp_path / "whole", MANIFEST, REGISTRY)
     sharded = new_sharded(tmp_path / "sharded", SHARDS)
     for store in (whole, sharded):
+        store.upkeep = Upkeep(most_posted=0)
         store.write(drawn(0, DOCUMENTS))
         store.optimize()
     for question in ("word1", "word3 word40 word3", "word7 word90 word200 nowhere"):

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import mergewise
-from mergewise.store import lance_change
-from mergewise.store.lance_reader import LanceReader
+from mergewise.store import lance_mapping, lance_rows, lance_tables
+from mergewise.store.snapshot import Snapshot
 from mergewise.types import Document
 
 DOCUMENTS, FEW = 60, 8
@@ -31,9 +31,9 @@ def test_a_small_change_reads_few_documents(folder: Path, monkeypatch: pytest.Mo
     index.add(folder)
     index.add(folder / "3", metadata={"team": "b"})
     read: list[tuple[str, int]] = []
-    whole, scan = LanceReader.whole, lance_change._scan
+    whole, scan = Snapshot.whole, lance_tables.scan_rows
 
-    def counted_whole(self: LanceReader, table: str, *asked: Any) -> pa.Table:
+    def counted_whole(self: Snapshot, table: str, *asked: Any) -> pa.Table:
         rows = whole(self, table, *asked)
         read.append((f"{table} {asked}", len(rows)))
         return rows
@@ -43,8 +43,9 @@ def test_a_small_change_reads_few_documents(folder: Path, monkeypatch: pytest.Mo
         read.append((f"{table.name} {columns} {condition}", len(rows)))
         return rows
 
-    monkeypatch.setattr(LanceReader, "whole", counted_whole)
-    monkeypatch.setattr(lance_change, "_scan", counted_scan)
+    monkeypatch.setattr(Snapshot, "whole", counted_whole)
+    for module in (lance_mapping, lance_rows):
+        monkeypatch.setattr(module, "scan_rows", counted_scan)
     file = folder / "4/d4.md"
     assert index.add(file, metadata={"team": "a"}).updated == 1
     assert index.add(file, metadata={"team": "a"}).unchanged == 1

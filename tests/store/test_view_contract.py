@@ -314,9 +314,9 @@ def test_damage_is_found_and_repaired(case: Case, tmp_path: Path, monkeypatch: p
     assert index.check(repair=True) == []
     assert isinstance(index.store, LanceStore)
     with index.store._writing() as change:
-        opened = change.table("documents")
+        opened = change.tables.open("documents")
         opened.delete("id = 'tale'")
-        change.commit()
+        change.tables.commit()
     assert any("have no document" in problem.what for problem in index.check())
     assert index.check(repair=True) == []
     assert [info.id for info in index.documents()] == ["it's", "cats"]

@@ -13,10 +13,11 @@ from benchmarks.filters import Drawing
 from tests.store.test_shards import LEAVES, MANIFEST, TABLES, drawn, new_sharded
 
 from mergewise.protocols import StoreReader
-from mergewise.store import lance_search, lance_state
+from mergewise.store import lance_search, snapshot
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.shards.store import ShardedStore
+from mergewise.store.snapshot import Snapshot
 from mergewise.types import DocumentRows, Leaf
 
 VECTOR_INDEX_ROWS = 256
@@ -81,21 +82,21 @@ def test_rows_in_memory_are_those_of_the_table(
     store: LanceStore | ShardedStore
     store = new_sharded(tmp_path / "i", shards) if shards else LanceStore.create(tmp_path / "i", MANIFEST, INDEXED)
     write_waiting(store, **STATES[state])
-    for module in (lance_state, lance_search):
+    for module in (snapshot, lance_search):
         monkeypatch.setattr(module, "MOST_HELD", 0)
     stored, cosines = results(store.reader())
     readers: Sequence[LanceReader] = store.reader().shards.readers if shards else [store.reader()]  # type: ignore[union-attr, list-item]
     monkeypatch.setattr(lance_search, "MOST_HELD", 10**9)
     for reader in readers:
-        reader.renew()
+        reader.state.renew()
     read, same = results(store.reader())
     assert read == stored and same == pytest.approx(cosines, abs=2e-3)
-    assert not any(reader._held for reader in readers)
-    monkeypatch.setattr(lance_state, "MOST_HELD", 10**9)
-    monkeypatch.setattr(lance_state, "SEARCHES", 0)
+    assert not any(reader.state.held for reader in readers)
+    monkeypatch.setattr(snapshot, "MOST_HELD", 10**9)
+    monkeypatch.setattr(snapshot, "SEARCHES", 0)
     held, same = results(store.reader())
     assert held == stored and same == pytest.approx(cosines, abs=2e-3)
-    assert all(reader._held for reader in readers)
+    assert all(reader.state.held for reader in readers)
     assert not store.finish_vectors() and store.check() == []
 
 
@@ -104,17 +105,17 @@ def test_vectors_are_read_once_while_others_wait(state: str, tmp_path: Path, mon
     store = LanceStore.create(tmp_path / "index", MANIFEST, INDEXED)
     write_waiting(store, **STATES[state])
     read: list[int] = []
-    whole = LanceReader.whole
+    whole = Snapshot.whole
 
-    def counted(self: LanceReader, table: str, columns: Sequence[str] | None, condition: str | None = None) -> pa.Table:
+    def counted(self: Snapshot, table: str, columns: Sequence[str] | None, condition: str | None = None) -> pa.Table:
         rows = whole(self, table, columns, condition)
         if "vector" in (columns or ()):
             read.append(len(rows))
         return rows
 
-    monkeypatch.setattr(LanceReader, "whole", counted)
+    monkeypatch.setattr(Snapshot, "whole", counted)
     vector, embedded = Drawing(3).vectors(1)[0], STATES[state]["embedded"]
-    rankings = [store.reader().vector_search(vector, 5).result() for _ in range(lance_state.SEARCHES)]
+    rankings = [store.reader().vector_search(vector, 5).result() for _ in range(snapshot.SEARCHES)]
     # the document that was removed had a vector too
     assert read == [embedded] or read == [embedded - 1]
     assert all([row for row, _ in ranking] == [row for row, _ in rankings[0]] for ranking in rankings)

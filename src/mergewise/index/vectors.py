@@ -11,7 +11,7 @@ from mergewise.index.plan import batches
 from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
 from mergewise.models.record import Models
 from mergewise.protocols import Embedder, Store
-from mergewise.store.mapped import IntArray
+from mergewise.store.numbers import IntArray
 from mergewise.store.tables import Table
 from mergewise.store.views import Registry
 

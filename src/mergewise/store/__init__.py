@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from mergewise.store.manifest import NAME as NAME
     from mergewise.store.manifest import Manifest as Manifest
     from mergewise.store.manifest import state_file as state_file
+    from mergewise.store.places import copy_index as copy_index
     from mergewise.store.places import is_url as is_url
     from mergewise.store.places import objects_of as objects_of
     from mergewise.store.places import place_of as place_of
     from mergewise.store.places import root_of as root_of
-    from mergewise.store.places.copying import copy_index as copy_index
     from mergewise.store.restoring import MOVED as MOVED
     from mergewise.store.restoring import restore_manifest as restore_manifest
     from mergewise.store.views import Estimate as Estimate
@@ -33,8 +33,7 @@ __getattr__ = lazy_names(
         "filters": "check_filter condition_text",
         "lance": "LOCK_SECONDS",
         "manifest": "Manifest NAME state_file",
-        "places": "is_url objects_of place_of root_of",
-        "places.copying": "copy_index",
+        "places": "copy_index is_url objects_of place_of root_of",
         "restoring": "MOVED restore_manifest",
         "views": "Estimate Progress Registry views_of",
     },

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.store.documents import Statement, same_documents
-from mergewise.store.mapped import IntArray
-from mergewise.store.numbers import DocumentNumbers
+from mergewise.store.numbers import DocumentNumbers, IntArray
 from mergewise.types import Duplicate
 
 HashArray = npt.NDArray[np.uint64]

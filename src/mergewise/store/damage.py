@@ -76,7 +76,7 @@ def after_change(work: Callable[[], object], failure: str) -> None:
 def raising_store_errors(kind: type[Kind]) -> type[Kind]:
     """Decorate a class with a `place`, so that all its public methods raise mergewise errors only.
 
-    The class may replace `reading` by its own `_reading`.
+    The methods of a class with a `state` (`snapshot.Snapshot`) run again with new local copies after damage of the old ones.
     """
     for name, member in list(vars(kind).items()):
         if isfunction(member) and not name.startswith("_"):
@@ -110,14 +110,15 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **kwargs)
         except BaseException:
             # only after an error, because a context manager would cost as much as most calls
+            state = getattr(self, "state", None)
             try:
-                with getattr(self, "_reading", reading)(self.place):
+                with (reading if state is None else state.reading)(self.place):
                     raise
             except DamagedCopies:
-                if not hasattr(self, "renew"):
+                if state is None:
                     raise
-                with self._reading(self.place):
-                    self.renew()
+                with state.reading(self.place):
+                    state.renew()
                     return method(self, *args, **kwargs)
 
     return call

@@ -24,9 +24,13 @@ from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.store.audit import audit
 from mergewise.store.damage import REINDEX_HINT, after_change, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
-from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
+from mergewise.store.lance_change import Change
 from mergewise.store.lance_import import IN_USE
+from mergewise.store.lance_indexes import Upkeep
+from mergewise.store.lance_inspection import Inspection
+from mergewise.store.lance_mapping import LAST_ATTEMPT
 from mergewise.store.lance_reader import LanceReader
+from mergewise.store.lance_tables import OpenTables, WritableTables
 from mergewise.store.manifest import Manifest, ViewState, holds, without
 from mergewise.store.mapped import FOLDER
 from mergewise.store.places import place_of
@@ -82,6 +86,7 @@ class LanceStore:
         self.lock_wait = lock_wait
         self._opening = Lock()
         self._reader = reader
+        self.upkeep = Upkeep()
         self._attempt = 1
         # the last state for which this object updated search indexes and mapped files
         self._up_to_date: Manifest | None = None
@@ -147,48 +152,48 @@ class LanceStore:
         self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
         with self._writing() as change:
-            records = change.reader.stored_records([*remove, *(r.document.id for r in rows)])
+            records = change.tables.reader.stored_records([*remove, *(r.document.id for r in rows)])
             digests = {doc_id: record["_digest"] for doc_id, record in records.items()}
             removed = [doc_id for doc_id in dict.fromkeys(remove) if doc_id in digests]
             fresh = [r for r in rows if force or digests.get(r.document.id) != r.digest]
-            good, failed = change.storable(fresh)
+            good, failed = change.rows.storable(fresh)
             replaced = [r.document.id for r in good if r.document.id in digests]
-            change.remove([*replaced, *removed])
-            change.append(good)
+            change.rows.remove([*replaced, *removed])
+            change.rows.append(good)
             # an update needs disk space, and rows are found without it
             optimized = optimize and self._attempt < LAST_ATTEMPT and bool(good or removed)
             if optimized:
                 change.bring_up_to_date()
         if optimized:
-            self._up_to_date = change.manifest
+            self._up_to_date = change.tables.manifest
         counts = len(good) - len(replaced), len(replaced), len(rows) - len(fresh)
         return AddReport(*counts, tuple(failed), removed=len(removed))
 
     @_making_room
     def rewrite(self, rows: Sequence[DocumentRows]) -> None:
         with self._writing() as change:
-            same = change.reader.unchanged_rows(rows)
-            change.remove([row.document.id for row in same])
-            change.append(same)
+            same = change.tables.reader.unchanged_rows(rows)
+            change.rows.remove([row.document.id for row in same])
+            change.rows.append(same)
 
     @_making_room
     def remove(self, doc_ids: Sequence[str]) -> int:
         with self._writing() as change:
-            stored = list(change.reader.stored_records(doc_ids))
-            change.remove(stored)
+            stored = list(change.tables.reader.stored_records(doc_ids))
+            change.rows.remove(stored)
         log.info("removed %d documents from %s", len(stored), self.place)
         return len(stored)
 
     @_making_room
     def describe(self, metadata: Mapping[str, Metadata]) -> None:
         with self._writing() as change:
-            change.describe(metadata)
+            change.rows.describe(metadata)
 
     @_making_room
     def declare_metadata(self, kinds: Mapping[str, type]) -> None:
         """Add metadata keys of these types."""
         with self._writing() as change:
-            change.declare_metadata(kinds)
+            change.rows.declare_metadata(kinds)
 
     @_making_room
     def optimize(self) -> None:
@@ -196,7 +201,7 @@ class LanceStore:
             return
         with self._writing() as change:
             change.bring_up_to_date()
-        self._up_to_date = change.manifest
+        self._up_to_date = change.tables.manifest
 
     def check(self) -> list[Problem]:
         return check_one_state(self, lambda: self.problems(self.manifest))
@@ -208,12 +213,19 @@ class LanceStore:
             reader = LanceReader(self.place, manifest, self.registry, compares=False)
             note = "no digests yet: the next change, or `mergewise check --repair`, writes them"
             lacking = [Problem(note, kind="note")] if not manifest.digests else []
-            if damaged := self._damage(reader):
+            inspection = Inspection(reader.state)
+            if damaged := inspection.problems():
                 return damaged
             try:
-                return self._audit(reader) + (lacking if manifest.tables else [])
+                wrong = [name for name in manifest.mapped if not inspection.addresses_match(name)]
+                problems = audit(reader, self.registry, manifest.dimension)
+                next_id, next_number = inspection.first_free()
             except (CorruptIndex, UsageError) as error:
                 return [Problem(error.message)]
+            if manifest.next_id < next_id or manifest.next_number < next_number:
+                problems.append(Problem("the manifest's next id or document number is already in use"))
+            problems += [Problem(f"wrong row addresses in mapped files of table {name!r}") for name in wrong]
+            return problems + (lacking if manifest.tables else [])
         finally:
             self._forget(bypass=False)
 
@@ -224,32 +236,6 @@ class LanceStore:
         with self._opening:
             if self._reader is not None:
                 self._reader = LanceReader(self.place, self._reader.manifest, self.registry)
-
-    def _damage(self, reader: LanceReader) -> list[Problem]:
-        """Return the problems of damaged and altered files, with the affected documents."""
-        tables = reader.damage()
-        problems = []
-        for name, message in tables.items():
-            lost = name == DOCUMENTS
-            problems.append(Problem(f"{message}; {REINDEX_HINT}", kind="lost") if lost else Problem(message))
-            # not with wrong versions or deletions
-            if DOCUMENTS not in tables and (".lance/" not in message or ".lance/data/" in message):
-                problems += [Problem(f"unreadable rows in table {name!r}", doc) for doc in reader.unreadable(name)]
-        if DOCUMENTS not in tables:
-            what = "its text has changed since it was written: index it again"
-            problems += [Problem(what, doc, "altered") for doc in reader.altered_documents()]
-        problems = problems or [Problem(message) for message in reader.damaged_search().values()]
-        named = [problem.what for problem in problems]
-        others = (file for file in reader.damaged_files() if not any(file in what for what in named))
-        return problems + [Problem(f"damaged file: {file}") for file in others]
-
-    def _audit(self, reader: LanceReader) -> list[Problem]:
-        wrong = [name for name in reader.manifest.mapped if not reader.addresses_match(name)]
-        problems = audit(reader, self.registry, reader.manifest.dimension)
-        next_id, next_number = reader.first_free()
-        if reader.manifest.next_id < next_id or reader.manifest.next_number < next_number:
-            problems.append(Problem("the manifest's next id or document number is already in use"))
-        return problems + [Problem(f"wrong row addresses in mapped files of table {name!r}") for name in wrong]
 
     @_making_room
     def repair(self) -> list[str]:
@@ -263,27 +249,30 @@ class LanceStore:
         """
         self._forget()
         with self._writing() as change:
-            change.reader = LanceReader(self.place, change.manifest, self.registry, compares=False)
-            damaged, files = change.reader.damage(), change.reader.damaged_files()
+            change.read_anew()
+            inspection = Inspection(change.tables.reader.state)
+            damaged, files = inspection.damage(), inspection.damaged_files()
             if DOCUMENTS in damaged:
                 raise CorruptIndex(damaged[DOCUMENTS], REINDEX_HINT)
-            views = list(dict.fromkeys(change.specs[name].view for name in damaged))
+            views = list(dict.fromkeys(change.tables.specs[name].view for name in damaged))
             rebuilt = change.reset(views) if views else []
             # a damaged old version would stop every later change
-            self.place.clean(change.manifest, all_of_it=True)
-            unsearchable = list(change.reader.damaged_search())
-            change.drop_search_indexes(unsearchable)
-            change.drop_orphans()
+            self.place.clean(change.tables.manifest, all_of_it=True)
+            # of a new state after a reset
+            inspection = Inspection(change.tables.reader.state)
+            unsearchable = list(inspection.damaged_search())
+            change.indexes.drop(unsearchable)
+            change.rows.drop_orphans()
             change.skip_taken_numbers()
             # indexes need much disk space, and rows are found without them
             if unsearchable or self._attempt < LAST_ATTEMPT:
-                change.build_indexes()
+                change.indexes.build()
             # mapped files can always be written again
-            altered = change.reader.altered_documents()
+            altered = inspection.altered_documents()
             # with another digest, a source counts as changed
-            change.set_columns({doc_id: {"_digest": ""} for doc_id in altered})
-            change.manifest = replace(change.manifest, mapped={}, digests={}, altered=tuple(altered))
-            change.map_rows()
+            change.rows.set_columns({doc_id: {"_digest": ""} for doc_id in altered})
+            change.tables.manifest = replace(change.tables.manifest, mapped={}, digests={}, altered=tuple(altered))
+            change.mapped.write()
         for file in files:
             taken = "titles or metadata may be wrong" if file.startswith(f"{DOCUMENTS}.lance/data/") else "made anew"
             log.warning("repaired the damaged file %s of %s: %s", file, self.place, taken)
@@ -294,13 +283,13 @@ class LanceStore:
     @_making_room
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
         with self._writing() as change:
-            if view not in change.manifest.views:
-                change.set_view(view, settings, ((0, change.manifest.next_number),))
+            if view not in change.tables.manifest.views:
+                change.tables.set_view(view, settings, ((0, change.tables.manifest.next_number),))
 
     @_making_room
     def remove_view(self, view: str) -> None:
         with self._writing() as change:
-            change.remove_view(view)
+            change.tables.drop_view(view)
 
     def missing(self, view: str) -> list[str]:
         return self.reader().numbered_in(self.manifest.views.get(view, ViewState({})).missing)
@@ -308,8 +297,8 @@ class LanceStore:
     @_making_room
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
         with self._writing() as change:
-            state = change.manifest.views.get(view, ViewState({}))
-            records = change.reader.stored_records([row.document.id for row in rows])
+            state = change.tables.manifest.views.get(view, ViewState({}))
+            records = change.tables.reader.stored_records([row.document.id for row in rows])
             missing = []
             for row in rows:
                 record = records.get(row.document.id)
@@ -317,19 +306,19 @@ class LanceStore:
                     missing.append((record["_number"], record["_first_id"], row))
             if missing:
                 numbers = [number for number, _, _ in missing]
-                change.append_view(view, missing)
-                change.set_view(view, state.settings, without(state.missing, numbers), offered=state.offered)
+                change.rows.append_view(view, missing)
+                change.tables.set_view(view, state.settings, without(state.missing, numbers), offered=state.offered)
 
     @_making_room
     def finish_view(self, view: str) -> bool:
         with self._writing() as change:
-            state = change.manifest.views.get(view, ViewState({}))
-            if change.reader.numbered_in(state.missing):
+            state = change.tables.manifest.views.get(view, ViewState({}))
+            if change.tables.reader.numbered_in(state.missing):
                 return False
-            if view in change.manifest.views:
-                change.set_view(view, state.settings, ())
-            change.build_indexes()
-            change.map_rows()
+            if view in change.tables.manifest.views:
+                change.tables.set_view(view, state.settings, ())
+            change.indexes.build()
+            change.mapped.write()
         return True
 
     # -- vectors that come after the text
@@ -337,18 +326,18 @@ class LanceStore:
     @_making_room
     def write_vectors(self, table: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
         with self._writing() as change:
-            return change.embed(table, ids, columns)
+            return change.rows.embed(table, ids, columns)
 
     @_making_room
     def finish_vectors(self) -> bool:
         if not self.manifest.unembedded:
             return True
         with self._writing() as change:
-            if any(len(change.reader.unembedded(table)) for table in change.manifest.unembedded):
+            if any(len(change.tables.reader.unembedded(table)) for table in change.tables.manifest.unembedded):
                 return False
-            change.manifest = replace(change.manifest, unembedded={})
-            change.build_indexes()
-            change.map_rows()
+            change.tables.manifest = replace(change.tables.manifest, unembedded={})
+            change.indexes.build()
+            change.mapped.write()
         return True
 
     # -- disk space
@@ -378,11 +367,12 @@ class LanceStore:
             # On a bucket, reuse the open tables. In a folder, opening them again costs nothing and shows damage.
             before = None if self.place.refresh is None else self._reader
             left, self._left_open = self._left_open, OpenTables()
-            change = Change(self.place, state, self.registry, writer, before, self._attempt, left)
+            tables = WritableTables(self.place, state, self.registry, writer, before, left)
+            change = Change(tables, self.upkeep, self._attempt)
             yield change
-            change.commit()
-            self._left_open = change.left_open
-            after_change(lambda: self.place.clean(change.manifest, sure=False), f"cannot clean {self.place}")
+            change.tables.commit()
+            self._left_open = change.tables.left_open
+            after_change(lambda: self.place.clean(change.tables.manifest, sure=False), f"cannot clean {self.place}")
 
     @contextmanager
     def _held_state(self) -> Iterator[tuple[WritingRight, ManifestState]]:

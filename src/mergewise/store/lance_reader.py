@@ -5,8 +5,12 @@ Rows come from mapped files (`store.mapped`), and rows that no file holds come f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice, takewhile
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,22 +19,24 @@ import pyarrow.compute as pc
 from mergewise.errors import CorruptIndex
 from mergewise.protocols import FloatArray
 from mergewise.store import documents as d
-from mergewise.store.damage import raising_store_errors, reading
-from mergewise.store.digests import damaged_files
+from mergewise.store.copies import RepeatedTexts, duplicates_of
+from mergewise.store.damage import raising_store_errors
+from mergewise.store.kept import Changes
+from mergewise.store.lance_inspection import Inspection
 from mergewise.store.lance_search import DOC_ID, TIED, LanceSearch
-from mergewise.store.lance_state import ID, load_indexes, run
-from mergewise.store.manifest import Run
-from mergewise.store.mapped import FOLDER, IntArray, rows_of_documents
-from mergewise.store.numbers import sql_numbers
-from mergewise.store.tables import NUMBER, form, unit_vectors
-
-if TYPE_CHECKING:
-    from lancedb.table import AsyncTable
+from mergewise.store.manifest import Manifest, Run, holds
+from mergewise.store.mapped import rows_of_documents
+from mergewise.store.numbers import DocumentNumbers, IntArray, sql_numbers
+from mergewise.store.places.place import Place
+from mergewise.store.snapshot import DOCUMENTS_AT_ONCE, ID, Snapshot, sql_strings
+from mergewise.store.tables import NUMBER, form, rows_by_document, unit_vectors
+from mergewise.store.views import Registry
+from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Rows
 
 Row = TypeVar("Row")
-
-_ADDRESS = "_rowid"
-
+Kept = TypeVar("Kept")
+# number of recently read documents to cache, and their maximum length in characters
+KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
 
 # not a class of its own, because plain tuples are pickled much faster
 ShardHit: TypeAlias = tuple[float, str, int, int]
@@ -38,29 +44,253 @@ ShardHit: TypeAlias = tuple[float, str, int, int]
 
 
 @raising_store_errors
-class LanceReader(LanceSearch):
-    """The `StoreReader` protocol over the versions that one manifest names."""
+class LanceReader:
+    """The `StoreReader` protocol over the versions that one manifest names.
+
+    It takes over what the reader `before` has open. Without `compares`, files of tables are not compared with their digests.
+    """
+
+    gaps = ""
+
+    def __init__(
+        self,
+        place: Place,
+        manifest: Manifest,
+        registry: Registry,
+        before: LanceReader | None = None,
+        *,
+        compares: bool = True,
+    ) -> None:
+        state_before = None if before is None else before.state
+        self.state: Snapshot = Snapshot(place, manifest, registry, state_before, compares=compares)
+        self.place, self.directory, self.manifest = place, place.directory, manifest
+        self.search = LanceSearch(self.state)
+        self.text_search, self.vector_search = self.search.text_search, self.search.vector_search
+        self.text_frequencies = self.search.text_frequencies
+
+    @property
+    def snapshot(self) -> str:
+        return self.manifest.snapshot
+
+    def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
+        return self.state.kept.once(name, make, where)
+
+    def prewarm(self) -> None:
+        self.state.prewarm()
+        self.search.prewarm()
+
+    def compare_files(self, name: str, *folders: str) -> None:
+        """Compare files of a table, unless they are very large. Each is compared once. Raise CorruptIndex for damage."""
+        self.state.compare(name, *folders)
+
+    def damage(self) -> dict[str, str]:
+        return Inspection(self.state).damage()
+
+    # -- documents
+
+    def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
+        columns = self._listed_columns()
+        if not prefix and after is None and limit is None:
+            return [d.info_from(row) for row in self.state.whole(d.DOCUMENTS, columns).sort_by("_number").to_pylist()]
+        ids = self.state.kept.once("sorted ids", self._sorted_ids)
+
+        def id_at(at: int) -> str:
+            return str(ids[at])
+
+        first = bisect_left(range(len(ids)), prefix, key=id_at)
+        first = first if after is None else max(first, bisect_right(range(len(ids)), after, key=id_at))
+        following = map(id_at, range(first, len(ids)))
+        page = list(islice(takewhile(lambda doc_id: doc_id.startswith(prefix), following), limit))
+        few = len(page) <= DOCUMENTS_AT_ONCE
+        rows = self._document_records(page, columns) if few else self.state.whole(d.DOCUMENTS, columns).to_pylist()
+        known = {row["id"]: row for row in rows}
+        return [d.info_from(known[doc_id]) for doc_id in page]
+
+    def _sorted_ids(self) -> pa.Array:
+        """Return the ids in character order, which equals byte order."""
+        ids = self.state.whole(d.DOCUMENTS, ["id"])["id"].combine_chunks()
+        return ids.take(pc.sort_indices(ids))
+
+    def document(self, doc_id: str) -> Document | None:
+        return self.texts([doc_id]).get(doc_id)
+
+    def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
+        # a state never changes, and successive queries use the same documents
+        recent = self.state.kept.once("recent documents", dict[str, Document])
+        known = {doc_id: known for doc_id in doc_ids if (known := recent.get(doc_id)) is not None}
+        for row in self._document_records([doc_id for doc_id in doc_ids if doc_id not in known]):
+            document = known[row["id"]] = d.document_from(row)
+            if len(document.text) <= LONGEST_KEPT:
+                recent[document.id] = document
+        for oldest in list(recent)[:-KEPT_DOCUMENTS]:
+            recent.pop(oldest, None)
+        return known
+
+    def infos(self, doc_ids: Sequence[str]) -> dict[str, DocumentInfo]:
+        return {row["id"]: d.info_from(row) for row in self._document_records(doc_ids, self._listed_columns())}
+
+    def known_documents(
+        self, doc_ids: Sequence[str] = (), sources: Sequence[str] = (), below: Sequence[str] = ()
+    ) -> list[Known]:
+        asked = {"id": doc_ids, "_source": sources}
+        parts = [f"{name} in ({sql_strings(values)})" for name, values in asked.items() if values]
+        # the character after a slash is a zero
+        parts += [
+            f"_source >= {sql_strings([start])} and _source < {sql_strings([start[:-1] + '0'])}" for start in below
+        ]
+        condition = None if "" in below else " or ".join(parts) or None
+        rows = self.state.whole(d.DOCUMENTS, ["id", "_digest", "_source", "_bytes", "_modified"], condition)
+        return [
+            Known(doc_id, digest, None if origin[0] is None else Origin(*origin))
+            for doc_id, digest, *origin in zip(*(column.to_pylist() for column in rows.columns), strict=True)
+        ]
+
+    def _listed_columns(self) -> list[str]:
+        return [name for name in self.state.schema(d.DOCUMENTS).names if name not in d.UNLISTED]
+
+    def ids(self, where: str | None = None) -> list[str]:
+        wanted = self.state.numbers(where)
+        few = len(wanted) <= DOCUMENTS_AT_ONCE
+        condition = f"_number in ({sql_numbers(wanted)})" if few and wanted else None
+        rows = self.state.whole(d.DOCUMENTS, ["_number", "id"], condition).sort_by("_number")
+        if where is not None:
+            rows = rows.filter(pa.array(wanted.holds(rows["_number"].to_numpy())))
+        return rows["id"].to_pylist()  # type: ignore[no-any-return]
+
+    def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:
+        few = doc_ids is not None and len(doc_ids) <= DOCUMENTS_AT_ONCE
+        condition = f"id in ({sql_strings(doc_ids)})" if doc_ids is not None and few else None
+        rows = self.state.whole(d.DOCUMENTS, ["id", "_leaves", "_characters"], condition)
+        if doc_ids is not None and not few:
+            rows = rows.filter(pc.is_in(rows["id"], pa.array(list(doc_ids), pa.string())))
+        leaves, characters = (pc.sum(rows[name], min_count=0).as_py() for name in ("_leaves", "_characters"))
+        return leaves, characters
+
+    def unchanged_rows(self, rebuilt: Sequence[DocumentRows]) -> list[DocumentRows]:
+        """Return the rebuilt rows of documents that are still in the index as they were. Metadata added since are kept."""
+        built = {row.document.id: row for row in rebuilt}
+        stored = (self._with_rows(row, {}) for row in self._document_records(list(built)))
+        pairs = ((row, built[row.document.id]) for row in stored)
+        return [replace(row, tables=own.tables) for row, own in pairs if _identity(row) == _identity(own)]
+
+    def stored_records(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return `_number`, `_first_id` and `_digest` of the documents that are in the index."""
+        columns = ["id", "_number", "_first_id", "_digest"]
+        return {row["id"]: row for row in self._document_records(doc_ids, columns)}
+
+    def _document_records(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        if not doc_ids:
+            return []
+        altered = [doc_id for doc_id in self.manifest.altered if columns is None and doc_id in doc_ids]
+        if altered:
+            raise CorruptIndex(
+                f"the text of {altered[0]!r} has changed since it was written", "index it again, or remove it"
+            )
+        rows = self.state.whole(d.DOCUMENTS, columns, f"id in ({sql_strings(doc_ids)})").to_pylist()
+        order = {doc_id: at for at, doc_id in enumerate(doc_ids)}
+        return sorted(rows, key=lambda row: order[row["id"]])
+
+    def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
+        documents = self._document_records(doc_ids)
+        numbers = [row["_number"] for row in documents]
+        condition = f"{NUMBER} in ({sql_numbers(numbers)})" if numbers else "false"
+        rows_of = {
+            name: rows_by_document(spec.table, self.state.whole(name, None, condition), numbers)
+            for name, spec in self.state.specs.items()
+        }
+        return [self._with_rows(row, rows_of) for row in documents]
+
+    def _with_rows(self, document: Mapping[str, Any], rows_of: Mapping[str, Mapping[int, Rows]]) -> DocumentRows:
+        """Return a document with the rows of its views."""
+        number = document["_number"]
+        tables = {
+            name: rows_of[name][number]
+            for name, spec in self.state.specs.items()
+            if name in rows_of and not holds(self.manifest.views[spec.view].missing, number)
+        }
+        language = document["_language"] or ""
+        return DocumentRows(d.document_from(document), document["_digest"], tables, d.origin_from(document), language)
+
+    def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
+        rows = self._document_records(doc_ids, ["id", "_first_id", "_leaves"])
+        return {row["id"]: range(row["_first_id"], row["_first_id"] + row["_leaves"]) for row in rows}
+
+    def numbered_in(self, runs: Sequence[Run]) -> list[str]:
+        """Return the ids of the documents with numbers in the runs, in the order they were added."""
+        if not runs:
+            return []
+        # one range around all runs: the database's parser hangs on a condition of very many parts
+        condition = f"_number >= {runs[0][0]} and _number < {runs[-1][1]}"
+        rows = self.state.whole(d.DOCUMENTS, ["_number", "id"], condition).sort_by("_number").to_pylist()
+        return [row["id"] for row in rows if holds(runs, row["_number"])]
+
+    def metadata_kinds(self) -> dict[str, type]:
+        return d.metadata_kinds(self.state.schema(d.DOCUMENTS))
+
+    # -- what documents have in common
+
+    def numbers(self, where: str | None = None) -> DocumentNumbers:
+        return self.state.numbers(where)
+
+    def copies(self, where: str | None = None) -> Mapping[int, int]:
+        return self.state.copies(where)
+
+    def repeated_texts(self) -> RepeatedTexts:
+        return self.state.repeated_texts()
+
+    def statements(self, numbers: IntArray) -> list[tuple[int, str, d.Statement]]:
+        return self.state.statements(numbers)
+
+    def whole(self, table: str, columns: Sequence[str] | None, condition: str | None = None) -> pa.Table:
+        """Return the rows that meet a condition, with the given columns or all."""
+        return self.state.whole(table, columns, condition)
+
+    def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
+        return self.state.sorted_columns(table, columns)
+
+    def duplicates(self) -> list[Duplicate]:
+        return duplicates_of(self.state.repeated_texts().records, self.state.copies())
+
+    def languages(self) -> Mapping[str, int]:
+        def extend(older: Counter[str], changes: Changes) -> Counter[str] | None:
+            # the languages of deleted documents are unknown, so count again
+            added = None if len(changes.gone) else self.state.documents_from(changes.first_number)
+            return None if added is None else older + _languages_of(added)
+
+        return self.state.extend_or_make(
+            "languages", lambda: _languages_of(self.state.whole(d.DOCUMENTS, ["_language"])), extend
+        )
+
+    def sample(self, language: str, count: int) -> IntArray:
+        columns, own = ["_first_id", "_leaves"], f"_language = {sql_strings([language])}"
+        first, leaves = (
+            column.to_numpy() for column in self.state.whole(d.DOCUMENTS, columns, own).sort_by("_first_id")
+        )
+        ids: IntArray = np.repeat(first + leaves - np.cumsum(leaves), leaves) + np.arange(leaves.sum())
+        return ids[:: max(1, -(-len(ids) // count))]
 
     @property
     def views(self) -> dict[str, Mapping[str, Any]]:
         return {name: self.manifest.views[name].settings for name in self.manifest.offered}
 
     def row_counts(self) -> dict[str, int]:
-        return {name: self._row_count(name) for name in (d.DOCUMENTS, *self._specs)}
+        return {name: self.state.row_count(name) for name in (d.DOCUMENTS, *self.state.specs)}
 
     def unembedded(self, table: str | None = None) -> IntArray:
-        table = table or self._first
-        spec = self._specs.get(table)
+        table = table or self.state.first
+        spec = self.state.specs.get(table)
         runs = self.manifest.unembedded.get(table, ())
         if spec is None or spec.table.embed is None or not self.manifest.dimension:
             # even if a damaged manifest has runs
             runs = ()
         return (
-            self._kept.once(f"unembedded {table}", lambda: self._ids_in(table, runs)) if runs else np.empty(0, np.int64)
+            self.state.kept.once(f"unembedded {table}", lambda: self._ids_in(table, runs))
+            if runs
+            else np.empty(0, np.int64)
         )
 
     def _ids_in(self, table: str, runs: Sequence[Run]) -> IntArray:
-        rows = self.whole(table, [ID], f"{ID} >= {runs[0][0]} and {ID} < {runs[-1][1]}")
+        rows = self.state.whole(table, [ID], f"{ID} >= {runs[0][0]} and {ID} < {runs[-1][1]}")
         ids: IntArray = np.sort(rows[ID].to_numpy())
         bounds = np.array(runs, np.int64)
         inside: IntArray = ids[ids < bounds[np.searchsorted(bounds[:, 0], ids, "right") - 1, 1]]
@@ -73,14 +303,14 @@ class LanceReader(LanceSearch):
 
         With `frequencies`, scores are those of all shards, also without postings.
         """
-        searched = self.searched_text(table) if options.get("frequencies") else None
+        searched = self.search.searched_text(table) if options.get("frequencies") else None
         search = getattr(self, method)(question, k if searched is None else k + TIED, table=table, **options)
         columns = [DOC_ID] if searched is None else [DOC_ID, searched.column]
 
         def finish() -> list[ShardHit]:
             scores = dict(search.result())
             hits: list[ShardHit] = []
-            for rows in self._parts(table, columns, list(scores)):
+            for rows in self.stored_rows(table, columns, list(scores)):
                 own = scores if searched is None else searched.scores(question, rows, options["frequencies"])
                 names = rows[DOC_ID].to_pylist() if DOC_ID in rows.column_names else [""] * len(rows)
                 documents = zip(rows[ID].to_pylist(), rows[NUMBER].to_pylist(), names, strict=True)
@@ -90,7 +320,7 @@ class LanceReader(LanceSearch):
         return finish
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
-        spec = self._specs.get(table)
+        spec = self.state.specs.get(table)
         if spec is None:
             return {}
         read = form(spec.table, record)
@@ -100,7 +330,7 @@ class LanceReader(LanceSearch):
         return {row: records[row] for row in ids if row in records}
 
     def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:
-        table = table or self._first
+        table = table or self.state.first
         by_id: dict[int, FloatArray] = {}
         for rows in self._parts(table, [column], ids) if self.manifest.dimension else ():
             vectors = unit_vectors(rows, column)
@@ -115,109 +345,32 @@ class LanceReader(LanceSearch):
 
     def _parts(self, table: str, columns: Sequence[str], ids: Sequence[int]) -> Iterator[pa.Table]:
         """Yield rows by id: first the rows in mapped files, then the rest."""
-        if self._table(table) is None or not ids:
+        if self.state.table(table) is None or not ids:
             return
         wanted = np.fromiter(ids, np.int64, len(ids))
         read = list(dict.fromkeys([ID, NUMBER, *columns]))
-        if self._is_mapped(table):
+        if self.state.is_mapped(table):
             missing = np.ones(len(wanted), bool)
             blocks = []
-            for at, rows in self.mapped_rows(table).take(wanted, read):
+            for at, rows in self.state.mapped_rows(table).take(wanted, read):
                 missing[at] = False
                 blocks.append(rows)
             # join the blocks, because records are built faster from many rows at once
             if blocks:
-                numbers = self.numbers().array
+                numbers = self.state.numbers().array
                 yield rows_of_documents(pa.concat_tables(blocks, promote_options="default"), numbers)
             wanted = wanted[missing]
         if len(wanted):
             condition = f"{ID} in ({sql_numbers(wanted.tolist())})"
-            present = self._schema(table).names
-            yield self.whole(table, [name for name in read if name in present], condition)
-
-    # -- damage
-
-    def addresses_match(self, table: str) -> bool:
-        """Return whether all row addresses in mapped files are right."""
-        opened = self._table(table)
-        if opened is None:
-            return True
-        rows = run(opened.query().select([ID]).with_row_id().to_arrow())
-        ids = self.mapped_rows(table).ids_at(rows[_ADDRESS].to_numpy().astype(np.int64))
-        return bool(((ids == rows[ID].to_numpy()) | (ids < 0)).all())
-
-    def damage(self) -> dict[str, str]:
-        """Map the damaged tables to messages. Documents count only if their rows cannot be read or found."""
-        files = (file for file in self.damaged_files() if not file.startswith((f"{d.DOCUMENTS}.lance/data/", FOLDER)))
-        return self._failures("table {!r}", _read_through, [file for file in files if "/_indices/" not in file])
-
-    def damaged_search(self) -> dict[str, str]:
-        """Map the tables with damaged search indexes to messages."""
-        files = [file for file in self.damaged_files() if "/_indices/" in file]
-        return self._failures("search indexes of table {!r}", load_indexes, files)
-
-    def damaged_files(self) -> list[str]:
-        """Return the missing files, and those whose digest is not the one in the manifest."""
-        return self._kept.once("damaged files", lambda: damaged_files(self.place, self.manifest.digests))
-
-    def _failures(
-        self, what: str, use: Callable[[AsyncTable], Coroutine[Any, Any, None]], damaged: Sequence[str]
-    ) -> dict[str, str]:
-        """Map the tables with `damaged` files, and those on which `use` fails, to messages.
-
-        Damaged files are not used, because LanceDB ends the process for some damage.
-        """
-        parts = ((file, *file.split(".lance/")) for file in damaged)
-        messages = {table: f"damaged {what.format(table)}: {file}" for file, table, _ in parts}
-        for name in (name for name in (d.DOCUMENTS, *self._specs) if name not in messages):
-            try:
-                with reading(self.place, what.format(name)):
-                    if (table := self._table(name)) is not None:
-                        run(use(table))
-            except CorruptIndex as error:
-                messages[name] = error.message
-        return messages
-
-    def unreadable(self, name: str) -> list[str]:
-        """Return the documents with unreadable rows in a table, found by bisection."""
-        documents = self.whole(d.DOCUMENTS, ["_number", "id"]).to_pylist()
-        by_number = {row["_number"]: row["id"] for row in documents}
-        return [by_number[number] for number in self._unreadable(name, sorted(by_number))]
-
-    def _unreadable(self, name: str, numbers: Sequence[int]) -> list[int]:
-        try:
-            with reading(self.place):
-                if numbers:
-                    self.whole(name, None, f"{NUMBER} >= {numbers[0]} and {NUMBER} <= {numbers[-1]}")
-        except CorruptIndex:
-            if len(numbers) == 1:
-                return [numbers[0]]
-            half = len(numbers) // 2
-            return self._unreadable(name, numbers[:half]) + self._unreadable(name, numbers[half:])
-        return []
-
-    def first_free(self) -> tuple[int, int]:
-        """Return the first id and document number above all in the tables, including rows of deleted documents."""
-        columns = [(d.DOCUMENTS, "_number"), *((name, ID) for name, spec in self._specs.items() if spec.table.has_ids)]
-        number, *ids = (_end(self.whole(name, [column])[column]) for name, column in columns)
-        return max(ids, default=0), number
-
-    def altered_documents(self) -> list[str]:
-        """Return the documents whose text has changed since it was written, or whose pages or headings are unreadable."""
-        table = self._table(d.DOCUMENTS)
-        return [] if table is None else run(_altered_documents(table))
+            present = self.state.schema(table).names
+            yield self.state.whole(table, [name for name in read if name in present], condition)
 
 
-def _end(numbers: pa.ChunkedArray) -> int:
-    return 1 + pc.max(numbers).as_py() if len(numbers) else 0
+def _languages_of(documents: pa.Table) -> Counter[str]:
+    counts = documents["_language"].value_counts().to_pylist()
+    return Counter({entry["values"]: entry["counts"] for entry in counts if entry["values"]})
 
 
-async def _read_through(table: AsyncTable) -> None:
-    """Read every row of a table, in batches."""
-    async for batch in await table.query().to_batches():
-        batch.validate(full=True)
-
-
-async def _altered_documents(table: AsyncTable) -> list[str]:
-    batches = await table.query().to_batches()
-    return [row["id"] async for batch in batches for row in batch.to_pylist() if not d.is_as_written(row)]
+def _identity(rows: DocumentRows) -> tuple[str, Document]:
+    """Return the parts of a document that its rows are built from."""
+    return rows.digest, replace(rows.document, metadata={})

@@ -19,11 +19,10 @@ import pyarrow as pa
 from mergewise.concurrency import ThreadLoop, in_thread
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.damage import DamagedCopies, raising_store_errors
-from mergewise.store.lance_documents import LanceDocuments
-from mergewise.store.lance_state import ID, LOOP, MOST_HELD, run, scan
-from mergewise.store.mapped import IntArray, Mapped
-from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
+from mergewise.store.mapped import Mapped
+from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, IntArray, sorted_once, sql_numbers
 from mergewise.store.postings import MAX_ROWS, Postings, TextFrequencies, TextIndex, make_postings
+from mergewise.store.snapshot import ADDRESS, ID, LOOP, MOST_HELD, Snapshot, run, scan
 from mergewise.store.tables import NUMBER, unit_vectors
 from mergewise.store.text_scores import SearchedText, question_terms, text_terms
 
@@ -49,22 +48,25 @@ MOST_IDS = 100_000
 # Numbers that BLAS multiplies in one thread. With more, its threads wait for each other busily: 18 ms CPU instead of 0.4 for
 # 2,500 vectors on a busy machine.
 ONE_THREAD = 400_000
-_ADDRESS, DOC_ID = "_rowid", "doc_id"
+DOC_ID = "doc_id"
 _SEARCHES_AGAIN: ContextVar[bool] = ContextVar("mergewise-searches-again", default=False)
 
 
 @raising_store_errors
-class LanceSearch(LanceDocuments):
-    """The search methods of `StoreReader`."""
+class LanceSearch:
+    """The search methods of `StoreReader` over a snapshot."""
+
+    def __init__(self, state: Snapshot) -> None:
+        self.state, self.place = state, state.place
 
     def prewarm(self) -> None:
-        super().prewarm()
-        # read document numbers and duplicates before the first query
-        self._filter(None)
-        for name, spec in self._specs.items():
-            self._row_count(name)
+        """Read all that searches need, before the first query."""
+        state = self.state
+        state.filter(None)
+        for name, spec in state.specs.items():
+            state.row_count(name)
             if spec.table.text:
-                self._text_index(name)
+                self.text_index(name)
 
     def text_search(
         self,
@@ -79,15 +81,15 @@ class LanceSearch(LanceDocuments):
         frequencies: TextFrequencies | None = None,
     ) -> Future[Ranking]:
         """Search by BM25. `frequencies` and `counted` replace this index's statistics if it has postings."""
-        table = table or self._first
-        opened, spec = self._table(table), self._specs.get(table)
+        table = table or self.state.first
+        opened, spec = self.state.table(table), self.state.specs.get(table)
         column = None if spec is None else spec.table.words if words else spec.table.text
-        if opened is None or not question.strip() or (words and column not in self._schema(table).names):
+        if opened is None or not question.strip() or (words and column not in self.state.schema(table).names):
             return start(_nothing())
-        documents = self._filter(where)
+        documents = self.state.filter(where)
         if not documents.share:
             return start(_nothing())
-        index = None if words else self._text_index(table, counted)
+        index = None if words else self.text_index(table, counted)
         if index is not None:
             terms = Counter(question_terms(question))
             found = index.scores(terms, frequencies or index.frequencies(terms), documents, every)
@@ -104,45 +106,53 @@ class LanceSearch(LanceDocuments):
         self, question: str, table: str | None = None, counted: str | None = None
     ) -> TextFrequencies | None:
         """Return this index's statistics for a question, or None without rows."""
-        table = table or self._first
-        index, searched = self._text_index(table, counted), self.searched_text(table)
+        table = table or self.state.first
+        index, searched = self.text_index(table, counted), self.searched_text(table)
         if index is not None:
             return index.frequencies(question_terms(question))
         return None if searched is None else searched.frequencies(question)
 
     def searched_text(self, table: str) -> SearchedText | None:
         """Return the text of a table that LanceDB searches because it has no postings."""
-        opened, column = self._table(table), str(self._specs[table].table.text)
-        if opened is None or self._text_index(table) is not None:
+        opened, column = self.state.table(table), str(self.state.specs[table].table.text)
+        if opened is None or self.text_index(table) is not None:
             return None
-        return self._kept.once(f"text of {table}", lambda: SearchedText(opened, column, self._row_count(table)))
+        return self.state.kept.once(
+            f"text of {table}", lambda: SearchedText(opened, column, self.state.row_count(table))
+        )
 
-    def _text_index(self, table: str, counted: str | None = None) -> TextIndex | None:
+    def text_index(self, table: str, counted: str | None = None) -> TextIndex | None:
         """Return the postings of a table, or None if LanceDB searches it. `counted` is a condition on their documents."""
-        index = self._kept.once(f"postings of {table}", lambda: self._read_text_index(table))
+        index = self.state.kept.once(f"postings of {table}", lambda: self._read_text_index(table))
         if index is None or counted is None:
             return index
-        return self._kept.once(f"postings of {table}", lambda: index.within(self.numbers(counted).holds), counted)
+        return self.state.kept.once(
+            f"postings of {table}", lambda: index.within(self.state.numbers(counted).holds), counted
+        )
 
     def _read_text_index(self, table: str) -> TextIndex | None:
         """Read the postings of a table. Make the postings that the files lack, unless LanceDB has a text index."""
-        opened, rows, text = self._table(table), self._row_count(table), str(self._specs[table].table.text)
+        opened, rows, text = (
+            self.state.table(table),
+            self.state.row_count(table),
+            str(self.state.specs[table].table.text),
+        )
         if opened is None or rows > MAX_ROWS:
             return None
-        posted = Mapped.of(self.manifest.mapped.get(table)).posted
+        posted = Mapped.of(self.state.manifest.mapped.get(table)).posted
         # if a file is missing or damaged, all postings are made
-        for first, files in ((posted, self.mapped_rows(table).postings), (0, [])):
-            if first < self.manifest.next_id and any(one.columns == [text] for one in run(opened.list_indices())):
+        for first, files in ((posted, self.state.mapped_rows(table).postings), (0, [])):
+            if first < self.state.manifest.next_id and any(one.columns == [text] for one in run(opened.list_indices())):
                 return None
-            index = TextIndex([*files, *self._new_postings(table, text, first)], rows, self.numbers().holds)
+            index = TextIndex([*files, *self._new_postings(table, text, first)], rows, self.state.numbers().holds)
             if index.rows == rows:
                 return index
         return None
 
     def _new_postings(self, table: str, text: str, first: int) -> Iterator[Postings]:
         """Make the postings of the rows from this id on, some rows at a time."""
-        if first < self.manifest.next_id:
-            rows = self.whole(table, [ID, NUMBER, text], f"{ID} >= {first}")
+        if first < self.state.manifest.next_id:
+            rows = self.state.whole(table, [ID, NUMBER, text], f"{ID} >= {first}")
             for at in range(0, len(rows), POSTED_ROWS):
                 yield Postings(make_postings(rows.slice(at, POSTED_ROWS), text, text_terms))
 
@@ -153,7 +163,7 @@ class LanceSearch(LanceDocuments):
         read if documents outside the filter take the first places.
         """
         limit = documents.depth(k + TIED)
-        with self._reading(self.place, f"the table {table!r}"):
+        with self.state.reading(self.place, f"the table {table!r}"):
             while True:
                 hits = await _hits(self._select_addresses(table, query.limit(limit), "_score", documents), limit)
                 scores, ids = hits["_score"].to_numpy(), await self._ids_of(table, hits)
@@ -166,32 +176,32 @@ class LanceSearch(LanceDocuments):
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
-        table = table or self._first
-        opened = self._table(table)
-        if opened is None or not self.manifest.dimension:
+        table = table or self.state.first
+        opened = self.state.table(table)
+        if opened is None or not self.state.manifest.dimension:
             return start(_nothing())
-        documents = self._filter(where)
+        documents = self.state.filter(where)
         if not documents.share:
             return start(_nothing())
 
         def again() -> Future[Ranking]:
             return self.vector_search(vector, k, where, table, column)
 
-        if table in self.manifest.unembedded:
-            self._hold_waiting_rows(table, opened)
+        if table in self.state.manifest.unembedded:
+            self.state.hold_waiting_rows(table, opened)
         half = vector.astype(np.float16)
         asked = VectorQuery(table, column, half.astype(np.float32), k)
         # for mapped rows, candidates are compared exactly in this module
-        refines = self._is_mapped(table)
+        refines = self.state.is_mapped(table)
         wanted = REFINE * k if refines else k
         if refines and self._has_few_rows(table, documents, wanted):
             few = documents
-            name = f"rows of {table} to {self.mapped_rows(table).end}"
-            ids = self._kept.once(name, lambda: self._rows_of_documents(table, column, few), where)
+            name = f"rows of {table} to {self.state.mapped_rows(table).end}"
+            ids = self.state.kept.once(name, lambda: self._rows_of_documents(table, column, few), where)
             return self._start(self._exact_ranking(asked, ids), again)
         unindexed = self._unindexed_rows(table, column)
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
-        if others is not None and not self.mapped_rows(table).indexed:
+        if others is not None and not self.state.mapped_rows(table).indexed:
             return start(self._best(table, *others, k))
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
         query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
@@ -199,8 +209,8 @@ class LanceSearch(LanceDocuments):
         query = query if others is None else query.fast_search()
         # The nearest rows of a small filter lie further apart, so more partitions are searched: recall 0.997 of an exact search,
         # instead of 0.80 (archive/log.md).
-        probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (2 / 3) / documents.share**0.5)
-        is_scanned = table in self.manifest.unembedded and f"{table}.{column}" not in self.manifest.trained
+        probes = int(NPROBES * max(1.0, self.state.row_count(table) / PROBED_ROWS) ** (2 / 3) / documents.share**0.5)
+        is_scanned = table in self.state.manifest.unembedded and f"{table}.{column}" not in self.state.manifest.trained
         conditions = [f"{column} is not null"] if is_scanned else []
         if documents.is_cheaper_as_condition(wanted):
             conditions, documents = [*conditions, f"({documents.condition})"], EVERYTHING
@@ -209,55 +219,55 @@ class LanceSearch(LanceDocuments):
 
     def _unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
-        name = f"unindexed rows {table} {column} to {self.mapped_rows(table).end}"
-        return self._kept.once(name, lambda: self._read_unindexed_rows(table, column))
+        name = f"unindexed rows {table} {column} to {self.state.mapped_rows(table).end}"
+        return self.state.kept.once(name, lambda: self._read_unindexed_rows(table, column))
 
     def _read_unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
-        mapped = self.mapped_rows(table)
-        is_held, waits = table in self._held, table in self.manifest.unembedded
+        mapped = self.state.mapped_rows(table)
+        is_held, waits = table in self.state.held, table in self.state.manifest.unembedded
         if waits and not is_held:
             return self._read_embedded_rows(table, column, mapped.indexed)
         # This also replaces a vector index that does not exist yet: a scan of a few rows takes LanceDB ten times as long, and on
         # a bucket it would download all vectors. Rows in memory do the same.
-        is_small = self._row_count(table) < self._specs[table].table.vector_index_rows
+        is_small = self.state.row_count(table) < self.state.specs[table].table.vector_index_rows
         replaces = is_small or is_held or self.place.refresh is not None
-        replaces = replaces and f"{table}.{column}" not in self.manifest.trained
-        if mapped.end < self.manifest.next_id or not (mapped.indexed or replaces) or not mapped.is_whole:
+        replaces = replaces and f"{table}.{column}" not in self.state.manifest.trained
+        if mapped.end < self.state.manifest.next_id or not (mapped.indexed or replaces) or not mapped.is_whole:
             return None
         ids = mapped.ids_from(mapped.indexed, column)
         # mapped files keep rows of deleted documents for a while
-        ids = ids[self.numbers().holds(mapped.documents_of(ids))]
-        vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
+        ids = ids[self.state.numbers().holds(mapped.documents_of(ids))]
+        vectors = np.empty((len(ids), self.state.manifest.dimension), np.float32)
         for at, some in mapped.vectors(ids, column):
             vectors[at] = some
         return UnindexedRows(ids, mapped.documents_of(ids), vectors)
 
     def _read_embedded_rows(self, table: str, column: str, first: int) -> UnindexedRows | None:
         """Read the rows with vectors from the table, while other rows wait for vectors."""
-        waiting = sum(max(0, end - max(first, begin)) for begin, end in self.manifest.unembedded[table])
-        numbers = (self.manifest.next_id - first - waiting) * self.manifest.dimension
-        if numbers > MOST_HELD or (not first and f"{table}.{column}" in self.manifest.trained):
+        waiting = sum(max(0, end - max(first, begin)) for begin, end in self.state.manifest.unembedded[table])
+        numbers = (self.state.manifest.next_id - first - waiting) * self.state.manifest.dimension
+        if numbers > MOST_HELD or (not first and f"{table}.{column}" in self.state.manifest.trained):
             return None
-        rows = self.whole(table, [ID, NUMBER, column], f"{ID} >= {first} and {column} is not null")
+        rows = self.state.whole(table, [ID, NUMBER, column], f"{ID} >= {first} and {column} is not null")
         vectors = unit_vectors(rows, column)
         return None if vectors is None else UnindexedRows(rows[ID].to_numpy(), rows[NUMBER].to_numpy(), vectors)
 
     def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
         """Return whether comparing all rows of the documents costs less than a filtered index search."""
         most = min(EXACT_ROWS, EXACT_DEPTH * documents.depth(wanted))
-        return not documents.excludes and documents.share * self._row_count(table) <= most
+        return not documents.excludes and documents.share * self.state.row_count(table) <= most
 
     def _rows_of_documents(self, table: str, column: str, documents: DocumentFilter) -> IntArray:
         """Return the ids of the documents' rows."""
-        mapped = self.mapped_rows(table)
+        mapped = self.state.mapped_rows(table)
         parts = [ids[documents.holds(numbers)] for ids, numbers in mapped.by_document(column)]
-        others = self.whole(table, [ID, NUMBER], f"{ID} >= {mapped.end}" if mapped.is_whole else None)
+        others = self.state.whole(table, [ID, NUMBER], f"{ID} >= {mapped.end}" if mapped.is_whole else None)
         parts.append(others[ID].to_numpy()[documents.holds(others[NUMBER].to_numpy())])
         return sorted_once(np.concatenate(parts))
 
     async def _exact_ranking(self, asked: VectorQuery, ids: IntArray) -> Ranking:
         """Rank these rows by exact cosines. Rows without vectors are left out."""
-        with self._reading(self.place, f"the table {asked.table!r}"):
+        with self.state.reading(self.place, f"the table {asked.table!r}"):
             cosines = await self._cosines(asked, ids, np.full(len(ids), np.nan, np.float32))
             has_vector = ~np.isnan(cosines)
             return await self._best(asked.table, ids[has_vector], cosines[has_vector], asked.k)
@@ -271,9 +281,9 @@ class LanceSearch(LanceDocuments):
         probes: int,
         others: ScoredRows | None,
     ) -> Ranking:
-        with self._reading(self.place, f"the table {asked.table!r}"):
+        with self.state.reading(self.place, f"the table {asked.table!r}"):
             ids, cosines = await self._nearest(asked.table, query, documents, wanted, probes)
-            if self._is_mapped(asked.table):
+            if self.state.is_mapped(asked.table):
                 cosines = await self._exact_cosines(asked, ids, cosines)
             if others is not None:
                 ids, cosines = np.concatenate([ids, others[0]]), np.concatenate([cosines, others[1]])
@@ -310,15 +320,15 @@ class LanceSearch(LanceDocuments):
     async def _exact_cosines(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
         """Replace the approximate cosines of the vector index by exact ones. Unindexed rows have exact cosines already."""
         # while rows wait for vectors, some indexed rows are not mapped yet
-        waits = asked.table in self.manifest.unembedded
-        approximate = (ids < self.mapped_rows(asked.table).end) | waits
+        waits = asked.table in self.state.manifest.unembedded
+        approximate = (ids < self.state.mapped_rows(asked.table).end) | waits
         exact = await self._cosines(asked, ids, np.where(approximate, np.nan, cosines))
         return np.where(np.isnan(exact), cosines, exact)
 
     async def _cosines(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
         """Compute cosines from mapped vectors. Unknown cosines (NaN) of unmapped rows are computed from the table."""
         cosines = cosines.copy()
-        for at, vectors in self.mapped_rows(asked.table).vectors(ids, asked.column):
+        for at, vectors in self.state.mapped_rows(asked.table).vectors(ids, asked.column):
             cosines[at] = np.einsum("ij,j->i", vectors, asked.vector)
         unknown = np.isnan(cosines)
         # these rows are new, or their file is missing
@@ -331,7 +341,7 @@ class LanceSearch(LanceDocuments):
 
     async def _rows_by_id(self, table: str, ids: IntArray, column: str) -> pa.Table:
         """Read ids and a column of rows of an open table."""
-        opened = self._tables[table]
+        opened = self.state.opened[table]
         assert opened is not None
         return await scan(opened, [ID, column], f"{ID} in ({sql_numbers(ids.tolist())})")
 
@@ -349,19 +359,19 @@ class LanceSearch(LanceDocuments):
         ids, rounded = ids[order], rounded[order]
         repeated = rounded[1:][rounded[1:] == rounded[:-1]]
         tied = np.isin(rounded, repeated[repeated >= rounded[:k][-1]])
-        if tied.any() and self._specs[table].table.names_documents:
+        if tied.any() and self.state.specs[table].table.names_documents:
             documents = np.array(await self._document_ids(table, ids[tied]))
             ids[tied] = ids[tied][np.lexsort((ids[tied], documents, -rounded[tied]))]
         return list(zip(ids[:k].tolist(), rounded[:k].tolist(), strict=True))
 
     async def _document_ids(self, table: str, ids: IntArray) -> list[str]:
         """Return the id of each row's document. The ids of mapped rows' documents are cached by number."""
-        cached = self._kept.once("ids by number", dict[int, str])
-        with self._reading(self.place, f"the table {table!r}"):
-            numbers = self.mapped_rows(table).documents_of(ids).tolist()
+        cached = self.state.kept.once("ids by number", dict[int, str])
+        with self.state.reading(self.place, f"the table {table!r}"):
+            numbers = self.state.mapped_rows(table).documents_of(ids).tolist()
             found = list(map(cached.get, numbers))
             missing = ids[[one is None for one in found]]
-            parts = [rows for _, rows in self.mapped_rows(table).take(missing, [ID, DOC_ID])]
+            parts = [rows for _, rows in self.state.mapped_rows(table).take(missing, [ID, DOC_ID])]
             unmapped = missing[~np.isin(missing, [row for part in parts for row in part[ID].to_pylist()])]
             parts += [await self._rows_by_id(table, unmapped, DOC_ID)] if len(unmapped) else []
             pairs = (zip(*(part[column].to_pylist() for column in (ID, DOC_ID)), strict=True) for part in parts)
@@ -375,7 +385,7 @@ class LanceSearch(LanceDocuments):
         """Start a search. If it meets damaged copies, replace them and search `again`, once."""
 
         def renewed() -> Ranking:
-            self.renew()
+            self.state.renew()
             return again().result()
 
         async def search() -> Ranking:
@@ -389,27 +399,13 @@ class LanceSearch(LanceDocuments):
 
         return start(search())
 
-    # -- filters
-
-    def _filter(self, where: str | None) -> DocumentFilter:
-        """Return the filter of a search: the documents that meet a condition, without duplicates."""
-        return self._kept.once("filter", lambda: self._make_filter(where), where)
-
-    def _make_filter(self, where: str | None) -> DocumentFilter:
-        everything, copies = self.numbers(), DocumentNumbers.of(self.copies(where))
-        wanted = self.numbers(where).without(copies)
-        if len(wanted) == len(everything):
-            return EVERYTHING
-        share = len(wanted) / len(everything)
-        return DocumentFilter(copies, True, share) if where is None else DocumentFilter(wanted, False, share)
-
     async def _meets(self, table: str, hits: pa.Table, ids: IntArray, documents: DocumentFilter) -> BoolArray:
         """Return for each hit whether its document passes the filter."""
         if documents.is_everything:
             return np.ones(len(ids), bool)
         if NUMBER in hits.column_names:
             return documents.holds(hits[NUMBER].to_numpy())
-        numbers = self.mapped_rows(table).documents_of(ids)
+        numbers = self.state.mapped_rows(table).documents_of(ids)
         unknown = np.flatnonzero(numbers < 0)
         if len(unknown):
             rows = await self._rows_by_id(table, ids[unknown], NUMBER)
@@ -419,7 +415,7 @@ class LanceSearch(LanceDocuments):
 
     def _select_addresses(self, table: str, query: Any, score: str, documents: DocumentFilter) -> Any:
         """Select the columns that identify a hit's row, and its document number if the filter needs it."""
-        stored = [] if self._is_mapped(table) else [ID] if documents.is_everything else [ID, NUMBER]
+        stored = [] if self.state.is_mapped(table) else [ID] if documents.is_everything else [ID, NUMBER]
         return query.select([*stored, score]).with_row_id()
 
     async def _ids_of(self, table: str, hits: pa.Table) -> IntArray:
@@ -427,15 +423,15 @@ class LanceSearch(LanceDocuments):
         if ID in hits.column_names:
             stored: IntArray = hits[ID].to_numpy()
             return stored
-        addresses = hits[_ADDRESS].to_numpy().astype(np.int64)
-        ids = self.mapped_rows(table).ids_at(addresses)
+        addresses = hits[ADDRESS].to_numpy().astype(np.int64)
+        ids = self.state.mapped_rows(table).ids_at(addresses)
         unknown = np.flatnonzero(ids < 0)
         if len(unknown):
-            opened = self._tables[table]
+            opened = self.state.opened[table]
             assert opened is not None
             query = opened.take_row_ids(addresses[unknown].tolist()).select([ID]).with_row_id()
             rows = await query.to_arrow()
-            known = dict(zip(rows[_ADDRESS].to_pylist(), rows[ID].to_pylist(), strict=True))
+            known = dict(zip(rows[ADDRESS].to_pylist(), rows[ID].to_pylist(), strict=True))
             ids = ids.copy()
             ids[unknown] = [known[address] for address in addresses[unknown].tolist()]
         return ids

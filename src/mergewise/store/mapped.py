@@ -17,15 +17,14 @@ is damaged when it is opened counts as missing.
 from __future__ import annotations
 
 import logging
-import os
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import time
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +32,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.errors import CorruptIndex
-from mergewise.files import new_file
 from mergewise.protocols import FloatArray
 from mergewise.store.digests import CheckedBlocks
-from mergewise.store.postings import Postings, join_postings
+from mergewise.store.numbers import IntArray, look_up
+from mergewise.store.postings import Postings
 from mergewise.store.tables import NUMBER
 
 if TYPE_CHECKING:
@@ -45,18 +44,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("mergewise")
 
 FOLDER = "mapped"
-# bytes of rows that are written, and so in memory, at once
-BLOCK_BYTES = 256_000_000
-# a file is merged with the one before it, unless that one is more than this many times larger
-SIMILAR = 4
-# number of rows up to which merged files keep the rows of deleted documents, which cost less than the numbers of all documents
-FEW_JOINED = 4096
 # number of vectors to convert at once, so that they stay in the processor's cache
 CACHED_ROWS = 2048
-_POSTINGS = "postings"
-
-IntArray: TypeAlias = npt.NDArray[np.int64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +192,10 @@ class MappedRows:
         whole = [Postings(file.table) for file in files if file is not None]
         return whole if len(whole) == len(files) else []
 
+    def load(self) -> None:
+        """Open all files."""
+        _ = self.addresses, self._blocks, self.postings
+
     def with_rows(self, rows: pa.Table, end: int, vectors: Sequence[str]) -> MappedRows:
         """Return these rows together with rows in memory, which have addresses and ids from the present `end` to the new one.
 
@@ -214,7 +207,7 @@ class MappedRows:
         joined.addresses = [*self.addresses, (address[order], ids[order])]
         embedded = rows[vectors[0]].is_valid()
         parts = (rows.filter(embedded), rows.filter(pc.invert(embedded)).drop_columns(list(vectors)))
-        blocks = (_with_plain_fields(part.drop_columns("_rowid")).combine_chunks() for part in parts if len(part))
+        blocks = (with_plain_fields(part.drop_columns("_rowid")).combine_chunks() for part in parts if len(part))
         joined._blocks = [*self._blocks, *map(RowBlock, blocks)]
         joined.is_whole = self.is_whole or not self._mapping.segments
         return joined
@@ -226,7 +219,7 @@ class MappedRows:
         return len(self._blocks) > 0 and sum(len(block.ids) for block in self._blocks) == rows
 
     def _open(self, file: str, *, lazily: bool = False) -> _OpenFile | None:
-        if file not in self._opened and (found := _fetch_file(self._place, file, self._digests, lazily=lazily)):
+        if file not in self._opened and (found := fetch_file(self._place, file, self._digests, lazily=lazily)):
             self._opened[file] = found
         return self._opened.get(file)
 
@@ -293,14 +286,6 @@ def address_columns(table: pa.Table) -> tuple[IntArray, IntArray]:
     return rows["address"].chunk(0).to_numpy(), rows["id"].chunk(0).to_numpy()
 
 
-def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
-    """Return the value for each wanted key of the sorted array `known`, or -1 for missing keys."""
-    if not len(known):
-        return np.full(len(wanted), -1, np.int64)
-    at = np.minimum(known.searchsorted(wanted), len(known) - 1)
-    return np.where(known[at] == wanted, values[at], -1)
-
-
 def _values_of(array: pa.Array, address: int) -> _Values | None:
     """Return the place of the values of vectors, texts and lists of numbers."""
     kind = array.type
@@ -323,7 +308,7 @@ class _OpenFile(NamedTuple):
     blocks: list[RowBlock]
 
 
-def _fetch_file(place: Place, file: str, digests: Mapping[str, str], *, lazily: bool = False) -> _OpenFile | None:
+def fetch_file(place: Place, file: str, digests: Mapping[str, str], *, lazily: bool = False) -> _OpenFile | None:
     """Open a file of the place. A damaged local copy is fetched again if the place has another.
 
     The file is compared with its digest, which those of older indexes lack; `lazily`, without the large values of its rows.
@@ -344,14 +329,14 @@ def _open(path: Path, digest: str | None = None, lazily: bool = False) -> _OpenF
         mapped = pa.memory_map(str(path))
         content = mapped.read_buffer()
         _refuse_compressed(memoryview(content))
-        table = _with_plain_fields(pa.ipc.open_file(mapped).read_all())
+        table = with_plain_fields(pa.ipc.open_file(mapped).read_all())
         table.validate()
         for column in table.columns:
             for chunk in column.chunks:
                 _check_layout(chunk)
         checked = None if digest is None else CheckedBlocks(memoryview(content), digest, f"{FOLDER}/{path.name}")
         blocks, large = [], []
-        for block in _blocks_of(table) if lazily else ():
+        for block in blocks_of(table) if lazily else ():
             columns = ((name, _values_of(block[name].chunk(0), content.address)) for name in block.column_names)
             # an empty buffer is not in the file
             values = {name: own for name, own in columns if own is not None and own.size}
@@ -437,119 +422,7 @@ def _check_layout(array: pa.Array) -> None:
         _check_layout(array.values)
 
 
-# -- writing
-
-
-class MappingWriter:
-    """A writer for the files of one table. It never overwrites a file that a manifest names."""
-
-    def __init__(
-        self, place: Place, table: str, mapping: Mapped, digests: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        self._place, self._digests = place, digests
-        self._folder = place.directory / FOLDER
-        self._folder.mkdir(exist_ok=True, parents=True)
-        self._table = table
-        self._mapping = mapping
-
-    def with_rows(self, parts: Iterable[pa.Table], document_numbers: Callable[[], IntArray]) -> Mapped:
-        """Write a file of new rows, sorted by id. All ids must be above those in the present files.
-
-        `document_numbers` returns the sorted numbers of all documents. Large merged files drop the rows of other documents.
-        """
-        fresh, end = self._write(parts)
-
-        def join(tables: Sequence[pa.Table]) -> RowFile | None:
-            blocks = (block for table in tables for block in _blocks_of(table))
-            if sum(map(len, tables)) >= FEW_JOINED:
-                existing = document_numbers()
-                blocks = (rows_of_documents(block, existing) for block in blocks)
-            return self._write(blocks)[0]
-
-        segments = self._join_similar([*self._mapping.segments, *([fresh] if fresh else [])], join)
-        return replace(self._mapping, segments=segments, end=max(end, self._mapping.end))
-
-    def _join_similar(
-        self, files: Sequence[RowFile], join: Callable[[Sequence[pa.Table]], RowFile | None]
-    ) -> tuple[RowFile, ...]:
-        files = list(files)
-        while len(files) > 1 and files[-1].rows * SIMILAR >= files[-2].rows:
-            last = 2
-            # join a whole chain of similar files at once
-            while last < len(files) and sum(f.rows for f in files[-last:]) * SIMILAR >= files[-last - 1].rows:
-                last += 1
-            # compare whole files, so that no damage gets a new digest
-            found = [file for f in files[-last:] if (file := _fetch_file(self._place, f.file, self._digests))]
-            if len(found) < last:
-                # a file is missing, so leave the others unmerged
-                break
-            joined = join([file.table for file in found])
-            files[-last:] = [joined] if joined else []
-        return tuple(files)
-
-    def _write(self, parts: Iterable[pa.Table]) -> tuple[RowFile | None, int]:
-        """Write rows to a new file. Return the file, or None without rows, and the first id after its rows."""
-        rows = end = 0
-        file = self._new_file("rows")
-        writer = None
-        with pa.OSFile(str(self._folder / file), "wb") as out:
-            for block in _regroup(parts):
-                writer = writer or pa.ipc.new_file(out, block.schema)
-                writer.write_table(block)
-                rows += len(block)
-                end = int(block["id"][-1].as_py()) + 1
-            if writer is not None:
-                writer.close()
-        if not rows:
-            (self._folder / file).unlink()
-            return None, end
-        return RowFile(file, rows), end
-
-    def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
-        """Write a file of the rows' addresses, if there are any."""
-        if not len(addresses):
-            return self._mapping
-        fresh = self._write_addresses(addresses, ids)
-
-        def join(tables: Sequence[pa.Table]) -> RowFile:
-            columns = zip(*map(address_columns, tables), strict=True)
-            return self._write_addresses(*(np.concatenate(column) for column in columns))
-
-        return replace(self._mapping, addresses=self._join_similar([*self._mapping.addresses, fresh], join))
-
-    def _write_addresses(self, addresses: IntArray, ids: IntArray) -> RowFile:
-        order = np.argsort(addresses, kind="stable")
-        return self._write_table("addresses", pa.table({"address": addresses[order], "id": ids[order]}), len(order))
-
-    def with_postings(self, parts: Iterable[pa.Table], document_numbers: Callable[[], IntArray]) -> Mapped:
-        """Write a file of the postings of new rows. Merged files drop the rows of other documents than `document_numbers`."""
-
-        def living(documents: IntArray) -> BoolArray:
-            return look_up(document_numbers(), documents, document_numbers()) >= 0
-
-        def write(tables: Iterable[pa.Table], exists: Callable[[IntArray], BoolArray]) -> RowFile | None:
-            first, *others = tables
-            joined = join_postings(list(map(Postings, (first, *others))), exists) if others else first
-            return joined and self._write_table(_POSTINGS, joined, len(joined["ids"].chunk(0).values))
-
-        fresh = write(parts, lambda documents: np.ones(len(documents), bool))
-        files = [*self._mapping.postings, *([fresh] if fresh else [])]
-        return replace(self._mapping, postings=self._join_similar(files, lambda tables: write(tables, living)))
-
-    def _write_table(self, kind: str, table: pa.Table, rows: int) -> RowFile:
-        file = self._new_file(kind)
-        with pa.OSFile(str(self._folder / file), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
-            writer.write_table(table)
-        return RowFile(file, rows)
-
-    def _new_file(self, kind: str) -> str:
-        """Create an empty file under a new name, because a reader may still use the file of an older state."""
-        handle, path = new_file(self._folder, f"{self._table}-{kind}-", ".arrow")
-        os.close(handle)
-        return path.name
-
-
-def _blocks_of(table: pa.Table) -> Iterator[pa.Table]:
+def blocks_of(table: pa.Table) -> Iterator[pa.Table]:
     """Yield the blocks of a file without copying them."""
     return (pa.Table.from_batches([batch]) for batch in table.to_batches() if len(batch))
 
@@ -560,21 +433,9 @@ def rows_of_documents(rows: pa.Table, numbers: IntArray) -> pa.Table:
     return rows if exists.all() else rows.filter(pa.array(exists))
 
 
-def _with_plain_fields(table: pa.Table) -> pa.Table:
+def with_plain_fields(table: pa.Table) -> pa.Table:
     """Make all columns nullable, because versions of mergewise differ in that."""
     return pa.Table.from_arrays(table.columns, [field.name for field in table.schema])
-
-
-def _regroup(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Regroup rows into contiguous blocks of about BLOCK_BYTES. The last block may be smaller."""
-    waiting: list[pa.Table] = []
-    for part in parts:
-        waiting += [_with_plain_fields(part)] if len(part) else []
-        if sum(table.nbytes for table in waiting) >= BLOCK_BYTES:
-            yield pa.concat_tables(waiting).combine_chunks()
-            waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def drop_unnamed(directory: Path, named: set[str], older_than: float) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.store.mapped import IntArray, look_up
-
-BoolArray = npt.NDArray[np.bool_]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 # A number in a condition costs the database as much as a search that reads this many more rows, measured at 200,000 documents
 # (benchmarks/filters.py). A range costs about as much as a number.
@@ -89,6 +88,14 @@ class DocumentFilter:
     @cached_property
     def _runs(self) -> IntArray:
         return runs_of(self.numbers.array)
+
+
+def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
+    """Return the value for each wanted key of the sorted array `known`, or -1 for missing keys."""
+    if not len(known):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(known.searchsorted(wanted), len(known) - 1)
+    return np.where(known[at] == wanted, values[at], -1)
 
 
 def sorted_once(numbers: IntArray) -> IntArray:

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from mergewise.store.lance_import import Sessions, connect_for_reading
-from mergewise.store.lance_state import run
 from mergewise.store.numbers import EVERYTHING
 from mergewise.store.postings import K1, B, Postings, TextFrequencies, TextIndex, make_postings
+from mergewise.store.snapshot import run
 from mergewise.store.tables import NUMBER
 from mergewise.text.terms import STOP_WORDS
 

@@ -24,13 +24,12 @@ from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.copies import Records, RepeatedTexts, copies_of, duplicates_of, repeated_numbers
 from mergewise.store.kept import SnapshotCache
 from mergewise.store.lance_reader import ShardHit
-from mergewise.store.lance_state import ID, specs_of
 from mergewise.store.manifest import Manifest
-from mergewise.store.mapped import IntArray
-from mergewise.store.numbers import DocumentNumbers
+from mergewise.store.numbers import DocumentNumbers, IntArray
 from mergewise.store.postings import TextFrequencies
 from mergewise.store.shards.calls import Call, PendingSearches, Search, Shards
 from mergewise.store.shards.place import shard_of
+from mergewise.store.snapshot import ID, specs_of
 from mergewise.store.tables import NUMBER, columns_of, form, with_shift
 from mergewise.store.text_scores import question_terms
 from mergewise.store.views import Registry

@@ -17,6 +17,7 @@ from mergewise.store.damage import after_change
 from mergewise.store.documents import storable_metadata
 from mergewise.store.lance import LOCK_SECONDS, LanceStore, check_one_state, look_for_changes
 from mergewise.store.lance_import import IN_USE
+from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, ShardedManifest
 from mergewise.store.places.folder import Folder
@@ -41,6 +42,7 @@ class ShardedStore:
         self.place = place
         self.registry = registry
         self.lock_wait = lock_wait
+        self.upkeep = Upkeep()
         self._opening = Lock()
         self._shards: LocalShards | None = None
         self._reader: ShardedReader | None = None
@@ -129,6 +131,8 @@ class ShardedStore:
             stores, self._stores = self._stores, []
             if [store.place for store in stores] != places:
                 stores = self._new_stores(before, places)
+            for store in stores:
+                store.upkeep = self.upkeep
             # a change of each shard fences off the writer that lost its lease
             for store in stores if writer.took_over else ():
                 store.remove(())
@@ -141,9 +145,8 @@ class ShardedStore:
             self._stores = stores
 
     def _new_stores(self, manifest: ShardedManifest, places: Sequence[Place]) -> list[LanceStore]:
-        parts = zip(places, manifest.shards, strict=True)
         # with its reader, a store does not look for changes itself
-        readers = [LanceReader(place, own, self.registry) for place, own in parts]
+        readers = [LanceReader(place, own, self.registry) for place, own in zip(places, manifest.shards, strict=True)]
         return [LanceStore(reader.place, self.registry, self.lock_wait, reader) for reader in readers]
 
     def _in_all(self, change: Callable[[LanceStore], Result]) -> list[Result]:

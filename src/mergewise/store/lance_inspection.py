@@ -1,0 +1,136 @@
+"""Checks of one state of an index on LanceDB: damaged files, unreadable rows, and ids in use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mergewise.errors import CorruptIndex
+from mergewise.store import documents as d
+from mergewise.store.damage import REINDEX_HINT, raising_store_errors, reading
+from mergewise.store.digests import damaged_files
+from mergewise.store.mapped import FOLDER
+from mergewise.store.snapshot import ADDRESS, ID, Snapshot, load_indexes, run
+from mergewise.store.tables import NUMBER
+from mergewise.types import Problem
+
+if TYPE_CHECKING:
+    from lancedb.table import AsyncTable
+
+
+@raising_store_errors
+class Inspection:
+    """The damage of one state."""
+
+    def __init__(self, state: Snapshot) -> None:
+        self.state, self.place = state, state.place
+
+    def problems(self) -> list[Problem]:
+        """Return the problems of damaged and altered files, with the affected documents."""
+        tables = self.damage()
+        problems = []
+        for name, message in tables.items():
+            lost = name == d.DOCUMENTS
+            problems.append(Problem(f"{message}; {REINDEX_HINT}", kind="lost") if lost else Problem(message))
+            # not with wrong versions or deletions
+            if d.DOCUMENTS not in tables and (".lance/" not in message or ".lance/data/" in message):
+                problems += [Problem(f"unreadable rows in table {name!r}", doc) for doc in self.unreadable(name)]
+        if d.DOCUMENTS not in tables:
+            what = "its text has changed since it was written: index it again"
+            problems += [Problem(what, doc, "altered") for doc in self.altered_documents()]
+        problems = problems or [Problem(message) for message in self.damaged_search().values()]
+        named = [problem.what for problem in problems]
+        others = (file for file in self.damaged_files() if not any(file in what for what in named))
+        return problems + [Problem(f"damaged file: {file}") for file in others]
+
+    def addresses_match(self, table: str) -> bool:
+        """Return whether all row addresses in mapped files are right."""
+        opened = self.state.table(table)
+        if opened is None:
+            return True
+        rows = run(opened.query().select([ID]).with_row_id().to_arrow())
+        ids = self.state.mapped_rows(table).ids_at(rows[ADDRESS].to_numpy().astype(np.int64))
+        return bool(((ids == rows[ID].to_numpy()) | (ids < 0)).all())
+
+    def damage(self) -> dict[str, str]:
+        """Map the damaged tables to messages. Documents count only if their rows cannot be read or found."""
+        files = (file for file in self.damaged_files() if not file.startswith((f"{d.DOCUMENTS}.lance/data/", FOLDER)))
+        return self._failures("table {!r}", _read_through, [file for file in files if "/_indices/" not in file])
+
+    def damaged_search(self) -> dict[str, str]:
+        """Map the tables with damaged search indexes to messages."""
+        files = [file for file in self.damaged_files() if "/_indices/" in file]
+        return self._failures("search indexes of table {!r}", load_indexes, files)
+
+    def damaged_files(self) -> list[str]:
+        """Return the missing files, and those whose digest is not the one in the manifest."""
+        return self.state.kept.once("damaged files", lambda: damaged_files(self.place, self.state.manifest.digests))
+
+    def _failures(
+        self, what: str, use: Callable[[AsyncTable], Coroutine[Any, Any, None]], damaged: Sequence[str]
+    ) -> dict[str, str]:
+        """Map the tables with `damaged` files, and those on which `use` fails, to messages.
+
+        Damaged files are not used, because LanceDB ends the process for some damage.
+        """
+        parts = ((file, *file.split(".lance/")) for file in damaged)
+        messages = {table: f"damaged {what.format(table)}: {file}" for file, table, _ in parts}
+        for name in (name for name in (d.DOCUMENTS, *self.state.specs) if name not in messages):
+            try:
+                with reading(self.place, what.format(name)):
+                    if (table := self.state.table(name)) is not None:
+                        run(use(table))
+            except CorruptIndex as error:
+                messages[name] = error.message
+        return messages
+
+    def unreadable(self, name: str) -> list[str]:
+        """Return the documents with unreadable rows in a table, found by bisection."""
+        documents = self.state.whole(d.DOCUMENTS, ["_number", "id"]).to_pylist()
+        by_number = {row["_number"]: row["id"] for row in documents}
+        return [by_number[number] for number in self._unreadable(name, sorted(by_number))]
+
+    def _unreadable(self, name: str, numbers: Sequence[int]) -> list[int]:
+        try:
+            with self.state.reading(self.place):
+                if numbers:
+                    self.state.whole(name, None, f"{NUMBER} >= {numbers[0]} and {NUMBER} <= {numbers[-1]}")
+        except CorruptIndex:
+            if len(numbers) == 1:
+                return [numbers[0]]
+            half = len(numbers) // 2
+            return self._unreadable(name, numbers[:half]) + self._unreadable(name, numbers[half:])
+        return []
+
+    def first_free(self) -> tuple[int, int]:
+        """Return the first id and document number above all in the tables, including rows of deleted documents."""
+        columns = [
+            (d.DOCUMENTS, "_number"),
+            *((name, ID) for name, spec in self.state.specs.items() if spec.table.has_ids),
+        ]
+        number, *ids = (_end(self.state.whole(name, [column])[column]) for name, column in columns)
+        return max(ids, default=0), number
+
+    def altered_documents(self) -> list[str]:
+        """Return the documents whose text has changed since it was written, or whose pages or headings are unreadable."""
+        table = self.state.table(d.DOCUMENTS)
+        return [] if table is None else run(_altered_documents(table))
+
+
+def _end(numbers: pa.ChunkedArray) -> int:
+    return 1 + pc.max(numbers).as_py() if len(numbers) else 0
+
+
+async def _read_through(table: AsyncTable) -> None:
+    """Read every row of a table, in batches."""
+    async for batch in await table.query().to_batches():
+        batch.validate(full=True)
+
+
+async def _altered_documents(table: AsyncTable) -> list[str]:
+    batches = await table.query().to_batches()
+    return [row["id"] async for batch in batches for row in batch.to_pylist() if not d.is_as_written(row)]
