@@ -8,6 +8,7 @@ needs it, and it hides mark-up.
 from __future__ import annotations
 
 import codecs
+from contextlib import suppress
 
 from mergewise.errors import ReadError
 
@@ -62,19 +63,14 @@ def decode(data: bytes, declared: str = "") -> str:
     else:
         # a killed program leaves the end of its log unwritten
         data = data.rstrip(b"\x00")
-        _refuse_binary(data)
-        text = _decode_declared(data, declared) or _decode_utf8(data) or _decode_guessed(data)
+        if kind := looks_like(data):
+            raise ReadError(f"binary file: looks like {kind}")
+        sample = data[:_SAMPLE]
+        controls = len(sample) - len(sample.translate(None, bytes(_CONTROLS)))
+        if controls > _MAX_CONTROL_SHARE * len(sample) or data.count(0) > _MAX_CONTROL_SHARE * len(data):
+            raise ReadError("binary file, not text")
+        text = _decode_narrow(data, declared.lower())
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
-
-
-def _refuse_binary(data: bytes) -> None:
-    kind = looks_like(data)
-    if kind:
-        raise ReadError(f"binary file: looks like {kind}")
-    sample = data[:_SAMPLE]
-    controls = len(sample) - len(sample.translate(None, bytes(_CONTROLS)))
-    if controls > _MAX_CONTROL_SHARE * len(sample) or data.count(0) > _MAX_CONTROL_SHARE * len(data):
-        raise ReadError("binary file, not text")
 
 
 def _decode_utf16(data: bytes) -> str | None:
@@ -91,30 +87,21 @@ def _decode_utf16(data: bytes) -> str | None:
     return text if sum(ord(character) in _CONTROLS for character in start) <= _MAX_CONTROL_SHARE * len(start) else None
 
 
-def _decode_declared(data: bytes, declared: str) -> str | None:
-    name = declared.lower()
-    try:
+def _decode_narrow(data: bytes, declared: str) -> str:
+    """Decode text in the declared encoding, else in UTF-8 with some damage, else in an encoding that is guessed."""
+    # an unknown encoding, or not the one of the file
+    with suppress(LookupError, ValueError):
         # a file in UTF-16 cannot declare it in readable bytes
-        if not name or codecs.lookup(name).name.startswith(("utf-16", "utf-32", *_NO_ENCODINGS)):
-            return None
-        return data.decode(_LATIN.get(name, name))
-    except (LookupError, ValueError):
-        # unknown encoding, or not the one of the file
-        return None
-
-
-def _decode_utf8(data: bytes) -> str | None:
-    """Decode UTF-8 with some damage: valid multi-byte characters must outnumber the broken ones."""
+        if declared and not codecs.lookup(declared).name.startswith(("utf-16", "utf-32", *_NO_ENCODINGS)):
+            return data.decode(_LATIN.get(declared, declared))
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         text = data.decode("utf-8", errors="replace")
     broken = text.count("\ufffd")
-    sound = len(text) - sum(map(str.isascii, text)) - broken
-    return text if sound > broken else None
-
-
-def _decode_guessed(data: bytes) -> str:
+    # valid multi-byte characters must outnumber the broken ones
+    if len(text) - sum(map(str.isascii, text)) - broken > broken:
+        return text
     from charset_normalizer import from_bytes
 
     guesses = from_bytes(data[:_SAMPLE])

@@ -53,24 +53,22 @@ class Package:
 
 
 def read_docx(data: bytes) -> Parsed:
-    package = _open(data)
-    builder = Builder()
-    _blocks(package.body, builder, package)
-    return builder.build(package.title, package.metadata)
-
-
-# --- the package -------------------------------------------------------------------------------------------------
-
-
-def _open(data: bytes) -> Package:
     with open_archive(data, "DOCX") as archive:
         main = _related_parts(archive, "").get("officeDocument", "")
         body = first(part(archive, main), "body")
         if body is None:
             raise ReadError("an office file or ZIP archive, but not a Word document")
         used = {kind: part(archive, name) for kind, name in _related_parts(archive, main).items() if kind in _USED}
+        notes = (note for root in used.values() for note in children(root, "footnote", "endnote"))
+        noted = {(local(note), attribute(note, "id")): note for note in notes if not attribute(note, "type")}
         styles, numbering = _styles(used.get("styles")), read_numbering(used.get("numbering"))
-        return Package(body, styles, numbering, _notes(used.values()), *core_properties(archive))
+        package = Package(body, styles, numbering, noted, *core_properties(archive))
+    builder = Builder()
+    _blocks(package.body, builder, package)
+    return builder.build(package.title, package.metadata)
+
+
+# --- the package -------------------------------------------------------------------------------------------------
 
 
 def _related_parts(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
@@ -84,11 +82,6 @@ def _related_parts(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
             target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target") or ""))
             parts.setdefault(kind, target.lstrip("/"))
     return parts
-
-
-def _notes(parts: Any) -> dict[tuple[str, str], Any]:
-    notes = (note for part in parts for note in children(part, "footnote", "endnote"))
-    return {(local(note), attribute(note, "id")): note for note in notes if not attribute(note, "type")}
 
 
 def _styles(root: Any) -> dict[str, Style]:
@@ -146,7 +139,13 @@ def _blocks_named(name: str, parent: Any) -> list[Any]:
 def _blocks(parent: Any, builder: Builder, package: Package) -> None:
     for element in _blocks_in(parent):
         if local(element) == "tbl":
-            _table(element, builder, package)
+            rows = [_blocks_named("tc", row) for row in _blocks_named("tr", element)]
+            if any(len(row) > 1 for row in rows):
+                builder.table(fill_grid([[_cell(cell, package) for cell in row] for row in rows]))
+                continue
+            # a frame around text, not a table
+            for cell in (cell for row in rows for cell in row):
+                _blocks(cell, builder, package)
         elif local(element) == "p":
             text = "".join(_pieces(element))
             if one_line(text):
@@ -173,16 +172,6 @@ def _write_paragraph(paragraph: Any, text: str, builder: Builder, package: Packa
         builder.item(text, marker=label, depth=depth)
     else:
         builder.paragraph(text)
-
-
-def _table(table: Any, builder: Builder, package: Package) -> None:
-    rows = [_blocks_named("tc", row) for row in _blocks_named("tr", table)]
-    if all(len(row) < 2 for row in rows):
-        # a frame around text, not a table
-        for cell in (cell for row in rows for cell in row):
-            _blocks(cell, builder, package)
-    else:
-        builder.table(fill_grid([[_cell(cell, package) for cell in row] for row in rows]))
 
 
 def _cell(cell: Any, package: Package) -> Cell:
@@ -252,7 +241,14 @@ def formula(element: Any) -> str:
     if name == "f":
         return f"{_formula_part(element, 'num')}/{_formula_part(element, 'den')}"
     if name in ("sSup", "sSub", "sSubSup", "nary", "limLow", "limUpp"):
-        return _formula_scripts(element)
+        below = _formula_part(element, "sub") or _formula_part(element, "lim")
+        above = _formula_part(element, "sup")
+        scripts = (f"_{below}" if below else "") + (f"^{above}" if above else "")
+        if name == "nary":
+            operator = first(element, "naryPr", "chr")
+            sign = "∫" if operator is None else attribute(operator, "val")
+            return f"{sign}{scripts} {_formula_text(element, 'e')}"
+        return _formula_part(element, "e") + scripts
     if name == "rad":
         return f"{_formula_text(element, 'deg')}√{_formula_part(element, 'e')}"
     if name == "d":
@@ -274,13 +270,3 @@ def _formula_part(element: Any, name: str) -> str:
     text = _formula_text(element, name).strip()
     bracketed = text[:1] == "(" and text.find(")") == len(text) - 1
     return text if len(text) <= 1 or text.isalnum() or bracketed else f"({text})"
-
-
-def _formula_scripts(element: Any) -> str:
-    operator = first(element, "naryPr", "chr")
-    below = _formula_part(element, "sub") or _formula_part(element, "lim")
-    above = _formula_part(element, "sup")
-    scripts = (f"_{below}" if below else "") + (f"^{above}" if above else "")
-    if local(element) == "nary":
-        return f"{'∫' if operator is None else attribute(operator, 'val')}{scripts} {_formula_text(element, 'e')}"
-    return _formula_part(element, "e") + scripts

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,7 +25,12 @@ _MAX_CHAPTERS = 5_000
 
 def read_epub(data: bytes) -> Parsed:
     with open_archive(data, "EPUB") as archive:
-        name = _package_name(archive)
+        roots = (
+            element.get("full-path") for element in descendants(part(archive, "META-INF/container.xml"), "rootfile")
+        )
+        name = next(filter(None, roots), None)
+        if name is None:
+            raise ReadError("a ZIP archive, but not an EPUB")
         package = part(archive, name)
         if package is None:
             raise ReadError("damaged EPUB: its package file is missing")
@@ -38,16 +44,16 @@ def read_epub(data: bytes) -> Parsed:
         names = _contents(archive, package, folder)
         builder = Builder()
         for chapter in chapters:
-            _chapter(archive, chapter, names.get(chapter, ""), builder)
+            content = member(archive, chapter)
+            # a page of pictures has no text
+            with suppress(ReadError):
+                parsed = read_html(content) if content and content.strip() else Parsed("")
+                if parsed.text.strip():
+                    if not parsed.outline:
+                        builder.heading(1, names.get(chapter, ""))
+                    builder.part(parsed)
     title, metadata = dublin_core(first(package, "metadata"))
     return builder.build(title, metadata)
-
-
-def _package_name(archive: zipfile.ZipFile) -> str:
-    for element in descendants(part(archive, "META-INF/container.xml"), "rootfile"):
-        if path := element.get("full-path"):
-            return str(path)
-    raise ReadError("a ZIP archive, but not an EPUB")
 
 
 def _chapters(package: Any, folder: str) -> Iterator[str]:
@@ -73,31 +79,14 @@ def _contents(archive: zipfile.ZipFile, package: Any, folder: str) -> dict[str, 
     tables = (item for item in items if _is_nav(item) or item.get("media-type") == "application/x-dtbncx+xml")
     names: dict[str, str] = {}
     for path in dict.fromkeys(_path(folder, item.get("href") or "") for item in tables):
-        for href, name in _links(archive, path):
-            names.setdefault(_path(posixpath.dirname(path), href), name)
+        for element in descendants(spare_part(archive, path), "a", "navPoint"):
+            if local(element) == "a":
+                href, name = element.get("href"), "".join(element.itertext())
+            else:
+                content, label = first(element, "content"), first(element, "navLabel", "text")
+                if content is None or label is None:
+                    continue
+                href, name = content.get("src") or "", label.text or ""
+            if href:
+                names.setdefault(_path(posixpath.dirname(path), href), one_line(name))
     return names
-
-
-def _links(archive: zipfile.ZipFile, path: str) -> Iterator[tuple[str, str]]:
-    for element in descendants(spare_part(archive, path), "a", "navPoint"):
-        if local(element) == "a" and element.get("href"):
-            yield element.get("href"), one_line("".join(element.itertext()))
-        elif local(element) == "navPoint":
-            content, label = first(element, "content"), first(element, "navLabel", "text")
-            if content is not None and label is not None:
-                yield content.get("src") or "", one_line(label.text or "")
-
-
-def _chapter(archive: zipfile.ZipFile, path: str, name: str, builder: Builder) -> None:
-    data = member(archive, path)
-    if data is None or not data.strip():
-        return
-    try:
-        parsed = read_html(data)
-    except ReadError:
-        # a page of pictures has no text
-        return
-    if parsed.text.strip():
-        if not parsed.outline:
-            builder.heading(1, name)
-        builder.part(parsed)

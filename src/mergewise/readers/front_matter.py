@@ -186,7 +186,13 @@ def _two_columns(text: str) -> Parsed | None:
     end = _block_end(text, start)
     if end - start > _MAX_HEADER:
         return None
-    block = _RIGHT.sub(lambda match: f"{match[1]}{_name_in_column(match[2])}: {match[2]}", text[start:end])
+
+    def with_name(match: re.Match[str]) -> str:
+        entry = match[2]
+        name = "Author" if _PERSON.fullmatch(entry) else "Date" if iso_date(entry) else "Organization"
+        return f"{match[1]}{name}: {entry}"
+
+    block = _RIGHT.sub(with_name, text[start:end])
     pieces = list(_COLUMN.finditer(block))
     fields = [match.groups("") for piece in pieces if (match := _FIELD.fullmatch(piece[0]))]
     names = {name for name, _ in fields}
@@ -201,11 +207,6 @@ def _two_columns(text: str) -> Parsed | None:
         pairs.append(("Title", one_line(title)))
     units = tuple((start + piece.start(), start + piece.end()) for piece in pieces)
     return Parsed(text[:start] + block + text[end:], title_in(pairs), metadata=metadata_from(pairs), units=units)
-
-
-def _name_in_column(entry: str) -> str:
-    """Return the name of an entry in the second column of a header block."""
-    return "Author" if _PERSON.fullmatch(entry) else "Date" if iso_date(entry) else "Organization"
 
 
 def _first_line(text: str, start: int) -> int:

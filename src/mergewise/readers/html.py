@@ -90,7 +90,7 @@ class PlainLines:
 def read_html(data: bytes, charset: str = "") -> Parsed:
     """Read a page. `charset` is the encoding that its sender declares. It takes precedence over the page's own."""
     body, title, metadata = _parse(data, charset)
-    weights = _weigh(body, _is_never)
+    weights = _weigh(body)
     root = _main(body, weights)
 
     def is_side(element: Any) -> bool:
@@ -116,20 +116,13 @@ def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
     except etree.ParserError as error:
         raise ReadError("no text") from error
     body = document.find("body")
-    pairs = _meta(document)
+    metas = ((key_of(e.get("name") or e.get("property") or e.get("itemprop") or ""), e) for e in document.iter("meta"))
+    pairs = [(key, element.get("content") or "") for key, element in metas if key in _META_KEYS]
+    pairs.append(("language", document.get("lang") or ""))
     titles = [document.findtext("head/title") or "", *(value for name, value in pairs if name in _TITLES)]
-    title = next((title for title in map(real_title, titles) if title), "")
-    title = one_line(title)
+    title = one_line(next((title for title in map(real_title, titles) if title), ""))
     informative = ((name, value) for name, value in pairs if name not in _TITLES and one_line(value) != title)
     return (document if body is None else body), title, metadata_from(informative)
-
-
-def _meta(document: Any) -> list[tuple[str, str]]:
-    """Return the names and contents of the page's `meta` elements, and its language."""
-    metas = list(document.iter("meta"))
-    keys = [key_of(e.get("name") or e.get("property") or e.get("itemprop") or "") for e in metas]
-    pairs = [(key, element.get("content") or "") for key, element in zip(keys, metas, strict=True) if key in _META_KEYS]
-    return [*pairs, ("language", document.get("lang") or "")]
 
 
 def _render(body: Any, root: Any, skip: Callable[[Any], bool], title: str) -> Parsed:
@@ -162,7 +155,7 @@ def _is_never(element: Any) -> bool:
 Weights = dict[Any, tuple[int, int]]
 
 
-def _weigh(body: Any, skip: Callable[[Any], bool]) -> Weights:
+def _weigh(body: Any) -> Weights:
     weights: Weights = {}
 
     def weigh(element: Any, linked: bool) -> tuple[int, int]:
@@ -170,7 +163,7 @@ def _weigh(body: Any, skip: Callable[[Any], bool]) -> Weights:
         text = len((element.text or "").strip())
         links = text * linked
         for child in element:
-            if not skip(child):
+            if not _is_never(child):
                 inner = weigh(child, linked)
                 text, links = text + inner[0], links + inner[1]
             tail = len((child.tail or "").strip())
@@ -240,32 +233,28 @@ class _Flow:
     def _walk(self, element: Any) -> None:
         self._gather(element.text)
         for child in element:
-            if not self._skip(child):
-                self._visit(child)
+            tag = "" if self._skip(child) else child.tag
+            if tag in _BLOCKS:
+                self._flush()
+            if tag == "br":
+                self._inline.append("\n")
+            elif tag in _HEADINGS:
+                self._sink.heading(_HEADINGS[tag], _flat(child, self._skip))
+            elif tag == "pre":
+                self._sink.verbatim(child.text_content())
+            elif tag in _LISTS:
+                self._sink.verbatim("\n".join(self._list(child)))
+            elif tag == "dl" and isinstance(self._sink, Builder):
+                self._entries(child, self._sink)
+            elif tag == "dl":
+                self._sink.verbatim("\n".join(self._definitions(self._children(child))))
+            elif tag == "table":
+                self._table(child)
+            elif tag and not _is_mark(child):
+                self._walk(child)
+            if tag in _BLOCKS:
+                self._flush()
             self._gather(child.tail)
-
-    def _visit(self, element: Any) -> None:
-        tag = element.tag
-        if tag in _BLOCKS:
-            self._flush()
-        if tag == "br":
-            self._inline.append("\n")
-        elif tag in _HEADINGS:
-            self._sink.heading(_HEADINGS[tag], _flat(element, self._skip))
-        elif tag == "pre":
-            self._sink.verbatim(element.text_content())
-        elif tag in _LISTS:
-            self._sink.verbatim("\n".join(self._list(element)))
-        elif tag == "dl" and isinstance(self._sink, Builder):
-            self._entries(element, self._sink)
-        elif tag == "dl":
-            self._sink.verbatim("\n".join(self._definitions(self._children(element))))
-        elif tag == "table":
-            self._table(element)
-        elif not (_is_footnote_mark(element) or _is_permalink(element)):
-            self._walk(element)
-        if tag in _BLOCKS:
-            self._flush()
 
     def _gather(self, text: str | None) -> None:
         if text:
@@ -279,7 +268,8 @@ class _Flow:
         number = whole_number(element.get("start", "1"), 1)
         for child in self._children(element):
             lines = _lines(child, self._skip)
-            if child.tag != "li" or _opens_with_list(child):
+            opens_with_list = not (child.text or "").strip() and len(child) > 0 and child[0].tag in ("ul", "ol")
+            if child.tag != "li" or opens_with_list:
                 yield from ("  " + line for line in lines)
                 continue
             marker = f"{number}." if element.tag == "ol" else "-"
@@ -313,8 +303,11 @@ class _Flow:
             self._sink.paragraph(_flat(caption, self._skip))
         rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table and not self._skip(row)]
         cells = [[cell for cell in row.iterchildren("td", "th") if not self._skip(cell)] for row in rows]
-        if _is_layout(table, cells):
-            for cell in (cell for row in cells for cell in row):
+        flat = [cell for row in cells for cell in row]
+        # a table of one cell a row, or of cells as long as a page, only lays out the page
+        is_layout = table.get("role") in ("presentation", "none") or all(len(row) < 2 for row in cells)
+        if is_layout or any(len(one_line(cell.text_content())) > _LAYOUT_CELL for cell in flat):
+            for cell in flat:
                 self._walk(cell)
                 self._flush()
             return
@@ -346,28 +339,17 @@ def _is_large(entry: Sequence[Any]) -> bool:
     return sum(1 for body in bodies for inner in body.iterdescendants() if inner.tag in _BLOCKS) > 1
 
 
-def _is_layout(table: Any, cells: list[list[Any]]) -> bool:
-    """Tell whether a table only lays out the page: it has one cell a row, or cells as long as a page."""
-    if table.get("role") in ("presentation", "none") or all(len(row) < 2 for row in cells):
-        return True
-    return any(len(one_line(cell.text_content())) > _LAYOUT_CELL for row in cells for cell in row)
-
-
-def _opens_with_list(item: Any) -> bool:
-    return not (item.text or "").strip() and len(item) > 0 and item[0].tag in ("ul", "ol")
-
-
-def _is_footnote_mark(element: Any) -> bool:
-    """Tell whether the element is a footnote mark, such as `<sup><a href="#note-1">[1]</a></sup>`, and no part of the text."""
-    targets = [link.get("href") or "" for link in element.iter("a")] if element.tag == "sup" else []
-    leads_within = len(targets) == 1 and targets[0].startswith("#")
-    return leads_within and _FOOTNOTE_MARK.fullmatch(element.text_content().strip()) is not None
-
-
-def _is_permalink(element: Any) -> bool:
-    """Tell whether the element is the mark "¶" beside a heading, which links to the heading itself."""
-    leads_within = element.tag == "a" and (element.get("href") or "").startswith("#")
-    return leads_within and element.text_content().strip() in "¶#§"
+def _is_mark(element: Any) -> bool:
+    """Tell whether the element is no part of the text: a footnote mark such as `<sup><a href="#note-1">[1]</a></sup>`, or the
+    mark "¶" beside a heading, which links to the heading itself.
+    """
+    links = list(element.iter("a")) if element.tag in ("a", "sup") else []
+    if not links or not (links[0].get("href") or "").startswith("#"):
+        return False
+    text = element.text_content().strip()
+    if element.tag == "a":
+        return text in "¶#§"
+    return len(links) == 1 and _FOOTNOTE_MARK.fullmatch(text) is not None
 
 
 def _lines(element: Any, skip: Callable[[Any], bool]) -> list[str]:

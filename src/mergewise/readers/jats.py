@@ -33,7 +33,10 @@ _NAMES = {"ack": "Acknowledgements", "abstract": "Abstract"}
 def read_jats(data: bytes) -> Parsed:
     if b"<" not in data[:1024]:
         raise ReadError(mismatch("XML", data))
-    article = _article(parse_xml(data))
+    root = parse_xml(data)
+    article = next((element for element in descendants(root, "article") if children(element, "front", "body")), None)
+    if article is None:
+        raise ReadError(f"XML, but not a JATS article (its root is <{local(root)}>)")
     builder = Builder()
     meta = first(article, "front", "article-meta")
     if meta is None:
@@ -48,13 +51,6 @@ def read_jats(data: bytes) -> Parsed:
     for part in (*children(article, "body"), *children(article, "back")):
         _blocks(part, builder, level=2)
     return builder.build(title, _metadata(article))
-
-
-def _article(root: Any) -> Any:
-    for element in descendants(root, "article"):
-        if children(element, "front", "body"):
-            return element
-    raise ReadError(f"XML, but not a JATS article (its root is <{local(root)}>)")
 
 
 def _metadata(article: Any) -> FileMetadata:
@@ -125,7 +121,14 @@ def _blocks(parent: Any, builder: Builder, level: int) -> None:
         elif name == "fig":
             builder.paragraph(_caption(child))
         elif name == "table-wrap":
-            _table(child, builder)
+            builder.paragraph(_caption(child))
+            # a table inside a cell is part of the cell's text
+            for table in _outermost(child, "table"):
+                rows = [children(row, "td", "th") for row in _outermost(table, "tr")]
+                cells = [[Cell.of(_text(c), c.get("colspan"), c.get("rowspan")) for c in row] for row in rows]
+                builder.table(fill_grid(cells))
+            for note in (note for foot in children(child, "table-wrap-foot") for note in foot):
+                builder.paragraph(_text(note))
         elif name != "caption":
             builder.paragraph(_text(child))
 
@@ -144,16 +147,6 @@ def _caption(element: Any) -> str:
     """Return label, title and text of a figure, table or box as one paragraph."""
     caption = first(element, "caption")
     return " ".join(filter(None, map(_text, [first(element, "label"), *(() if caption is None else caption)])))
-
-
-def _table(wrap: Any, builder: Builder) -> None:
-    builder.paragraph(_caption(wrap))
-    # a table inside a cell is part of the cell's text
-    for table in _outermost(wrap, "table"):
-        rows = [children(row, "td", "th") for row in _outermost(table, "tr")]
-        builder.table(fill_grid([[Cell.of(_text(c), c.get("colspan"), c.get("rowspan")) for c in row] for row in rows]))
-    for note in (note for foot in children(wrap, "table-wrap-foot") for note in foot):
-        builder.paragraph(_text(note))
 
 
 def _outermost(element: Any, name: str) -> Iterator[Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -29,31 +28,26 @@ def read_notebook(data: bytes) -> Parsed:
         notebook = json.loads(decode(data))
     except json.JSONDecodeError as error:
         raise ReadError(f"not a notebook: invalid JSON in line {error.lineno}") from error
-    cells = _cells(notebook)
+    if not isinstance(notebook, dict):
+        raise ReadError("JSON, but not a notebook")
+    # version 4, or the first worksheet of version 3
+    sheets = notebook.get("worksheets")
+    cells = (sheets[0] if isinstance(sheets, list) and sheets and isinstance(sheets[0], dict) else notebook).get(
+        "cells"
+    )
+    if not isinstance(cells, list):
+        raise ReadError("JSON, but not a notebook")
     described = _dict(notebook.get("metadata"))
     language = _dict(described.get("kernelspec")).get("language") or _dict(described.get("language_info")).get("name")
     builder = Builder()
-    for cell in cells:
+    for cell in _dicts(cells):
         _cell(cell, str(language or "").lower(), builder)
-    title = described.get("title")
-    return builder.build(title if isinstance(title, str) else "", metadata_from(_fields(described)))
-
-
-def _cells(notebook: Any) -> list[dict[str, Any]]:
-    """Return the cells of version 4, or of the first worksheet of version 3."""
-    if isinstance(notebook, dict):
-        sheets = notebook.get("worksheets")
-        holder = sheets[0] if isinstance(sheets, list) and sheets and isinstance(sheets[0], dict) else notebook
-        if isinstance(cells := holder.get("cells"), list):
-            return _dicts(cells)
-    raise ReadError("JSON, but not a notebook")
-
-
-def _fields(described: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    authors = described.get("authors")
-    for author in authors if isinstance(authors, list) else ():
-        yield "author", author.get("name", "") if isinstance(author, dict) else author
-    yield "date", described.get("date") or ""
+    title, authors = described.get("title"), described.get("authors")
+    names = (
+        own.get("name", "") if isinstance(own, dict) else own for own in (authors if isinstance(authors, list) else ())
+    )
+    metadata = metadata_from([*(("author", name) for name in names), ("date", described.get("date") or "")])
+    return builder.build(title if isinstance(title, str) else "", metadata)
 
 
 def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
@@ -70,7 +64,11 @@ def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
         builder.verbatim(_code_block(source, language))
         printed = "".join(map(_output_text, _dicts(cell.get("outputs"))))
         if printed.strip():
-            builder.verbatim(_code_block(_shorten(printed.strip("\n")), "text"))
+            printed = printed.strip("\n")
+            if len(printed) > MAX_OUTPUT:
+                start = printed[:MAX_OUTPUT]
+                printed = f"{start.rpartition(chr(10))[0] or start}\n..."
+            builder.verbatim(_code_block(printed, "text"))
     elif kind == "raw":
         builder.verbatim(source)
 
@@ -82,10 +80,6 @@ def _output_text(output: dict[str, Any]) -> str:
     text = holder.get("text/plain") if isinstance(holder, dict) else output.get("text")
     text = _ANSI.sub("", _source_text(text))
     return "" if _REPR.fullmatch(text.strip()) else text.rstrip("\n") + "\n"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= MAX_OUTPUT else f"{text[:MAX_OUTPUT].rpartition(chr(10))[0] or text[:MAX_OUTPUT]}\n..."
 
 
 def _code_block(source: str, language: str) -> str:

@@ -74,7 +74,13 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
         elif name == "list":
             _list(child, builder, styles, depth=0)
         elif name == "table":
-            builder.table(fill_grid([_cells(row) for row in _rows(child)]))
+            grid: list[list[Cell]] = []
+            for row in _rows(child):
+                grid.append([])
+                for cell in children(row, "table-cell", "covered-table-cell"):
+                    text = "" if local(cell) == "covered-table-cell" else _flat(cell)
+                    grid[-1] += [Cell(text)] * min(_count(cell, "number-columns-repeated"), _MAX_REPEATED)
+            builder.table(fill_grid(grid))
         elif name not in _SKIPPED:
             # a section, an index, a frame
             _blocks(child, builder, styles)
@@ -101,14 +107,6 @@ def _rows(table: Any) -> Iterator[Any]:
             yield child
         elif local(child) in ("table-header-rows", "table-rows", "table-row-group"):
             yield from _rows(child)
-
-
-def _cells(row: Any) -> list[Cell]:
-    cells: list[Cell] = []
-    for cell in children(row, "table-cell", "covered-table-cell"):
-        text = "" if local(cell) == "covered-table-cell" else _flat(cell)
-        cells += [Cell(text)] * min(_count(cell, "number-columns-repeated"), _MAX_REPEATED)
-    return cells
 
 
 def _count(element: Any, name: str) -> int:

@@ -16,7 +16,7 @@ import ctypes
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
@@ -128,7 +128,13 @@ def _extract(data: bytes, recognition: Recognition | None) -> PdfContent:
                 raise ReadError("encrypted", "save it without a password") from error
             raise ReadError("damaged PDF") from error
         with closing(document):
-            content = PdfContent(list(_bookmarks(document)), document.get_metadata_dict())
+            targets = ((bookmark, bookmark.get_dest()) for bookmark in document.get_toc())
+            bookmarks = [
+                Bookmark(bookmark.level + 1, bookmark.get_title(), page)
+                for bookmark, target in targets
+                if target and (page := target.get_index()) is not None
+            ]
+            content = PdfContent(bookmarks, document.get_metadata_dict())
             _add_pages(document, recognition, content)
             return content
 
@@ -161,14 +167,6 @@ def _recognised_lines(page: Any, recognition: Recognition) -> PageLines:
     return [line for line in lines if line.text]
 
 
-def _bookmarks(document: Any) -> Iterator[Bookmark]:
-    for bookmark in document.get_toc():
-        target = bookmark.get_dest()
-        page = target.get_index() if target else None
-        if page is not None:
-            yield Bookmark(bookmark.level + 1, bookmark.get_title(), page)
-
-
 def _page_lines(page: Any) -> PageLines:
     from pypdfium2 import raw
 
@@ -177,25 +175,17 @@ def _page_lines(page: Any) -> PageLines:
         lines = []
         ends = [-1, *(index for index, code in enumerate(codes) if code in (10, 13)), len(codes)]
         for start, end in [(before + 1, end) for before, end in pairwise(ends) if before + 1 < end]:
-            text = one_line(_text_of(codes[start:end]))
+            # PDFium returns two surrogates for a character beyond the basic plane
+            units = "".join(map(chr, codes[start:end])).encode("utf-16-le", "surrogatepass")
+            text = one_line(units.decode("utf-16-le", "replace"))
             inked = [index for index in range(start, end) if codes[index] > 32]
             if text and inked:
-                lines.append(_line(textpage, text, inked))
+                sample = inked[:: max(1, len(inked) // _SAMPLES)]
+                size = median(_size(raw, textpage, index) for index in sample)
+                bold = all(_is_bold(raw, textpage, index) for index in sample)
+                heights = (_height(raw, textpage, index) for index in (inked[0], inked[-1]))
+                lines.append(Line(text, size, bold, *heights))
         return lines
-
-
-def _text_of(codes: list[int]) -> str:
-    """Decode character codes. PDFium returns two surrogates for a character beyond the basic plane."""
-    return "".join(map(chr, codes)).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _line(textpage: Any, text: str, inked: list[int]) -> Line:
-    from pypdfium2 import raw
-
-    sample = inked[:: max(1, len(inked) // _SAMPLES)]
-    size = median(_size(raw, textpage, index) for index in sample)
-    bold = all(_is_bold(raw, textpage, index) for index in sample)
-    return Line(text, size, bold, _height(raw, textpage, inked[0]), _height(raw, textpage, inked[-1]))
 
 
 def _size(raw: Any, textpage: Any, index: int) -> float:
@@ -226,15 +216,16 @@ def _from_bookmarks(pages: Sequence[PageLines], bookmarks: Sequence[Bookmark]) -
     headings: dict[tuple[int, int], HeadingLines] = {}
     places = {page: _places(pages[page]) for page in {b.page for b in bookmarks} if page < len(pages)}
     for bookmark in bookmarks:
-        page = bookmark.page
-        if page in places and (lines := _find(places[page], bookmark.title)):
+        # the lines that show the title, ignoring case, spaces and a number before it
+        page, wanted = bookmark.page, _letters(bookmark.title)
+        alike = places.get(page, {}).get(wanted.lstrip(_DIGITS), {}) if wanted else {}
+        if lines := next((place for seen, place in alike.items() if seen.endswith(wanted)), None):
             headings.setdefault((page, lines[0]), HeadingLines(page, *lines, bookmark.level))
-    return _without_overlaps(headings.values()) if len(headings) >= 2 and 2 * len(headings) >= len(bookmarks) else []
-
-
-def _without_overlaps(headings: Iterable[HeadingLines]) -> list[HeadingLines]:
+    if len(headings) < 2 or 2 * len(headings) < len(bookmarks):
+        return []
     kept: list[HeadingLines] = []
-    for heading in sorted(headings, key=lambda h: (h.page, h.first)):
+    for heading in sorted(headings.values(), key=lambda h: (h.page, h.first)):
+        # without overlaps
         if not kept or (kept[-1].page, kept[-1].last) < (heading.page, heading.first):
             kept.append(heading)
     return kept
@@ -254,20 +245,16 @@ def _places(lines: PageLines) -> TextPlaces:
     return places
 
 
-def _find(places: TextPlaces, title: str) -> tuple[int, int] | None:
-    """Return the first and last of the lines that show `title`, ignoring case, spaces and a number before it."""
-    wanted = _letters(title)
-    alike = places.get(wanted.lstrip(_DIGITS), {}) if wanted else {}
-    return next((place for seen, place in alike.items() if seen.endswith(wanted)), None)
-
-
 def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
 
 
 def _from_type(pages: Sequence[PageLines]) -> list[HeadingLines]:
     lines = [line for page in pages for line in page]
-    body = _body_type(lines)
+    weights: Counter[Type] = Counter()
+    for line in lines:
+        weights[line.type] += len(line.text)
+    body = max(weights, key=lambda kind: (weights[kind], kind))
     # lines, with masked digits, that are on several pages
     counts = Counter(text for page in pages for text in {_without_digits(line.text) for line in page})
     running = {text for text, count in counts.items() if count >= _RUNNING_HEAD_PAGES}
@@ -278,13 +265,6 @@ def _from_type(pages: Sequence[PageLines]) -> list[HeadingLines]:
     types = sorted({pages[number][first].type for number, first, _ in blocks}, reverse=True)
     levels = {kind: level for level, kind in enumerate(types, start=1)}
     return [HeadingLines(n, first, last, levels[pages[n][first].type]) for n, first, last in blocks]
-
-
-def _body_type(lines: Sequence[Line]) -> Type:
-    weights: Counter[Type] = Counter()
-    for line in lines:
-        weights[line.type] += len(line.text)
-    return max(weights, key=lambda kind: (weights[kind], kind))
 
 
 def _without_digits(text: str) -> str:

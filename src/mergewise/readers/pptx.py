@@ -20,10 +20,15 @@ _MAX_DEPTH = 20  # of nested groups
 
 def read_pptx(data: bytes) -> Parsed:
     title, metadata = office_properties(data, "PPTX", "ppt/presentation.xml", "a PowerPoint presentation")
+    try:
+        from pptx import Presentation
+    except ImportError as error:
+        missing = MissingExtra("python-pptx", "pptx", error)
+        raise ReadError(f"reading PPTX: {missing.message}: {missing.hint}") from error
     builder = Builder()
     first = ""
     seen: set[str] = set()
-    for number, slide in enumerate(_presentation(data).slides, start=1):
+    for number, slide in enumerate(Presentation(io.BytesIO(data)).slides, start=1):
         if number > _MAX_SLIDES:
             raise ReadError(f"more than {_MAX_SLIDES} slides")
         builder.page()
@@ -35,15 +40,6 @@ def read_pptx(data: bytes) -> Parsed:
     if not builder.length:
         raise ReadError("no text")
     return builder.build(title or first, metadata)
-
-
-def _presentation(data: bytes) -> Any:
-    try:
-        from pptx import Presentation
-    except ImportError as error:
-        missing = MissingExtra("python-pptx", "pptx", error)
-        raise ReadError(f"reading PPTX: {missing.message}: {missing.hint}") from error
-    return Presentation(io.BytesIO(data))
 
 
 def _slide(slide: Any, number: int, builder: Builder) -> str:
@@ -69,12 +65,10 @@ def _flat(shapes: Any, depth: int) -> Iterator[Any]:
         if hasattr(shape, "shapes"):
             if depth < _MAX_DEPTH:
                 yield from _flat(shape.shapes, depth + 1)
-        elif not _is_furniture(shape) and (shape.has_text_frame or getattr(shape, "has_table", False)):
+        elif shape.is_placeholder and shape.placeholder_format.type.name in ("DATE", "FOOTER", "SLIDE_NUMBER"):
+            continue
+        elif shape.has_text_frame or getattr(shape, "has_table", False):
             yield shape
-
-
-def _is_furniture(shape: Any) -> bool:
-    return shape.is_placeholder and shape.placeholder_format.type.name in ("DATE", "FOOTER", "SLIDE_NUMBER")
 
 
 def _shape(shape: Any, builder: Builder) -> None:

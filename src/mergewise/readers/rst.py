@@ -80,9 +80,14 @@ def _titles(document: Any) -> list[tuple[int, str, str]]:
     """Return level, source and visible text of every section title."""
     from docutils import nodes
 
-    titles = (section[0] for section in document.findall(nodes.section))
-    # docutils leaves unknown roles in the title as source: remove their marks
-    return [(_depth(t, nodes.section), t.rawsource, one_line(_ROLE.sub(r"\1", t.astext()))) for t in titles]
+    titles = []
+    for section in document.findall(nodes.section):
+        title, level, around = section[0], 1, section
+        while around := around.parent:
+            level += isinstance(around, nodes.section)
+        # docutils leaves unknown roles in the title as source: remove their marks
+        titles.append((level, title.rawsource, one_line(_ROLE.sub(r"\1", title.astext()))))
+    return titles
 
 
 def _fields(document: Any) -> Pairs:
@@ -109,13 +114,6 @@ def _field(field: Any) -> tuple[str, object] | None:
     name, body = field[0].astext(), field[1]
     items = [one_line(item.astext()) for item in body.findall(nodes.list_item)]
     return name, field_value(name, ", ".join(items) or one_line(body.astext()).strip("$"))
-
-
-def _depth(node: Any, kind: type) -> int:
-    depth = 0
-    while node := node.parent:
-        depth += isinstance(node, kind)
-    return depth
 
 
 def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:

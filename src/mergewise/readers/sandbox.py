@@ -281,6 +281,10 @@ def serve(function: str, limits: Limits, requests: Iterable[bytes], answers: IO[
     """Read file after file until the requests end."""
     module, _, name = function.partition(":")
     reader = getattr(importlib.import_module(module), name)
+
+    def field_values(record: Any) -> list[Any]:
+        return [getattr(record, field.name) for field in fields(record)]
+
     answers.write(_READY)
     answers.flush()
     for line in requests:
@@ -290,7 +294,7 @@ def serve(function: str, limits: Limits, requests: Iterable[bytes], answers: IO[
         options |= {} if name is None else {"name": name}
         options |= {} if within is None else {"within": Path(within)}
         answer = _answer(partial(reader, **options), Path(path), doc_id, limits)
-        text = json.dumps(answer, default=_field_values, ensure_ascii=False)
+        text = json.dumps(answer, default=field_values, ensure_ascii=False)
         answers.write(text.encode("utf-8", "surrogatepass") + b"\n")
         answers.flush()
 
@@ -304,10 +308,6 @@ def _answer(reader: FileReader, path: Path, doc_id: str | None, limits: Limits) 
         return {"failed": f"reading took more than {limits.memory_mb} MB", "exhausted": True}
     of_file = isinstance(document.metadata, FileMetadata)
     return {"document": document, "digest": digest, "of_file": of_file, "textless": textless}
-
-
-def _field_values(record: Any) -> list[Any]:
-    return [getattr(record, field.name) for field in fields(record)]
 
 
 def limit_process(memory_mb: int, seconds: float) -> None:

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
@@ -101,7 +101,8 @@ def _is_year_row(names: Sequence[str]) -> bool:
 
 
 def _units(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
-    fields = [_field(header, column, value) for column, value in enumerate(row) if value]
+    named = zip_longest(header[: len(row)], row, fillvalue="")
+    fields = [f"{name.rstrip(':')}: {value}" if name else value for name, value in named if value]
     if not fields:
         return
     line = fields[0]
@@ -111,11 +112,6 @@ def _units(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
             line = fields[0] if len(fields[0]) < MAX_UNIT // 4 else ""
         line = f"{line}; {field}" if line else field
     yield line
-
-
-def _field(header: Sequence[str], column: int, value: str) -> str:
-    name = header[column] if column < len(header) else ""
-    return f"{name.rstrip(':')}: {value}" if name else value
 
 
 # --- CSV and TSV ---------------------------------------------------------------------------------------------------
@@ -137,17 +133,13 @@ def read_tsv(data: bytes) -> Parsed:
 
 def _parse(text: str, delimiter: str) -> Parsed:
     builder = Builder()
-    write_rows(_delimited_rows(text, delimiter), builder)
-    return builder.build()
-
-
-def _delimited_rows(text: str, delimiter: str) -> Iterator[list[str]]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=delimiter != "\t")
     try:
-        yield from reader
+        write_rows(reader, builder)
     except csv.Error as error:
         reason = f"a field of more than {_MAX_FIELD} characters: unclosed quotation mark"
         raise ReadError(f"line {reader.line_num}: {reason if 'limit' in str(error) else error}") from error
+    return builder.build()
 
 
 def _delimiter(text: str) -> str:

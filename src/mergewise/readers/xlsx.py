@@ -37,10 +37,15 @@ class CellCount:
 
 
 def read_xlsx(data: bytes) -> Parsed:
+    from openpyxl import load_workbook
+
     title, metadata = office_properties(data, "XLSX", "xl/workbook.xml", "an Excel workbook")
     builder = Builder()
     # openpyxl warns about features that are lost only when it writes the file
-    with warnings.catch_warnings(action="ignore"), closing(_workbook(data)) as workbook:
+    with (
+        warnings.catch_warnings(action="ignore"),
+        closing(load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)) as workbook,
+    ):
         # two names may share one part, which is one sheet
         parts = {getattr(sheet, "_worksheet_path", sheet.title): sheet for sheet in reversed(workbook.worksheets)}
         sheets = [sheet for sheet in reversed(parts.values()) if sheet.sheet_state == "visible"]
@@ -56,12 +61,6 @@ def read_xlsx(data: bytes) -> Parsed:
                 builder.heading(1, sheet.title if len(sheets) > 1 or not _DEFAULT_NAME.fullmatch(sheet.title) else "")
                 write_rows(chain([first], rows), builder)
     return builder.build(title, metadata, headed=False)
-
-
-def _workbook(data: bytes) -> Any:
-    from openpyxl import load_workbook
-
-    return load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
 
 
 def _rows(sheet: Any, count: CellCount) -> Iterator[list[str]]:
@@ -87,11 +86,7 @@ def _text(cell: Any) -> str:
     if isinstance(value, timedelta):
         return str(value)
     if isinstance(value, int | float):
-        return _number(value, cell.number_format or "")
+        if match := _PERCENT.fullmatch(cell.number_format or ""):
+            return f"{100 * value:.{len(match[1] or '')}f}%"
+        return f"{value:.15g}" if isinstance(value, float) else str(value)
     return str(value)
-
-
-def _number(value: float, number_format: str) -> str:
-    if match := _PERCENT.fullmatch(number_format):
-        return f"{100 * value:.{len(match[1] or '')}f}%"
-    return f"{value:.15g}" if isinstance(value, float) else str(value)

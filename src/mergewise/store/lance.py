@@ -271,7 +271,7 @@ class LanceStore:
             altered = inspection.altered_documents()
             # with another digest, a source counts as changed
             change.rows.set_columns({doc_id: {"_digest": ""} for doc_id in altered})
-            change.tables.manifest = replace(change.tables.manifest, mapped={}, digests={}, altered=tuple(altered))
+            change.tables.update(mapped={}, digests={}, altered=tuple(altered))
             change.mapped.write()
         for file in files:
             taken = "titles or metadata may be wrong" if file.startswith(f"{DOCUMENTS}.lance/data/") else "made anew"
@@ -335,7 +335,7 @@ class LanceStore:
         with self._writing() as change:
             if any(len(change.tables.reader.unembedded(table)) for table in change.tables.manifest.unembedded):
                 return False
-            change.tables.manifest = replace(change.tables.manifest, unembedded={})
+            change.tables.update(unembedded={})
             change.indexes.build()
             change.mapped.write()
         return True

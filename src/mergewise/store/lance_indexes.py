@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -65,9 +65,7 @@ class SearchIndexes:
             table = self._tables.open(name)
             for index in table.list_indices():
                 table.drop_index(index.name)
-        self._tables.manifest = replace(
-            self._tables.manifest, trained=without_names(self._tables.manifest.trained, names)
-        )
+        self._tables.update(trained=without_names(self._tables.manifest.trained, names))
 
     def behind(self) -> list[str]:
         """Return the tables whose unindexed rows make queries slower."""
@@ -86,7 +84,8 @@ class SearchIndexes:
         if _most_rows_outside(opened, [*searched, *vectors]) > max(self._upkeep.few_rows, opened.count_rows() // 1000):
             return True
         parts = max((_parts(opened, column) for column in vectors), default=0)
-        return _fragments(opened) > self._upkeep.many_fragments + parts
+        statistics: Any = opened.stats()
+        return int(statistics["fragment_stats"]["num_fragments"]) > self._upkeep.many_fragments + parts
 
     def _searched(self, name: str) -> list[str]:
         """Return the columns of a table that have, or need, a text index of LanceDB."""
@@ -146,31 +145,25 @@ class SearchIndexes:
         from lancedb.index import FTS
 
         for column in self._searched(name):
-            is_text = column == self._tables.specs[name].table.text
-            self.index(
-                self._tables.open(name), column, text_index() if is_text else FTS(**_PLAIN_WORDS), rebuild=rebuild
-            )
+            config = text_index() if column == self._tables.specs[name].table.text else FTS(**_PLAIN_WORDS)
+            self.index(self._tables.open(name), column, config, rebuild=rebuild)
 
     def _index_vectors(self, table: LanceTable, column: str) -> None:
         """Build a vector index. Rebuild it if the table has grown so much that the partitions are too large."""
         from lancedb.index import IvfRq
 
-        name, rows = f"{table.name}.{column}", table.count_rows()
-        exists = _has_index(table, column)
-        if not exists or rows >= self._upkeep.grown * self._tables.manifest.trained.get(name, rows):
+        name, rows, trained = f"{table.name}.{column}", table.count_rows(), self._tables.manifest.trained
+        if not _has_index(table, column) or rows >= self._upkeep.grown * trained.get(name, rows):
             table.create_index(column, config=IvfRq(distance_type="dot", num_bits=4), replace=True)
-        elif name in self._tables.manifest.trained:
+        elif name in trained:
             return
-        self._tables.manifest = replace(self._tables.manifest, trained={**self._tables.manifest.trained, name: rows})
+        self._tables.update(trained={**trained, name: rows})
 
     def text_of_postings(self, name: str) -> str | None:
         """Return the column of a table that gets postings instead of a text index."""
         table = self._tables.specs[name].table if name in self._tables.specs else None
-        return (
-            table.text
-            if table and table.mapped and self._tables.open(name).count_rows() <= self._upkeep.most_posted
-            else None
-        )
+        is_posted = table and table.mapped and self._tables.open(name).count_rows() <= self._upkeep.most_posted
+        return table.text if table and is_posted else None
 
     def _many_rows(self, table: LanceTable) -> int:
         return max(self._upkeep.many_rows, table.count_rows() // 16)
@@ -196,11 +189,6 @@ def _parts(table: LanceTable, column: str) -> int:
     """Return the number of parts of a column's search index. A search reads all parts."""
     stats = table.index_stats(f"{column}_idx")
     return 0 if stats is None else int(stats.num_indices or 1)
-
-
-def _fragments(table: LanceTable) -> int:
-    statistics: Any = table.stats()
-    return int(statistics["fragment_stats"]["num_fragments"])
 
 
 def _has_index(table: LanceTable, column: str) -> bool:

@@ -38,44 +38,43 @@ class MappedFiles:
     def __init__(self, tables: WritableTables, indexes: SearchIndexes, upkeep: Upkeep, attempt: int) -> None:
         self._tables, self._indexes, self._upkeep, self._attempt = tables, indexes, upkeep, attempt
 
-    def write(self, compacted: Sequence[str] | None = None) -> bool:
-        """Write new rows to mapped files. Return whether anything changed.
+    def write(self, compacted: Sequence[str] | None = None) -> None:
+        """Write new rows to mapped files.
 
         Compaction moves rows, so all addresses of `compacted` tables (default: all tables) are written again. If a file cannot
         be written, its rows are read from the table. A full disk is an error at the first attempt; the last attempt maps nothing.
         """
         if self._attempt == LAST_ATTEMPT:
-            return False
-        before = dict(self._tables.manifest.mapped)
-        mapped = dict(before)
-        for name, spec in self._tables.specs.items():
-            if not spec.table.mapped or not self._tables.exists(name):
+            return
+        tables = self._tables
+        mapped = dict(tables.manifest.mapped)
+        for name, spec in tables.specs.items():
+            if not spec.table.mapped or not tables.exists(name):
                 continue
             moved = compacted is None or name in compacted
             try:
-                written = self._write_files(name, Mapped.of(before.get(name)), moved)
+                written = self._write_files(name, Mapped.of(mapped.get(name)), moved)
             except OSError as error:
                 if self._attempt == 1 and tells_full_disk(error):
                     raise
                 log.warning("cannot map rows of %s, queries are slower: %s", name, error)
                 # drop unfinished files, because the commit may need the disk space
-                self._tables.place.drop_unnamed(files_of(self._tables.committed.mapped) | files_of(mapped))
+                tables.place.drop_unnamed(files_of(tables.committed.mapped) | files_of(mapped))
                 if moved:
                     # the old addresses are wrong now
                     mapped.pop(name, None)
                 continue
             if written is not None:
                 mapped[name] = written.as_dict()
-        self._tables.manifest = replace(self._tables.manifest, mapped=mapped)
-        return mapped != before
+        tables.update(mapped=mapped)
 
     def _write_files(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
-        table = self._tables.open(name)
+        table, manifest = self._tables.open(name), self._tables.manifest
         # mapped rows must never change, so rows that wait for vectors are not mapped yet
-        waiting = self._tables.manifest.unembedded.get(name, ())
-        end = waiting[0][0] if waiting else self._tables.manifest.next_id
+        waiting = manifest.unembedded.get(name, ())
+        end = waiting[0][0] if waiting else manifest.next_id
         text = self._indexes.text_of_postings(name)
-        needs_postings = text is not None and mapped.posted < self._tables.manifest.next_id
+        needs_postings = text is not None and mapped.posted < manifest.next_id
         if not compacted and end <= mapped.end and not needs_postings:
             return None
         below = f" and id < {end}" if waiting else ""
@@ -86,29 +85,30 @@ class MappedFiles:
         rows = scan_rows(table, columns if few else ["id"], condition, with_row_id=True)
         addresses, ids = rows[ADDRESS].to_numpy().astype(np.int64), rows["id"].to_numpy()
         fresh = np.sort(ids[ids >= mapped.end])
+
+        def writer(present: Mapped) -> MappingWriter:
+            return MappingWriter(self._tables.place, name, present, manifest.digests)
+
         written, parts = mapped, [rows.drop_columns([ADDRESS]).sort_by("id")] if few else []
         if len(fresh):
-            stored = parts or self._sorted_rows(table, columns, fresh)
-            written = self._mapping_writer(name, mapped).with_rows(stored, lambda: self._document_numbers)
+            written = writer(mapped).with_rows(
+                parts or self._sorted_rows(table, columns, fresh), lambda: self._document_numbers
+            )
         if compacted or len(fresh):
-            base = replace(written, addresses=()) if compacted else written
-            written = self._mapping_writer(name, base).with_addresses(addresses, ids)
+            written = writer(replace(written, addresses=()) if compacted else written).with_addresses(addresses, ids)
         if text is None:
             written = replace(written, postings=(), posted=0)
         elif needs_postings:
             has_all = mapped.posted == mapped.end and not waiting
-            unposted = (
-                fresh if has_all else np.sort(scan_rows(table, ["id"], f"id >= {mapped.posted}")["id"].to_numpy())
-            )
-            texts = parts if few and has_all else self._sorted_rows(table, ["id", NUMBER, text], unposted)
+            unposted = fresh
+            if not has_all:
+                unposted = np.sort(scan_rows(table, ["id"], f"id >= {mapped.posted}")["id"].to_numpy())
             if len(unposted):
+                texts = parts if few and has_all else self._sorted_rows(table, ["id", NUMBER, text], unposted)
                 postings = (make_postings(part, text, text_terms) for part in texts)
-                written = self._mapping_writer(name, written).with_postings(postings, lambda: self._document_numbers)
-            written = replace(written, posted=self._tables.manifest.next_id)
+                written = writer(written).with_postings(postings, lambda: self._document_numbers)
+            written = replace(written, posted=manifest.next_id)
         return replace(written, end=max(end, written.end), indexed=self._indexes.indexed.get(name, mapped.indexed))
-
-    def _mapping_writer(self, name: str, mapped: Mapped) -> MappingWriter:
-        return MappingWriter(self._tables.place, name, mapped, self._tables.manifest.digests)
 
     def _sorted_rows(self, table: LanceTable, columns: Sequence[str], ids: IntArray) -> Iterator[pa.Table]:
         """Yield the rows in blocks of sorted ids. Uses the stored ids, because the manifest's next id may be wrong."""

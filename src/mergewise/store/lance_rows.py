@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mergewise.errors import StoreError
 from mergewise.store import documents as d
@@ -16,42 +16,42 @@ from mergewise.store.lance_tables import SteppedTable, WritableTables, scan_rows
 from mergewise.store.manifest import holds, with_run, without_span
 from mergewise.store.numbers import sql_numbers
 from mergewise.store.snapshot import sql_strings
-from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
+from mergewise.store.tables import NUMBER, PlacedRows, arrow_table, embedded_rows, ids_used
 from mergewise.types import DocumentRows, Failure, Metadata
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
+
+_Placed: TypeAlias = defaultdict[str, list[PlacedRows]]
+"""Rows with their ids, by table."""
 
 
 class RowWriter:
     """The rows of a change."""
 
     def __init__(self, tables: WritableTables, indexes: SearchIndexes, upkeep: Upkeep) -> None:
-        self._tables, self._indexes, self._upkeep = tables, indexes, upkeep
+        self.tables, self._indexes, self._upkeep = tables, indexes, upkeep
+
+    @property
+    def _documents(self) -> LanceTable:
+        return self.tables.open(d.DOCUMENTS)
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         if not doc_ids:
             return
-        documents = self._tables.open(d.DOCUMENTS)
         condition = f"id in ({sql_strings(doc_ids)})"
-        numbers = scan_rows(documents, ["_number"], condition)["_number"].to_pylist()
-        for view in self._tables.manifest.views:
-            self.delete(view, numbers)
-        documents.delete(condition)
-        altered = tuple(doc_id for doc_id in self._tables.manifest.altered if doc_id not in doc_ids)
-        self._tables.manifest = replace(self._tables.manifest, altered=altered)
-
-    def delete(self, view: str, numbers: Sequence[int]) -> None:
-        """Delete a view's rows of the documents with these numbers."""
-        for table in self._tables.of_view(view):
-            opened = self._tables.open(table.name)
-            if table.name in self._tables.manifest.tables:
+        numbers = scan_rows(self._documents, ["_number"], condition)["_number"].to_pylist()
+        manifest = self.tables.manifest
+        for name in self.tables.specs:
+            opened = self.tables.open(name)
+            if name in manifest.tables:
                 opened.delete(f"{NUMBER} in ({sql_numbers(numbers)})")
+        self._documents.delete(condition)
+        self.tables.update(altered=tuple(doc_id for doc_id in manifest.altered if doc_id not in doc_ids))
 
     def describe(self, metadata: Mapping[str, Metadata]) -> None:
         """Add metadata to existing documents. Raise StoreError if it is invalid."""
-        documents = self._tables.open(d.DOCUMENTS)
-        kinds = d.metadata_kinds(documents.schema)
+        kinds = d.metadata_kinds(self._documents.schema)
         values: dict[str, Metadata] = {}
         for doc_id, given in metadata.items():
             try:
@@ -64,18 +64,16 @@ class RowWriter:
 
     def declare_metadata(self, kinds: Mapping[str, type]) -> None:
         """Add the columns for metadata keys of these types to the documents table."""
-        documents = self._tables.open(d.DOCUMENTS)
-        known = d.metadata_kinds(documents.schema)
+        known = d.metadata_kinds(self._documents.schema)
         added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
         if added:
-            documents.add_columns(added)
+            self._documents.add_columns(added)
 
     def set_columns(self, values: Mapping[str, Mapping[str, object]]) -> None:
         """Set columns of existing documents, by id."""
         if not values:
             return
-        documents = self._tables.open(d.DOCUMENTS)
-        condition = f"id in ({sql_strings(values)})"
+        documents, condition = self._documents, f"id in ({sql_strings(values)})"
         rows = scan_rows(documents, None, condition).to_pylist()
         documents.delete(condition)
         documents.add(pa.Table.from_pylist([{**row, **values[row["id"]]} for row in rows], documents.schema))
@@ -84,7 +82,7 @@ class RowWriter:
         """Split rows into those with valid metadata and failures. Add the metadata columns to the documents table."""
         if not rows:
             return [], []
-        kinds = d.metadata_kinds(self._tables.open(d.DOCUMENTS).schema)
+        kinds = d.metadata_kinds(self._documents.schema)
         good, failed = d.with_checked_metadata(rows, kinds)
         self.declare_metadata(kinds)
         return good, failed
@@ -92,54 +90,54 @@ class RowWriter:
     def append(self, rows: Sequence[DocumentRows]) -> None:
         if not rows:
             return
-        placed: dict[str, list[PlacedRows]] = defaultdict(list)
-        numbered = []
+        tables, placed, numbered = self.tables, _Placed(list), []
         for row in rows:
-            number, first_id = self._tables.manifest.next_number, self._tables.manifest.next_id
+            number, first_id = tables.manifest.next_number, tables.manifest.next_id
             numbered.append((number, first_id, row))
-            for view, state in self._tables.manifest.views.items():
-                if all(table.name in row.tables for table in self._tables.of_view(view)):
+            for view, state in tables.manifest.views.items():
+                if all(table.name in row.tables for table in tables.of_view(view)):
                     self._place(view, number, first_id, row, placed)
                 else:
                     missing = with_run(state.missing, number, number + 1)
-                    self._tables.set_view(view, state.settings, missing, offered=state.offered)
-            self._tables.manifest = replace(self._tables.manifest, next_number=number + 1)
-        documents = self._tables.open(d.DOCUMENTS)
-        documents.add(d.document_table(numbered, next(iter(self._tables.specs)), documents.schema))
+                    tables.set_view(view, state.settings, missing, offered=state.offered)
+            tables.update(next_number=number + 1)
+        documents = self._documents
+        documents.add(d.document_table(numbered, next(iter(tables.specs)), documents.schema))
         self._add(placed)
 
     def append_view(self, view: str, rows: Sequence[tuple[int, int, DocumentRows]]) -> None:
         """Add rows of a view to existing documents, given with their numbers and first leaves."""
-        placed: dict[str, list[PlacedRows]] = defaultdict(list)
+        placed = _Placed(list)
         for number, first_id, row in rows:
             self._place(view, number, first_id, row, placed)
         self._add(placed)
 
-    def _place(
-        self, view: str, number: int, first_id: int, row: DocumentRows, placed: Mapping[str, list[PlacedRows]]
-    ) -> None:
+    def _place(self, view: str, number: int, first_id: int, row: DocumentRows, placed: _Placed) -> None:
         """Assign the next range of ids to the rows of one view."""
-        by = {"row": self._tables.manifest.next_id, "leaf": first_id}
-        tables = self._tables.of_view(view)
+        manifest, tables = self.tables.manifest, self.tables.of_view(view)
+        by = {"row": manifest.next_id, "leaf": first_id}
         end = by["row"] + ids_used(tables, row.tables)
-        unembedded = dict(self._tables.manifest.unembedded)
+        unembedded = dict(manifest.unembedded)
         for table in tables:
             rows = PlacedRows(number, row.tables[table.name], by)
             placed[table.name].append(rows)
-            if self._tables.manifest.dimension and rows.lacks_vectors(table):
+            if manifest.dimension and rows.lacks_vectors(table):
                 unembedded[table.name] = with_run(unembedded.get(table.name, ()), by["row"], end)
-        self._tables.manifest = replace(self._tables.manifest, next_id=end, unembedded=unembedded)
+        self.tables.update(next_id=end, unembedded=unembedded)
 
-    def _add(self, placed: Mapping[str, Sequence[PlacedRows]]) -> None:
+    def _add(self, placed: _Placed) -> None:
         for name, rows in placed.items():
-            opened, table = self._tables.open(name), self._tables.specs[name].table
+            opened, table = self.tables.open(name), self.tables.specs[name].table
             words = str(table.words)
             if words not in opened.schema.names and any(p.rows.columns.get(words) for p in rows):
                 # the column is null in existing rows, so they need no rewrite
                 opened.add_columns([pa.field(words, pa.string())])
-            lacks_vectors = bool(self._tables.manifest.dimension) and any(p.lacks_vectors(table) for p in rows)
+            lacks_vectors = bool(self.tables.manifest.dimension) and any(p.lacks_vectors(table) for p in rows)
             if lacks_vectors:
-                _allow_missing_vectors(opened, table)
+                # an older mergewise created the table without missing vectors
+                required = [column for column in table.vectors if not opened.schema.field(column).nullable]
+                if required:
+                    opened.alter_columns(*[{"path": column, "nullable": True} for column in required])  # type: ignore[arg-type]
             fresh = arrow_table(table, rows, opened.schema)
             step = self._upkeep.fragment_rows if lacks_vectors else max(1, len(fresh))
             for first in range(0, max(1, len(fresh)), step):
@@ -151,41 +149,29 @@ class RowWriter:
 
         `ids` are sorted, and include all rows without vectors between the first and the last id.
         """
-        runs = self._tables.manifest.unembedded.get(name, ())
+        unembedded = self.tables.manifest.unembedded
+        runs = unembedded.get(name, ())
         waiting = [at for at, row in enumerate(ids) if holds(runs, row)]
         if not waiting:
             return 0
         from lancedb.index import BTree
 
-        opened, table = self._tables.open(name), self._tables.specs[name].table
+        opened = self.tables.open(name)
         schema = pa.schema([field for field in opened.schema if field.name == "id" or field.name in columns])
-        rows = embedded_rows(table, ids, columns, schema).take(waiting)
+        rows = embedded_rows(self.tables.specs[name].table, ids, columns, schema).take(waiting)
         # index the ids first, because LanceDB finds unindexed rows by reading all of them with their vectors
         self._indexes.index(opened, "id", BTree(), rebuild=True)
         updated = cast(SteppedTable, opened).updating("id", rows)
-        left = without_span(runs, ids[0], ids[-1] + 1)
-        self._tables.manifest = replace(
-            self._tables.manifest, unembedded={**self._tables.manifest.unembedded, name: left}
-        )
+        self.tables.update(unembedded={**unembedded, name: without_span(runs, ids[0], ids[-1] + 1)})
         return updated
 
     def drop_orphans(self) -> None:
-        if not self._tables.manifest.tables:
+        named = self.tables.manifest.tables
+        if not named:
             return
-        numbers = set(scan_rows(self._tables.open(d.DOCUMENTS), ["_number"], None)["_number"].to_pylist())
-        for name in self._tables.specs:
-            if name not in self._tables.manifest.tables:
-                continue
-            table = self._tables.open(name)
-            docs = pa.chunked_array([scan_rows(table, [NUMBER], None)[NUMBER].unique()])
-            orphans = set(docs.to_pylist()) - numbers
+        numbers = set(scan_rows(self._documents, ["_number"], None)["_number"].to_pylist())
+        for name in [name for name in self.tables.specs if name in named]:
+            table = self.tables.open(name)
+            orphans = set(pc.unique(scan_rows(table, [NUMBER], None)[NUMBER]).to_pylist()) - numbers
             if orphans:
                 table.delete(f"{NUMBER} in ({sql_numbers(orphans)})")
-
-
-def _allow_missing_vectors(opened: LanceTable, table: Table) -> None:
-    """Make vector columns nullable in a table that an older mergewise created."""
-    required = [column for column in table.vectors if not opened.schema.field(column).nullable]
-    changes: list[Any] = [{"path": column, "nullable": True} for column in required]
-    if changes:
-        opened.alter_columns(*changes)

@@ -129,6 +129,7 @@ class WritableTables:
             self.open(name)
 
     def open(self, name: str) -> LanceTable:
+        """Open or create a table for changes. Remains of an interrupted change are undone."""
         # the caller may change the table
         self.left_open = OpenTables()
         if name not in self._opened:
@@ -136,18 +137,17 @@ class WritableTables:
             self._opened[name] = stepped
         return self._opened[name]
 
-    def _open_for_writing(self, name: str) -> LanceTable:
-        version = self.manifest.tables.get(name)
+    def _open_for_writing(self, name: str) -> Any:
+        version, manifest = self.manifest.tables.get(name), self.manifest
         if version is None:
-            view = self.specs[name].view if name in self.specs else None
-            record = {} if view is None else {"view": view, "settings": self.manifest.views[view].settings}
-            schema = new_schema(name, self.specs, self.manifest.dimension)
-            created: LanceTable = self.place.create_table(
-                name, with_record(schema, {"embedder": self.manifest.embedder, **record})
-            )
-            return created
+            record: dict[str, Any] = {"embedder": manifest.embedder}
+            if name in self.specs:
+                view = self.specs[name].view
+                record |= {"view": view, "settings": manifest.views[view].settings}
+            schema = new_schema(name, self.specs, manifest.dimension)
+            return self.place.create_table(name, with_record(schema, record))
         self.place.check_own_files(name, version)
-        table: LanceTable = self.place.database().open_table(name)
+        table = self.place.database().open_table(name)
         # restoring a version also fences off a writer that lost its lease: it can no longer change the table
         if table.version != version or self._writer.took_over:
             log.info("restoring version %d of %s: a writer was interrupted", version, name)
@@ -155,23 +155,26 @@ class WritableTables:
             table.restore()
         return table
 
+    def update(self, **fields: Any) -> None:
+        """Replace fields of the manifest."""
+        self.manifest = replace(self.manifest, **fields)
+        if "views" in fields:
+            self.specs = specs_of(self.manifest, self.registry)
+
     def set_view(
         self, view: str, settings: Mapping[str, Any], missing: Sequence[Run], *, offered: bool = False
     ) -> None:
         missing = tuple((first, end) for first, end in missing if first < end)
         state = ViewState(settings, missing, offered or not missing)
-        self.manifest = replace(self.manifest, views={**self.manifest.views, view: state})
-        self.specs = specs_of(self.manifest, self.registry)
+        self.update(views={**self.manifest.views, view: state})
 
     def drop_view(self, view: str) -> None:
         self.forget({table.name for table in self.of_view(view)})
-        self.manifest = replace(self.manifest, views=without_names(self.manifest.views, {view}))
-        self.specs = specs_of(self.manifest, self.registry)
+        self.update(views=without_names(self.manifest.views, {view}))
 
     def forget(self, names: Collection[str]) -> None:
         of_tables = ("tables", "mapped", "trained", "unembedded")
-        left: dict[str, Any] = {name: without_names(getattr(self.manifest, name), names) for name in of_tables}
-        self.manifest = replace(self.manifest, **left)
+        self.update(**{name: without_names(getattr(self.manifest, name), names) for name in of_tables})
         self._opened = without_names(self._opened, names)
 
     def drop(self, names: Collection[str]) -> None:

@@ -102,17 +102,17 @@ class MappingWriter:
         """Write a file of the rows' addresses, if there are any."""
         if not len(addresses):
             return self._mapping
-        fresh = self._write_addresses(addresses, ids)
+
+        def write(addresses: IntArray, ids: IntArray) -> RowFile:
+            order = np.argsort(addresses, kind="stable")
+            return self._write_table("addresses", pa.table({"address": addresses[order], "id": ids[order]}), len(order))
 
         def join(tables: Sequence[pa.Table]) -> RowFile:
             columns = zip(*map(address_columns, tables), strict=True)
-            return self._write_addresses(*(np.concatenate(column) for column in columns))
+            return write(*(np.concatenate(column) for column in columns))
 
-        return replace(self._mapping, addresses=self._join_similar([*self._mapping.addresses, fresh], join))
-
-    def _write_addresses(self, addresses: IntArray, ids: IntArray) -> RowFile:
-        order = np.argsort(addresses, kind="stable")
-        return self._write_table("addresses", pa.table({"address": addresses[order], "id": ids[order]}), len(order))
+        files = [*self._mapping.addresses, write(addresses, ids)]
+        return replace(self._mapping, addresses=self._join_similar(files, join))
 
     def with_postings(self, parts: Iterable[pa.Table], document_numbers: Callable[[], IntArray]) -> Mapped:
         """Write a file of the postings of new rows. Merged files drop the rows of other documents than `document_numbers`."""
