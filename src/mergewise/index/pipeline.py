@@ -189,21 +189,19 @@ def _read_with_rows(builder: _ViewBuilder, tasks: Sequence[IndexingTask]) -> lis
 
     The result is None for a document that differs from the plan, because another machine may have other files.
     """
-    read = [one if _is_as_planned(task, one) else None for task in tasks for one in (_read(task),)]
-    rows = iter(builder.build([one.rows for one in read if one and one.rows is not None]))
-    return [one if one is None or one.rows is None else replace(one, rows=_with_language(next(rows))) for one in read]
-
-
-def _with_language(rows: DocumentRows) -> DocumentRows:
-    """Add the language, which the worker already knows, so that the main process need not detect it."""
-    return replace(rows, language=document_language(rows.document))
-
-
-def _is_as_planned(task: IndexingTask, read: _ReadDocument) -> bool:
-    """Return whether a file had the content of the plan when it was read, or failed."""
-    if read.rows is None:
-        return task.given.digest() == task.digest
-    return split_digest(read.rows.digest)[0] == task.digest
+    documents: list[_ReadDocument | None] = []
+    for task in tasks:
+        read = _read(task)
+        # the content when it was read, or when reading it failed
+        digest = task.given.digest() if read.rows is None else split_digest(read.rows.digest)[0]
+        documents.append(read if digest == task.digest else None)
+    built = iter(builder.build([read.rows for read in documents if read and read.rows is not None]))
+    for at, one in enumerate(documents):
+        if one is not None and one.rows is not None:
+            rows = next(built)
+            # the worker already knows the language, so the main process need not detect it
+            documents[at] = replace(one, rows=replace(rows, language=document_language(rows.document)))
+    return documents
 
 
 class _BatchWriter:
@@ -294,8 +292,12 @@ class _BatchWriter:
         """Write the batch, and remove documents in the same change."""
         if not (self._batch or self._moved or remove):
             return
-        characters = _characters(self._batch)
-        rows = [*self._rows(), *(rows for rows, _ in self._moved)]
+        characters, rows = _characters(self._batch), self._batch
+        if bare := [row for row in rows if not row.tables]:
+            builder, on_share = self._builder().with_progress(self.work, _characters(bare))
+            made = iter(builder.build(bare, on_share))
+            rows = [row if row.tables else next(made) for row in rows]
+        rows = [*rows, *(row for row, _ in self._moved)]
         ids = [row.document.id for row in self._batch]
         old_ids = {doc_id: self._old_ids[doc_id] for doc_id in ids if doc_id in self._old_ids}
         old_ids |= {rows.document.id: before for rows, before in self._moved}
@@ -306,15 +308,6 @@ class _BatchWriter:
         self.report += replace(done, added=done.added - moved, removed=done.removed - len(old_ids), moved=moved)
         self._batch, self._moved = [], []
         self.work.count_written(characters)
-
-    def _rows(self) -> list[DocumentRows]:
-        """Return the batch with all tables."""
-        bare = [rows for rows in self._batch if not rows.tables]
-        if not bare:
-            return self._batch
-        builder, on_share = self._builder().with_progress(self.work, _characters(bare))
-        made = iter(builder.build(bare, on_share))
-        return [rows if rows.tables else next(made) for rows in self._batch]
 
     def _builder(self) -> _ViewBuilder:
         """Return the builder of the current views. Raise UsageError if the prompts of existing rows have changed."""

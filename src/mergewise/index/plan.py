@@ -238,6 +238,12 @@ def _is_gone(path: Path, folder: Path, search: FolderSearch) -> bool:
 def _detect_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
     """Match deleted and new files of the same content and suffix as moves."""
     left: dict[tuple[str, str], list[Known]] = {}
+
+    def common_end(known: Known, name: str) -> int:
+        """Return the number of characters that the end of a document's file name shares with `name`."""
+        pairs = zip(reversed(known.origin.source if known.origin else ""), reversed(name), strict=False)
+        return next((n for n, (left, right) in enumerate(pairs) if left != right), len(name))
+
     for known in gone:
         if known.origin is not None:
             left.setdefault((split_digest(known.digest)[0], _suffix(known.origin.source)), []).append(known)
@@ -246,19 +252,13 @@ def _detect_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
         same = left.get((task.digest, _suffix(task.given.name)))
         if same and not task.replaces:
             # among copies, the one with the longest common end of the path
-            nearest = max(same, key=lambda known: _common_end(known, task.given.name))
+            nearest = max(same, key=lambda known: common_end(known, task.given.name))
             same.remove(nearest)
             moves.append(Move(task, nearest))
         else:
             tasks.append(task)
     rest = [known.id for same in left.values() for known in same]
     return replace(planned, tasks=tuple(tasks), moves=tuple(moves), gone=tuple(rest))
-
-
-def _common_end(known: Known, name: str) -> int:
-    """Return the number of characters that the end of a document's file name shares with `name`."""
-    pairs = zip(reversed(known.origin.source if known.origin else ""), reversed(name), strict=False)
-    return next((n for n, (left, right) in enumerate(pairs) if left != right), len(name))
 
 
 def _suffix(source: str) -> str:

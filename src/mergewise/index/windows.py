@@ -21,15 +21,10 @@ def windows(sizes: Sequence[int], size: int, overlap: int) -> list[tuple[int, in
         ranges.append((first, end))
         if end == len(sizes):
             break
-        first = _next_start(sizes, first, end, size, overlap)
+        # the next window starts as early as the overlap and the size of the next unit allow
+        start, shared, room = end, 0, min(overlap, size - sizes[end])
+        while start - 1 > first and shared + sizes[start - 1] <= room:
+            start -= 1
+            shared += sizes[start]
+        first = start
     return ranges
-
-
-def _next_start(sizes: Sequence[int], first: int, end: int, size: int, overlap: int) -> int:
-    """Return the start of the window after (first, end): as early as the overlap and the size of the next unit allow."""
-    start, shared = end, 0
-    room = min(overlap, size - sizes[end])
-    while start - 1 > first and shared + sizes[start - 1] <= room:
-        start -= 1
-        shared += sizes[start]
-    return start

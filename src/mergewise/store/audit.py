@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.protocols import FloatArray, StoreReader
+from mergewise.protocols import StoreReader
 from mergewise.store.tables import Table
 from mergewise.store.views import Registry, View
 from mergewise.types import DocumentRows, Problem
@@ -28,8 +28,10 @@ def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Probl
     for first in range(0, len(unique), _DOCUMENTS_AT_ONCE):
         stored = reader.document_rows(unique[first : first + _DOCUMENTS_AT_ONCE])
         for rows in stored:
-            seen.update({"documents": 1, **{name: len(own.records) for name, own in rows.tables.items()}})
-            problems += document_problems(rows, [(v, s) for v, s in views if _has(rows, v, s)], dimension)
+            seen.update({"documents": 1, **{name: len(some.records) for name, some in rows.tables.items()}})
+            # a new document may still lack a view
+            own = [(view, s) for view, s in views if all(table.name in rows.tables for table in view.tables(s))]
+            problems += document_problems(rows, own, dimension)
             problems += _vector_problems(rows, tables, reader)
         problems += _reading_problems(reader, stored, tables)
     problems += [
@@ -38,11 +40,6 @@ def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Probl
         if count > seen[table]
     ]
     return problems
-
-
-def _has(rows: DocumentRows, view: View, settings: Any) -> bool:
-    """Return whether a document has the view. A new document may still lack it."""
-    return all(table.name in rows.tables for table in view.tables(settings))
 
 
 def _vector_problems(rows: DocumentRows, tables: Iterable[Table], reader: StoreReader) -> Iterator[Problem]:
@@ -80,17 +77,15 @@ def _reading_problems(
                 for column, read in vectors.items():
                     given = rows.column(table.name, column)
                     nothing = np.full(0 if given is None else given.shape[1], np.nan)
-                    same &= given is None or _same([read.get(record.id, nothing) for record in own], given)
+                    found = [read.get(record.id, nothing) for record in own]
+                    same &= given is None or (
+                        len(found) == len(given)
+                        and all(np.array_equal(*pair, equal_nan=True) for pair in zip(found, given, strict=True))
+                    )
                 if not same:
                     yield Problem(
                         f"rows of the table {table.name!r} read by id differ from the stored rows", rows.document.id
                     )
-
-
-def _same(read: Sequence[FloatArray], given: FloatArray) -> bool:
-    return len(read) == len(given) and all(
-        np.array_equal(one, other, equal_nan=True) for one, other in zip(read, given, strict=True)
-    )
 
 
 def document_problems(rows: DocumentRows, views: Iterable[tuple[View, Any]], dimension: int) -> list[Problem]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.ranges import short_repr, text
-from mergewise.store.conditions import Value, parse_condition, sql_value, value_fault
+from mergewise.store.conditions import parse_condition, sql_value, value_fault
 from mergewise.types import Where
 
 DEEPEST = 5
@@ -107,7 +107,12 @@ class _Compiler:
         if not isinstance(values, list | tuple) or not 0 < len(values) <= MOST_VALUES:
             hint = f"{kind!r} takes a list of 1 to {MOST_VALUES:,} values"
             raise UsageError(f"invalid value for {short_repr(key)}: {short_repr(value)}", hint)
-        written = ", ".join(self._written(key, one) for one in values)
+        texts: list[str] = []
+        for one in values:
+            if wanted := value_fault(one, self._columns.get(key)):
+                raise UsageError(f"invalid value for {key!r}: {short_repr(one)}", f"expected {wanted}")
+            texts.append(sql_value(text(f"value for {key!r}", one) if isinstance(one, str) else one))
+        written = ", ".join(texts)
         if key not in self._columns:
             self.unknown.append(key)
             return "false"
@@ -116,12 +121,6 @@ class _Compiler:
         if self._columns[key] is bool and kind not in ("eq", "ne"):
             raise UsageError(f"invalid comparison of {key!r}: true and false have no order", "use eq or ne")
         return f"`{key}` {_SIGNS[kind]} {written}"
-
-    def _written(self, key: str, value: Value) -> str:
-        """Write a value as SQL, to compare with the values of the key."""
-        if wanted := value_fault(value, self._columns.get(key)):
-            raise UsageError(f"invalid value for {key!r}: {short_repr(value)}", f"expected {wanted}")
-        return sql_value(text(f"value for {key!r}", value) if isinstance(value, str) else value)
 
 
 def _fields(given: Mapping[str, Any], *names: str) -> list[Any]:

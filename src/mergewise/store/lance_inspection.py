@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.errors import CorruptIndex
@@ -58,8 +57,13 @@ class Inspection:
 
     def damage(self) -> dict[str, str]:
         """Map the damaged tables to messages. Documents count only if their rows cannot be read or found."""
+
+        async def read_through(table: AsyncTable) -> None:
+            async for batch in await table.query().to_batches():
+                batch.validate(full=True)
+
         files = (file for file in self.damaged_files() if not file.startswith((f"{d.DOCUMENTS}.lance/data/", FOLDER)))
-        return self._failures("table {!r}", _read_through, [file for file in files if "/_indices/" not in file])
+        return self._failures("table {!r}", read_through, [file for file in files if "/_indices/" not in file])
 
     def damaged_search(self) -> dict[str, str]:
         """Map the tables with damaged search indexes to messages."""
@@ -108,29 +112,20 @@ class Inspection:
 
     def first_free(self) -> tuple[int, int]:
         """Return the first id and document number above all in the tables, including rows of deleted documents."""
-        columns = [
-            (d.DOCUMENTS, "_number"),
-            *((name, ID) for name, spec in self.state.specs.items() if spec.table.has_ids),
-        ]
-        number, *ids = (_end(self.state.whole(name, [column])[column]) for name, column in columns)
-        return max(ids, default=0), number
+
+        def end(name: str, column: str) -> int:
+            numbers = self.state.whole(name, [column])[column]
+            return 1 + pc.max(numbers).as_py() if len(numbers) else 0
+
+        ids = (end(name, ID) for name, spec in self.state.specs.items() if spec.table.has_ids)
+        return max(ids, default=0), end(d.DOCUMENTS, "_number")
 
     def altered_documents(self) -> list[str]:
         """Return the documents whose text has changed since it was written, or whose pages or headings are unreadable."""
+
+        async def altered(table: AsyncTable) -> list[str]:
+            batches = await table.query().to_batches()
+            return [row["id"] async for batch in batches for row in batch.to_pylist() if not d.is_as_written(row)]
+
         table = self.state.table(d.DOCUMENTS)
-        return [] if table is None else run(_altered_documents(table))
-
-
-def _end(numbers: pa.ChunkedArray) -> int:
-    return 1 + pc.max(numbers).as_py() if len(numbers) else 0
-
-
-async def _read_through(table: AsyncTable) -> None:
-    """Read every row of a table, in batches."""
-    async for batch in await table.query().to_batches():
-        batch.validate(full=True)
-
-
-async def _altered_documents(table: AsyncTable) -> list[str]:
-    batches = await table.query().to_batches()
-    return [row["id"] async for batch in batches for row in batch.to_pylist() if not d.is_as_written(row)]
+        return [] if table is None else run(altered(table))

@@ -92,7 +92,13 @@ class LanceReader:
         columns = self._listed_columns()
         if not prefix and after is None and limit is None:
             return [d.info_from(row) for row in self.state.whole(d.DOCUMENTS, columns).sort_by("_number").to_pylist()]
-        ids = self.state.kept.once("sorted ids", self._sorted_ids)
+
+        def sorted_ids() -> pa.Array:
+            ids = self.state.whole(d.DOCUMENTS, ["id"])["id"].combine_chunks()
+            # in character order, which equals byte order
+            return ids.take(pc.sort_indices(ids))
+
+        ids = self.state.kept.once("sorted ids", sorted_ids)
 
         def id_at(at: int) -> str:
             return str(ids[at])
@@ -105,11 +111,6 @@ class LanceReader:
         rows = self._document_records(page, columns) if few else self.state.whole(d.DOCUMENTS, columns).to_pylist()
         known = {row["id"]: row for row in rows}
         return [d.info_from(known[doc_id]) for doc_id in page]
-
-    def _sorted_ids(self) -> pa.Array:
-        """Return the ids in character order, which equals byte order."""
-        ids = self.state.whole(d.DOCUMENTS, ["id"])["id"].combine_chunks()
-        return ids.take(pc.sort_indices(ids))
 
     def document(self, doc_id: str) -> Document | None:
         return self.texts([doc_id]).get(doc_id)
@@ -278,23 +279,19 @@ class LanceReader:
 
     def unembedded(self, table: str | None = None) -> IntArray:
         table = table or self.state.first
-        spec = self.state.specs.get(table)
-        runs = self.manifest.unembedded.get(table, ())
-        if spec is None or spec.table.embed is None or not self.manifest.dimension:
-            # even if a damaged manifest has runs
-            runs = ()
-        return (
-            self.state.kept.once(f"unembedded {table}", lambda: self._ids_in(table, runs))
-            if runs
-            else np.empty(0, np.int64)
-        )
+        spec, runs = self.state.specs.get(table), self.manifest.unembedded.get(table, ())
 
-    def _ids_in(self, table: str, runs: Sequence[Run]) -> IntArray:
-        rows = self.state.whole(table, [ID], f"{ID} >= {runs[0][0]} and {ID} < {runs[-1][1]}")
-        ids: IntArray = np.sort(rows[ID].to_numpy())
-        bounds = np.array(runs, np.int64)
-        inside: IntArray = ids[ids < bounds[np.searchsorted(bounds[:, 0], ids, "right") - 1, 1]]
-        return inside
+        def read() -> IntArray:
+            # a damaged manifest may have runs of other tables
+            if not runs or spec is None or spec.table.embed is None or not self.manifest.dimension:
+                return np.empty(0, np.int64)
+            rows = self.state.whole(table, [ID], f"{ID} >= {runs[0][0]} and {ID} < {runs[-1][1]}")
+            ids: IntArray = np.sort(rows[ID].to_numpy())
+            bounds = np.array(runs, np.int64)
+            inside: IntArray = ids[ids < bounds[np.searchsorted(bounds[:, 0], ids, "right") - 1, 1]]
+            return inside
+
+        return self.state.kept.once(f"unembedded {table}", read)
 
     # -- rows
 

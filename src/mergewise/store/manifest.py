@@ -156,7 +156,9 @@ def read_manifest(directory: Path) -> Manifest | None:
     """Read the manifest of the index in `directory`. Return None if the directory is missing or empty."""
     path = state_file(directory)
     try:
-        text = _read(path)
+        text = None
+        with suppress(FileNotFoundError):
+            text = regular_bytes(path, _LONGEST).decode("utf-8")
         is_sharded = text is None and any(directory.glob("shard-*/*.lance"))
         if is_sharded or (text is None and _has_tables(directory)):
             path = directory / SHARDS_NAME if is_sharded else path
@@ -185,13 +187,6 @@ def state_file(directory: Path) -> Path:
         if (directory / SHARDS_NAME).is_file():
             return directory / SHARDS_NAME
     return directory / NAME
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return regular_bytes(path, _LONGEST).decode("utf-8")
-    except FileNotFoundError:
-        return None
 
 
 def check_plain(directory: Path) -> None:
@@ -266,7 +261,13 @@ def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
             "index the documents again into a new directory",
         )
     try:
-        manifest = _manifest(raw)
+        views = {
+            name: ViewState(view["settings"], _runs(view["missing"]), view.get("offered", not view["missing"]))
+            for name, view in raw["views"].items()
+        }
+        unembedded = {name: _runs(runs) for name, runs in raw.get("unembedded", {}).items()}
+        altered = tuple(raw.get("altered", ()))
+        manifest = Manifest(**{**raw, "views": views, "unembedded": unembedded, "altered": altered})
         wrong = next(_faults(manifest), None)
     # errors that a missing or malformed field raises
     except (TypeError, KeyError, ValueError, AttributeError):
@@ -358,15 +359,6 @@ def _is_count(value: object, most: int = _HIGHEST) -> bool:
 
 def _is_plain(name: object) -> bool:
     return isinstance(name, str) and _PLAIN_NAME.fullmatch(name) is not None
-
-
-def _manifest(raw: Mapping[str, Any]) -> Manifest:
-    views = {
-        name: ViewState(view["settings"], _runs(view["missing"]), view.get("offered", not view["missing"]))
-        for name, view in raw["views"].items()
-    }
-    unembedded = {name: _runs(runs) for name, runs in raw.get("unembedded", {}).items()}
-    return Manifest(**{**raw, "views": views, "unembedded": unembedded, "altered": tuple(raw.get("altered", ()))})
 
 
 def _runs(raw: Sequence[Sequence[int]]) -> tuple[Run, ...]:

@@ -120,8 +120,13 @@ class Snapshot:
         return self.kept.once("numbers", lambda: self.read_numbers(where), where)
 
     def read_numbers(self, where: str | None) -> DocumentNumbers:
+        older = self._older
+        if where is None and older is not None and older.next_number <= self.manifest.next_number:
+            added = self.documents_from(older.next_number)["_number"].to_numpy()
+            if len(older.numbers) + len(added) == self.row_count(d.DOCUMENTS):
+                return DocumentNumbers(np.concatenate([older.numbers.array, sorted_once(added)]))
         if where is None:
-            return DocumentNumbers(self._all_numbers())
+            return DocumentNumbers(sorted_once(self.whole(d.DOCUMENTS, ["_number"])["_number"].to_numpy()))
         table = self.table(d.DOCUMENTS)
         if table is None:
             return DocumentNumbers.of(())
@@ -134,14 +139,6 @@ class Snapshot:
                 f"condition too slow: {short_repr(where)} takes more than {CONDITION_SECONDS:.0f} seconds",
                 "simplify it",
             ) from None
-
-    def _all_numbers(self) -> IntArray:
-        older = self._older
-        if older is not None and older.next_number <= self.manifest.next_number:
-            added = self.documents_from(older.next_number)["_number"].to_numpy()
-            if len(older.numbers) + len(added) == self.row_count(d.DOCUMENTS):
-                return np.concatenate([older.numbers.array, sorted_once(added)])
-        return sorted_once(self.whole(d.DOCUMENTS, ["_number"])["_number"].to_numpy())
 
     def filter(self, where: str | None) -> DocumentFilter:
         """Return the filter of a search: the documents that meet a condition, without duplicates."""
@@ -249,15 +246,16 @@ class Snapshot:
         """
         self.searches[table] += 1
         first, end = self.mapped_rows(table).end, self.manifest.next_id
-        if self.searches[table] > SEARCHES and (end - first) * self.manifest.dimension <= MOST_HELD:
-            self.kept.once(f"hold {table}", lambda: self._read_waiting_rows(table, opened, first, end))
 
-    def _read_waiting_rows(self, table: str, opened: AsyncTable, first: int, end: int) -> None:
-        own = self.specs[table].table
-        columns = [name for name in self.schema(table).names if name != own.words]
-        query = opened.query().select(columns).where(f"{ID} >= {first}").with_row_id()
-        rows = run(query.to_arrow()).sort_by(ID)
-        self.held[table] = self.mapped_rows(table).with_rows(rows, end, own.vectors)
+        def read() -> None:
+            own = self.specs[table].table
+            columns = [name for name in self.schema(table).names if name != own.words]
+            query = opened.query().select(columns).where(f"{ID} >= {first}").with_row_id()
+            rows = run(query.to_arrow()).sort_by(ID)
+            self.held[table] = self.mapped_rows(table).with_rows(rows, end, own.vectors)
+
+        if self.searches[table] > SEARCHES and (end - first) * self.manifest.dimension <= MOST_HELD:
+            self.kept.once(f"hold {table}", read)
 
     def table(self, name: str) -> AsyncTable | None:
         check_time()
@@ -288,18 +286,19 @@ class Snapshot:
 
     def compare(self, name: str, *folders: str) -> None:
         """Compare files of a table, unless they are very large. Each is compared once. Raise CorruptIndex for damage."""
-        if self._compares:
-            self.kept.once(f"compared {name}: {folders}", lambda: self._compare_files(name, folders))
 
-    def _compare_files(self, name: str, folders: Sequence[str]) -> None:
-        compared = self.place.compared
-        for file, digest in self.manifest.digests.items():
-            table, _, inner = file.partition(".lance/")
-            if table == name and inner.partition("/")[0] in folders and (file, digest) not in compared:
-                path = self.place.local(file)
-                if path is not None and path.stat().st_size <= LARGEST and file_digest(path) != digest:
-                    raise CorruptIndex(f"damaged file: {file}", REPAIR_HINT)
-                compared.add((file, digest))
+        def compare() -> None:
+            compared = self.place.compared
+            for file, digest in self.manifest.digests.items():
+                table, _, inner = file.partition(".lance/")
+                if table == name and inner.partition("/")[0] in folders and (file, digest) not in compared:
+                    path = self.place.local(file)
+                    if path is not None and path.stat().st_size <= LARGEST and file_digest(path) != digest:
+                        raise CorruptIndex(f"damaged file: {file}", REPAIR_HINT)
+                    compared.add((file, digest))
+
+        if self._compares:
+            self.kept.once(f"compared {name}: {folders}", compare)
 
     @contextmanager
     def reading(self, place: object, what: str = "", hint: str = REPAIR_HINT) -> Iterator[None]:
@@ -326,17 +325,17 @@ class Snapshot:
     def prewarm(self) -> None:
         """Open all tables, search indexes and mapped files in parallel, so that queries read nothing from the place."""
         names = (d.DOCUMENTS, *self.specs)
+
+        def load(name: str) -> None:
+            table = self.table(name)
+            if table is not None:
+                with self.reading(self.place, f"table {name!r}"):
+                    run(load_indexes(table))
+
         with ThreadPoolExecutor(2 * len(names), thread_name_prefix="mergewise-prewarm") as pool:
             mapped = [pool.submit(self.mapped_rows(name).load) for name in names if self.is_mapped(name)]
-            tables = [pool.submit(self._prewarm_table, name) for name in names]
-            for started in (*tables, *mapped):
+            for started in (*[pool.submit(load, name) for name in names], *mapped):
                 started.result()
-
-    def _prewarm_table(self, name: str) -> None:
-        table = self.table(name)
-        if table is not None:
-            with self.reading(self.place, f"table {name!r}"):
-                run(load_indexes(table))
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,20 +160,15 @@ def _delete(leftover: Leftover) -> int:
             shutil.rmtree(path)
         else:
             path.unlink()
-            if path.parent.name == "_versions":
-                _forget_hint(path)
+            # LanceDB's hint of the latest version may name the deleted one
+            hint = path.with_name(_HINT)
+            with suppress(OSError, ValueError, TypeError, KeyError):
+                if path.parent.name == "_versions" and json.loads(hint.read_bytes())["version"] == version_of(path):
+                    hint.unlink()
     except OSError as error:
         log.debug("cannot remove %s now: %s", path, error)
         return 0
     return leftover.bytes
-
-
-def _forget_hint(manifest: Path) -> None:
-    """Delete LanceDB's hint of the latest version if it names the deleted version."""
-    hint = manifest.with_name(_HINT)
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        if json.loads(hint.read_bytes())["version"] == version_of(manifest):
-            hint.unlink()
 
 
 def _leftover(path: Path, needed_until: float) -> Leftover:

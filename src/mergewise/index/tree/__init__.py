@@ -16,7 +16,7 @@ from mergewise.store.views import View, ViewRows
 from mergewise.text.languages import ENGLISH, UNKNOWN, document_language, search_words
 from mergewise.text.names import names_defined
 from mergewise.text.sections import search_key
-from mergewise.types import Document, DocumentRows, Leaf, Name, Rows
+from mergewise.types import Document, DocumentRows, Name, Rows
 
 __all__ = ["VIEW", "Tree", "TreeReader", "TreeSettings", "build_trees", "names_of"]
 
@@ -63,15 +63,13 @@ def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:
             continue
         sentence = next((sentence for leaf in leaves for sentence in leaf.sentences), None)
         first = document.text[sentence.start : sentence.end] if sentence else ""
-        defined = names_defined(_titles(leaves[0]), first, language)
+        # the innermost heading, and the document's title for its beginning
+        titles = list(leaves[0].headings[-1:])
+        if leaves[0].start == 0 or not titles:
+            titles.append(leaves[0].title)
+        defined = names_defined(titles, first, language)
         names += [Name(name, leaves[0].id, len(leaves)) for name in sorted(defined)]
     return tuple(names)
-
-
-def _titles(first: Leaf) -> list[str]:
-    """Return the innermost heading, and the document's title for its beginning."""
-    titles = list(first.headings[-1:])
-    return [*titles, first.title] if first.start == 0 or not titles else titles
 
 
 def _tables(settings: TreeSettings) -> tuple[Table, ...]:

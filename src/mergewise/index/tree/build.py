@@ -296,20 +296,21 @@ def _join_small(node: _TreeNode, limit: int) -> None:
     joined: list[_TreeNode] = []
     for child in node.children:
         if joined and joined[-1].size + child.size <= limit:
-            joined[-1] = _join(joined[-1], child)
+            left = joined[-1]
+            joined[-1] = _TreeNode(
+                left.start,
+                child.end,
+                left.start,
+                shared_path([left.headings, child.headings]),
+                children=[*(left.children if left.joined else [left]), child],
+                joined=True,
+                tokens=left.tokens + child.tokens,
+                size=left.size + child.size,
+            )
         else:
             _join_small(child, limit)
             joined.append(child)
     node.children = joined
-
-
-def _join(left: _TreeNode, right: _TreeNode) -> _TreeNode:
-    parts = left.children if left.joined else [left]
-    shared = shared_path([left.headings, right.headings])
-    tokens, size = left.tokens + right.tokens, left.size + right.size
-    return _TreeNode(
-        left.start, right.end, left.start, shared, children=[*parts, right], joined=True, tokens=tokens, size=size
-    )
 
 
 def _collapse(node: _TreeNode) -> _TreeNode:
@@ -360,7 +361,23 @@ class _Emitter:
     def tree(self, root: _TreeNode) -> Tree:
         self._section(root, (), 0)
         by = len(self.leaves)
-        sections = tuple([self._section_record(number, draft, by) for number, draft in enumerate(self.sections)])
+        sections = tuple(
+            Section(
+                id=number,
+                doc_id=self.document.id,
+                parent=draft.ancestors[-1] + by if draft.ancestors else None,
+                depth=len(draft.ancestors),
+                ordinal=draft.ordinal,
+                children=draft.children,
+                start=draft.node.start,
+                end=draft.node.end,
+                headings=self._headings(draft.node),
+                first_leaf=draft.first_leaf,
+                leaf_count=draft.leaf_count,
+                tokens=draft.node.tokens,
+            )
+            for number, draft in enumerate(self.sections, start=by)
+        )
         leaves: list[Leaf] = []
         # the start of a unit, with its leaf and its number among the leaf's sentences
         places: dict[int, tuple[int, int]] = {}
@@ -395,22 +412,6 @@ class _Emitter:
         runs = _leaf_runs(self.document, node, self.leaf_tokens) if node.units else []
         self.leaves += [_LeafDraft(node, ancestors, ordinal + i, *run) for i, run in enumerate(runs)]
         return len(runs)
-
-    def _section_record(self, number: int, draft: _SectionDraft, by: int) -> Section:
-        return Section(
-            id=number + by,
-            doc_id=self.document.id,
-            parent=draft.ancestors[-1] + by if draft.ancestors else None,
-            depth=len(draft.ancestors),
-            ordinal=draft.ordinal,
-            children=draft.children,
-            start=draft.node.start,
-            end=draft.node.end,
-            headings=self._headings(draft.node),
-            first_leaf=draft.first_leaf,
-            leaf_count=draft.leaf_count,
-            tokens=draft.node.tokens,
-        )
 
     def _leaf(
         self,

@@ -64,18 +64,6 @@ def _tree_problems(leaves: Sequence[Leaf], sections: Sequence[Section], length: 
             yield f"section {section.id} has {len(spans)} children (expected {section.children})"
 
 
-def _lead_problems(rows: DocumentRows) -> Iterator[str]:
-    leaves = {leaf.id: leaf for leaf in rows["leaf"]}
-    for leaf in leaves.values():
-        for lead in leaf.leads or ():
-            target = leaves.get(leaf.id - lead.back)
-            before = lead.back > 0 or (lead.back == 0 and lead.of < lead.number)
-            exists = target is not None and 0 <= lead.of < len(target.sentences)
-            if not before or not exists or lead.number >= len(leaf.sentences):
-                yield "a sentence refers to a missing earlier sentence"
-                return
-
-
 def _sentence_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
     plain = readable(rows.document.text)
     for leaf in rows["leaf"]:
@@ -84,7 +72,14 @@ def _sentence_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
         if bounds != sorted(bounds) or any(says_something(plain[start:end]) for start, end in between):
             yield "the sentences do not add up to their leaf"
             break
-    yield from _lead_problems(rows)
+    by_id = {leaf.id: leaf for leaf in rows["leaf"]}
+    for own, lead in [(leaf, lead) for leaf in rows["leaf"] for lead in leaf.leads or ()]:
+        target = by_id.get(own.id - lead.back)
+        before = lead.back > 0 or (lead.back == 0 and lead.of < lead.number)
+        exists = target is not None and 0 <= lead.of < len(target.sentences)
+        if not before or not exists or lead.number >= len(own.sentences):
+            yield "a sentence refers to a missing earlier sentence"
+            break
     packed = rows.column("leaf", "sentence_vectors") or ()
     sizes = [len(leaf.sentences) * dimension for leaf in rows["leaf"]]
     if any(vectors is not None and len(vectors) != size for vectors, size in zip(packed, sizes, strict=False)):

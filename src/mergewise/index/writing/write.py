@@ -164,16 +164,14 @@ class _Planner(Generic[Item]):
         for plan in plans:
             fresh = {call.key: call for call in plan.calls if call.key not in seen}
             seen |= fresh.keys()
-            due = [call for call in fresh.values() if not self._is_kept(call)]
+            due = list(fresh.values())
+            if isinstance(self.chat, KeepsReplies):
+                has = partial(self.chat.has, schema=self.task.schema)
+                due = [call for call in due if not has(call.messages, max_tokens=call.max_tokens)]
             read = sum(self.count_tokens([message.text for call in due for message in call.messages]))
             output = sum(self.task.output(call.request) for call in due)
             total += Estimate(int(bool(due)), Usage(len(due), read, output), len(fresh) - len(due))
         return total
-
-    def _is_kept(self, call: _ChatCall) -> bool:
-        return isinstance(self.chat, KeepsReplies) and self.chat.has(
-            call.messages, max_tokens=call.max_tokens, schema=self.task.schema
-        )
 
     def _capacity(self, source: WritingSource) -> int:
         """Return the maximum tokens of text in one call, so that the prompt and a long answer fit into the model's window."""
@@ -242,7 +240,10 @@ class _WritingRun(Generic[Item]):
             if self._is_enough(items, plan.source, growing):
                 break
             reasons = tuple(sorted(kind for kind, count in growing.rejects.items() if count and kind not in _NO_REASON))
-            rest = self._requests_for_rest(items, plan, attempt + 1)
+            covered, source = self._covered_segments(items), plan.source
+            left = [segment.number for segment in source.segments if segment.number not in covered]
+            ranges = windows([source.tokens(_with_previous([n])) for n in left], plan.capacity, 0)
+            rest = (_request(source, left[a:b], attempt + 1, again=True) for a, b in ranges)
             calls = [self.planner.call(replace(request, rejected=reasons)) for request in rest]
         return items
 
@@ -285,12 +286,6 @@ class _WritingRun(Generic[Item]):
     def _covered_segments(self, items: Iterable[Item]) -> set[int]:
         return {number for item in items for number in self.task.paragraphs(item)}
 
-    def _requests_for_rest(self, items: Sequence[Item], plan: _Plan, attempt: int) -> list[WritingRequest]:
-        covered = self._covered_segments(items)
-        left = [segment.number for segment in plan.source.segments if segment.number not in covered]
-        ranges = windows([plan.source.tokens(_with_previous([n])) for n in left], plan.capacity, 0)
-        return [_request(plan.source, left[a:b], attempt, again=True) for a, b in ranges]
-
     def _deduplicate(
         self, answers: Iterable[Sequence[Item]], growing: Written[Item], *, counted: bool = False
     ) -> list[Item]:
@@ -323,7 +318,10 @@ class _WritingRun(Generic[Item]):
                     return []
                 reply = None
             except ModelError as error:
-                self._note_failure(error, growing)
+                growing.failure = growing.failure or _one_line(error)
+                self._failures += 1
+                if self._failures >= PATIENCE:
+                    self._down = self._down or error
                 return []
             self._failures = 0
         if reply is None:
@@ -371,12 +369,6 @@ class _WritingRun(Generic[Item]):
             except Rejected as reject:
                 growing.rejects[str(reject)] += 1
         return items
-
-    def _note_failure(self, error: ModelError, growing: Written[Item]) -> None:
-        growing.failure = growing.failure or _one_line(error)
-        self._failures += 1
-        if self._failures >= PATIENCE:
-            self._down = self._down or error
 
     # -- progress
 

@@ -125,7 +125,9 @@ class Bucket:
     def manifest(self) -> ManifestState | None:
         known = self._known
         try:
-            found = self._first() if known is None else self._newer(known)
+            found = (
+                self._newer(known) if known is not None else self._objects.get(NAME) or self._objects.get(SHARDS_NAME)
+            )
         except FileNotFoundError:
             raise self._replaced_error() from None
         if found is None:
@@ -133,9 +135,6 @@ class Bucket:
         state = self._state(found)
         self.know(state)
         return state
-
-    def _first(self) -> StoredObject | None:
-        return self._objects.get(NAME) or self._objects.get(SHARDS_NAME)
 
     def _newer(self, known: ManifestState) -> StoredObject | None:
         return self._objects.get_newer(known.manifest.file, _tag(known).etag)
@@ -370,21 +369,22 @@ class Bucket:
             log.warning("local copies of %s may be damaged: downloading them again", self)
             self.renewals += 1
             self._reset_connections()
+
+            def renew(path: Path) -> None:
+                """Replace a cached file that queries of this process use. Delete any other."""
+                name = path.relative_to(self.directory).as_posix()
+                if name not in self._cache.named:
+                    path.unlink(missing_ok=True)
+                    return
+                stored = name.removeprefix(f"{self._copies}/")
+                with suppress(OSError):
+                    self._cache.fetch(name, lambda part: self.download(stored, part), again=True)
+
             with ThreadPoolExecutor(_STREAMS) as pool:
-                list(pool.map(self._renew, [path for path in self.directory.rglob("*") if path.is_file()]))
+                list(pool.map(renew, [path for path in self.directory.rglob("*") if path.is_file()]))
         finally:
             self.renewals += 1
             self._renewing.release()
-
-    def _renew(self, path: Path) -> None:
-        """Replace a cached file that queries of this process use. Delete any other."""
-        name = path.relative_to(self.directory).as_posix()
-        if name not in self._cache.named:
-            path.unlink(missing_ok=True)
-            return
-        stored = name.removeprefix(f"{self._copies}/")
-        with suppress(OSError):
-            self._cache.fetch(name, lambda part: self.download(stored, part), again=True)
 
     def stamp(self, name: str, version: int) -> Stamp:
         return (name, version, self._remade)

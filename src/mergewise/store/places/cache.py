@@ -85,7 +85,12 @@ class FileCache:
             self._spare -= needed
             return
         files = (file for folder in FOLDERS for file in self._root.glob(f"*/{folder}/**/*"))
-        cached = [(file, status) for file in files if file != path and (status := _status(file)) is not None]
+        cached: list[tuple[Path, os.stat_result]] = []
+        for file in files:
+            with suppress(OSError):
+                status = file.lstat()
+                if file != path and not stat.S_ISDIR(status.st_mode):
+                    cached.append((file, status))
         named = {self.path(file) for file in self.named}
         total = needed + sum(status.st_size for file, status in cached if file.suffix != ".part")
         for file, status in sorted(cached, key=lambda pair: pair[1].st_mtime):
@@ -103,11 +108,3 @@ class FileCache:
             raise OSError(errno.ENOSPC, "the cache is full", str(path))
         # count again early, since other processes also fill the cache
         self._spare = (self.most - total) // 4
-
-
-def _status(path: Path) -> os.stat_result | None:
-    """Return the status of a file, or None for a folder or a missing file."""
-    with suppress(OSError):
-        status = path.lstat()
-        return None if stat.S_ISDIR(status.st_mode) else status
-    return None

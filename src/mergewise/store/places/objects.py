@@ -79,7 +79,11 @@ class Objects:
                 config={
                     name: value for name, value in storage.items() if name not in {*_CLIENT, _RETRIES, _RETRY_SECONDS}
                 },
-                client_options={name: _client_value(value) for name, value in storage.items() if name in _CLIENT},
+                client_options={
+                    name: {"true": True, "false": False}.get(value.lower(), value)
+                    for name, value in storage.items()
+                    if name in _CLIENT
+                },
                 retry_config=_retry_config(storage),
             )
         except (self._error, ValueError, TypeError) as error:
@@ -217,10 +221,6 @@ class Objects:
         return StoreError(
             f"{self.url} cannot be reached: {line(error)}", "check the network and the endpoint; try again"
         )
-
-
-def _client_value(value: str) -> bool | str:
-    return value.lower() == "true" if value.lower() in ("true", "false") else value
 
 
 def _retry_config(storage: Mapping[str, str]) -> Any:

@@ -154,7 +154,10 @@ class ShardedReader:
 
     def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
         found = self._by_id("document_rows", doc_ids, lambda rows: {one.document.id: one for one in rows})
-        return [_rows_in(self._shard_of(doc_id), rows) for doc_id, rows in found.items()]
+        for doc_id, rows in found.items():
+            by = dict.fromkeys(("row", "leaf"), self._shard_of(doc_id) << BITS)
+            found[doc_id] = replace(rows, tables={name: with_shift(own, by) for name, own in rows.tables.items()})
+        return list(found.values())
 
     def numbers(self, where: str | None = None) -> DocumentNumbers:
         def join() -> DocumentNumbers:
@@ -270,11 +273,12 @@ class ShardedReader:
 
     def copies(self, where: str | None = None) -> Mapping[int, int]:
         """Return the copies of documents in the same shard or in another one."""
-        return self.once("copies", lambda: self._read_copies(where), where)
 
-    def _read_copies(self, where: str | None) -> Mapping[int, int]:
-        repeated = self._repeated_documents()
-        return copies_of(repeated, None if where is None or not repeated else self.numbers(where))
+        def read() -> Mapping[int, int]:
+            repeated = self._repeated_documents()
+            return copies_of(repeated, None if where is None or not repeated else self.numbers(where))
+
+        return self.once("copies", read, where)
 
     def _repeated_documents(self) -> Records:
         """Return id and statement of each document whose text occurs more than once, in any shard."""
@@ -393,8 +397,3 @@ def group_by(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list
     for value in values:
         groups[key(value)].append(value)
     return groups
-
-
-def _rows_in(at: int, rows: DocumentRows) -> DocumentRows:
-    by = dict.fromkeys(("row", "leaf"), at << BITS)
-    return replace(rows, tables={name: with_shift(own, by) for name, own in rows.tables.items()})
