@@ -134,16 +134,14 @@ class Coordinator:
                 self._reports[name] |= {"held": {}, "announced": 0, "cache": self._cache}
             if name not in self._drained and now - self._started.get(name, -inf) > RETRY:
                 self._started[name] = now
-                self._start(name)
+                from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+                node = NodeAffinitySchedulingStrategy(self._nodes[name]["NodeID"], soft=False)
+                options: dict[str, Any] = {"max_concurrency": QUESTIONS, "concurrency_groups": {CONTROL: CONTROLS}}
+                options["scheduling_strategy"] = node
+                self._actors.start(Searcher, name, options, self._index, name, self._cache)
         alive = {name for name in self._nodes if now - self._heard.get(name, -inf) < SILENT}
         self._reports = {name: report for name, report in self._reports.items() if name in alive}
-
-    def _start(self, name: str) -> None:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        node = NodeAffinitySchedulingStrategy(self._nodes[name]["NodeID"], soft=False)
-        options: dict[str, Any] = {"max_concurrency": QUESTIONS, "concurrency_groups": {CONTROL: CONTROLS}}
-        self._actors.start(Searcher, name, options | {"scheduling_strategy": node}, self._index, name, self._cache)
 
     def _target(self) -> Placement:
         """Return the placement to prepare. One that is being prepared is completed before the next snapshot, unless it fails."""

@@ -24,7 +24,7 @@ from mergewise.errors import MergewiseError, StoreError
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest
 from mergewise.store.places.place import ManifestState
-from mergewise.store.shards.calls import Answers, Calls, answers
+from mergewise.store.shards.calls import answers
 from mergewise.store.shards.reader import snapshot_of
 
 # seconds for which a searcher holds a shard that no placement names any more, and for which an error excludes it from a snapshot
@@ -144,21 +144,19 @@ class Searcher:
             with deadline_in(seconds):
                 if state is not None:
                     self._open(state, calls)
-                answer = pickle.dumps(self._answer(snapshot, calls), pickle.HIGHEST_PROTOCOL)
+                check_time()
+                try:
+                    readers = {at: self._readers[snapshot, at] for at in calls}
+                except KeyError as missing:
+                    what = f"{self._name} does not hold snapshot and shard {missing}"
+                    raise NoSuchSnapshot(what, "ask again") from None
+                answer = pickle.dumps(answers(readers, calls), pickle.HIGHEST_PROTOCOL)
         except MergewiseError as error:
             answer = pickle.dumps(error)
         except Exception as error:
             answer = pickle.dumps(StoreError(f"{type(error).__name__}: {error}"))
         self._seconds.append(perf_counter() - began)
         return answer
-
-    def _answer(self, snapshot: str, calls: Calls) -> Answers:
-        check_time()
-        try:
-            readers = {at: self._readers[snapshot, at] for at in calls}
-        except KeyError as missing:
-            raise NoSuchSnapshot(f"{self._name} does not hold snapshot and shard {missing}", "ask again") from None
-        return answers(readers, calls)
 
     def _close_unneeded(self) -> None:
         placements = self._placements + self._prepared

@@ -128,7 +128,9 @@ class DefinitionHead:
 
 
 def definitions(text: str, language: Language) -> Iterator[DefinitionHead]:
-    lines = (text if language.blanked is None else language.blanked.sub(_blank, text)).split("\n")
+    if language.blanked is not None:
+        text = language.blanked.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    lines = text.split("\n")
     start, taken, before = 0, -1, ""
     for row, line in enumerate(lines):
         code = line.strip()
@@ -142,10 +144,6 @@ def definitions(text: str, language: Language) -> Iterator[DefinitionHead]:
                 taken = row + rows
         before = code or before
         start += len(line) + 1
-
-
-def _blank(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0])
 
 
 def _head(lines: list[str], row: int, code: str, indent: int, language: Language) -> tuple[int, int]:

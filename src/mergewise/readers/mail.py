@@ -10,6 +10,7 @@ short fields. Longer fields of a message are unfolded here, and longer fields of
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from email import message_from_bytes, policy
 from email.header import decode_header
 from email.message import EmailMessage
@@ -68,7 +69,10 @@ def read_eml(data: bytes) -> Parsed:
         raise ReadError(mismatch("an e-mail", data))
     builder = Builder()
     _write(message, builder)
-    pairs = [("from", _field(message, "From")), ("to", _field(message, "To")), ("date", _date(message))]
+    date = ""
+    with suppress(ValueError, TypeError):
+        date = parsedate_to_datetime(_field(message, "Date")).date().isoformat()
+    pairs = [("from", _field(message, "From")), ("to", _field(message, "To")), ("date", date)]
     metadata = metadata_from([*pairs, ("language", _field(message, "Content-Language"))])
     return builder.build(_field(message, "Subject"), metadata)
 
@@ -98,22 +102,17 @@ def _write(message: EmailMessage, builder: Builder) -> None:
     builder.heading(1, _field(message, "Subject") or "(no subject)")
     fields = ((name, _field(message, name)) for name in ("From", "To", "Cc", "Date"))
     builder.paragraph("\n".join(f"{name}: {value}" for name, value in fields if value))
-    _body(message, builder)
+    part = message.get_body(("plain", "html"))
+    data = None if part is None else part.get_payload(decode=True)
+    if part is not None and isinstance(data, bytes) and data.strip():
+        charset = part.get_content_charset() or ""
+        if part.get_content_type() == "text/html":
+            builder.part(read_html(data, charset), shift=1)
+        else:
+            builder.verbatim(decode(data, charset))
     names = [name for part in message.iter_attachments() if (name := one_line(part.get_filename() or ""))]
     if names:
         builder.paragraph(f"Attachments: {', '.join(names)}")
-
-
-def _body(message: EmailMessage, builder: Builder) -> None:
-    part = message.get_body(("plain", "html"))
-    data = None if part is None else part.get_payload(decode=True)
-    if part is None or not isinstance(data, bytes) or not data.strip():
-        return
-    charset = part.get_content_charset() or ""
-    if part.get_content_type() == "text/html":
-        builder.part(read_html(data, charset), shift=1)
-    else:
-        builder.verbatim(decode(data, charset))
 
 
 def _field(message: EmailMessage, name: str) -> str:
@@ -122,11 +121,4 @@ def _field(message: EmailMessage, name: str) -> str:
         return one_line(str(message.get(name, "")))
     except Exception:
         # whatever a hostile header raises, the rest of the message is readable
-        return ""
-
-
-def _date(message: EmailMessage) -> str:
-    try:
-        return parsedate_to_datetime(_field(message, "Date")).date().isoformat()
-    except (ValueError, TypeError):
         return ""

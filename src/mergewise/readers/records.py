@@ -47,7 +47,29 @@ def _json(text: str, lines_before: int = 0) -> Any:
 def _parsed_records(records: Iterable[Any]) -> Parsed:
     builder = Builder()
     for number, record in enumerate(records, start=1):
-        _add(record, number, builder)
+        if number > MAX_ROWS:
+            raise ReadError(f"more than {MAX_ROWS} records: split it")
+        refuse_long(builder.length)
+        if not isinstance(record, dict):
+            record = {"": record}
+        title, text = _take(record, _TITLES), _take(record, _TEXTS)
+        heading = one_line(str(record[title])) if title and text else ""
+        apart = {text, title} if heading else {text}
+        pairs = (pair for key, value in record.items() if key not in apart for pair in _flat(key[:_MAX_KEY], value, 0))
+        builder.heading(1, heading)
+        line = "; ".join(f"{key}: {value}" if key else value for key, value in islice(pairs, _MAX_FIELDS))
+        body = tidy(str(record[text])) if text else ""
+        if len(line) + len(body) <= MAX_UNIT:
+            builder.unit(f"{line}\n{body}" if line and body else line or body)
+            continue
+        # the fields in paragraphs of a unit's length, then the text unchanged
+        at = 0
+        while at < len(line):
+            cut = len(line) if len(line) - at <= MAX_UNIT else line.rfind("; ", at + 1, at + MAX_UNIT) + 2
+            cut = cut if cut > at + 1 else at + MAX_UNIT
+            builder.paragraph(line[at:cut].removesuffix("; "))
+            at = cut
+        builder.verbatim(str(record[text]) if text else "")
     return builder.build(headed=False)
 
 
@@ -66,33 +88,6 @@ def _records(value: Any) -> Iterator[Any]:
         return
     yield {name: held for name, held in value.items() if name != key}
     yield from value[key]
-
-
-def _add(record: Any, number: int, builder: Builder) -> None:
-    if number > MAX_ROWS:
-        raise ReadError(f"more than {MAX_ROWS} records: split it")
-    refuse_long(builder.length)
-    if not isinstance(record, dict):
-        record = {"": record}
-    title, text = _take(record, _TITLES), _take(record, _TEXTS)
-    heading = one_line(str(record[title])) if title and text else ""
-    apart = {text, title} if heading else {text}
-    pairs = (pair for key, value in record.items() if key not in apart for pair in _flat(key[:_MAX_KEY], value, 0))
-    fields = list(islice(pairs, _MAX_FIELDS))
-    builder.heading(1, heading)
-    line = "; ".join(f"{key}: {value}" if key else value for key, value in fields)
-    body = tidy(str(record[text])) if text else ""
-    if len(line) + len(body) <= MAX_UNIT:
-        builder.unit(f"{line}\n{body}" if line and body else line or body)
-    else:
-        # the fields in paragraphs of a unit's length, then the text unchanged
-        at = 0
-        while at < len(line):
-            cut = len(line) if len(line) - at <= MAX_UNIT else line.rfind("; ", at + 1, at + MAX_UNIT) + 2
-            cut = cut if cut > at + 1 else at + MAX_UNIT
-            builder.paragraph(line[at:cut].removesuffix("; "))
-            at = cut
-        builder.verbatim(str(record[text]) if text else "")
 
 
 def _take(record: dict[str, Any], names: tuple[str, ...]) -> str | None:

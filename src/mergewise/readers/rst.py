@@ -99,21 +99,16 @@ def _fields(document: Any) -> Pairs:
     for _ in range(3):
         blocks = [child for child in parent if not isinstance(child, silent)]
         if blocks and isinstance(blocks[0], nodes.field_list):
-            return [pair for field in blocks[0] if (pair := _field(field))]
+            pairs: Pairs = []
+            for name, body in (field for field in blocks[0] if len(field) == 2):
+                items = [one_line(item.astext()) for item in body.findall(nodes.list_item)]
+                text = ", ".join(items) or one_line(body.astext()).strip("$")
+                pairs.append((name.astext(), field_value(name.astext(), text)))
+            return pairs
         if len(blocks) != 1 or not isinstance(blocks[0], nodes.section):
             return []
         parent = blocks[0]
     return []
-
-
-def _field(field: Any) -> tuple[str, object] | None:
-    from docutils import nodes
-
-    if len(field) != 2:
-        return None
-    name, body = field[0].astext(), field[1]
-    items = [one_line(item.astext()) for item in body.findall(nodes.list_item)]
-    return name, field_value(name, ", ".join(items) or one_line(body.astext()).strip("$"))
 
 
 def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:

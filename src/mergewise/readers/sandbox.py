@@ -91,15 +91,6 @@ def _reader_of_process(limits: Limits) -> SandboxedReader:
     return SandboxedReader(limits)
 
 
-def _is_sandboxed(path: Path, name: str | None) -> bool:
-    suffix = path.suffix if name is None else PurePosixPath(name).suffix
-    try:
-        return suffix.lower() in SANDBOXED or path.stat().st_size > LARGE
-    except (OSError, ValueError):
-        # its reader reports why
-        return False
-
-
 class SandboxedReader:
     """A `FileReader` that reads large files and risky formats in one separate process.
 
@@ -117,7 +108,12 @@ class SandboxedReader:
     def __call__(
         self, path: Path, *, id: str | None = None, name: str | None = None, within: Path | None = None
     ) -> ReadFile:
-        return (self.read if _is_sandboxed(path, name) else read_file)(path, id=id, name=name, within=within)
+        suffix = path.suffix if name is None else PurePosixPath(name).suffix
+        read = self.read if suffix.lower() in SANDBOXED else read_file
+        # the reader reports why the file has no size
+        with suppress(OSError, ValueError):
+            read = self.read if path.stat().st_size > LARGE else read
+        return read(path, id=id, name=name, within=within)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reader_of_process, (self.limits,)

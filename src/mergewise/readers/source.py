@@ -37,19 +37,16 @@ def reader_of(language: d.Language) -> Callable[[bytes], Parsed]:
         text = decode(data)
         blocks = _python(text) if language is d.PYTHON else None
         blocks = _nested_blocks(text, language) if blocks is None else blocks
-        headings = _headings(text, blocks)
+        headings: list[Heading] = []
+        for level, start, end in blocks:
+            head = _COMMENT.sub("", _DECORATORS.sub("", text[start:end]))
+            if title := signature_title(_ENDS.sub("", one_line(head))):
+                headings.append(Heading(min(level, _MAX_LEVEL), title, start, end))
         if language is not d.PYTHON:
-            headings = _with_comments(text, headings, language.comment)
+            headings = list(_with_comments(text, headings, language.comment))
         return Parsed(text, outline=tuple(headings))
 
     return read_source
-
-
-def _headings(text: str, blocks: list[Block]) -> Iterator[Heading]:
-    for level, start, end in blocks:
-        head = _COMMENT.sub("", _DECORATORS.sub("", text[start:end]))
-        if title := signature_title(_ENDS.sub("", one_line(head))):
-            yield Heading(min(level, _MAX_LEVEL), title, start, end)
 
 
 def _with_comments(text: str, headings: Iterable[Heading], comment: re.Pattern[str]) -> Iterator[Heading]:

@@ -88,16 +88,12 @@ def _header_row(sample: Sequence[Sequence[str]]) -> int | None:
     if first + 1 >= len(sample):
         return None
     names = [name for name in sample[first] if name]
-    unlike = any(_NUMBER.fullmatch(name) for name in names) and not _is_year_row(names)
-    if unlike or len(set(names)) < len(names) or any(len(name) > _MAX_NAME for name in names):
+    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    # years, as in `Country, 2020, 2021`
+    are_years = len(numbers) < len(names) and all(re.fullmatch(r"(?:19|20)\d\d", number) for number in numbers)
+    if (numbers and not are_years) or len(set(names)) < len(names) or any(len(name) > _MAX_NAME for name in names):
         return None
     return first
-
-
-def _is_year_row(names: Sequence[str]) -> bool:
-    """Tell whether the numbers among the names are years, as in `Country, 2020, 2021`."""
-    numbers = [name for name in names if _NUMBER.fullmatch(name)]
-    return len(numbers) < len(names) and all(re.fullmatch(r"(?:19|20)\d\d", number) for number in numbers)
 
 
 def _units(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:

@@ -212,9 +212,18 @@ class _Parser:
             return Comparison(key, kind, _SIGNS[token.word], (self._value(key),))
         negated = self._takes("not")
         if self._takes("in"):
-            test = Comparison(key, kind, "in", self._values(key))
+            self._expect("(")
+            values = [self._value(key)]
+            while self._takes(","):
+                values.append(self._value(key))
+            self._expect(")")
+            test = Comparison(key, kind, "in", tuple(values))
         elif self._takes("like"):
-            test = Comparison(key, kind, "like", (self._pattern(key),))
+            token = self._token
+            pattern = self._value(key)
+            if not isinstance(pattern, str) or len(pattern) > LONGEST_PATTERN:
+                self._refuse("invalid pattern", f"a text in single quotes, up to {LONGEST_PATTERN} characters", token)
+            test = Comparison(key, kind, "like", (pattern,))
         else:
             self._refuse(
                 "expected a comparison", "year >= 2020, lang in ('en', 'de'), title like 'A%', year is not null"
@@ -250,21 +259,6 @@ class _Parser:
         if wanted := value_fault(value, self._kinds[key]):
             self._refuse(f"invalid value for {short_repr(key)}", f"expected {wanted}", token)
         return value
-
-    def _values(self, key: str) -> tuple[Value, ...]:
-        self._expect("(")
-        values = [self._value(key)]
-        while self._takes(","):
-            values.append(self._value(key))
-        self._expect(")")
-        return tuple(values)
-
-    def _pattern(self, key: str) -> str:
-        token = self._token
-        pattern = self._value(key)
-        if not isinstance(pattern, str) or len(pattern) > LONGEST_PATTERN:
-            self._refuse("invalid pattern", f"a text in single quotes, up to {LONGEST_PATTERN} characters", token)
-        return pattern
 
     # -- tokens
 

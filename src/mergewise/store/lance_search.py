@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import ContextVar
 from itertools import chain
@@ -94,7 +94,13 @@ class LanceSearch:
             terms = Counter(question_terms(question))
             found = index.scores(terms, frequencies or index.frequencies(terms), documents, every)
             return start(self._best(table, *found, k))
-        query = _query(opened).nearest_to_text(_every_word(question, str(column)) if every else question, str(column))
+        asked: Any = question
+        if every:
+            from lancedb.query import FullTextOperator, MatchQuery
+
+            make: Any = MatchQuery
+            asked = make(question, str(column), operator=FullTextOperator.AND)
+        query = _query(opened).nearest_to_text(asked, str(column))
         if documents.is_cheaper_as_condition(k + TIED):
             query, documents = query.where(documents.condition), EVERYTHING
         return self._start(
@@ -144,17 +150,15 @@ class LanceSearch:
         for first, files in ((posted, self.state.mapped_rows(table).postings), (0, [])):
             if first < self.state.manifest.next_id and any(one.columns == [text] for one in run(opened.list_indices())):
                 return None
-            index = TextIndex([*files, *self._new_postings(table, text, first)], rows, self.state.numbers().holds)
+            new: list[Postings] = []
+            if first < self.state.manifest.next_id:
+                unposted = self.state.whole(table, [ID, NUMBER, text], f"{ID} >= {first}")
+                parts = (unposted.slice(at, POSTED_ROWS) for at in range(0, len(unposted), POSTED_ROWS))
+                new = [Postings(make_postings(part, text, text_terms)) for part in parts]
+            index = TextIndex([*files, *new], rows, self.state.numbers().holds)
             if index.rows == rows:
                 return index
         return None
-
-    def _new_postings(self, table: str, text: str, first: int) -> Iterator[Postings]:
-        """Make the postings of the rows from this id on, some rows at a time."""
-        if first < self.state.manifest.next_id:
-            rows = self.state.whole(table, [ID, NUMBER, text], f"{ID} >= {first}")
-            for at in range(0, len(rows), POSTED_ROWS):
-                yield Postings(make_postings(rows.slice(at, POSTED_ROWS), text, text_terms))
 
     async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
         """Search until the ranking is complete.
@@ -194,12 +198,15 @@ class LanceSearch:
         # for mapped rows, candidates are compared exactly in this module
         refines = self.state.is_mapped(table)
         wanted = REFINE * k if refines else k
-        if refines and self._has_few_rows(table, documents, wanted):
+        # comparing all rows of few documents costs less than a filtered index search
+        most = min(EXACT_ROWS, EXACT_DEPTH * documents.depth(wanted))
+        if refines and not documents.excludes and documents.share * self.state.row_count(table) <= most:
             few = documents
             name = f"rows of {table} to {self.state.mapped_rows(table).end}"
             ids = self.state.kept.once(name, lambda: self._rows_of_documents(table, column, few), where)
             return self._start(self._exact_ranking(asked, ids), again)
-        unindexed = self._unindexed_rows(table, column)
+        name = f"unindexed rows {table} {column} to {self.state.mapped_rows(table).end}"
+        unindexed = self.state.kept.once(name, lambda: self._read_unindexed_rows(table, column))
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
         if others is not None and not self.state.mapped_rows(table).indexed:
             return start(self._best(table, *others, k))
@@ -217,12 +224,8 @@ class LanceSearch:
         query = query.where(" and ".join(conditions)) if conditions else query
         return self._start(self._vector_ranking(asked, query, documents, wanted, probes, others), again)
 
-    def _unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
-        """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
-        name = f"unindexed rows {table} {column} to {self.state.mapped_rows(table).end}"
-        return self.state.kept.once(name, lambda: self._read_unindexed_rows(table, column))
-
     def _read_unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
+        """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
         mapped = self.state.mapped_rows(table)
         is_held, waits = table in self.state.held, table in self.state.manifest.unembedded
         if waits and not is_held:
@@ -252,11 +255,6 @@ class LanceSearch:
         vectors = unit_vectors(rows, column)
         return None if vectors is None else UnindexedRows(rows[ID].to_numpy(), rows[NUMBER].to_numpy(), vectors)
 
-    def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
-        """Return whether comparing all rows of the documents costs less than a filtered index search."""
-        most = min(EXACT_ROWS, EXACT_DEPTH * documents.depth(wanted))
-        return not documents.excludes and documents.share * self.state.row_count(table) <= most
-
     def _rows_of_documents(self, table: str, column: str, documents: DocumentFilter) -> IntArray:
         """Return the ids of the documents' rows."""
         mapped = self.state.mapped_rows(table)
@@ -284,7 +282,12 @@ class LanceSearch:
         with self.state.reading(self.place, f"the table {asked.table!r}"):
             ids, cosines = await self._nearest(asked.table, query, documents, wanted, probes)
             if self.state.is_mapped(asked.table):
-                cosines = await self._exact_cosines(asked, ids, cosines)
+                # Approximate cosines of the vector index are replaced by exact ones. Unindexed rows have exact cosines already.
+                # While rows wait for vectors, some indexed rows are not mapped yet.
+                waits = asked.table in self.state.manifest.unembedded
+                approximate = (ids < self.state.mapped_rows(asked.table).end) | waits
+                exact = await self._cosines(asked, ids, np.where(approximate, np.nan, cosines))
+                cosines = np.where(np.isnan(exact), cosines, exact)
             if others is not None:
                 ids, cosines = np.concatenate([ids, others[0]]), np.concatenate([cosines, others[1]])
             return await self._best(asked.table, ids, cosines, asked.k)
@@ -316,14 +319,6 @@ class LanceSearch:
                 found, probes = len(hits), 4 * probes
             else:
                 limit *= 4
-
-    async def _exact_cosines(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
-        """Replace the approximate cosines of the vector index by exact ones. Unindexed rows have exact cosines already."""
-        # while rows wait for vectors, some indexed rows are not mapped yet
-        waits = asked.table in self.state.manifest.unembedded
-        approximate = (ids < self.state.mapped_rows(asked.table).end) | waits
-        exact = await self._cosines(asked, ids, np.where(approximate, np.nan, cosines))
-        return np.where(np.isnan(exact), cosines, exact)
 
     async def _cosines(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
         """Compute cosines from mapped vectors. Unknown cosines (NaN) of unmapped rows are computed from the table."""
@@ -474,14 +469,6 @@ def _query(table: AsyncTable) -> Any:
     from lancedb.query import AsyncQuery
 
     return AsyncQuery(table._inner.query())
-
-
-def _every_word(question: str, column: str) -> Any:
-    """Build a text query for the rows with every word of the question."""
-    from lancedb.query import FullTextOperator, MatchQuery
-
-    make: Any = MatchQuery
-    return make(question, column, operator=FullTextOperator.AND)
 
 
 async def _hits(query: Any, most: int) -> pa.Table:

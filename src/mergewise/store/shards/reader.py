@@ -349,7 +349,13 @@ class ShardedReader:
 
     def _search(self, method: str, asked: Any, k: int, where: str | None, table: str, **keywords: Any) -> Search:
         """Search each shard for `k` hits without copies. Equal scores are in the order of document ids, as in one index."""
-        copies = self.once("copies of others", lambda: self._copies_of_others(where), where)
+
+        def read() -> dict[int, set[int]]:
+            pairs = self.copies(where).items()
+            by_shard = group_by((copy for copy, original in pairs if copy >> BITS != original >> BITS), _shard)
+            return {at: {number & LOW for number in own} for at, own in by_shard.items()}
+
+        copies = self.once("copies of others", read, where)
         found: dict[int, list[ShardHit]] = {}
         limit, missing = k, list(range(len(self.manifests)))
         while missing:
@@ -364,11 +370,6 @@ class ShardedReader:
             limit *= 4
         hits = ((score, name, (at << BITS) + row) for at, own in found.items() for score, name, row, _ in own)
         return [(row, -score) for score, _, row in sorted(hits)[:k]]
-
-    def _copies_of_others(self, where: str | None) -> dict[int, set[int]]:
-        pairs = self.copies(where).items()
-        by_shard = group_by((copy for copy, original in pairs if copy >> BITS != original >> BITS), _shard)
-        return {at: {number & LOW for number in own} for at, own in by_shard.items()}
 
 
 def snapshot_of(manifests: Iterable[Manifest]) -> str:

@@ -102,16 +102,17 @@ class ShardedStore:
 
     def _open_all(self, manifest: ShardedManifest) -> tuple[LocalShards, ShardedReader]:
         olds = {} if self._shards is None else {reader.directory: reader for reader in self._shards.readers}
-        parts = ((self.place.shard(name), own) for name, own in manifest.parts.items())
-        shards = LocalShards([self._open(at, own, olds.get(at.directory)) for at, own in parts])
+        readers: list[LanceReader] = []
+        for name, own in manifest.parts.items():
+            place = self.place.shard(name)
+            before = olds.get(place.directory)
+            # an unchanged shard keeps its reader
+            if before is None or before.manifest != own:
+                place.check_same()
+                before = LanceReader(place, own, self.registry, before)
+            readers.append(before)
+        shards = LocalShards(readers)
         return shards, ShardedReader(shards, self.place.directory, self.registry, self._reader)
-
-    def _open(self, place: Place, manifest: Manifest, before: LanceReader | None) -> LanceReader:
-        """Open the reader of a shard. An unchanged shard keeps its reader."""
-        if before is not None and before.manifest == manifest:
-            return before
-        place.check_same()
-        return LanceReader(place, manifest, self.registry, before)
 
     # -- changes
 
@@ -130,7 +131,10 @@ class ShardedStore:
             # a failed change leaves values of rows that no manifest names
             stores, self._stores = self._stores, []
             if [store.place for store in stores] != places:
-                stores = self._new_stores(before, places)
+                # with its reader, a store does not look for changes itself
+                parts = zip(places, before.shards, strict=True)
+                readers = [LanceReader(place, own, self.registry) for place, own in parts]
+                stores = [LanceStore(own.place, self.registry, self.lock_wait, own) for own in readers]
             for store in stores:
                 store.upkeep = self.upkeep
             # a change of each shard fences off the writer that lost its lease
@@ -143,11 +147,6 @@ class ShardedStore:
                 self.place.swap(now, state.tag, writer)
                 after_change(lambda: self.place.clean(now, sure=False), f"cannot clean {self.place}")
             self._stores = stores
-
-    def _new_stores(self, manifest: ShardedManifest, places: Sequence[Place]) -> list[LanceStore]:
-        # with its reader, a store does not look for changes itself
-        readers = [LanceReader(place, own, self.registry) for place, own in zip(places, manifest.shards, strict=True)]
-        return [LanceStore(reader.place, self.registry, self.lock_wait, reader) for reader in readers]
 
     def _in_all(self, change: Callable[[LanceStore], Result]) -> list[Result]:
         """Make the same change in all shards."""
