@@ -20,7 +20,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import accumulate, pairwise
 from pathlib import Path
 from time import perf_counter
@@ -37,7 +36,7 @@ from mergewise.engine import Index
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
-from mergewise.store import lance_change
+from mergewise.store import sweep
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
 from mergewise.types import DocumentRows, RowId, Rows
@@ -136,7 +135,7 @@ def built(directory: Path, chunks: int, vectors: str, names: Sequence[str]) -> I
     cut = sum(len(fixed_bounds(document.text, SMALL, count_tokens)) for document in sample)
     leaves = chunks * sum(len(document.text) for document in sample) // cut // CHARACTERS_PER_LEAF
     # Old versions do not count for a table's size.
-    with patch.object(lance_change, "KEPT", timedelta(0)):
+    with patch.object(sweep, "KEPT", 0.0):
         index = _index_of(directory, vectors, names)
         index.add(documents(leaves))
     return index

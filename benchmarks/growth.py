@@ -376,7 +376,7 @@ def measure_recall(keep: Path, size: int, count: int, profile: bool) -> dict[str
 
 
 def all_vectors(reader: LanceReader) -> Iterator[tuple[Any, FloatArray]]:
-    mapped = reader.mapped_rows("leaf")
+    mapped = reader.state.mapped_rows("leaf")
     ids = mapped.ids_from(0)
     for first in range(0, len(ids), 20_000):
         some = ids[first : first + 20_000]

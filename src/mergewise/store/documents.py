@@ -65,30 +65,30 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def document_table(rows: Sequence[tuple[int, int, DocumentRows]], first_table: str, schema: pa.Schema) -> pa.Table:
     """Build the rows of documents from (number, first id, rows). `first_table` is the table of the leaves."""
-    records = [_record(number, first_id, row, len(row[first_table])) for number, first_id, row in rows]
+    records: list[dict[str, object]] = []
+    for number, first_id, row in rows:
+        document, outline = row.document, row.document.outline
+        headings = None if outline is None else [[h.level, h.title, h.start, h.end] for h in outline]
+        records.append(
+            {
+                "_number": number,
+                "id": document.id,
+                "title": document.title,
+                "_text": document.text,
+                "_characters": len(document.text),
+                "_digest": row.digest,
+                "_outline": None if headings is None else json.dumps(headings),
+                "_pages": json.dumps([[p.number, p.start, p.end] for p in document.pages]),
+                "_units": json.dumps(document.units) if document.units else None,
+                "_first_id": first_id,
+                "_leaves": len(row[first_table]),
+                "_content": content_of(document.text),
+                "_language": row.language or document_language(document),
+                **origin_columns(row.origin),
+                **document.metadata,
+            }
+        )
     return pa.Table.from_pylist(records, schema)
-
-
-def _record(number: int, first_id: int, rows: DocumentRows, leaves: int) -> dict[str, object]:
-    document = rows.document
-    outline = document.outline
-    return {
-        "_number": number,
-        "id": document.id,
-        "title": document.title,
-        "_text": document.text,
-        "_characters": len(document.text),
-        "_digest": rows.digest,
-        "_outline": None if outline is None else json.dumps([[h.level, h.title, h.start, h.end] for h in outline]),
-        "_pages": json.dumps([[p.number, p.start, p.end] for p in document.pages]),
-        "_units": json.dumps(document.units) if document.units else None,
-        "_first_id": first_id,
-        "_leaves": leaves,
-        "_content": content_of(document.text),
-        "_language": rows.language or document_language(document),
-        **origin_columns(rows.origin),
-        **document.metadata,
-    }
 
 
 def content_of(text: str) -> str:

@@ -197,22 +197,19 @@ def arrow_table(table: Table, placed: Sequence[PlacedRows], schema: pa.Schema) -
     packed = {p.column: p for p in table.packed}
     arrays = []
     for field in schema:
-        if field.name == NUMBER:
-            values: Any = [p.number for p in placed for _ in p.rows.records]
-        elif field.name in table.vectors:
+        pack = packed[field.name].pack if field.name in packed else None
+        if field.name in table.vectors:
             arrays.append(_vectors(field, placed))
             continue
-        elif field.name == table.words:
-            values = list(
-                chain.from_iterable(p.rows.columns.get(field.name) or [None] * len(p.rows.records) for p in placed)
-            )
-        elif field.name not in packed:
-            values = [value for p in placed for value in columns[field.name].column_values(p.rows.records, p.by)]
-        elif (pack := packed[field.name].pack) is not None:
+        if field.name == NUMBER:
+            values: Any = [p.number for p in placed for _ in p.rows.records]
+        elif pack is not None:
             values = [pack(record) for p in placed for record in p.rows.records]
-        else:
+        elif field.name in packed or field.name == table.words:
             extra = (p.rows.columns.get(field.name) or [None] * len(p.rows.records) for p in placed)
             values = list(chain.from_iterable(extra))
+        else:
+            values = [value for p in placed for value in columns[field.name].column_values(p.rows.records, p.by)]
         arrays.append(pa.array(values, field.type))
     return pa.Table.from_arrays(arrays, schema=schema)
 

@@ -282,22 +282,23 @@ class ShardedReader:
 
     def _repeated_documents(self) -> Records:
         """Return id and statement of each document whose text occurs more than once, in any shard."""
-        return self.once("repeated", self._read_repeated_documents)
 
-    def _read_repeated_documents(self) -> Records:
-        texts: list[RepeatedTexts] = self._kept_answers("repeated_texts")
-        hashes = np.concatenate([own.hashes for own in texts])
-        numbers = np.concatenate([shifted(own.numbers, at) for at, own in enumerate(texts)])
-        order = np.argsort(hashes, kind="stable")
-        repeated = repeated_numbers(hashes[order], numbers[order])
-        known = self._unchanged_answers("repeated")
-        by_shard = {at: np.array(own) & LOW for at, own in group_by(repeated.tolist(), _shard).items()}
-        missing = {at: (own,) for at, own in by_shard.items() if known.get(at, {}).keys() != set(own.tolist())}
-        for at, statements in zip(missing, self._some(missing, "statements"), strict=True):
-            known[at] = {number: (name, statement) for number, name, statement in statements}
-        own_records = [known[at] if at in by_shard else {} for at in range(len(self.manifests))]
-        self._keep("repeated", own_records)
-        return {(at << BITS) + number: one for at, own in enumerate(own_records) for number, one in own.items()}
+        def read() -> Records:
+            texts: list[RepeatedTexts] = self._kept_answers("repeated_texts")
+            hashes = np.concatenate([own.hashes for own in texts])
+            numbers = np.concatenate([shifted(own.numbers, at) for at, own in enumerate(texts)])
+            order = np.argsort(hashes, kind="stable")
+            repeated = repeated_numbers(hashes[order], numbers[order])
+            known = self._unchanged_answers("repeated")
+            by_shard = {at: np.array(own) & LOW for at, own in group_by(repeated.tolist(), _shard).items()}
+            missing = {at: (own,) for at, own in by_shard.items() if known.get(at, {}).keys() != set(own.tolist())}
+            for at, statements in zip(missing, self._some(missing, "statements"), strict=True):
+                known[at] = {number: (name, statement) for number, name, statement in statements}
+            own_records = [known[at] if at in by_shard else {} for at in range(len(self.manifests))]
+            self._keep("repeated", own_records)
+            return {(at << BITS) + number: one for at, own in enumerate(own_records) for number, one in own.items()}
+
+        return self.once("repeated", read)
 
     def duplicates(self) -> list[Duplicate]:
         return duplicates_of(self._repeated_documents(), self.copies())
