@@ -413,24 +413,24 @@ def check_one_state(store: RefreshedStore, problems: Callable[[], list[Problem]]
 
 
 def look_for_changes(store: RefreshedStore, seconds: float) -> None:
-    """Refresh the store from time to time in a thread."""
-    Thread(target=_look_for_changes, args=(ref(store), seconds), daemon=True).start()
+    """Refresh the store from time to time in a thread, which ends when the store is no longer referenced."""
+    store_ref = ref(store)
 
+    def look() -> None:
+        while True:
+            # at least every `TOUCHED` seconds, because a refresh also touches the files in use
+            sleep(min(seconds, TOUCHED))
+            current = store_ref()
+            if current is None:
+                return
+            try:
+                current.refresh()
+            # queries continue with the open state after any error
+            except Exception as error:
+                log.info("cannot open a newer state of %s: %s", current.place, error)
+            del current
 
-def _look_for_changes(store_ref: ref[RefreshedStore], seconds: float) -> None:
-    """Refresh the store from time to time. The thread ends when the store is no longer referenced."""
-    while True:
-        # at least every `TOUCHED` seconds, because a refresh also touches the files in use
-        sleep(min(seconds, TOUCHED))
-        store = store_ref()
-        if store is None:
-            return
-        try:
-            store.refresh()
-        # queries continue with the open state after any error
-        except Exception as error:
-            log.info("cannot open a newer state of %s: %s", store.place, error)
-        del store
+    Thread(target=look, daemon=True).start()
 
 
 class ClosedStore:

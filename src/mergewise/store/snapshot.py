@@ -21,7 +21,7 @@ from mergewise.concurrency import BackgroundLoop, check_time, together
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.ranges import short_repr
 from mergewise.store import documents as d
-from mergewise.store.conditions import parse_condition, sql_of
+from mergewise.store.conditions import parse_condition, sql_of, sql_value
 from mergewise.store.copies import RepeatedTexts, copies_of
 from mergewise.store.damage import REINDEX_HINT, REPAIR_HINT, DamagedCopies, reading
 from mergewise.store.digests import LARGEST, file_digest
@@ -409,7 +409,7 @@ def scan(table: AsyncTable, columns: Sequence[str] | None, condition: str | None
 def sql_strings(values: Iterable[str]) -> str:
     """Write strings as an SQL list. Invalid Unicode, as in a file name, is omitted: no table can hold it."""
     whole = (value for value in values if value == value.encode("utf-8", "ignore").decode())
-    return ",".join("'" + value.replace("'", "''") + "'" for value in whole) or "null"
+    return ",".join(map(sql_value, whole)) or "null"
 
 
 async def load_indexes(table: AsyncTable) -> None:
