@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from mergewise.concurrency import run
 from mergewise.errors import ModelError
@@ -97,10 +98,16 @@ def cost(
 ) -> Estimate:
     """Estimate the cost of prompts, each given with the tokens of a good answer. Equal prompts cost once."""
     fresh = {tuple(message.text for message in messages): (messages, size) for messages, size in prompts}
-    due = [
-        (messages, size)
-        for messages, size in fresh.values()
-        if not (isinstance(chat, KeepsReplies) and chat.has(messages, max_tokens=max_tokens))
-    ]
-    read = sum(count_tokens([message.text for messages, _ in due for message in messages]))
-    return Estimate(0, Usage(len(due), read, sum(min(size, max_tokens) for _, size in due)), len(fresh) - len(due))
+    calls = [(messages, max_tokens, min(size, max_tokens)) for messages, size in fresh.values()]
+    return cost_of_calls(calls, chat, count_tokens)
+
+
+def cost_of_calls(
+    calls: Sequence[tuple[Sequence[Message], int, int]], chat: ChatModel, count_tokens: TokenCounter, **options: Any
+) -> Estimate:
+    """Estimate the cost of different calls, each given with its token limit and the tokens of its answer."""
+    due = calls
+    if isinstance(chat, KeepsReplies):
+        due = [call for call in calls if not chat.has(call[0], max_tokens=call[1], **options)]
+    read = sum(count_tokens([message.text for messages, *_ in due for message in messages]))
+    return Estimate(0, Usage(len(due), read, sum(size for *_, size in due)), len(calls) - len(due))

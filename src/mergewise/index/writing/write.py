@@ -24,10 +24,11 @@ import pyarrow.compute as pc
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.index.windows import windows
+from mergewise.index.writing.calls import cost_of_calls
 from mergewise.index.writing.task import Item, Policy, Rejected, WritingRequest, WritingSource, WritingTask, Written
 from mergewise.models.record import Models, chat_of
 from mergewise.prompting.records import records_in
-from mergewise.protocols import ChatModel, KeepsReplies, StoreReader, TokenCounter
+from mergewise.protocols import ChatModel, StoreReader, TokenCounter
 from mergewise.store.tables import Table
 from mergewise.store.views import Estimate, OnShare, ViewRows, Writing
 from mergewise.types import DocumentRows, Message, Reply, Usage
@@ -164,13 +165,8 @@ class _Planner(Generic[Item]):
         for plan in plans:
             fresh = {call.key: call for call in plan.calls if call.key not in seen}
             seen |= fresh.keys()
-            due = list(fresh.values())
-            if isinstance(self.chat, KeepsReplies):
-                has = partial(self.chat.has, schema=self.task.schema)
-                due = [call for call in due if not has(call.messages, max_tokens=call.max_tokens)]
-            read = sum(self.count_tokens([message.text for call in due for message in call.messages]))
-            output = sum(self.task.output(call.request) for call in due)
-            total += Estimate(int(bool(due)), Usage(len(due), read, output), len(fresh) - len(due))
+            calls = [(call.messages, call.max_tokens, self.task.output(call.request)) for call in fresh.values()]
+            total += cost_of_calls(calls, self.chat, self.count_tokens, schema=self.task.schema).of_documents(1)
         return total
 
     def _capacity(self, source: WritingSource) -> int:
