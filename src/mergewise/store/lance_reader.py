@@ -150,12 +150,7 @@ class LanceReader:
         return [name for name in self.state.schema(d.DOCUMENTS).names if name not in d.UNLISTED]
 
     def ids(self, where: str | None = None) -> list[str]:
-        wanted = self.state.numbers(where)
-        few = len(wanted) <= DOCUMENTS_AT_ONCE
-        condition = f"_number in ({sql_numbers(wanted)})" if few and wanted else None
-        rows = self.state.whole(d.DOCUMENTS, ["_number", "id"], condition).sort_by("_number")
-        if where is not None:
-            rows = rows.filter(pa.array(wanted.holds(rows["_number"].to_numpy())))
+        rows = self.state.numbered(self.state.numbers(where), ["_number", "id"]).sort_by("_number")
         return rows["id"].to_pylist()  # type: ignore[no-any-return]
 
     def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:

@@ -178,11 +178,16 @@ class Snapshot:
         """Return number, id and statement of the documents with these numbers."""
         if not len(numbers):
             return []
-        few = len(numbers) <= DOCUMENTS_AT_ONCE
-        condition = f"_number in ({sql_numbers(numbers.tolist())})" if few else None
-        rows = self.whole(d.DOCUMENTS, ["_number", "id", "title", "_content"], condition)
-        wanted = rows.filter(pa.array(DocumentNumbers(numbers).holds(rows["_number"].to_numpy()))).to_pylist()
-        return [(row["_number"], row["id"], d.statement_of(row["id"], row["title"], row["_content"])) for row in wanted]
+        rows = self.numbered(DocumentNumbers(numbers), ["_number", "id", "title", "_content"]).to_pylist()
+        return [(row["_number"], row["id"], d.statement_of(row["id"], row["title"], row["_content"])) for row in rows]
+
+    def numbered(self, numbers: DocumentNumbers, columns: Sequence[str]) -> pa.Table:
+        """Return the documents with these numbers. The columns must include the number."""
+        few = 0 < len(numbers) <= DOCUMENTS_AT_ONCE
+        rows = self.whole(d.DOCUMENTS, columns, f"_number in ({sql_numbers(numbers)})" if few else None)
+        if len(rows) == len(numbers):
+            return rows
+        return rows.filter(pa.array(numbers.holds(rows["_number"].to_numpy())))
 
     def documents_from(self, number: int) -> pa.Table:
         """Return number, text digest and language of the documents from this number on."""

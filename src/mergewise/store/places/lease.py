@@ -2,7 +2,7 @@
 
 `writer.json` holds the epoch, which counts the holders, and the current holder. A lease expires after `LEASE` seconds without
 renewal, by the clock of the object store. The clocks of the writers do not matter. A lease prevents most conflicts, but not
-all: a writer that lost its lease may still write. Others undo or refuse such writes, see `Change`.
+all: a writer that lost its lease may still write. Others undo or refuse such writes, see `lance_tables`.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ class ShardedReader:
     def numbers(self, where: str | None = None) -> DocumentNumbers:
         def join() -> DocumentNumbers:
             parts = self._kept_answers("numbers") if where is None else self._all("numbers", where)
-            return DocumentNumbers(np.concatenate([shifted(own.array, at) for at, own in enumerate(parts)]))
+            return DocumentNumbers(joined(own.array for own in parts))
 
         return self.once("numbers", join, where)
 
@@ -191,7 +191,7 @@ class ShardedReader:
 
     def sample(self, language: str, count: int) -> IntArray:
         parts = self._all("sample", language, -(-count // len(self.manifests)))
-        return np.concatenate([shifted(own, at) for at, own in enumerate(parts)])
+        return joined(parts)
 
     @property
     def views(self) -> Mapping[str, Mapping[str, Any]]:
@@ -205,12 +205,7 @@ class ShardedReader:
         return {name: sum(own[name] for own in counts) for name in counts[0]}
 
     def unembedded(self, table: str | None = None) -> IntArray:
-        return self.once(
-            f"unembedded of {table}",
-            lambda: np.concatenate(
-                [shifted(own, at) for at, own in enumerate(self._kept_answers("unembedded", table))]
-            ),
-        )
+        return self.once(f"unembedded of {table}", lambda: joined(self._kept_answers("unembedded", table)))
 
     def damage(self) -> dict[str, str]:
         """Map the unreadable tables, SHARD/TABLE, to their error messages."""
@@ -286,7 +281,7 @@ class ShardedReader:
         def read() -> Records:
             texts: list[RepeatedTexts] = self._kept_answers("repeated_texts")
             hashes = np.concatenate([own.hashes for own in texts])
-            numbers = np.concatenate([shifted(own.numbers, at) for at, own in enumerate(texts)])
+            numbers = joined(own.numbers for own in texts)
             order = np.argsort(hashes, kind="stable")
             repeated = repeated_numbers(hashes[order], numbers[order])
             known = self._unchanged_answers("repeated")
@@ -377,9 +372,9 @@ def snapshot_of(manifests: Iterable[Manifest]) -> str:
     return blake2b(" ".join(manifest.snapshot for manifest in manifests).encode(), digest_size=8).hexdigest()
 
 
-def shifted(numbers: IntArray, at: int) -> IntArray:
-    """Convert a shard's ids or numbers to global ones."""
-    return numbers + (at << BITS)
+def joined(parts: Iterable[IntArray]) -> IntArray:
+    """Join the ids or numbers of all shards, converted to global ones."""
+    return np.concatenate([own + (at << BITS) for at, own in enumerate(parts)])
 
 
 def _shifted_column(column: pa.ChunkedArray, at: int) -> pa.ChunkedArray | pa.Array:
