@@ -27,8 +27,8 @@ from typing import Any
 import httpx2 as httpx
 
 from benchmarks.serve.running import running_server
+from mergewise.server.jobs.runner import LANES
 from mergewise.server.records import ENDED
-from mergewise.server.writer import LANES
 
 OTHERS = [f"other{number}" for number in range(LANES)]
 UPLOADS = "uploads"

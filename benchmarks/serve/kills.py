@@ -236,8 +236,8 @@ class Campaign:
     def _wait_until_all_have_ended(self) -> None:
         until = time.monotonic() + ENDING
         with State(self.data / "server.sqlite") as state:
-            while any(job not in ENDED for job in state.job_counts()):
-                assert time.monotonic() < until, state.job_counts()
+            while any(job not in ENDED for job in state.jobs.counts()):
+                assert time.monotonic() < until, state.jobs.counts()
                 time.sleep(0.2)
 
     def _judge(self) -> dict[str, Any]:
@@ -255,12 +255,12 @@ class Campaign:
                 if job.state == "done" and job.number > last.get(doc_id, (0, ""))[0]:
                     last[doc_id] = job.number, content
             # A worker may accept a job and die before it replies. The retry then finds the same job.
-            every = state.jobs(limit=10**6)
+            every = state.jobs.find(limit=10**6)
             assert every[-1].number == 1
             uploads = [job for job in every if job.kind != "evaluate"]
             assert len(uploads) - len(self.accepted) <= 2, "a request made two jobs"
-            record = state.collection(COLLECTION)
-            needed = state.blobs_needed(COLLECTION)
+            record = state.collections.get(COLLECTION)
+            needed = state.documents.blobs_needed(COLLECTION)
             attempts = max((job.attempt for job in every), default=0)
         assert record is not None
         with mw.open(record.path, create=False) as index:
@@ -288,9 +288,9 @@ class Campaign:
 
 def _ended_job(state: State, job_id: str) -> Job:
     """Return an accepted job, which must have ended exactly once."""
-    job = state.job(job_id)
+    job = state.jobs.get(job_id)
     assert job is not None, "an accepted job is lost"
-    told = [event for event in state.events(job_id) if event.job["state"] in ENDED]
+    told = [event for event in state.jobs.events(job_id) if event.job["state"] in ENDED]
     assert len(told) == 1, f"{job_id} ended {len(told)} times"
     return job
 

@@ -72,7 +72,7 @@ def running_server(
         lines += ["[limits]", *(f"{name} = {value}" for name, value in limits.items())]
         (data / "serve.toml").write_text("\n".join(lines) + "\n")
         with State(data / "server.sqlite") as state:
-            token = state.add_token(SCOPES, rate=1e6)[1]
+            token = state.tokens.add(SCOPES, rate=1e6)[1]
         words = [sys.executable, "-m", "mergewise", "serve", str(data), "--port", "0", "--workers", str(workers)]
         with (data / "log").open("ab") as log:
             process = subprocess.Popen(

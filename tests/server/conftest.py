@@ -72,7 +72,7 @@ class LiveServer:
 
     def old_token(self, *scopes: str, filter: Mapping[str, Any]) -> str:
         """Store a token with a filter and these scopes, as before scopes were checked. Return its secret."""
-        token, secret = self.state.add_token(["read"], filter=filter, rate=10_000)
+        token, secret = self.state.tokens.add(["read"], filter=filter, rate=10_000)
         with self.state.database.change() as rows:
             rows.execute("UPDATE tokens SET scopes = ? WHERE id = ?", [json.dumps(scopes), token.id])
         return secret
@@ -99,7 +99,7 @@ def record_of(config: ServerConfig, name: str, **fields: Any) -> CollectionRecor
 def make_collection(config: ServerConfig, state: State, name: str, texts: dict[str, str], **fields: Any) -> None:
     """Create a collection with an index of the texts."""
     record = record_of(config, name, **fields)
-    state.add_collection(record)
+    state.collections.add(record)
     shutil.copytree(indexed(tuple(texts.items())), record.path)
 
 
@@ -139,10 +139,10 @@ def live_server(
         make_collection(config, state, "birds", {"birds.md": BIRDS})
         scopes: tuple[Scope, ...] = ("read", "write", "admin")
         tokens: dict[str, str] = {
-            scope: state.add_token(scopes[: i + 1], title=scope, rate=10_000)[1] for i, scope in enumerate(scopes)
+            scope: state.tokens.add(scopes[: i + 1], title=scope, rate=10_000)[1] for i, scope in enumerate(scopes)
         }
-        tokens["feedback"] = state.add_token(["feedback"], rate=10_000)[1]
-        tokens["ships"] = state.add_token(["read", "write"], collections=["ships"], rate=10_000)[1]
+        tokens["feedback"] = state.tokens.add(["feedback"], rate=10_000)[1]
+        tokens["ships"] = state.tokens.add(["read", "write"], collections=["ships"], rate=10_000)[1]
         app = create_app(config, state)
         options = uvicorn_options(config)
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, **options))

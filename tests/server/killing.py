@@ -33,10 +33,10 @@ class Summarizer:
 def queue(state: State, data: Path, doc_id: str, text: str) -> str:
     """Queue a document for the collection `a`, and return the id of its job."""
     blob = keep_bytes(data / "spool", data / "collections/a/blobs", text.encode())
-    return state.enqueue("add", "a", uploads=[Upload(doc_id, blob.sha256, "d.md", blob.bytes)]).id
+    return state.jobs.enqueue("add", "a", uploads=[Upload(doc_id, blob.sha256, "d.md", blob.bytes)]).id
 
 
 def assert_each_done_once(state: State, jobs: list[str]) -> None:
     for job in jobs:
-        assert [event.job["state"] for event in state.events(job)].count("done") == 1
-    assert {one.status for one in state.document_states("a")} == {"indexed"}
+        assert [event.job["state"] for event in state.jobs.events(job)].count("done") == 1
+    assert {one.status for one in state.documents.find("a")} == {"indexed"}

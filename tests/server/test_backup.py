@@ -13,11 +13,12 @@ import mergewise as mw
 from mergewise.errors import CorruptIndex, IndexBusy, UsageError
 from mergewise.server.backup import read_backup, write_backup
 from mergewise.server.configuration import CollectionConfig, ServerConfig
+from mergewise.server.jobs.runner import JobRunner
+from mergewise.server.locks import lock_file, waiting_lock
+from mergewise.server.processes import prepare
 from mergewise.server.records import Upload
 from mergewise.server.spool import keep_bytes
 from mergewise.server.state import State
-from mergewise.server.supervisor import prepare
-from mergewise.server.writer import Writer, lock_file, waiting_lock
 
 
 @pytest.fixture
@@ -28,13 +29,13 @@ def data(tmp_path: Path) -> Path:
     config = ServerConfig(data, collections=collections)
     with State.of(config) as state:
         prepare(config, state)
-        blob = keep_bytes(config.spool, Path(state.collection("a").blobs), b"Cats purr at night.")  # type: ignore[union-attr]
-        state.enqueue("replace", "a", uploads=[Upload("cats", blob.sha256, "cats.md", blob.bytes)])
-        with state._change() as rows:
+        blob = keep_bytes(config.spool, Path(state.collections.get("a").blobs), b"Cats purr at night.")  # type: ignore[union-attr]
+        state.jobs.enqueue("replace", "a", uploads=[Upload("cats", blob.sha256, "cats.md", blob.bytes)])
+        with state.database.change() as rows:
             rows.execute("UPDATE jobs SET created = created - 1")
-        writer = Writer(config, state)
+        writer = JobRunner(config, state)
         writer.run_round()
-        state.enqueue("check", "a")
+        state.jobs.enqueue("check", "a")
         writer.close()
     (data / "serve.toml").write_text("[server]\nport = 9000\n")
     return data
@@ -48,11 +49,11 @@ def test_a_restored_server_equals_the_original(data: Path, tmp_path: Path) -> No
     assert (new / "serve.toml").read_text() == "[server]\nport = 9000\n"
     assert not (new / "token").exists() and new.stat().st_mode & 0o077 == 0
     with State(data / "server.sqlite") as old, State(new / "server.sqlite") as state:
-        assert state.tokens() == old.tokens() and state.jobs() == old.jobs()
-        assert state.document_states("a") == old.document_states("a")
-        record = state.collection("a")
+        assert state.tokens.all() == old.tokens.all() and state.jobs.find() == old.jobs.find()
+        assert state.documents.find("a") == old.documents.find("a")
+        record = state.collections.get("a")
         assert record is not None and record.path == str(new / "collections/a/index")
-        (blob,) = state.blobs_needed("a")
+        (blob,) = state.documents.blobs_needed("a")
         assert (Path(record.blobs) / blob[:2] / blob).read_bytes() == b"Cats purr at night."
     with mw.open(record.path, create=False) as index:
         assert index.check() == [] and index.document("cats").text == "Cats purr at night."

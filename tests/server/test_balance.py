@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mergewise.server import balance, supervisor
+from mergewise.server import balance, processes
 from mergewise.server.balance import ABSENT, ConnectionCounts, SharedListener, ending_connections
 
 
@@ -130,10 +130,10 @@ def test_a_worker_with_too_many_connections_closes_some(status: int, ended: int)
 
 
 def test_freed_memory_is_returned_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = supervisor.allocator_trim()
+    own = processes.allocator_trim()
     assert own is None or own(0) in (0, 1)
     called = threading.Event()
-    monkeypatch.setattr(supervisor, "TRIM_SECONDS", 0.001)
-    monkeypatch.setattr(supervisor, "allocator_trim", lambda: lambda kept: called.set())
-    supervisor.start_trimming()
+    monkeypatch.setattr(processes, "TRIM_SECONDS", 0.001)
+    monkeypatch.setattr(processes, "allocator_trim", lambda: lambda kept: called.set())
+    processes.start_trimming()
     assert called.wait(20)

@@ -24,7 +24,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.server.collections import key_of
-from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
+from mergewise.server.file_store import Attachment, FileStore, ReceivedFile
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.records import SCOPES, Upload
 from mergewise.server.scoped import ScopedService
@@ -113,7 +113,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Itera
 def make_world(live: LiveServer) -> World:
     state = live.state
     record = record_of(live.config, "mixed", title="Mixed")
-    state.add_collection(record)
+    state.collections.add(record)
     hidden = [
         mw.Document(
             f"quernstone/{number}.md",
@@ -131,15 +131,15 @@ def make_world(live: LiveServer) -> World:
         # strategies may also search in what a view writes from several documents
         index.add_views(dict.fromkeys(view for view in mw.VIEWS if view != "leaf"))
         leaves, characters = index.store.reader().sizes()
-    other, secret = state.add_token(["read", "write"], rate=10_000)
+    other, secret = state.tokens.add(["read", "write"], rate=10_000)
     upload = Upload(FAILED_ID, "0" * 64, FAILED_ID, 9, metadata={"kind": "open"})
-    failed = state.enqueue("add", "mixed", {"documents": [FAILED_ID]}, uploads=[upload], token=other.id)
+    failed = state.jobs.enqueue("add", "mixed", {"documents": [FAILED_ID]}, uploads=[upload], token=other.id)
     error = {"code": "unreadable", "detail": "cannot read gossamer", "hint": "", "document": FAILED_ID}
-    state.finish(failed.id, "failed", error=error, documents={FAILED_ID: error})
-    waiting = state.enqueue("sync", "mixed", token=other.id)
-    evaluation = state.enqueue("evaluate", "mixed", {"questions": [{"question": "cinnabar"}]}, token=other.id)
+    state.jobs.finish(failed.id, "failed", error=error, documents={FAILED_ID: error})
+    waiting = state.jobs.enqueue("sync", "mixed", token=other.id)
+    evaluation = state.jobs.enqueue("evaluate", "mixed", {"questions": [{"question": "cinnabar"}]}, token=other.id)
     report = {"rows": [{"question": "cinnabar"}], "report": {"title": "cinnabar"}, "page": "<p>cinnabar</p>"}
-    state.finish(evaluation.id, "done", report=report)
+    state.jobs.finish(evaluation.id, "done", report=report)
     store = FileStore(state.database, live.config.data / "files", live.config.cache)
     file = ReceivedFile("file-" + "a" * 32, "tourmaline.txt", 1, "1" * 64, "assistants", time.time(), other.id)
     store.keep(file)
@@ -170,7 +170,7 @@ def make_world(live: LiveServer) -> World:
         ("reader", ["read"], {}),
         ("expired", [*SCOPES], {"expires": time.time() - 1}),
     ):
-        made.tokens[name] = state.add_token(scopes, rate=10_000, **limits)[1]  # type: ignore[arg-type]
+        made.tokens[name] = state.tokens.add(scopes, rate=10_000, **limits)[1]  # type: ignore[arg-type]
     made.tokens["filtered with all scopes"] = live.old_token(*SCOPES, filter=FILTER)
     return made
 
@@ -389,7 +389,7 @@ def test_every_tool_keeps_the_boundary(world: World, name: str) -> None:
 
 
 def test_tools_need_the_scope_read(world: World) -> None:
-    _, secret = world.server.state.add_token(["write", "admin"], rate=10_000)
+    _, secret = world.server.state.tokens.add(["write", "admin"], rate=10_000)
     client = world.server.client(secret)
     for tool, sent in (("search", {"query": QUESTION}), ("list_documents", {"collection": "mixed"})):
         result = mcp(client, "tools/call", name=tool, arguments=sent)["result"]
@@ -418,8 +418,8 @@ def test_errors_name_no_metadata_of_hidden_documents(world: World) -> None:
 
 def test_only_the_starter_or_an_admin_changes_a_job(world: World) -> None:
     state, live = world.server.state, world.server
-    _, writer = state.add_token(["read", "write"], rate=10_000)
-    job = state.enqueue("check", "birds", token=world.others_ids["token"])
+    _, writer = state.tokens.add(["read", "write"], rate=10_000)
+    job = state.jobs.enqueue("check", "birds", token=world.others_ids["token"])
     path = f"/api/v1/jobs/{job.id}"
     assert live.client(writer).get(path).status_code == 200
     assert live.client(writer).post(f"{path}/cancel").status_code == 403
@@ -436,8 +436,8 @@ def test_only_the_starter_or_an_admin_changes_a_job(world: World) -> None:
 def test_a_filter_on_a_token_hides_what_the_same_token_started(world: World) -> None:
     """A front end's token may get the filter of its user."""
     state = world.server.state
-    token, _ = state.add_token(["read", "write"])
-    job = state.enqueue("check", "birds", token=token.id)
+    token, _ = state.tokens.add(["read", "write"])
+    job = state.jobs.enqueue("check", "birds", token=token.id)
     own = ScopedService(world.server.service, token)
     users = ScopedService(world.server.service, replace(token, filter=FILTER))
     assert own.job(job.id).id == job.id and [
@@ -448,7 +448,7 @@ def test_a_filter_on_a_token_hides_what_the_same_token_started(world: World) -> 
         users.collection("birds").enqueue("check")
     with pytest.raises(HTTPProblem, match="read only"):
         users.collection("birds").writable()
-    state.cancel(job.id)
+    state.jobs.cancel(job.id)
 
 
 def test_routes_have_no_way_around_the_boundary() -> None:
@@ -480,7 +480,7 @@ def test_scores_do_not_tell_what_hidden_documents_contain(tmp_path: Path, script
             make_collection(live.config, live.state, name, {**shown, **hidden})
         contexts = {}
         for filter in (None, FILTER):
-            client = live.client(live.state.add_token(["read"], filter=filter, rate=10_000)[1])
+            client = live.client(live.state.tokens.add(["read"], filter=filter, rate=10_000)[1])
             asked: dict[str, Any] = {"question": "Is the larch green?", "strategy": strategy, "include": ["trace"]}
             asked["where"] = {"type": "eq", "key": "kind", "value": "open"}
             for name in ("rare", "common"):

@@ -15,14 +15,15 @@ import pytest
 
 import mergewise as mw
 from mergewise.errors import UsageError
-from mergewise.server import writer as writing
 from mergewise.server.backup import write_backup
 from mergewise.server.configuration import CollectionConfig, ServerConfig, load_config
+from mergewise.server.jobs import runner
+from mergewise.server.jobs.runner import JobRunner
+from mergewise.server.processes import prepare
 from mergewise.server.records import READ_ONLY, CollectionRecord
-from mergewise.server.state import Conflict, State
-from mergewise.server.supervisor import prepare
+from mergewise.server.state import State
+from mergewise.server.tables.rows import Conflict
 from mergewise.server.targets import served_place
-from mergewise.server.writer import Writer
 from mergewise.store import place_of
 from mergewise.store.manifest import NAME, SHARDS_NAME
 from tests.object_store import KEY, Proxy, object_store
@@ -69,7 +70,7 @@ def serve(start_server: Callable[..., LiveServer], url: str, **settings: Any) ->
     live = start_server(with_chat=False, collections={"far": far}, **settings)
     blobs = str(live.config.data / "collections/far/blobs")
     live.state.beat(os.getpid())
-    live.state.add_collection(CollectionRecord("far", str(Path(url)), blobs, embedder="none", configured=True))
+    live.state.collections.add(CollectionRecord("far", str(Path(url)), blobs, embedder="none", configured=True))
     return live
 
 
@@ -172,7 +173,7 @@ def test_a_read_only_collection_refuses_changes(
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add_text", "arguments": arguments}}
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
     assert "read-only" in client.post("/mcp", json=call, headers=headers).text
-    assert live.state.jobs() == []
+    assert live.state.jobs.find() == []
     assert client.patch(FAR, json={"title": "Far away"}).status_code == 200
     # nothing was written to the bucket
     assert {one.method for one in proxy.requests[opened:]} <= {"GET", "HEAD"}
@@ -180,12 +181,12 @@ def test_a_read_only_collection_refuses_changes(
     for job in ({"kind": "check"}, {"kind": "evaluate", "request": {**asked, "budgets": [200]}}):
         started = client.post(f"{FAR}/jobs", json=job)
         assert started.status_code == 202, started.text
-    for writer in (Writer(live.config, live.state), Writer(live.config, live.state, tuple(READ_ONLY))):
+    for writer in (JobRunner(live.config, live.state), JobRunner(live.config, live.state, tuple(READ_ONLY))):
         writer.make_indexes()
         while writer.run_round():
             pass
         writer.close()
-    assert [one.state for one in live.state.jobs()] == ["done", "done"], live.state.jobs()
+    assert [one.state for one in live.state.jobs.find()] == ["done", "done"], live.state.jobs.find()
 
 
 def test_an_unreachable_bucket_is_said_and_opened_later(
@@ -241,11 +242,11 @@ def test_a_bucket_in_the_configuration(proxy: Proxy, tmp_path: Path) -> None:
     assert config.read_only == {"far", "near"}
     with State.of(config) as state:
         prepare(config, state)
-        far = state.collection("far")
+        far = state.collections.get("far")
         assert far is not None and mw.open(far.path, embedder="none").store.place.refresh is not None
-        state.read_only = config.read_only
+        state.jobs.read_only = config.read_only
         with pytest.raises(Conflict, match="far is read-only"):
-            state.enqueue("add", "far")
+            state.jobs.enqueue("add", "far")
     assert write_backup(tmp_path, tmp_path.parent / "backup.tar") == ["far"]
     for text, named in (
         ('path = "s3://key@indexes/x"', "credentials"),
@@ -261,7 +262,7 @@ def test_a_bucket_in_the_configuration(proxy: Proxy, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def written(url: str, tmp_path: Path) -> Iterator[Writer]:
+def written(url: str, tmp_path: Path) -> Iterator[JobRunner]:
     """A writer of a collection whose folder is indexed into a bucket."""
     docs = tmp_path / "docs"
     docs.mkdir()
@@ -270,8 +271,8 @@ def written(url: str, tmp_path: Path) -> Iterator[Writer]:
     config = ServerConfig(tmp_path / "data", collections={"far": own})
     with State.of(config) as state:
         prepare(config, state)
-        state.read_only = config.read_only
-        writer = Writer(config, state)
+        state.jobs.read_only = config.read_only
+        writer = JobRunner(config, state)
         yield writer
         writer.close()
 
@@ -282,27 +283,27 @@ def ids(url: str, cache: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("shards", [None, 2])
-def test_a_bucket_with_a_writer(proxy: Proxy, url: str, written: Writer, tmp_path: Path, shards: int | None) -> None:
+def test_a_bucket_with_a_writer(proxy: Proxy, url: str, written: JobRunner, tmp_path: Path, shards: int | None) -> None:
     if shards is not None:
         fill(url, tmp_path / "theirs", shards)
     written.make_indexes()
     assert ids(url, tmp_path / "theirs") == []
-    written.state.enqueue("sync", "far")
+    written.state.jobs.enqueue("sync", "far")
     assert written.run_round()
-    assert [job.state for job in written.state.jobs()] == ["done"]
+    assert [job.state for job in written.state.jobs.find()] == ["done"]
     assert ids(url, tmp_path / "theirs") == ["cats.md"]
 
 
 @pytest.mark.parametrize("ends", ["done", "cancelled"])
 def test_a_job_waits_while_another_host_writes_to_the_bucket(
-    proxy: Proxy, url: str, written: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+    proxy: Proxy, url: str, written: JobRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
-    monkeypatch.setattr(writing, "_LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(runner, "_LOCK_SECONDS", 0.2)
     written.make_indexes()
-    job = written.state.enqueue("sync", "far")
+    job = written.state.jobs.enqueue("sync", "far")
 
     def state() -> str:
-        found = written.state.job(job.id)
+        found = written.state.jobs.get(job.id)
         return "" if found is None else found.state
 
     with place_of(url, cache=tmp_path / "theirs").writer(1):
@@ -310,17 +311,17 @@ def test_a_job_waits_while_another_host_writes_to_the_bucket(
         running.start()
         wait(lambda: state() == "waiting_lock")
         if ends == "cancelled":
-            written.state.cancel(job.id)
+            written.state.jobs.cancel(job.id)
             running.join(patience(10))
     running.join(patience(20))
     assert state() == ends
     assert ids(url, tmp_path / "theirs") == (["cats.md"] if ends == "done" else [])
 
 
-def test_a_job_fails_legibly_without_its_bucket(proxy: Proxy, url: str, written: Writer) -> None:
+def test_a_job_fails_legibly_without_its_bucket(proxy: Proxy, url: str, written: JobRunner) -> None:
     proxy.fault = lambda request: "403"
     written.make_indexes()
-    written.state.enqueue("sync", "far")
+    written.state.jobs.enqueue("sync", "far")
     written.run_round()
-    (job,) = written.state.jobs()
+    (job,) = written.state.jobs.find()
     assert job.state == "failed" and job.error is not None and "s3:" not in str(job.error), job.error

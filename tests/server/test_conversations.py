@@ -40,7 +40,7 @@ def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterat
 @pytest.fixture
 def client(live: LiveServer) -> httpx.Client:
     """A client with a token of its own."""
-    return live.client(live.state.add_token(["read"], rate=10_000)[1])
+    return live.client(live.state.tokens.add(["read"], rate=10_000)[1])
 
 
 def ask(client: httpx.Client, question: str = QUESTION, conversation: str | None = "new", **more: Any) -> Any:
@@ -111,7 +111,7 @@ def test_nothing_is_kept_unless_the_client_asks(client: httpx.Client) -> None:
 
 def test_an_unknown_conversation_begins_a_new_one(live: LiveServer, client: httpx.Client) -> None:
     own = ask(client)["conversation"]
-    other = live.client(live.state.add_token(["read"], rate=10_000)[1])
+    other = live.client(live.state.tokens.add(["read"], rate=10_000)[1])
     begun = ask(other, conversation=own)["conversation"]
     assert begun != own and [one["turns"] for one in listed(client)] == [1]
 
@@ -148,7 +148,7 @@ def test_a_token_sees_only_its_own(live: LiveServer, client: httpx.Client) -> No
 
 
 def test_users_behind_one_token_are_apart(live: LiveServer) -> None:
-    shared = live.state.add_token(["read"])[0]
+    shared = live.state.tokens.add(["read"])[0]
     users = [Token(shared.id, shared.scopes, filter={"type": "eq", "key": "team", "value": team}) for team in "ab"]
     a, b, whole = [live.state.conversations(one, "ships") for one in (*users, shared)]
     id = a.add_turn("new", QUESTION, {"answer": {}}, ServeLimits())["conversation"]
@@ -168,7 +168,7 @@ def test_a_link_shows_the_conversation_to_others_with_access(live: LiveServer, c
     assert found["items"][0]["answer"]["answer"] == ANSWER and not found["items"][0]["withheld"]
     assert reader.patch(f"{SHIPS}/conversations/{share}", json={"title": "x"}).status_code == 404
     assert reader.get(f"{SHIPS}/shared/{id}").status_code == 404
-    birds = live.client(live.state.add_token(["read"], collections=["birds"])[1])
+    birds = live.client(live.state.tokens.add(["read"], collections=["birds"])[1])
     assert birds.get(f"{SHIPS}/shared/{share}").status_code == 404
     assert live.client().get(f"/api/v1/collections/birds/shared/{share}").status_code == 404
     assert client.patch(path, json={"is_shared": False}).json()["share"] is None
@@ -196,12 +196,12 @@ def test_a_link_shows_the_questions_of_its_time(live: LiveServer, client: httpx.
 
 def test_links_of_an_older_server_show_what_they_showed(tmp_path: Path) -> None:
     with older_tables(5), State(tmp_path / "server.sqlite") as old:
-        token, _ = old.add_token(["read"])
+        token, _ = old.tokens.add(["read"])
         for id, share in (("c1", "link"), ("c2", None)):
             own = [id, token.id, token.owner, "a", "t", 1, 1, share]
-            old._rows("INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?, ?)", own)
+            old.database.rows("INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?, ?)", own)
             turn = [id, "q", json.dumps(DATA), 1, 1]
-            old._rows("INSERT INTO turns VALUES (NULL, ?, ?, ?, ?, ?, NULL, NULL)", turn)
+            old.database.rows("INSERT INTO turns VALUES (NULL, ?, ?, ?, ?, ?, NULL, NULL)", turn)
     with State(tmp_path / "server.sqlite") as state:
         kept = state.conversations(token, "a")
         assert {one.share: one.shared_turns for one in kept.find()} == {"link": 1, None: 0}
@@ -218,7 +218,7 @@ def test_a_link_withholds_answers_from_hidden_documents(live: LiveServer, client
     id = ask(client)["conversation"]
     share = client.patch(f"{SHIPS}/conversations/{id}", json={"is_shared": True}).json()["share"]
     condition = {"type": "eq", "key": "kind", "value": "nothing"}
-    reader = live.client(live.state.add_token(["read"], filter=condition)[1])
+    reader = live.client(live.state.tokens.add(["read"], filter=condition)[1])
     answer = reader.get(f"{SHIPS}/shared/{share}")
     (turn,) = answer.json()["items"]
     assert turn["withheld"] and turn["answer"] is turn["context"] is None and turn["question"] == QUESTION
@@ -245,7 +245,7 @@ def test_a_server_can_keep_none(start_server: Callable[..., LiveServer]) -> None
     assert "conversation" not in ask(client)
     answer = client.get(f"{SHIPS}/conversations")
     assert (answer.status_code, answer.json()["code"]) == (409, "keeps-none")
-    assert live.state._rows("SELECT * FROM turns") == []
+    assert live.state.database.rows("SELECT * FROM turns") == []
 
 
 def test_questions_are_only_in_the_state(
@@ -264,11 +264,11 @@ def test_questions_are_only_in_the_state(
 
 
 def test_nothing_of_a_removed_token_remains_in_the_files(live: LiveServer) -> None:
-    token, secret = live.state.add_token(["read"], rate=10_000)
+    token, secret = live.state.tokens.add(["read"], rate=10_000)
     ask(live.client(secret), f"{SECRET}?")
     live.client(secret).post("/v1/responses", json={"model": "ships", "input": f"{SECRET}?"})
     assert SECRET.encode() in _bytes(live.state.path)
-    live.state.remove_token(token.id)
+    live.state.tokens.remove(token.id)
     assert SECRET.encode() not in _bytes(live.state.path)
 
 
@@ -290,7 +290,7 @@ DATA = {"answer": {"id": "ans_1", "answer": "word " * 100}, "context": {}}
 
 
 def test_conversations_are_bounded(state: State) -> None:
-    token, other = state.add_token(["read"])[0], state.add_token(["read"])[0]
+    token, other = state.tokens.add(["read"])[0], state.tokens.add(["read"])[0]
     by_number = ServeLimits(conversations=3)
     state.conversations(other, "a").add_turn("new", "other", DATA, by_number)
     own = {name: state.conversations(token, name) for name in "ab"}
@@ -308,7 +308,7 @@ def test_conversations_are_bounded(state: State) -> None:
 
 def test_a_conversation_has_a_bounded_number_of_turns(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.server.conversations.MOST_TURNS", 2)
-    own = state.conversations(state.add_token(["read"])[0], "a")
+    own = state.conversations(state.tokens.add(["read"])[0], "a")
     id = own.add_turn("new", "q0", DATA, ServeLimits())["conversation"]
     for n in range(1, 4):
         own.add_turn(id, f"q{n}", DATA, ServeLimits())
@@ -316,29 +316,29 @@ def test_a_conversation_has_a_bounded_number_of_turns(state: State, monkeypatch:
 
 
 def test_old_conversations_are_pruned(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = state.conversations(state.add_token(["read"])[0], "a")
+    own = state.conversations(state.tokens.add(["read"])[0], "a")
     own.add_turn("new", "old?", DATA, ServeLimits())
     later = time.time() + 11 * 86_400
     monkeypatch.setattr(time, "time", lambda: later)
     own.add_turn("new", "new?", DATA, ServeLimits())
     state.prune(ServeLimits(conversation_days=10))
     assert [one.title for one in own.find()] == ["new?"]
-    assert list(dict(state._rows("SELECT count(*) FROM turns")[0]).values()) == [1]
+    assert list(dict(state.database.rows("SELECT count(*) FROM turns")[0]).values()) == [1]
     state.prune(ServeLimits(conversations=0))
     assert own.find() == []
 
 
 def test_removing_a_token_or_a_collection_removes_its_conversations(state: State) -> None:
-    tokens = [state.add_token(["read"])[0] for _ in range(2)]
+    tokens = [state.tokens.add(["read"])[0] for _ in range(2)]
     stores = [{name: state.conversations(token, name) for name in "ab"} for token in tokens]
     for store in (one for own in stores for one in own.values()):
         assert store.rate(store.add_turn("new", "q", DATA, ServeLimits())["turn"], True, "")
     user = state.conversations(replace(tokens[0], id=f"{tokens[0].id}-user"), "b")
     user.add_turn("new", "q", DATA, ServeLimits())
-    state.remove_token(tokens[0].id)
+    state.tokens.remove(tokens[0].id)
     assert user.find() == []
     assert stores[0]["a"].find() == [] and len(stores[1]["a"].rated_turns()) == 1
-    state.forget_collection("a")
+    state.collections.forget("a")
     assert stores[1]["a"].find() == [] == stores[1]["a"].rated_turns()
     assert stores[1]["b"].find() and len(stores[1]["b"].rated_turns()) == 1
 
@@ -452,11 +452,11 @@ def test_suggestions_of_a_collection(start_server: Callable[..., LiveServer]) ->
     live = start_server()
     text = "# Terns\n\nA bird.\n\n## How far do terns fly each year?\n\nFar.\n"
     make_collection(live.config, live.state, "terns", {"terns.md": text})
-    live.state.add_collection(record_of(live.config, "bare"))
+    live.state.collections.add(record_of(live.config, "bare"))
     path = "/api/v1/collections/{}/suggestions"
     (found,) = live.client().get(path.format("terns")).json()["items"]
     assert found == {"text": (asked := "How far do terns fly each year?"), "title": "terns.md", "question": asked}
     assert live.client().get(path.format("bare")).json() == {"items": []}
     condition = {"type": "eq", "key": "kind", "value": "nothing"}
-    hidden = live.client(live.state.add_token(["read"], filter=condition)[1])
+    hidden = live.client(live.state.tokens.add(["read"], filter=condition)[1])
     assert hidden.get(path.format("terns")).json() == {"items": []}

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 
 from mergewise.cli.main import app
 from mergewise.server.configuration import PORT, load_config
-from mergewise.server.supervisor import END_SECONDS
+from mergewise.server.processes import END_SECONDS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 import mergewise as mw
-from mergewise.server import writer as writing
 from mergewise.server.configuration import CollectionConfig, ServerConfig, folder_roots
+from mergewise.server.jobs import runner, watch
+from mergewise.server.jobs.process import queue_first_sync, run_jobs
+from mergewise.server.jobs.runner import JobRunner
+from mergewise.server.processes import prepare
 from mergewise.server.records import Job, JobKind
 from mergewise.server.state import State
-from mergewise.server.supervisor import prepare
-from mergewise.server.writer import Writer, queue_first_sync, run_writer
 from tests.server.conftest import LiveServer, record_of
 
 
@@ -32,11 +33,11 @@ class Served:
         config = ServerConfig(self.data, collections={"a": own})
         with State.of(config) as state:
             prepare(config, state)
-            writer = Writer(config, state)
-            job = state.enqueue(kind, "a")
+            writer = JobRunner(config, state)
+            job = state.jobs.enqueue(kind, "a")
             writer.run_round()
             writer.close()
-            after = state.job(job.id)
+            after = state.jobs.get(job.id)
             assert after is not None
             return after
 
@@ -46,7 +47,7 @@ class Served:
 
     def failed(self) -> list[str]:
         with State.of(ServerConfig(self.data)) as state:
-            return [one.id for one in state.document_states("a")]
+            return [one.id for one in state.documents.find("a")]
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_absolute_ids_of_an_older_server_become_relative_without_indexing(
     served: Served, manual: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (manual / "bad.pdf").write_bytes(b"%PDF-nonsense")
-    monkeypatch.setattr(writing, "folder_roots", lambda index, folders: None)
+    monkeypatch.setattr(runner, "folder_roots", lambda index, folders: None)
     served.sync(manual)
     assert served.ids() == [f"{manual}/cats.md", f"{manual}/sub/dogs.md"]
     assert served.failed() == [f"{manual}/bad.pdf"]
@@ -151,22 +152,22 @@ def test_folders_are_indexed_at_the_start_without_watching(
     served: Served, manual: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = ServerConfig(served.data, collections={"a": CollectionConfig(embedder="none", folders=(manual,))})
-    monkeypatch.setattr(writing, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "LOG_SECONDS", 0.0)
     monkeypatch.setattr("signal.signal", lambda *given: None)
     with State.of(config) as state, caplog.at_level(logging.INFO, "mergewise.server"):
         prepare(config, state)
-        writers: list[Writer] = []
-        run = Writer.run
+        writers: list[JobRunner] = []
+        run = JobRunner.run
 
-        def note_and_run(own: Writer) -> None:
+        def note_and_run(own: JobRunner) -> None:
             writers.append(own)
             run(own)
 
-        monkeypatch.setattr(Writer, "run", note_and_run)
-        process = threading.Thread(target=run_writer, args=(config, os.getppid()))
+        monkeypatch.setattr(JobRunner, "run", note_and_run)
+        process = threading.Thread(target=run_jobs, args=(config, os.getppid()))
         process.start()
         try:
-            wait_until(lambda: [job.state for job in state.jobs()] == ["done"])
+            wait_until(lambda: [job.state for job in state.jobs.find()] == ["done"])
         finally:
             writers[0].stopping.set()
             process.join()
@@ -181,30 +182,30 @@ def test_the_first_sync_is_queued_once_and_not_after_it_killed_the_writer(served
         prepare(config, state)
         queue_first_sync(state, "a")
         queue_first_sync(state, "a")
-        (job,) = state.jobs()
-        state.claim()
-        state.finish(job.id, "failed", error={"code": "writer_killed"})
+        (job,) = state.jobs.find()
+        state.jobs.claim()
+        state.jobs.finish(job.id, "failed", error={"code": "writer_killed"})
         queue_first_sync(state, "a")
-        assert len(state.jobs()) == 1
-        state.finish(state.enqueue("sync", "a").id, "failed", error={"code": "unreadable"})
+        assert len(state.jobs.find()) == 1
+        state.jobs.finish(state.jobs.enqueue("sync", "a").id, "failed", error={"code": "unreadable"})
         queue_first_sync(state, "a")
-        assert [one.state for one in state.jobs()] == ["queued", "failed", "failed"]
+        assert [one.state for one in state.jobs.find()] == ["queued", "failed", "failed"]
 
 
 def test_an_empty_collection_says_why_its_folders_are_not_indexed(start_server: Any, tmp_path: Path) -> None:
     live: LiveServer = start_server(collections={"new": CollectionConfig(folders=(tmp_path,))})
-    live.state.add_collection(record_of(live.config, "new"))
+    live.state.collections.add(record_of(live.config, "new"))
     api = "/api/v1/collections/new"
     client = live.client("read")
     assert client.get(api).json()["indexing"] == {
         "percent": 0, "notice": "Indexing is at 0 %: answers may be incomplete",
     }  # fmt: skip
-    job = live.state.enqueue("sync", "new")
-    live.state.finish(job.id, "failed", error={"code": "usage", "detail": "new does not exist"})
+    job = live.state.jobs.enqueue("sync", "new")
+    live.state.jobs.finish(job.id, "failed", error={"code": "usage", "detail": "new does not exist"})
     failed = {"percent": None, "notice": "The folders of this collection could not be indexed: new does not exist"}
     assert client.get(api).json()["indexing"] == failed
     assert client.post(f"{api}/ask", json={"question": "Who?"}).json()["hint"] == failed["notice"]
-    live.state.finish(live.state.enqueue("sync", "new").id, "done")
+    live.state.jobs.finish(live.state.jobs.enqueue("sync", "new").id, "done")
     assert client.get(api).json()["indexing"] is None
 
 

@@ -16,11 +16,11 @@ import pytest
 import mergewise as mw
 from mergewise.errors import StoreError
 from mergewise.server import spool
-from mergewise.server import writer as writing
 from mergewise.server.database import SQLite
+from mergewise.server.jobs import runner
+from mergewise.server.jobs.runner import JobRunner
 from mergewise.server.spool import is_disk_full
 from mergewise.server.state import State
-from mergewise.server.writer import Writer
 from tests.server.conftest import LiveServer
 from tests.server.test_turns import Works, works  # noqa: F401
 from tests.support import until
@@ -90,7 +90,7 @@ def test_uploads_are_refused_with_507(
 def test_a_job_fails_with_the_reason(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.setattr(mw.Index, "add", refuse)
     job = works.add("a", "x")
-    writer = Writer(works.config, works.state)
+    writer = JobRunner(works.config, works.state)
     writer.run_round()
     writer.close()
     error = works.job(job).error
@@ -98,9 +98,9 @@ def test_a_job_fails_with_the_reason(works: Works, monkeypatch: pytest.MonkeyPat
 
 
 def test_jobs_wait_while_the_state_cannot_be_written(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    monkeypatch.setattr(writing, "FULL_SECONDS", 0.05)
+    monkeypatch.setattr(runner, "FULL_SECONDS", 0.05)
     jobs = [works.add("a", "x"), works.add("a", "y")]
-    finish, is_full, refused = works.state.finish, threading.Event(), threading.Event()
+    finish, is_full, refused = works.state.jobs.finish, threading.Event(), threading.Event()
     is_full.set()
 
     def finish_unless_full(id: str, *given: Any, **options: Any) -> None:
@@ -110,20 +110,20 @@ def test_jobs_wait_while_the_state_cannot_be_written(works: Works, monkeypatch: 
             raise StoreError("cannot use the server's state", "") from FULL
         finish(id, *given, **options)
 
-    monkeypatch.setattr(works.state, "finish", finish_unless_full)
+    monkeypatch.setattr(works.state.jobs, "finish", finish_unless_full)
     works.start()
     assert refused.wait(20) and until(lambda: works.is_in("done", jobs[0]))
     assert works.is_in("running", jobs[1]) and works.runners[0][1].is_alive()
     is_full.clear()
     assert until(lambda: works.is_in("done", *jobs))
     for job in jobs:
-        assert [event.job["state"] for event in works.state.events(job.id)].count("done") == 1
+        assert [event.job["state"] for event in works.state.jobs.events(job.id)].count("done") == 1
 
 
 def test_a_recorded_job_is_not_run_again(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    monkeypatch.setattr(writing, "FULL_SECONDS", 0.01)
+    monkeypatch.setattr(runner, "FULL_SECONDS", 0.01)
     job, later = works.queue("optimize", "a"), works.queue("optimize", "a")
-    finish, calls = works.state.finish, list[str]()
+    finish, calls = works.state.jobs.finish, list[str]()
 
     def finish_and_fail(id: str, *given: Any, **options: Any) -> None:
         finish(id, *given, **options)
@@ -131,16 +131,16 @@ def test_a_recorded_job_is_not_run_again(works: Works, monkeypatch: pytest.Monke
         if len(calls) == 1:
             raise FULL
 
-    monkeypatch.setattr(works.state, "finish", finish_and_fail)
-    writer = Writer(works.config, works.state)
+    monkeypatch.setattr(works.state.jobs, "finish", finish_and_fail)
+    writer = JobRunner(works.config, works.state)
     assert writer.run_round() and writer.run_round() and calls == [job.id, later.id]
     assert not writer.under_way
     writer.close()
 
 
 def test_claims_wait_while_the_state_cannot_be_written(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    monkeypatch.setattr(writing, "FULL_SECONDS", 0.05)
-    claim, left = works.state.claim, [5]
+    monkeypatch.setattr(runner, "FULL_SECONDS", 0.05)
+    claim, left = works.state.jobs.claim, [5]
 
     def claim_later(**options: Any) -> Any:
         if left[0]:
@@ -148,7 +148,7 @@ def test_claims_wait_while_the_state_cannot_be_written(works: Works, monkeypatch
             raise StoreError("cannot use the server's state", "") from FULL
         return claim(**options)
 
-    monkeypatch.setattr(works.state, "claim", claim_later)
+    monkeypatch.setattr(works.state.jobs, "claim", claim_later)
     job = works.add("a", "x")
     works.start()
     assert until(lambda: works.is_in("done", job))

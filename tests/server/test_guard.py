@@ -80,12 +80,12 @@ def test_only_bearer_tokens_are_accepted(server: LiveServer, scheme: str) -> Non
 
 
 def test_a_removed_or_expired_token_is_refused_at_once(server: LiveServer) -> None:
-    token, secret = server.state.add_token(["read"])
+    token, secret = server.state.tokens.add(["read"])
     client = server.client(secret)
     assert client.get("/api/v1/collections").status_code == 200
-    server.state.remove_token(token.id)
+    server.state.tokens.remove(token.id)
     assert client.get("/api/v1/collections").status_code == 401
-    _, late = server.state.add_token(["read"], expires=time.time() - 1)
+    _, late = server.state.tokens.add(["read"], expires=time.time() - 1)
     assert server.client(late).get("/api/v1/collections").status_code == 401
 
 
@@ -243,7 +243,7 @@ def test_a_long_head_is_refused(server: LiveServer) -> None:
 
 
 def test_a_token_over_its_rate_must_wait(server: LiveServer) -> None:
-    _, secret = server.state.add_token(["read"], rate=2)
+    _, secret = server.state.tokens.add(["read"], rate=2)
     answers = [server.client(secret).get("/api/v1/models") for _ in range(4)]
     assert [answer.status_code for answer in answers[:2]] == [200, 200]
     refused = next(answer for answer in answers if answer.status_code == 429)
@@ -284,22 +284,22 @@ def test_the_page_exchanges_its_token_for_a_cookie(server: LiveServer) -> None:
 def test_an_expired_or_removed_token_ends_its_streams(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.server.streams.TOKEN_SECONDS", 0.05)
     for expires in (time.time() + 0.4, None):
-        token, secret = server.state.add_token(["read", "write"], expires=expires)
-        job = server.state.enqueue("check", "birds", token=token.id)
+        token, secret = server.state.tokens.add(["read", "write"], expires=expires)
+        job = server.state.jobs.enqueue("check", "birds", token=token.id)
         page = server.client(None, Origin=server.base)
         ours = {"X-Mergewise": page.post("/api/v1/session", json={"token": secret}).json()["secret"]}
         path = f"/api/v1/jobs/{job.id}/events"
         with server.client(secret).stream("GET", path) as by_token, page.stream("GET", path, headers=ours) as by_page:
             assert by_token.status_code == by_page.status_code == 200
             if expires is None:
-                server.state.remove_token(token.id)
+                server.state.tokens.remove(token.id)
             for stream in (by_token, by_page):
                 last = stream.read().decode().strip().split("\n\n")[-1]
                 assert last.startswith("event: error") and '"status":401' in last
         assert server.client(secret).get("/api/v1/collections").status_code == 401
         assert page.get("/api/v1/collections", headers=ours).status_code == 401
         assert server.client(None).post("/api/v1/session", json={"token": secret}).status_code == 401
-        server.state.cancel(job.id)
+        server.state.jobs.cancel(job.id)
 
 
 def test_a_cookie_under_tls_is_secure(start_server: Callable[..., LiveServer]) -> None:

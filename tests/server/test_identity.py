@@ -27,7 +27,7 @@ def serve(start_server: Callable[..., LiveServer]) -> Callable[..., LiveServer]:
     def serve(*, tokens: bool = False, peers: tuple[str, ...] = ()) -> LiveServer:
         identity = IdentityConfig(HEADER, OWN, peers, ("0",) if tokens else ())
         live = start_server(identity=identity)
-        front, live.tokens["front"] = live.state.add_token(["read", "write", "admin"], rate=10_000)
+        front, live.tokens["front"] = live.state.tokens.add(["read", "write", "admin"], rate=10_000)
         if tokens:
             app: Any = live.uvicorn.config.app
             app._config = replace(live.config, identity=replace(identity, tokens=(front.id,)))
@@ -124,7 +124,7 @@ def test_users_have_tokens_of_their_own(serve: Callable[..., LiveServer]) -> Non
 
     from mergewise.server.identity import token_of_user
 
-    front = next(one for one in live.state.tokens() if "admin" in one.scopes and one.title == "")
+    front = next(one for one in live.state.tokens.all() if "admin" in one.scopes and one.title == "")
     config = IdentityConfig(HEADER, OWN, tokens=(front.id,))
     kind = {"type": "eq", "key": "kind", "value": "birds"}
     both = replace(front, filter=kind)

@@ -359,7 +359,7 @@ def test_the_server_speaks_both_protocols(server: LiveServer, mode: str, version
 
 
 def test_a_token_sees_only_its_own_collections(server: LiveServer) -> None:
-    secret = server.state.add_token(["read"], collections=["birds"], rate=10_000)[1]
+    secret = server.state.tokens.add(["read"], collections=["birds"], rate=10_000)[1]
     server.tokens["birds"] = secret
 
     async def work(client: Client) -> None:
@@ -377,7 +377,7 @@ def test_a_token_sees_only_its_own_collections(server: LiveServer) -> None:
 def test_the_filter_of_a_token_hides_documents(server: LiveServer) -> None:
     other = {"type": "eq", "key": "id", "value": "other.md"}
     limits: dict[str, Any] = {"collections": ["birds"], "filter": other, "rate": 10_000}
-    server.tokens["blind"] = server.state.add_token(["read"], **limits)[1]
+    server.tokens["blind"] = server.state.tokens.add(["read"], **limits)[1]
 
     async def work(client: Client) -> None:
         assert "There are no documents in birds." in await result_of(client, "list_documents")

@@ -39,7 +39,7 @@ def body_of(kind: str, content: bytes) -> dict[str, Any]:
 
 
 def job_of(live: LiveServer, answer: httpx.Response) -> Job:
-    job = live.state.job(answer.json()["job"]["id"])
+    job = live.state.jobs.get(answer.json()["job"]["id"])
     assert job is not None
     return job
 
@@ -148,16 +148,16 @@ def test_html_has_the_text_of_the_answer(server: LiveServer) -> None:
 
 def test_html_shows_no_document_that_a_token_may_not_see(server: LiveServer) -> None:
     condition = {"type": "eq", "key": "kind", "value": "nothing"}
-    token, _ = server.state.add_token(["read"], filter=condition)
+    token, _ = server.state.tokens.add(["read"], filter=condition)
     visible = ScopedService(server.service, token).collection("ships")
     span = Span("ships/fleet.md", 0, 9)
     hidden = Context("?", "weave", 9, "", 0, (), (Step("left", "secret", (span,)), Step("search", "2 leaves")))
     assert visible.find_document("ships/fleet.md") is None
     assert [step.action for step in visible.without_hidden_steps(hidden).trace] == ["search"]
-    whole, _ = server.state.add_token(["read"])
+    whole, _ = server.state.tokens.add(["read"])
     assert ScopedService(server.service, whole).collection("ships").without_hidden_steps(hidden) is hidden
     for one in (token, whole):
-        server.state.remove_token(one.id)
+        server.state.tokens.remove(one.id)
 
 
 def test_an_answer_without_a_model_quotes(server: LiveServer) -> None:
@@ -300,7 +300,7 @@ def test_documents_are_sent_and_queued(start_server: Callable[..., LiveServer]) 
     named = {"Content-Disposition": 'attachment; filename="y.md"'}
     put = client.put(f"{SHIPS_API}/documents/{key_of('x/y')}", content=b"# Hi", headers=named)
     assert put.status_code == 202 and put.json()["documents"] == [{"key": key_of("x/y"), "id": "x/y", "title": "y.md"}]
-    upload = live.state.uploads(put.json()["job"]["id"])[0]
+    upload = live.state.jobs.uploads(put.json()["job"]["id"])[0]
     assert (upload.id, upload.name, upload.bytes) == ("x/y", "y.md", 4)
 
     described = client.patch(f"{SHIPS_API}/documents/{KEY}", json={"metadata": {"year": 1871}})
@@ -352,12 +352,12 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
     client = live.client("write")
     assert client.get(SHIPS_API).json()["indexing"] is None
     assert client.post(f"{SHIPS_API}/ask", json=QUESTION).json()["indexing"] is None
-    job = live.state.enqueue("sync", "ships")
+    job = live.state.jobs.enqueue("sync", "ships")
     # until the folders are read, nothing is left to do
     assert client.get(SHIPS_API).json()["indexing"] is None
-    assert [one.id for one in live.state.claim()] == [job.id]
+    assert [one.id for one in live.state.jobs.claim()] == [job.id]
     assert client.get(SHIPS_API).json()["indexing"] is None
-    live.state.set_progress(job.id, JobProgress(22, 99))
+    live.state.jobs.set_progress(job.id, JobProgress(22, 99))
     notice = "Indexing is at 22 %: answers may be incomplete"
     state = {"percent": 22, "notice": notice}
     assert client.get(SHIPS_API).json()["indexing"] == state
@@ -380,7 +380,7 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
         request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": sent}}
         headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
         assert notice in client.post("/mcp", json=request, headers=headers).text, tool
-    live.state.finish(job.id, "done")
+    live.state.jobs.finish(job.id, "done")
     assert client.get(SHIPS_API).json()["indexing"] is None
     assert client.put(f"{SHIPS_API}/documents/YQ", content=b"text").status_code == 202
     assert client.get(SHIPS_API).json()["indexing"]["percent"] == 0
@@ -390,7 +390,7 @@ def test_an_empty_collection_with_folders_says_what_it_waits_for(
     start_server: Callable[..., LiveServer], tmp_path: Path
 ) -> None:
     live = start_server(collections={"new": CollectionConfig(folders=(tmp_path,))})
-    live.state.add_collection(record_of(live.config, "new"))
+    live.state.collections.add(record_of(live.config, "new"))
     client, api = live.client("write"), "/api/v1/collections/new"
     indexing = client.get(api).json()["indexing"]
     assert indexing["percent"] == 0
@@ -461,7 +461,7 @@ def test_the_report_of_an_evaluation_is_a_page(start_server: Callable[..., LiveS
     path = f"{SHIPS_API}/evaluations/{job['id']}"
     assert client.get(f"{path}/page").status_code == 404
     found = {"rows": [{"id": "1"}], "report": {"title": "T"}, "page": "<!doctype html><p>T"}
-    live.state.finish(job["id"], "done", report=found)
+    live.state.jobs.finish(job["id"], "done", report=found)
     page = client.get(f"{path}/page")
     assert page.text == found["page"] and page.headers["content-type"].startswith("text/html")
     policy = page.headers["content-security-policy"]

@@ -20,8 +20,8 @@ import openai
 
 from mergewise.models.scripted import Turn
 from mergewise.server.configuration import ModelConfig, ProfileConfig
+from mergewise.server.jobs.runner import JobRunner
 from mergewise.server.openai import scoring
-from mergewise.server.writer import Writer
 from mergewise.types import Message
 from tests.server.conftest import ANSWER, LiveServer, live_server, make_collection, record_of
 from tests.support import until
@@ -73,9 +73,9 @@ def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterat
     ):
         patch.setattr(scoring, "load_reranker", lambda spec: ByLength())
         make_collection(live.config, live.state, "hostile", {"![x](http://evil.example).md": HOSTILE})
-        live.state.add_collection(record_of(live.config, "empty"))
-        live.tokens["both"] = live.state.add_token(["read", "write"], rate=10_000)[1]
-        stop, writer = Event(), Writer(live.config, live.state)
+        live.state.collections.add(record_of(live.config, "empty"))
+        live.tokens["both"] = live.state.tokens.add(["read", "write"], rate=10_000)[1]
+        stop, writer = Event(), JobRunner(live.config, live.state)
 
         def write() -> None:
             while not stop.wait(0.05):
@@ -118,7 +118,7 @@ def test_models_are_profiles_or_collections_with_their_strategies(
     assert client.models.retrieve("fleet").name == "The fleet"
     names = [model.id for model in client_of(server, clients, "read").models.list()]
     assert {"birds", "ships", "ships:weave", "ships:topk"} <= set(names) and "ships:macrag" not in names
-    secret = live.state.add_token(["read"], collections=["birds"], rate=10_000)[1]
+    secret = live.state.tokens.add(["read"], collections=["birds"], rate=10_000)[1]
     narrow = client_of(live, clients, secret)
     assert [model.id for model in narrow.models.list()] == ["birds", "minilm"]
     with pytest.raises(openai.NotFoundError) as raised:
@@ -415,7 +415,7 @@ def test_files_are_sent_and_polled(client: Any, tmp_path: Path) -> None:
 
 
 def test_a_vector_store_is_created_changed_and_deleted(live: LiveServer, clients: list[Any], client: Any) -> None:
-    admin = client_of(live, clients, live.state.add_token(["read", "write", "admin"], rate=10_000)[1])
+    admin = client_of(live, clients, live.state.tokens.add(["read", "write", "admin"], rate=10_000)[1])
     sent = admin.files.create(file=("voles.md", b"# Voles\n\nVoles live under the hedge."), purpose="user_data")
     made = admin.vector_stores.create(name="My Voles!", file_ids=[sent.id], metadata={"team": "field"})
     assert (made.id, made.name, made.metadata) == ("my-voles", "My Voles!", {"team": "field"})
@@ -451,7 +451,7 @@ def test_a_vector_store_is_created_changed_and_deleted(live: LiveServer, clients
 
 
 def test_files_are_listed_by_pages(live: LiveServer, clients: list[Any]) -> None:
-    client = client_of(live, clients, live.state.add_token(["read", "write"], rate=10_000)[1])
+    client = client_of(live, clients, live.state.tokens.add(["read", "write"], rate=10_000)[1])
     purposes = ["assistants", "user_data", "assistants", "vision"]
     sent = [client.files.create(file=(f"{n}.md", b"x"), purpose=kind) for n, kind in enumerate(purposes)]
     assert [one.purpose for one in sent] == purposes
@@ -500,7 +500,7 @@ def test_a_batch_of_files_is_one_job(client: Any, tmp_path: Path) -> None:
 def test_a_file_is_visible_only_to_its_sender(live: LiveServer, clients: list[Any], client: Any) -> None:
     sent = client.files.create(file=("../../../etc/passwd", b"Not a path."), purpose="assistants")
     assert sent.filename == "passwd" and sent.bytes == 11
-    other = client_of(live, clients, live.state.add_token(["read", "write"], rate=10_000)[1])
+    other = client_of(live, clients, live.state.tokens.add(["read", "write"], rate=10_000)[1])
     for call in (
         lambda: other.files.retrieve(sent.id),
         lambda: other.files.content(sent.id),
@@ -516,7 +516,7 @@ def test_a_file_is_visible_only_to_its_sender(live: LiveServer, clients: list[An
 
 
 def test_the_client_retries_after_too_many_requests(live: LiveServer, clients: list[Any]) -> None:
-    secret = live.state.add_token(["read"], rate=4)[1]
+    secret = live.state.tokens.add(["read"], rate=4)[1]
     client = client_of(live, clients, secret)
     taken = [client.models.with_raw_response.list().retries_taken for _ in range(6)]
     assert max(taken) >= 1

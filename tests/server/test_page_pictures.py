@@ -34,7 +34,7 @@ def library(start_server: Callable[..., LiveServer], make_pdf: Callable[..., byt
     path = tmp_path / "guide.pdf"
     path.write_bytes(make_pdf([[("/F1", 12, 60, 700, line)] for line in LINES]))
     record = record_of(live.config, "library")
-    live.state.add_collection(record)
+    live.state.collections.add(record)
     with mw.open(record.path) as index:
         index.add([read_file(path, id=PDF).document, mw.Document(NOTES, CODED, "Nests")])
     # no writer runs: the job of the upload stays queued
@@ -64,7 +64,7 @@ def test_a_page_is_a_picture_with_the_place_marked(library: LiveServer) -> None:
     for rest in ("/pages/3", "/pages/0", "/pages/x"):
         assert client.get(address(PDF, rest)).status_code in (404, 422)
     assert client.get(address(NOTES, "/pages/1")).status_code == 404
-    _, secret = library.state.add_token(["read"], filter={"type": "eq", "key": "id", "value": NOTES})
+    _, secret = library.state.tokens.add(["read"], filter={"type": "eq", "key": "id", "value": NOTES})
     assert library.client(secret).get(address(PDF, "/pages/1")).status_code == 404
 
 
@@ -88,7 +88,7 @@ def test_a_file_of_a_folder_is_shown_while_it_has_the_indexed_bytes(
     collections = {"library": CollectionConfig(folders=(folder,))}
     live = start_server(with_chat=False, collections=collections)
     record = record_of(live.config, "library")
-    live.state.add_collection(record)
+    live.state.collections.add(record)
     with mw.open(record.path, root={"": folder}) as index:
         index.sync(folder)
         # no folder of the configuration has this file
@@ -112,7 +112,7 @@ def test_a_file_of_a_folder_is_shown_while_it_has_the_indexed_bytes(
     assert status(guide.name, "/pages/1") == 404
     guide.write_bytes(content)
     assert status(guide.name, "/pages/1") == 200
-    _, secret = live.state.add_token(["read"], filter={"type": "eq", "key": "id", "value": foreign})
+    _, secret = live.state.tokens.add(["read"], filter={"type": "eq", "key": "id", "value": foreign})
     assert live.client(secret).get(address(guide.name, "/pages/1")).status_code == 404
 
 
@@ -143,7 +143,7 @@ def test_collections_tell_their_default_budget(library: LiveServer) -> None:
 def test_code_without_a_fence_is_code_after_a_reload(start_server: Callable[..., LiveServer]) -> None:
     live = start_server(with_chat=False)
     record = record_of(live.config, "library")
-    live.state.add_collection(record)
+    live.state.collections.add(record)
     with mw.open(record.path) as index:
         index.add(mw.Document(INDENTED_ID, INDENTED, "Nests"))
     shown = "[...document.querySelectorAll('.sources pre')].map(one => one.textContent.trim()).join()"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mergewise.server import writer as writing
 from mergewise.server.configuration import ServerConfig
+from mergewise.server.jobs import runner
+from mergewise.server.jobs.runner import JobRunner
 from mergewise.server.state import State
-from mergewise.server.writer import Writer
 from tests.server.conftest import LiveServer
 
 
@@ -33,9 +33,9 @@ def test_the_writer_deletes_bytes_after_a_day(tmp_path: Path, monkeypatch: pytes
         blob.parent.mkdir(parents=True)
         blob.write_bytes(b"x")
         os.utime(blob, (time.time() - age,) * 2)
-    monkeypatch.setattr(writing, "SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "SWEEP_SECONDS", 0.0)
     with State.of(config) as state:
-        writer = Writer(config, state)
+        writer = JobRunner(config, state)
         writer._tend()
         writer.close()
     assert [path.exists() for path in blobs] == [False, True]

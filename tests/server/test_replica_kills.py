@@ -143,15 +143,15 @@ def test_kills_of_every_process(replicas: tuple[dict[str, Replica], str, str], t
     sending.join(300)
     assert len(jobs) == DOCUMENTS
     with State(tmp_path / "server.sqlite", database, Path(storage)) as state:
-        assert until(lambda: set(state.job_counts()) <= ENDED, 400), state.job_counts()
+        assert until(lambda: set(state.jobs.counts()) <= ENDED, 400), state.jobs.counts()
         for job in jobs:
-            events = [event.job["state"] for event in state.events(job)]
+            events = [event.job["state"] for event in state.jobs.events(job)]
             assert events.count("done") == 1 and not {"failed", "cancelled"} & {*events}, events
         # a job that was repeated by its client was not started twice
-        assert len(state.jobs(limit=1000)) == DOCUMENTS
-        record = state.collection("a")
+        assert len(state.jobs.find(limit=1000)) == DOCUMENTS
+        record = state.collections.get("a")
         assert record is not None
-        last = max((state.job(job) for job in jobs), key=lambda job: job.finished)  # type: ignore[union-attr, arg-type, return-value]
+        last = max((state.jobs.get(job) for job in jobs), key=lambda job: job.finished)  # type: ignore[union-attr, arg-type, return-value]
     with mw.open(record.path, create=False, cache=tmp_path / "cache") as index:
         assert {info.id: index.document(info.id).text for info in index.documents()} == {
             f"d{n}.md": body(n) for n in range(DOCUMENTS)

@@ -43,72 +43,72 @@ def replica(database: str, tmp_path: Path) -> Iterator[Open]:
 
 def test_tokens_and_records_are_shared(replica: Open, tmp_path: Path) -> None:
     one, other = replica(), replica()
-    token, secret = one.add_token(["read", "write"])
-    assert other.authenticate(secret) == token
-    session = other.open_session(token, 60)
-    assert one.session_token(*session) == token
-    assert other.remove_token(token.id)
-    assert one.authenticate(secret) is None and one.session_token(*session) is None
-    one.add_collection(CollectionRecord("a", str(tmp_path / "shared/a"), "s3:/bucket/blobs", views=("leaf",)))
-    assert other.collection("a") == one.collection("a")
-    assert one.collection("a").path == str(tmp_path / "shared/a")  # type: ignore[union-attr]
+    token, secret = one.tokens.add(["read", "write"])
+    assert other.tokens.authenticate(secret) == token
+    session = other.tokens.open_session(token, 60)
+    assert one.tokens.of_session(*session) == token
+    assert other.tokens.remove(token.id)
+    assert one.tokens.authenticate(secret) is None and one.tokens.of_session(*session) is None
+    one.collections.add(CollectionRecord("a", str(tmp_path / "shared/a"), "s3:/bucket/blobs", views=("leaf",)))
+    assert other.collections.get("a") == one.collections.get("a")
+    assert one.collections.get("a").path == str(tmp_path / "shared/a")  # type: ignore[union-attr]
     key = ("key", "fingerprint")
-    assert one.enqueue("check", "a", idempotency=key) == other.enqueue("check", "a", idempotency=key)
+    assert one.jobs.enqueue("check", "a", idempotency=key) == other.jobs.enqueue("check", "a", idempotency=key)
 
 
 def test_one_writer_runs_the_jobs_of_a_collection(replica: Open) -> None:
     one, other = replica(), replica()
-    jobs = {name: [one.enqueue("optimize", name).id for _ in range(2)] for name in "ab"}
-    check = one.enqueue("evaluate", "c").id
-    (first,) = one.claim(kinds=CHANGING)
-    (second,) = other.claim(kinds=CHANGING)
+    jobs = {name: [one.jobs.enqueue("optimize", name).id for _ in range(2)] for name in "ab"}
+    check = one.jobs.enqueue("evaluate", "c").id
+    (first,) = one.jobs.claim(kinds=CHANGING)
+    (second,) = other.jobs.claim(kinds=CHANGING)
     assert {first.collection, second.collection} == {"a", "b"}
     # the other collection is taken, and so is the rest of the own one
     assert (
-        one.claim(kinds=CHANGING, busy=[first.collection]) == []
-        and other.claim(kinds=CHANGING, busy=[second.collection]) == []
+        one.jobs.claim(kinds=CHANGING, busy=[first.collection]) == []
+        and other.jobs.claim(kinds=CHANGING, busy=[second.collection]) == []
     )
     # jobs that only read do not wait for the writer
-    assert [job.id for job in other.claim(kinds=[*READ_ONLY])] == [check]
-    one.finish(first.id, "done")
-    one.release(["optimize"], [first.collection])
-    (third,) = other.claim(kinds=CHANGING, busy=[second.collection])
+    assert [job.id for job in other.jobs.claim(kinds=[*READ_ONLY])] == [check]
+    one.jobs.finish(first.id, "done")
+    one.jobs.release(["optimize"], [first.collection])
+    (third,) = other.jobs.claim(kinds=CHANGING, busy=[second.collection])
     assert third.id == jobs[first.collection][1]
     # a living process keeps its jobs
-    assert one.recover_jobs(3, CHANGING) == []
+    assert one.jobs.recover(3, CHANGING) == []
 
 
 def test_the_jobs_of_a_dead_writer_are_taken_over(replica: Open) -> None:
     one, other = replica(), replica()
     upload = Upload("d", "ab" * 32, "d.md", 3)
-    job = one.enqueue("add", "a", uploads=[upload])
-    assert [claimed.id for claimed in one.claim(coalesce=0)] == [job.id]
-    assert other.recover_jobs(3) == [] and other.claim(coalesce=0) == []
+    job = one.jobs.enqueue("add", "a", uploads=[upload])
+    assert [claimed.id for claimed in one.jobs.claim(coalesce=0)] == [job.id]
+    assert other.jobs.recover(3) == [] and other.jobs.claim(coalesce=0) == []
     one.close()
     recovered: Job | None = None
 
     def is_recovered() -> bool:
         nonlocal recovered
-        recovered = recovered or next(iter(other.recover_jobs(3)), None)
+        recovered = recovered or next(iter(other.jobs.recover(3)), None)
         return recovered is not None
 
     assert until(is_recovered, 10) and recovered is not None
     assert (recovered.id, recovered.state, recovered.kills) == (job.id, "queued", 1)
-    (again,) = other.claim(coalesce=0)
+    (again,) = other.jobs.claim(coalesce=0)
     assert (again.id, again.attempt) == (job.id, 2)
 
 
 def test_claims_of_many_threads_take_each_job_once(replica: Open) -> None:
     states = [replica() for _ in range(4)]
-    jobs = [states[0].enqueue("optimize", f"c{number % 8}").id for number in range(40)]
+    jobs = [states[0].jobs.enqueue("optimize", f"c{number % 8}").id for number in range(40)]
     taken: list[str] = []
 
     def work(state: State) -> None:
-        while state.job_counts().get("queued"):
-            for job in state.claim():
+        while state.jobs.counts().get("queued"):
+            for job in state.jobs.claim():
                 taken.append(job.id)
-                state.finish(job.id, "done")
-                state.release([job.kind], [job.collection])
+                state.jobs.finish(job.id, "done")
+                state.jobs.release([job.kind], [job.collection])
 
     threads = [threading.Thread(target=work, args=[state]) for state in states]
     for thread in threads:
@@ -120,27 +120,27 @@ def test_claims_of_many_threads_take_each_job_once(replica: Open) -> None:
 
 def test_a_lost_connection_is_opened_again_but_its_rights_are_gone(replica: Open, postgres: PostgresServer) -> None:
     idle, busy = replica(), replica()
-    job = idle.enqueue("optimize", "a")
-    assert [one.id for one in busy.claim()] == [job.id]
+    job = idle.jobs.enqueue("optimize", "a")
+    assert [one.id for one in busy.jobs.claim()] == [job.id]
     postgres.stop()
     with pytest.raises(StoreError, match="check the database"):
-        idle.jobs()
+        idle.jobs.find()
     postgres.start()
-    assert [one.state for one in idle.jobs()] == ["running"]
-    assert [one.id for one in idle.recover_jobs(3)] == [job.id]
-    assert [one.id for one in idle.claim()] == [job.id]
+    assert [one.state for one in idle.jobs.find()] == ["running"]
+    assert [one.id for one in idle.jobs.recover(3)] == [job.id]
+    assert [one.id for one in idle.jobs.claim()] == [job.id]
     # whoever lost its right to the collection changes nothing more
     for _ in range(2):
         with pytest.raises(StoreError):
-            busy.finish(job.id, "failed")
-    assert busy.job(job.id) == idle.job(job.id)
-    idle.finish(job.id, "done")
-    assert busy.job(job.id).state == "done"  # type: ignore[union-attr]
+            busy.jobs.finish(job.id, "failed")
+    assert busy.jobs.get(job.id) == idle.jobs.get(job.id)
+    idle.jobs.finish(job.id, "done")
+    assert busy.jobs.get(job.id).state == "done"  # type: ignore[union-attr]
 
 
 def test_nothing_of_a_removed_token_remains_in_the_tables(replica: Open, postgres: PostgresServer) -> None:
     state, secret = replica(), f"harbour-{token_hex(8)}"
-    token, other = (state.add_token(["read"])[0] for _ in range(2))
+    token, other = (state.tokens.add(["read"])[0] for _ in range(2))
     user = replace(token, id=f"{token.id}-user")
 
     def files() -> set[str]:
@@ -152,10 +152,10 @@ def test_nothing_of_a_removed_token_remains_in_the_tables(replica: Open, postgre
     for n in range(400):
         # enough for pages that hold nothing else
         state.conversations(user, "a").add_turn("", f"{secret} {n}", {"answer": {}}, ServeLimits())
-    state.keep_response("resp_1", token, {"response": secret})
+    state.responses.keep("resp_1", token, {"response": secret})
     state.conversations(other, "a").add_turn("", "q", {"answer": {}}, ServeLimits())
     assert "base" in files()
-    assert state.remove_token(token.id)
+    assert state.tokens.remove(token.id)
     assert "base" not in files()
     assert [one.title for one in state.conversations(other, "a").find()] == ["q"]
 
@@ -178,7 +178,7 @@ def test_a_server_without_its_database_is_away_for_a_while(
 
 def test_texts_that_postgres_does_not_store(replica: Open) -> None:
     state = replica()
-    token, _ = state.add_token(["read"])
+    token, _ = state.tokens.add(["read"])
     own: OwnConversations = state.conversations(token, "a")
     turn = own.add_turn("", "What\0 is Ärger?", {"answer": {"answer": "A \0 \\u0000 text, 100 % sure?"}}, ServeLimits())
     assert own.turns(turn["conversation"])[0]["question"] == "What\ufffd is Ärger?"

@@ -29,11 +29,11 @@ def operations(server: LiveServer) -> list[tuple[str, str, str]]:
 def tokens(server: LiveServer) -> Iterator[dict[str, str]]:
     made: dict[str, tuple[Token, str]] = {}
     for scope in SCOPES:
-        made[scope] = server.state.add_token([scope], rate=10_000)
-        made[f"{scope} of birds"] = server.state.add_token([scope], collections=["birds"], rate=10_000)
+        made[scope] = server.state.tokens.add([scope], rate=10_000)
+        made[f"{scope} of birds"] = server.state.tokens.add([scope], collections=["birds"], rate=10_000)
     yield {name: secret for name, (_, secret) in made.items()}
     for token, _ in made.values():
-        server.state.remove_token(token.id)
+        server.state.tokens.remove(token.id)
 
 
 def status(server: LiveServer, token: str | None, method: str, path: str, collection: str = "ships") -> tuple[int, Any]:
@@ -101,7 +101,7 @@ def test_an_admin_of_some_collections_is_none_of_the_server(
 def test_lists_show_only_visible_collections(server: LiveServer, tokens: dict[str, str]) -> None:
     client = server.client(tokens["read of birds"])
     assert [one["name"] for one in client.get("/api/v1/collections").json()["items"]] == ["birds"]
-    server.state.enqueue("check", "ships")
+    server.state.jobs.enqueue("check", "ships")
     assert {job["collection"] for job in client.get("/api/v1/jobs").json()["items"]} <= {"birds"}
     assert client.get("/api/v1/jobs?collection=ships").json()["items"] == []
     models = client.get("/v1/models").json()["data"]
@@ -128,7 +128,7 @@ def test_a_forced_filter_hides_documents(server: LiveServer) -> None:
 @pytest.mark.parametrize("path", ["context", "ask", "search"])
 def test_an_empty_filter_shows_nothing(server: LiveServer, path: str) -> None:
     """A token stored before filters were checked."""
-    token, secret = server.state.add_token(
+    token, secret = server.state.tokens.add(
         ["read"], filter={"type": "eq", "key": "kind", "value": "birds"}, rate=10_000
     )
     with server.state.database.change() as rows:
@@ -139,7 +139,7 @@ def test_an_empty_filter_shows_nothing(server: LiveServer, path: str) -> None:
     else:
         answer = client.post(f"/api/v1/collections/birds/{path}", json={"question": "How old do terns get?"})
     assert answer.status_code == 422 and "tern" not in answer.text
-    server.state.remove_token(token.id)
+    server.state.tokens.remove(token.id)
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_a_token_gets_only_valid_filters(server: LiveServer, filter: dict[str, A
     if "kidn" not in str(filter) and filter.get("value") != 3:
         # without an index, its keys and their types are unknown
         with pytest.raises(UsageError, match=r"invalid|filter"):
-            server.state.add_token(["read"], filter=filter)
+            server.state.tokens.add(["read"], filter=filter)
 
 
 @pytest.mark.parametrize("scope", ["write", "admin", "feedback"])
@@ -197,10 +197,10 @@ def test_a_valid_filter_is_accepted(server: LiveServer) -> None:
 
 
 def test_a_stored_filter_that_is_invalid_breaks_no_list(server: LiveServer) -> None:
-    token, _ = server.state.add_token(["read"])
+    token, _ = server.state.tokens.add(["read"])
     with server.state.database.change() as rows:
         rows.execute("UPDATE tokens SET filter = ? WHERE id = ?", [json.dumps(nested(200)), token.id])
     listed = server.client("admin").get("/api/v1/tokens?limit=200")
     (shown,) = [one for one in listed.json()["items"] if one["id"] == token.id]
     assert shown["filter"] == {"type": "invalid"}
-    server.state.remove_token(token.id)
+    server.state.tokens.remove(token.id)

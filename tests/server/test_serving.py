@@ -17,10 +17,10 @@ import mergewise as mw
 from mergewise.cli import main, serving
 from mergewise.cli.main import app
 from mergewise.errors import MissingExtra, UsageError
-from mergewise.server import supervisor
+from mergewise.server import processes
 from mergewise.server.configuration import ServerConfig
+from mergewise.server.processes import Supervisor, prepare
 from mergewise.server.state import State
-from mergewise.server.supervisor import Supervisor, prepare
 
 pytest.importorskip("fastapi")
 
@@ -35,7 +35,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[ServerConfig
         with State.of(self.config) as state:
             self.on_ready(self.config.url, prepare(self.config, state))
 
-    monkeypatch.setattr(supervisor.Supervisor, "run", run)
+    monkeypatch.setattr(processes.Supervisor, "run", run)
     monkeypatch.setattr("mergewise.server.logs.log_as_json", lambda: None)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -94,7 +94,7 @@ def test_a_start_without_a_saved_token_names_the_command_for_a_new_one(
     (command,) = re.findall("run `mergewise (.*)`", second.stderr)
     secret = run(*shlex.split(command)).stdout.strip()
     with State.of(served[0]) as state:
-        made = state.authenticate(secret)
+        made = state.tokens.authenticate(secret)
         assert made is not None and made.scopes == {"read", "write"}
 
 
@@ -146,10 +146,10 @@ def test_tokens_are_created_listed_and_removed(served: list[ServerConfig]) -> No
     shown = run("server", "tokens", "data").stdout
     assert "Ann" in shown and "until" in shown and secret.rsplit("_", 1)[1] not in shown
     with State(Path("data/server.sqlite")) as state:
-        token = state.authenticate(secret)
+        token = state.tokens.authenticate(secret)
         assert token is not None
         assert run("server", "remove-token", token.id, "data").exit_code == 0
-        assert state.authenticate(secret) is None
+        assert state.tokens.authenticate(secret) is None
     for words in (("remove-token", token.id, "data"), ("add-token", "data", "-s", "root")):
         with pytest.raises(UsageError):
             run("server", *words)
@@ -160,7 +160,7 @@ def test_backup_and_restore(served: list[ServerConfig], tmp_path: Path) -> None:
     assert "bytes" in run("server", "backup", "b.tar", "data").stdout
     assert "mergewise serve new" in run("server", "restore", "b.tar", "new").stdout
     with State(tmp_path / "new" / "server.sqlite") as state:
-        assert [token.title for token in state.tokens()] == ["the first start"]
+        assert [token.title for token in state.tokens.all()] == ["the first start"]
 
 
 def test_a_folder_cannot_change_access_settings(served: list[ServerConfig], tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ import pytest
 import mergewise as mw
 from mergewise.errors import IndexBusy, StoreError, UsageError
 from mergewise.models.scripted import ChatServer
-from mergewise.server import supervisor
+from mergewise.server import processes
 from mergewise.server.balance import ABSENT, ConnectionCounts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
+from mergewise.server.processes import Child, Supervisor, listening_socket, prepare, tell_systemd, token_file
 from mergewise.server.state import State
-from mergewise.server.supervisor import Child, Supervisor, listening_socket, prepare, tell_systemd, token_file
 from tests.server.killing import Summarizer, assert_each_done_once, queue
 from tests.support import patience, until
 
@@ -41,7 +41,7 @@ TINY = """
 import sys
 from pathlib import Path
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
-from mergewise.server.supervisor import Supervisor
+from mergewise.server.processes import Supervisor
 
 if __name__ == "__main__":
     config = ServerConfig(
@@ -109,22 +109,22 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
 
             # kill the writer during a model call: each job ends once, and only the interrupted call is repeated
             with State(data / "server.sqlite") as state:
-                assert state.authenticate(secret) is not None
+                assert state.tokens.authenticate(secret) is not None
                 jobs = [
                     queue(state, data, f"d{n}", f"# Town {n}\n\nIn town {n} they built a bridge.\n") for n in range(16)
                 ]
                 assert until(lambda: len(chat.asked) > 2)
                 writer = int((data / "writer.beat").read_text())
                 os.kill(writer, signal.SIGKILL)
-                assert until(lambda: state.job_counts() == {"done": len(jobs)})
-                assert [state.job(job).kills > 0 for job in jobs].count(True) > 0  # type: ignore[union-attr]
+                assert until(lambda: state.jobs.counts() == {"done": len(jobs)})
+                assert [state.jobs.get(job).kills > 0 for job in jobs].count(True) > 0  # type: ignore[union-attr]
                 assert_each_done_once(state, jobs)
 
                 # a killed evaluator is replaced
-                check = state.enqueue("check", "a")
+                check = state.jobs.enqueue("check", "a")
                 os.kill(int((data / "evaluator.beat").read_text()), signal.SIGKILL)
-                assert until(lambda: state.job(check.id).state == "done")  # type: ignore[union-attr]
-                assert state.job(check.id).report == {"problems": []}  # type: ignore[union-attr]
+                assert until(lambda: state.jobs.get(check.id).state == "done")  # type: ignore[union-attr]
+                assert state.jobs.get(check.id).report == {"problems": []}  # type: ignore[union-attr]
             assert len(set(chat.asked)) == 16 and not any(chat.paid_twice)
             with mw.open(data / "collections/a/index", create=False) as index:
                 assert index.check() == [] and len(index) == 16
@@ -169,7 +169,7 @@ class DeadProcess:
 
 
 def test_repeated_quick_deaths_end_the_server_with_the_reason(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(supervisor, "wait", lambda *_: None)
+    monkeypatch.setattr(processes, "wait", lambda *_: None)
     server = Supervisor(ServerConfig(tmp_path))
     starts: list[float] = []
     clock = [100.0]
@@ -217,25 +217,27 @@ def test_collections_follow_the_configuration(tmp_path: Path) -> None:
     with State.of(config) as state:
         secret = prepare(config, state)
         assert secret is not None and prepare(config, state) is None
-        assert state.update_collection("b", title="kept", defaults={"budget": 5})
+        assert state.collections.change("b", title="kept", defaults={"budget": 5})
         prepare(config, state)
-        records = [(one.name, one.title, dict(one.defaults)) for one in state.collections()]
+        records = [(one.name, one.title, dict(one.defaults)) for one in state.collections.all()]
         assert records == [("a", "A", {}), ("b", "kept", {"budget": 5})]
         prepare(ServerConfig(tmp_path, collections={"b": CollectionConfig()}), state)
-        assert [one.name for one in state.collections()] == ["b"]
+        assert [one.name for one in state.collections.all()] == ["b"]
         with State(tmp_path / "open" / "server.sqlite") as other:
-            assert prepare(ServerConfig(tmp_path / "open", needs_token=False), other) is None and other.tokens() == []
+            assert (
+                prepare(ServerConfig(tmp_path / "open", needs_token=False), other) is None and other.tokens.all() == []
+            )
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system reserves no space")
 def test_the_space_of_metrics_is_reserved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
-    supervisor.reserve_metrics()
+    processes.reserve_metrics()
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     sparse = tmp_path / f"counter_{os.getpid()}.db"
     with sparse.open("wb") as file:
         file.truncate(65_536)
-    supervisor.reserve_metrics()
+    processes.reserve_metrics()
     assert sparse.stat().st_size == 65_536 and 512 * sparse.stat().st_blocks >= 65_536
 
 

@@ -13,14 +13,17 @@ from filelock import FileLock
 
 import mergewise as mw
 from mergewise.errors import StoreError
-from mergewise.server import evaluations, transactions
-from mergewise.server import writer as writing
+from mergewise.server import evaluations
 from mergewise.server.configuration import CollectionConfig, ServerConfig
+from mergewise.server.jobs import kinds as job_kinds
+from mergewise.server.jobs import watch
+from mergewise.server.jobs.runner import JobRunner
+from mergewise.server.locks import is_held, lock_file
+from mergewise.server.processes import prepare
 from mergewise.server.records import CHANGING, READ_ONLY, Job, JobKind, JobProgress, Upload
 from mergewise.server.spool import keep_bytes
 from mergewise.server.state import State
-from mergewise.server.supervisor import prepare
-from mergewise.server.writer import Writer
+from mergewise.server.tables import jobs as table
 from tests.support import until
 
 QUESTIONS = [{"question": f"When do cats purr in year {n}?", "answers": ["at night"]} for n in range(6)]
@@ -33,10 +36,10 @@ class Works:
         self.config = ServerConfig(data, collections={name: CollectionConfig(embedder="none") for name in "abcd"})
         self.state = State.of(self.config)
         prepare(self.config, self.state)
-        self.runners: list[tuple[Writer, threading.Thread]] = []
+        self.runners: list[tuple[JobRunner, threading.Thread]] = []
 
-    def start(self, *kinds: Any, **options: Any) -> Writer:
-        writer = Writer(self.config, self.state, *kinds, **options)
+    def start(self, *kinds: Any, **options: Any) -> JobRunner:
+        writer = JobRunner(self.config, self.state, *kinds, **options)
         thread = threading.Thread(target=writer.run, args=(0.01,))
         thread.start()
         self.runners.append((writer, thread))
@@ -45,8 +48,8 @@ class Works:
     def queue(
         self, kind: JobKind, collection: str, request: Any = None, *, uploads: Any = (), created: float = 1
     ) -> Job:
-        job = self.state.enqueue(kind, collection, request, uploads=uploads)
-        with self.state._change() as rows:
+        job = self.state.jobs.enqueue(kind, collection, request, uploads=uploads)
+        with self.state.database.change() as rows:
             rows.execute("UPDATE jobs SET created = created - ? WHERE id = ?", [created, job.id])
         return job
 
@@ -62,7 +65,7 @@ class Works:
         return all(self.job(job).state == state for job in jobs)
 
     def job(self, job: Job) -> Job:
-        found = self.state.job(job.id)
+        found = self.state.jobs.get(job.id)
         assert found is not None
         return found
 
@@ -78,7 +81,7 @@ class Works:
 
 @pytest.fixture
 def works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Works]:
-    monkeypatch.setattr(writing, "TELL_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "TELL_SECONDS", 0.0)
     made = Works(tmp_path / "data")
     yield made
     made.close()
@@ -108,7 +111,7 @@ def test_an_upload_is_done_while_another_collection_is_evaluated(works: Works, m
             progress(1, 2, "")
         return {"rows": len(index)}
 
-    monkeypatch.setattr(writing, "evaluate", evaluate)
+    monkeypatch.setattr(job_kinds, "evaluate", evaluate)
     first, evaluation = works.add("a", "x"), works.queue("evaluate", "a", {"questions": QUESTIONS})
     works.start(lanes=1)
     works.start(tuple(READ_ONLY))
@@ -133,14 +136,14 @@ def test_an_evaluation_ends_when_it_is_cancelled(works: Works, how: str, monkeyp
             time.sleep(0.01)
             progress(1, 2, "")
 
-    monkeypatch.setattr(writing, "evaluate", evaluate)
+    monkeypatch.setattr(job_kinds, "evaluate", evaluate)
     first = works.add("a", "x")
     works.start()
     works.start(tuple(READ_ONLY))
     assert until(lambda: works.is_in("done", first))
     evaluation = works.queue("evaluate", "a", {"questions": QUESTIONS})
     assert begun.wait(20)
-    ended = works.state.cancel(evaluation.id) if how == "cancel" else works.queue("drop", "a")
+    ended = works.state.jobs.cancel(evaluation.id) if how == "cancel" else works.queue("drop", "a")
     assert ended is not None and until(lambda: works.is_in("cancelled", evaluation))
     assert how == "cancel" or until(lambda: works.is_in("done", ended))
 
@@ -149,22 +152,22 @@ def test_an_evaluation_that_fails_while_it_is_cancelled_is_cancelled(
     works: Works, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works.add("a", "x")
-    writer = Writer(works.config, works.state)
+    writer = JobRunner(works.config, works.state)
     writer.run_round()
     writer.close()
     evaluation = works.queue("evaluate", "a", {"questions": QUESTIONS})
 
     def evaluate(*given: Any) -> dict[str, Any]:
-        works.state.cancel(evaluation.id)
+        works.state.jobs.cancel(evaluation.id)
         raise StoreError("the index is gone", "")
 
-    monkeypatch.setattr(writing, "evaluate", evaluate)
-    assert Writer(works.config, works.state, tuple(READ_ONLY)).run_round() and works.is_in("cancelled", evaluation)
+    monkeypatch.setattr(job_kinds, "evaluate", evaluate)
+    assert JobRunner(works.config, works.state, tuple(READ_ONLY)).run_round() and works.is_in("cancelled", evaluation)
 
 
 def test_an_evaluation_that_takes_too_long_fails_early(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
     works.add("a", "x")
-    for runner in (Writer(works.config, works.state), Writer(works.config, works.state, tuple(READ_ONLY))):
+    for runner in (JobRunner(works.config, works.state), JobRunner(works.config, works.state, tuple(READ_ONLY))):
         runner.run_round()
         job = works.queue("evaluate", "a", {"questions": QUESTIONS})
         monkeypatch.setattr(evaluations, "SECONDS", 0.0)
@@ -178,8 +181,8 @@ def test_an_evaluation_that_takes_too_long_fails_early(works: Works, monkeypatch
 def test_each_process_recovers_only_its_own_jobs(works: Works) -> None:
     upload, check = works.add("a", "x"), works.queue("check", "b")
     for kinds in (CHANGING, tuple(READ_ONLY)):
-        assert len(works.state.claim(kinds=kinds)) == 1
-    assert [job.id for job in works.state.recover_jobs(3, tuple(READ_ONLY))] == [check.id]
+        assert len(works.state.jobs.claim(kinds=kinds)) == 1
+    assert [job.id for job in works.state.jobs.recover(3, tuple(READ_ONLY))] == [check.id]
     assert works.is_in("running", upload) and works.is_in("queued", check)
 
 
@@ -201,7 +204,7 @@ def test_a_file_is_read_before_the_index_is_locked(works: Works, monkeypatch: py
     lock = FileLock(works.config.data / "collections/a/index/.lock")
 
     def look(task: Any) -> Any:
-        held.append(writing._is_held(lock))
+        held.append(is_held(lock))
         return read(task)
 
     monkeypatch.setattr(pipeline, "_read", look)
@@ -211,7 +214,7 @@ def test_a_file_is_read_before_the_index_is_locked(works: Works, monkeypatch: py
 
 
 def test_large_jobs_leave_a_lane_to_small_ones(works: Works, gate: threading.Event, monkeypatch: Any) -> None:
-    monkeypatch.setattr(transactions, "SMALL_BYTES", 100)
+    monkeypatch.setattr(table, "SMALL_BYTES", 100)
     large = [works.add(name, "slow", *map(str, range(9))) for name in "abc"]
     works.start()
     assert until(lambda: works.is_in("running", *large[:2]))
@@ -224,10 +227,10 @@ def test_large_jobs_leave_a_lane_to_small_ones(works: Works, gate: threading.Eve
 def test_collections_take_turns(works: Works) -> None:
     for collection in "aabacb":
         works.queue("optimize", collection)
-    writer = Writer(works.config, works.state)
+    writer = JobRunner(works.config, works.state)
     while writer.run_round():
         pass
-    ended = sorted(works.state.jobs(), key=lambda job: job.finished or 0)
+    ended = sorted(works.state.jobs.find(), key=lambda job: job.finished or 0)
     assert "".join(job.collection for job in ended) == "abcaba"
     writer.close()
 
@@ -236,7 +239,7 @@ def test_a_long_job_ends_its_turn_with_a_batch(works: Works, monkeypatch: pytest
     from mergewise.index import pipeline
 
     monkeypatch.setattr(pipeline, "BATCH_DOCUMENTS", 2)
-    monkeypatch.setattr(writing, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "TURN_SECONDS", 0.0)
     read, begun = list[str](), list[Job]()
 
     def count_reads(task: Any) -> Any:
@@ -262,7 +265,7 @@ def test_a_job_that_skips_existing_documents_keeps_its_turn(works: Works, monkey
     from mergewise.index import pipeline
 
     monkeypatch.setattr(pipeline, "BATCH_DOCUMENTS", 1)
-    monkeypatch.setattr(writing, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "TURN_SECONDS", 0.0)
     job = works.add("a", *(f"d{n}" for n in range(4)), on_conflict="fail")
     other = works.add("b", "x")
     works.start(lanes=1)
@@ -274,10 +277,10 @@ def test_a_job_at_which_the_writer_died_twice_runs_alone(works: Works, gate: thr
     suspect, innocent = works.add("a", "slow"), works.add("b", "x")
     for _ in range(2):
         for collection in "ab":
-            assert works.state.claim(busy=[] if collection == "a" else ["a"])
+            assert works.state.jobs.claim(busy=[] if collection == "a" else ["a"])
         for job in (suspect, innocent):
-            works.state.set_progress(job.id, JobProgress(document="slow"))
-        works.state.recover_jobs(3)
+            works.state.jobs.set_progress(job.id, JobProgress(document="slow"))
+        works.state.jobs.recover(3)
     assert [works.job(job).kills for job in (suspect, innocent)] == [2, 2]
     works.start()
     assert until(lambda: works.is_in("running", suspect))
@@ -295,9 +298,9 @@ def test_a_backup_gets_its_turn_between_jobs(works: Works, gate: threading.Event
     assert until(lambda: works.is_in("running", slow))
     waiting = threading.Thread(target=write_backup, args=(works.config.data, works.config.data.parent / "b.tar"))
     waiting.start()
-    lock = FileLock(writing.lock_file(works.config.data, "backup"))
+    lock = FileLock(lock_file(works.config.data, "backup"))
     # a writer that looks at the lock holds it for a moment, too
-    assert until(lambda: all(writing._is_held(lock) for _ in range(10)))
+    assert until(lambda: all(is_held(lock) for _ in range(10)))
     other = works.add("b", "x")
     time.sleep(0.2)
     assert works.is_in("queued", other), "no job begins while a backup waits"
@@ -307,7 +310,7 @@ def test_a_backup_gets_its_turn_between_jobs(works: Works, gate: threading.Event
 
 
 def test_no_index_is_created_while_the_collection_has_a_job(works: Works) -> None:
-    writer = Writer(works.config, works.state)
+    writer = JobRunner(works.config, works.state)
     made = works.config.data / "collections/a/index"
     writer.under_way["a"] = []
     writer.make_indexes()
@@ -322,6 +325,6 @@ def test_an_error_of_one_lane_ends_the_others(works: Works, monkeypatch: pytest.
     def claim(**options: Any) -> list[Job]:
         raise StoreError("the state is gone", "")
 
-    monkeypatch.setattr(works.state, "claim", claim)
+    monkeypatch.setattr(works.state.jobs, "claim", claim)
     with pytest.raises(StoreError, match="gone"):
-        Writer(works.config, works.state).run(0.01)
+        JobRunner(works.config, works.state).run(0.01)

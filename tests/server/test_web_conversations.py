@@ -37,7 +37,7 @@ def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterat
 
 @pytest.fixture
 def token(live: LiveServer) -> str:
-    return live.state.add_token(["read"], rate=10_000)[1]
+    return live.state.tokens.add(["read"], rate=10_000)[1]
 
 
 def arrive(browser: Browser, live: LiveServer, token: str, width: int = 1280, scheme: str = "light") -> None:
@@ -212,13 +212,13 @@ def test_a_link_is_opened_by_others(browser: Browser, live: LiveServer, token: s
     assert link.startswith(f"{live.base}/#/c/ships/shared?id=")
     assert axe(browser) == [] and browser.js("document.documentElement.scrollWidth") <= width
     hash = link.partition("#")[2]
-    arrive(browser, live, live.state.add_token(["read"], rate=10_000)[1], width)
+    arrive(browser, live, live.state.tokens.add(["read"], rate=10_000)[1], width)
     go(browser, hash, ".foot")
     assert text(browser, "h1") == QUESTION and "built in Lyme" in text(browser, ".said")
     assert not browser.js("document.querySelector('textarea, .thumbs')")
     assert axe(browser) == [] and browser.js("document.documentElement.scrollWidth") <= width
     condition = {"type": "eq", "key": "kind", "value": "nothing"}
-    arrive(browser, live, live.state.add_token(["read"], filter=condition, rate=10_000)[1], width)
+    arrive(browser, live, live.state.tokens.add(["read"], filter=condition, rate=10_000)[1], width)
     go(browser, hash, ".note")
     assert "you may not see them" in text(browser, ".note") and "Lyme" not in browser.js("document.body.innerText")
     go(browser, "#/c/ships/shared?id=nothing", ".empty")

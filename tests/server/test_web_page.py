@@ -579,9 +579,9 @@ def test_the_page_shows_how_far_indexing_is(
     browser: Browser, start_server: Callable[..., LiveServer], width: int
 ) -> None:
     live = start_server(with_chat=False)
-    job = live.state.enqueue("sync", "ships")
-    live.state.claim()
-    live.state.set_progress(job.id, JobProgress(22, 100))
+    job = live.state.jobs.enqueue("sync", "ships")
+    live.state.jobs.claim()
+    live.state.jobs.set_progress(job.id, JobProgress(22, 100))
     visit_address(browser, live.base, live.tokens["admin"], width=width)
     browser.js(AXE)
     go(browser, "#/c/ships/ask", ".unfinished .meter[aria-valuenow='22']")
@@ -592,11 +592,11 @@ def test_the_page_shows_how_far_indexing_is(
     assert not browser.js("document.querySelector('.note')")
     assert json.loads(browser.js(RUN_AXE)) == []
     assert browser.js("document.documentElement.scrollWidth") <= width
-    live.state.set_progress(job.id, JobProgress(57, 100))
+    live.state.jobs.set_progress(job.id, JobProgress(57, 100))
     until(browser, "!!document.querySelector('.unfinished .meter[aria-valuenow=\"57\"]')")
     go(browser, "#/c/ships/documents", ".job .meter")
     assert "Indexing folders" in text(browser, ".job") and not browser.js("document.querySelector('.unfinished')")
-    live.state.finish(job.id, "done")
+    live.state.jobs.finish(job.id, "done")
     go(browser, "#/c/ships/ask", "textarea")
     until(browser, "!document.querySelector('.unfinished')")
     assert text(browser, ".note") == "Not all documents were indexed when you asked: ask again."
@@ -608,9 +608,9 @@ def test_an_empty_collection_says_how_to_fill_it(
 ) -> None:
     live = start_server(collections={"folders": CollectionConfig(folders=(tmp_path,))})
     for name in ("bare", "folders"):
-        live.state.add_collection(record_of(live.config, name))
-    failed = live.state.enqueue("sync", "folders")
-    live.state.finish(failed.id, "failed", error={"code": "usage", "detail": "docs does not exist"})
+        live.state.collections.add(record_of(live.config, name))
+    failed = live.state.jobs.enqueue("sync", "folders")
+    live.state.jobs.finish(failed.id, "failed", error={"code": "usage", "detail": "docs does not exist"})
     visit_address(browser, live.base, live.tokens["admin"])
     go(browser, "#/c/bare/ask", ".holdings a")
     assert text(browser, ".holdings") == "No documents yet. Add documents first."
@@ -619,7 +619,7 @@ def test_an_empty_collection_says_how_to_fill_it(
     assert not browser.js("document.querySelector('.holdings')")
     click(browser, ".unfinished button")
     until(browser, "document.querySelector('.unfinished p').textContent.startsWith('Indexing is at 0 %')")
-    assert [(job.kind, job.state) for job in live.state.jobs()] == [("sync", "queued"), ("sync", "failed")]
+    assert [(job.kind, job.state) for job in live.state.jobs.find()] == [("sync", "queued"), ("sync", "failed")]
     go(browser, "#/c/folders/documents", ".job .meter")
     assert not browser.js("document.querySelector('.drop.large')")
 

@@ -15,14 +15,16 @@ import pytest
 import mergewise as mw
 from mergewise.errors import Cancelled, IndexBusy
 from mergewise.models.scripted import ChatServer
-from mergewise.server import writer as writing
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
+from mergewise.server.jobs import process, watch
+from mergewise.server.jobs.runner import JobRunner
+from mergewise.server.jobs.watch import Watch
+from mergewise.server.locks import lock_file, waiting_lock
+from mergewise.server.processes import prepare
 from mergewise.server.records import READ_ONLY, CollectionRecord, Job, JobKind, Upload
 from mergewise.server.spool import keep_bytes
 from mergewise.server.state import State
-from mergewise.server.supervisor import prepare
-from mergewise.server.writer import Writer
 
 CATS = b"# Cats\n\nCats purr at night. They sleep by day.\n"
 
@@ -34,9 +36,9 @@ class Bench:
         self.config = ServerConfig(data, collections={"a": CollectionConfig(embedder="none", **own)})
         self.state = State.of(self.config)
         prepare(self.config, self.state)
-        self.writer = Writer(self.config, self.state)
-        self.evaluator = Writer(self.config, self.state, tuple(READ_ONLY))
-        record = self.state.collection("a")
+        self.writer = JobRunner(self.config, self.state)
+        self.evaluator = JobRunner(self.config, self.state, tuple(READ_ONLY))
+        record = self.state.collections.get("a")
         assert record is not None
         self.path, self.blobs = Path(record.path), Path(record.blobs)
 
@@ -49,18 +51,18 @@ class Bench:
 
     def run(self, kind: JobKind, request: dict[str, Any] | None = None, **fields: Any) -> Job:
         """Run a job in one round, and return it."""
-        job = self.state.enqueue(kind, "a", request, **fields)
+        job = self.state.jobs.enqueue(kind, "a", request, **fields)
         self.age()
         (self.evaluator if kind in READ_ONLY else self.writer).run_round()
         return self.after(job)
 
     def age(self) -> None:
         """Make all uploads old enough to run."""
-        with self.state._change() as rows:
+        with self.state.database.change() as rows:
             rows.execute("UPDATE jobs SET created = created - 1")
 
     def after(self, job: Job) -> Job:
-        found = self.state.job(job.id)
+        found = self.state.jobs.get(job.id)
         assert found is not None
         return found
 
@@ -71,7 +73,7 @@ class Bench:
         return sorted(info.id for info in self.index().documents())
 
     def statuses(self) -> dict[str, str]:
-        return {one.id: one.status for one in self.state.document_states("a")}
+        return {one.id: one.status for one in self.state.documents.find("a")}
 
     def close(self) -> None:
         self.writer.close()
@@ -130,7 +132,7 @@ def test_uploads_of_every_form(bench: Bench) -> None:
 
 
 def test_jobs_that_ran_together_have_separate_reports(bench: Bench) -> None:
-    first = bench.state.enqueue("add", "a", uploads=[bench.upload("x"), bench.upload("bad", b"", name="b.md")])
+    first = bench.state.jobs.enqueue("add", "a", uploads=[bench.upload("x"), bench.upload("bad", b"", name="b.md")])
     second = bench.run("replace", uploads=[bench.upload("x", "Newer cats purr.")])
     first = bench.after(first)
     assert first.report is not None and second.report is not None
@@ -150,10 +152,10 @@ def test_on_conflict_skip_and_fail_keep_existing_documents(bench: Bench) -> None
 
 
 def test_on_conflict_applies_to_jobs_that_run_together(bench: Bench) -> None:
-    first = bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
+    first = bench.state.jobs.enqueue("add", "a", uploads=[bench.upload("x")])
     second = bench.add(bench.upload("x", "Other.", on_conflict="skip"))
     assert bench.after(first).report["indexed"] == 1 and second.report["skipped"] == ["x"]  # type: ignore[index]
-    (x,) = bench.state.document_states("a")
+    (x,) = bench.state.documents.find("a")
     assert x.status == "indexed" and x.indexed_at and bench.index().document("x").text == CATS.decode()
 
 
@@ -185,7 +187,7 @@ def test_the_other_kinds(make: Callable[..., Bench], tmp_path: Path) -> None:
     assert bench.index().document("x").metadata["year"] == 5
     synced = bench.run("sync")
     assert synced.report is not None and synced.report["added"] == 1
-    failed = [one for one in bench.state.document_states("a") if one.status == "failed"]
+    failed = [one for one in bench.state.documents.find("a") if one.status == "failed"]
     assert [one.id.endswith("e.pdf") for one in failed] == [True]
     refused = bench.run("sync", {"folders": ["/etc"]})
     assert refused.state == "failed" and refused.error is not None and "/etc" not in json.dumps(refused.error)
@@ -223,14 +225,14 @@ def test_an_evaluation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["name"] for row in table["rows"]] == ["topk", "weave"]
     assert job.report["page"].startswith("<!doctype html>") and "Evaluation: Cats" in job.report["page"]
     json.dumps(job.report)
-    assert job.as_dict()["report"] == {} and "rows" not in json.dumps(bench.state.events(job.id)[-1].job)
+    assert job.as_dict()["report"] == {} and "rows" not in json.dumps(bench.state.jobs.events(job.id)[-1].job)
     unknown = {"questions": questions, "strategies": ["none"]}
     for request in ({}, {"questions": [3]}, unknown, {"questions": questions * 9999}):
         failed = bench.run("evaluate", request)
         assert failed.error is not None and failed.error["code"] == "invalid" and "/" not in failed.error["detail"]
     # an evaluation checks for cancellation only through its progress reports
-    monkeypatch.setattr(writing._Watch, "must_stop", lambda self: True)
-    other = bench.state.enqueue("evaluate", "a", {"questions": questions})
+    monkeypatch.setattr(Watch, "must_stop", lambda self: True)
+    other = bench.state.jobs.enqueue("evaluate", "a", {"questions": questions})
     bench.evaluator.run_round()
     assert bench.after(other).state == "queued"
 
@@ -238,7 +240,7 @@ def test_an_evaluation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dropping_a_collection_deletes_the_servers_files(bench: Bench) -> None:
     bench.add(bench.upload("x"))
     assert bench.run("drop").state == "done"
-    assert not bench.path.exists() and not bench.blobs.exists() and bench.state.collections() == []
+    assert not bench.path.exists() and not bench.blobs.exists() and bench.state.collections.all() == []
     assert bench.run("check").state == "failed"
     # a second run after a crash between the steps
     assert bench.run("drop").state == "done"
@@ -257,14 +259,14 @@ def test_an_external_index_is_not_dropped(make: Callable[..., Bench], tmp_path: 
 def test_indexes_are_made_before_the_first_document(bench: Bench) -> None:
     # other collections go on if one has invalid settings
     home, settings = bench.config.data / "0", {"leaf": 5}
-    bench.state.add_collection(CollectionRecord("0", str(home / "index"), str(home / "blobs"), settings=settings))
+    bench.state.collections.add(CollectionRecord("0", str(home / "index"), str(home / "blobs"), settings=settings))
     bench.writer.make_indexes()
     assert bench.ids() == []
 
 
 def test_a_failing_model_fails_only_its_job(make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     bench = make()
-    bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
+    bench.state.jobs.enqueue("add", "a", uploads=[bench.upload("x")])
     broken = mw.Index.add
 
     def add(self: mw.Index, sources: list[mw.File], **options: Any) -> mw.AddReport:
@@ -283,7 +285,7 @@ def test_a_failing_model_fails_only_its_job(make: Callable[..., Bench], monkeypa
     assert defect.error is not None and defect.error["code"] == "internal"
     assert "division" not in json.dumps(defect.error)
     monkeypatch.undo()
-    bench.state.retry(defect.id)
+    bench.state.jobs.retry(defect.id)
     bench.writer.run_round()
     assert bench.after(defect).state == "done"
 
@@ -292,18 +294,18 @@ def test_cancelling_keeps_finished_batches(bench: Bench, monkeypatch: pytest.Mon
     from mergewise.index import pipeline
 
     monkeypatch.setattr(pipeline, "BATCH_DOCUMENTS", 2)
-    monkeypatch.setattr(writing, "TELL_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "TELL_SECONDS", 0.0)
     uploads = [bench.upload(f"d{number}", f"Text number {number}.") for number in range(6)]
-    job = bench.state.enqueue("add", "a", uploads=uploads)
-    other = bench.state.enqueue("add", "a", uploads=[bench.upload("z", "Another text.")])
-    report = writing._Watch.report
+    job = bench.state.jobs.enqueue("add", "a", uploads=uploads)
+    other = bench.state.jobs.enqueue("add", "a", uploads=[bench.upload("z", "Another text.")])
+    report = Watch.report
 
     def cancel_at_the_fourth(self: Any, done: int, total: int, document: str) -> None:
         report(self, done, total, document)
         if document == "d4" and bench.ids():
-            bench.state.cancel(job.id)
+            bench.state.jobs.cancel(job.id)
 
-    monkeypatch.setattr(writing._Watch, "report", cancel_at_the_fourth)
+    monkeypatch.setattr(Watch, "report", cancel_at_the_fourth)
     bench.age()
     bench.writer.run_round()
     ended = bench.after(job)
@@ -317,7 +319,7 @@ def test_cancelling_keeps_finished_batches(bench: Bench, monkeypatch: pytest.Mon
 
 
 def test_a_stopping_writer_leaves_its_job_to_the_next(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
+    job = bench.state.jobs.enqueue("add", "a", uploads=[bench.upload("x")])
 
     def add(self: mw.Index, *sources: Any, cancel: Callable[[], bool], **options: Any) -> None:
         bench.writer.stopping.set()
@@ -332,10 +334,10 @@ def test_a_stopping_writer_leaves_its_job_to_the_next(bench: Bench, monkeypatch:
 
 
 def test_the_writer_waits_for_another_writers_lock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "TELL_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "TELL_SECONDS", 0.01)
     bench.writer.make_indexes()
     for doc_id, cancels in (("x", False), ("y", True)):
-        job = bench.state.enqueue("add", "a", uploads=[bench.upload(doc_id)])
+        job = bench.state.jobs.enqueue("add", "a", uploads=[bench.upload(doc_id)])
         bench.age()
         with bench.index().store.place.writer(1):
             thread = threading.Thread(target=bench.writer.run_round)
@@ -343,11 +345,11 @@ def test_the_writer_waits_for_another_writers_lock(bench: Bench, monkeypatch: py
             while bench.after(job).state != "waiting_lock":
                 thread.join(0.01)
             if cancels:
-                bench.state.cancel(job.id)
+                bench.state.jobs.cancel(job.id)
                 thread.join()
         thread.join()
         assert bench.after(job).state == ("cancelled" if cancels else "done") and bench.ids() == ["x"]
-        assert [event.job["state"] for event in bench.state.events(job.id)].count("waiting_lock") == 1
+        assert [event.job["state"] for event in bench.state.jobs.events(job.id)].count("waiting_lock") == 1
 
 
 def test_rows_are_written_by_the_configured_model(make: Callable[..., Bench]) -> None:
@@ -364,13 +366,13 @@ def test_rows_are_written_by_the_configured_model(make: Callable[..., Bench]) ->
 
 
 def test_a_backup_waits_for_the_job_and_the_job_for_the_backup(bench: Bench) -> None:
-    job = bench.state.enqueue("optimize", "a")
-    with writing.waiting_lock(writing.lock_file(bench.config.data, "changes"), 1):
+    job = bench.state.jobs.enqueue("optimize", "a")
+    with waiting_lock(lock_file(bench.config.data, "changes"), 1):
         thread = threading.Thread(target=bench.writer.run_round)
         thread.start()
         thread.join(0.1)
         assert bench.after(job).state == "queued"
-        with pytest.raises(IndexBusy), writing.waiting_lock(writing.lock_file(bench.config.data, "changes"), 0):
+        with pytest.raises(IndexBusy), waiting_lock(lock_file(bench.config.data, "changes"), 0):
             pass
     thread.join()
     assert bench.after(job).state == "done"
@@ -392,8 +394,8 @@ def test_folders_are_synchronised_at_start_and_after_changes(
         yield
         stop.set()
 
-    monkeypatch.setattr(writing, "bursts", bursts)
-    monkeypatch.setattr(writing, "LOOK_AT_FOLDERS_SECONDS", 0.0)
-    writing._follow(bench.config, bench.state, "a", stop)
+    monkeypatch.setattr(process, "bursts", bursts)
+    monkeypatch.setattr(process, "LOOK_AT_FOLDERS_SECONDS", 0.0)
+    process.follow_folders(bench.config, bench.state, "a", stop)
     assert asked == [((tmp_path,), {bench.config.data, bench.path})] * 2
-    assert [(job.kind, job.state) for job in bench.state.jobs()] == [("sync", "queued"), ("sync", "done")]
+    assert [(job.kind, job.state) for job in bench.state.jobs.find()] == [("sync", "queued"), ("sync", "done")]

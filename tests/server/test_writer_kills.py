@@ -16,10 +16,10 @@ import pytest
 import mergewise as mw
 from mergewise.models.scripted import ChatServer
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
+from mergewise.server.jobs.process import run_jobs
+from mergewise.server.processes import prepare
 from mergewise.server.records import ENDED
 from mergewise.server.state import State
-from mergewise.server.supervisor import prepare
-from mergewise.server.writer import run_writer
 from tests.server.killing import Summarizer, assert_each_done_once, queue
 from tests.support import patience, until
 
@@ -33,7 +33,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 def start(config: ServerConfig, name: str = "writer") -> Any:
-    process = SPAWN.Process(target=run_writer, args=(config, os.getpid(), name))
+    process = SPAWN.Process(target=run_jobs, args=(config, os.getpid(), name))
     process.start()
     return process
 
@@ -63,11 +63,11 @@ def test_kills_during_model_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 writer, before = start(config), len(chat.asked)
                 assert until(partial(is_asked_again, chat, before))
                 time.sleep(draw.uniform(0, 0.3))
-                assert any(state.job(job).state == "running" for job in jobs)  # type: ignore[union-attr]
+                assert any(state.jobs.get(job).state == "running" for job in jobs)  # type: ignore[union-attr]
                 os.kill(writer.pid, signal.SIGKILL)
                 writer.join()
             writer = start(config)
-            assert until(lambda: set(state.job_counts()) == {"done"}, 240)
+            assert until(lambda: set(state.jobs.counts()) == {"done"}, 240)
             writer.terminate()
             writer.join(patience(20))
             assert writer.exitcode == 0
@@ -89,7 +89,7 @@ def run_poisoned_writer(config: ServerConfig) -> None:
         return add(self, sources, **options)
 
     mw.Index.add = die  # type: ignore[method-assign]
-    run_writer(config, os.getppid())
+    run_jobs(config, os.getppid())
 
 
 def test_a_document_that_kills_the_writer_fails_only_its_job(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_a_document_that_kills_the_writer_fails_only_its_job(tmp_path: Path) -> 
             assert writer.exitcode == -signal.SIGKILL
         writer = SPAWN.Process(target=run_poisoned_writer, args=(config,))
         writer.start()
-        assert until(lambda: state.job(jobs["after"]).state == "done")  # type: ignore[union-attr]
+        assert until(lambda: state.jobs.get(jobs["after"]).state == "done")  # type: ignore[union-attr]
         writer.terminate()
         writer.join(patience(20))
-        ended = {doc_id: state.job(job) for doc_id, job in jobs.items()}
+        ended = {doc_id: state.jobs.get(job) for doc_id, job in jobs.items()}
     states = {"before": "done", "poison": "failed", "after": "done"}
     assert {doc_id: job.state for doc_id, job in ended.items() if job} == states
     assert ended["poison"].error["document"] == "poison"  # type: ignore[union-attr, index]
@@ -122,30 +122,30 @@ def test_kills_during_evaluations_and_checks(tmp_path: Path) -> None:
         writer = start(config)
         uploaded = queue(state, config.data, "d", "# D\n\nThe town built a bridge over the river in 1812.\n")
         jobs = [
-            state.enqueue(kind, "a", {"questions": questions} if kind == "evaluate" else {}).id
+            state.jobs.enqueue(kind, "a", {"questions": questions} if kind == "evaluate" else {}).id
             for _ in range(1 + KILLS // 2)
             for kind in ("evaluate", "check")
         ]
-        assert until(lambda: state.job(uploaded).state == "done")  # type: ignore[union-attr]
+        assert until(lambda: state.jobs.get(uploaded).state == "done")  # type: ignore[union-attr]
         for _ in range(KILLS):
             evaluator = start(config, "evaluator")
-            assert until(lambda: "running" in state.job_counts(), 60) or set(state.job_counts()) == {"done"}
+            assert until(lambda: "running" in state.jobs.counts(), 60) or set(state.jobs.counts()) == {"done"}
             time.sleep(draw.uniform(0, 0.3))
             os.kill(evaluator.pid, signal.SIGKILL)
             evaluator.join()
         # the writer is not affected
-        assert state.job(queue(state, config.data, "e", "A text."))
-        assert until(lambda: state.job_counts().get("done", 0) > 1)
+        assert state.jobs.get(queue(state, config.data, "e", "A text."))
+        assert until(lambda: state.jobs.counts().get("done", 0) > 1)
         evaluator = start(config, "evaluator")
-        assert until(lambda: not {"queued", "running"} & set(state.job_counts()), 240)
+        assert until(lambda: not {"queued", "running"} & set(state.jobs.counts()), 240)
         for process in (evaluator, writer):
             process.terminate()
             process.join(patience(20))
             assert process.exitcode == 0
-        ended = [state.job(job) for job in jobs]
+        ended = [state.jobs.get(job) for job in jobs]
         for job in ended:
             assert job is not None and (job.state == "done" or job.error["code"] == "writer_killed"), job  # type: ignore[index]
-            assert sum(event.job["state"] in ENDED for event in state.events(job.id)) == 1
+            assert sum(event.job["state"] in ENDED for event in state.jobs.events(job.id)) == 1
         assert sum(job.state == "done" for job in ended if job) >= len(jobs) - KILLS // 3
 
 
@@ -153,7 +153,7 @@ def test_the_evaluator_ends_with_its_parent(tmp_path: Path) -> None:
     config = ServerConfig(tmp_path / "data")
     with State.of(config) as state:
         prepare(config, state)
-        evaluator = SPAWN.Process(target=run_writer, args=(config, 1, "evaluator"))
+        evaluator = SPAWN.Process(target=run_jobs, args=(config, 1, "evaluator"))
         evaluator.start()
         evaluator.join(patience(30))
         assert evaluator.exitcode == 0

@@ -84,7 +84,7 @@ def serve(
     check_extra()
     from mergewise.server.configuration import missing_parts
     from mergewise.server.logs import log_as_json
-    from mergewise.server.supervisor import Supervisor, saved_token, token_file
+    from mergewise.server.processes import Supervisor, saved_token, token_file
 
     place = _place(data, docs or [], follow_links)
     flags = {"host": host, "port": port, "workers": workers, "needs_token": auth, "ray": ray}
@@ -230,7 +230,7 @@ def add_token(
     """Create a token and print it. It cannot be shown again."""
     with _state(data) as state:
         expires = None if days is None else time() + days * _DAY
-        _, secret = state.add_token(
+        _, secret = state.tokens.add(
             cast("list[Scope]", scope or ["read"]), collections=collection, title=title, expires=expires, rate=rate
         )
     say(secret)
@@ -240,7 +240,7 @@ def add_token(
 def tokens(data: ServedArgument = None, as_json: options.JsonOption = False) -> None:
     """List the tokens without their secrets."""
     with _state(data) as state:
-        found = state.tokens()
+        found = state.tokens.all()
     if as_json:
         say_json([token.as_dict() for token in found])
         return
@@ -259,7 +259,7 @@ def remove_token(
 ) -> None:
     """Revoke a token. The server refuses it from now on."""
     with _state(data) as state:
-        if not state.remove_token(token):
+        if not state.tokens.remove(token):
             raise UsageError(f"unknown token: {token!r}", "run `mergewise server tokens` for a list")
 
 

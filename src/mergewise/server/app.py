@@ -39,7 +39,7 @@ KEEP_ALIVE_SECONDS = 75
 def create_app(config: ServerConfig, state: State) -> ASGIApp:
     """Create the application of one worker. Its lifespan opens and closes indexes and models."""
     collections = Collections(config, state)
-    state.read_only = config.read_only
+    state.jobs.read_only = config.read_only
     metrics = Metrics(state, lambda: {one.name: one.changed_at for one in collections.all() if one.is_made})
 
     @asynccontextmanager

@@ -24,8 +24,8 @@ from pathlib import Path
 from mergewise.errors import CorruptIndex, UsageError
 from mergewise.files import new_file
 from mergewise.server.configuration import NAME
+from mergewise.server.locks import lock_file, waiting_lock
 from mergewise.server.state import DATABASE_FILE, State
-from mergewise.server.writer import lock_file, waiting_lock
 from mergewise.store import is_url
 
 _CHECKSUMS = "checksums.json"
@@ -63,7 +63,7 @@ def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]
             root = Path(os.path.realpath(data))
             elsewhere = [
                 one.name
-                for one in state.collections()
+                for one in state.collections.all()
                 if is_url(one.path) or not Path(os.path.realpath(one.path)).is_relative_to(root)
             ]
         temporary.replace(file)

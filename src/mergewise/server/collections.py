@@ -275,9 +275,9 @@ class Collection:
 
         The percentage is by characters. It is None if the folders of an empty collection could not be indexed.
         """
-        progress, own = self._state.indexing_progress(self.name), self.own
+        progress, own = self._state.jobs.indexing_progress(self.name), self.own
         if progress is None and own.folders and not self._counts()["documents"]:
-            last = next(iter(self._state.jobs(collections=[self.name], kinds=["sync"], limit=1)), None)
+            last = self._state.jobs.last_sync(self.name)
             if last is not None and last.state == "failed":
                 reason = str((last.error or {}).get("detail"))
                 return {"percent": None, "notice": f"The folders of this collection could not be indexed: {reason}"}
@@ -380,12 +380,12 @@ class Collections:
         self._known: dict[str, Collection] = {}
 
     def get(self, name: str) -> Collection | None:
-        record = self._state.collection(name)
+        record = self._state.collections.get(name)
         return None if record is None else self._collection_of(record)
 
     def all(self) -> list[Collection]:
         """Return all collections, ordered by name."""
-        return [self._collection_of(record) for record in self._state.collections()]
+        return [self._collection_of(record) for record in self._state.collections.all()]
 
     def close(self) -> None:
         """Close all indexes and chat models."""

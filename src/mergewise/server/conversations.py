@@ -16,7 +16,7 @@ from typing import Any
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.database import Database, Row, StateTables
 from mergewise.server.records import Token
-from mergewise.server.transactions import ALL, insert
+from mergewise.server.tables.rows import ALL, insert
 
 MOST_TURNS = 500
 """Number of turns of a conversation. The oldest are dropped first."""

@@ -160,9 +160,9 @@ class SecurityMiddleware:
         authorization = _single(headers, "authorization")
         if authorization is not None:
             kind, _, secret = authorization.partition(" ")
-            token = self._state.authenticate(secret.strip()) if kind.lower() == "bearer" else None
+            token = self._state.tokens.authenticate(secret.strip()) if kind.lower() == "bearer" else None
         elif cookie := cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie_name(headers)):
-            token = self._state.session_token(cookie, _single(headers, SECRET_HEADER) or "")
+            token = self._state.tokens.of_session(cookie, _single(headers, SECRET_HEADER) or "")
             if token is not None and method not in _SAFE and origin is None:
                 detail = "a write with a cookie must come from the page"
                 raise HTTPProblem(403, "foreign-request", detail, "send the header Origin")

@@ -50,7 +50,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges: jobs by state, and the time since each collection's last change."""
         jobs = GaugeMetricFamily("mergewise_jobs", "Jobs of all collections", labels=["state"])
-        for state, count in self._state.job_counts().items():
+        for state, count in self._state.jobs.counts().items():
             jobs.add_metric([state], count)
         yield jobs
         ages = GaugeMetricFamily("mergewise_snapshot_age_seconds", "Time since the last change", labels=["collection"])

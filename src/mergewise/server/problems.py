@@ -31,7 +31,7 @@ from mergewise.errors import (
 )
 from mergewise.server.database import StateUnavailable
 from mergewise.server.spool import is_disk_full
-from mergewise.server.state import Conflict
+from mergewise.server.tables.rows import Conflict
 
 log = logging.getLogger("mergewise.server")
 

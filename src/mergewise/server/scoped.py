@@ -45,8 +45,8 @@ from mergewise.server.collections import Collection as ServedCollection
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.conversations import OwnConversations
+from mergewise.server.file_store import Attachment, FileStore, ReceivedFile
 from mergewise.server.metrics import Metrics
-from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import (
     CollectionRecord,
@@ -133,7 +133,7 @@ class ScopedService:
 
     def add_collection(self, record: CollectionRecord) -> Scoped:
         self.check_whole("admin")
-        self._state.add_collection(record)
+        self._state.collections.add(record)
         return self.collection(record.name)
 
     def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
@@ -169,7 +169,7 @@ class ScopedService:
         names = self.token.collections if self.token.filter is None else frozenset()
         if collection is not None:
             names = frozenset() if names is not None and collection not in names else frozenset({collection})
-        return self._state.jobs(
+        return self._state.jobs.find(
             collections=names,
             states=states,
             kinds=None if kind is None else {kind},
@@ -180,7 +180,7 @@ class ScopedService:
 
     def find_job(self, id: str) -> Job | None:
         """Return the job, or None if it does not exist or is hidden from the token."""
-        job = self._state.job(id)
+        job = self._state.jobs.get(id)
         if job is None or self.token.filter is not None or not self._knows_of(job.collection):
             return None
         return job if self._own_jobs in (None, job.token) else None
@@ -193,15 +193,15 @@ class ScopedService:
 
     def job_events(self, id: str, after: int = 0) -> list[JobEvent]:
         """Return the events of the job after this number."""
-        return self._state.events(self.job(id).id, after)
+        return self._state.jobs.events(self.job(id).id, after)
 
     def cancel(self, id: str) -> Job:
         """Cancel a job of the token, or as an admin any job. Finished batches stay."""
-        return self._state.cancel(self._own_job(id).id) or self.job(id)
+        return self._state.jobs.cancel(self._own_job(id).id) or self.job(id)
 
     def retry(self, id: str) -> Job:
         """Queue a failed or cancelled job again."""
-        return self._state.retry(self._own_job(id).id) or self.job(id)
+        return self._state.jobs.retry(self._own_job(id).id) or self.job(id)
 
     def _own_job(self, id: str) -> Job:
         job = self.job(id)
@@ -214,11 +214,11 @@ class ScopedService:
     # -- kept responses
 
     def keep_response(self, id: str, body: Mapping[str, Any]) -> None:
-        self._state.keep_response(id, self.token, body)
+        self._state.responses.keep(id, self.token, body)
 
     def response(self, id: str) -> dict[str, Any] | None:
         """Return a kept response of the token, or None if it does not exist. It is `withheld` if a source of it was removed."""
-        if (kept := self._state.response(id, self.token)) is None:
+        if (kept := self._state.responses.get(id, self.token)) is None:
             return None
         known, sources = {one.name: one for one in self.collections()}, kept["sources"].items()
         is_whole = all(name in known and known[name].indexed(ids) == {*ids} for name, ids in sources)
@@ -226,7 +226,7 @@ class ScopedService:
 
     def drop_response(self, id: str) -> bool:
         """Delete a kept response of the token. Return True if it existed."""
-        return self._state.drop_response(id, self.token)
+        return self._state.responses.drop(id, self.token)
 
     # -- received files
 
@@ -371,7 +371,7 @@ class Scoped:
 
     def _states(self, **wanted: Any) -> list[DocumentState]:
         """Return states of documents, as `State.document_states` does, without jobs that the token may not see."""
-        states = self._state.document_states(self.name, **wanted)
+        states = self._state.documents.find(self.name, **wanted)
         if self.token.filter is not None:
             # the bytes and the error of an upload may belong to another document that is not indexed yet
             return [
@@ -443,13 +443,13 @@ class Scoped:
     def writable(self) -> ServedCollection:
         """Return the collection itself. Raises HTTPProblem 403 if the token may not write, and Conflict if it is read-only."""
         check_scope(self.token, "write")
-        self._state.check_changeable(self.name)
+        self._state.jobs.check_changeable(self.name)
         return self._collection
 
     def change(self, **changes: Any) -> dict[str, Any]:
         """Change the collection as `State.update_collection` does. Return the new description. Raises HTTPProblem 403 and 404."""
         check_scope(self.token, "admin")
-        record = self._state.update_collection(self.name, **changes)
+        record = self._state.collections.change(self.name, **changes)
         if record is None:
             raise unknown("collection")
         self._collection.record = record
@@ -468,7 +468,7 @@ class Scoped:
         key = None
         if idempotency_key is not None:
             key = f"{self.token.id}:{idempotency_key}", sha256(same.encode()).hexdigest()
-        return self._state.enqueue(kind, self.name, request, uploads=uploads, token=self.token.id, idempotency=key)
+        return self._state.jobs.enqueue(kind, self.name, request, uploads=uploads, token=self.token.id, idempotency=key)
 
     def named_ids(self, ids: Iterable[str] | None, prefix: str) -> list[str]:
         """Return the indexed and waiting documents among `ids`, or those with the prefix. Raises HTTPProblem 403."""

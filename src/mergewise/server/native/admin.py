@@ -33,10 +33,10 @@ def open_session(form: SessionForm, request: Request, response: Response, servic
 
     The cookie is valid only with the secret.
     """
-    token = service.state.authenticate(form.token)
+    token = service.state.tokens.authenticate(form.token)
     if token is None:
         raise HTTPProblem(401, "unauthorized", "invalid token", "ask an admin for a token")
-    cookie, secret = service.state.open_session(token, SESSION_SECONDS)
+    cookie, secret = service.state.tokens.open_session(token, SESSION_SECONDS)
     response.set_cookie(
         cookie_name(request.headers),
         cookie,
@@ -53,7 +53,7 @@ def close_session(request: Request, service: WholeService) -> Response:
     """End the page's session."""
     name = cookie_name(request.headers)
     if cookie := request.cookies.get(name):
-        service.state.close_session(cookie, request.headers.get(SECRET_HEADER, ""))
+        service.state.tokens.close_session(cookie, request.headers.get(SECRET_HEADER, ""))
     response = Response(status_code=204)
     response.delete_cookie(name)
     return response
@@ -62,7 +62,7 @@ def close_session(request: Request, service: WholeService) -> Response:
 @router.get("/tokens", response_model=page_of(TOKEN), openapi_extra=ADMIN)
 def list_tokens(service: WholeService, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
     """List all tokens, without their secrets."""
-    tokens = sorted(service.state.tokens(), key=lambda token: token.id)
+    tokens = sorted(service.state.tokens.all(), key=lambda token: token.id)
     return page_behind(tokens, cursor, limit, lambda token: token.id, lambda token: token.as_dict())
 
 
@@ -71,7 +71,7 @@ def make_token(form: TokenForm, service: WholeService) -> dict[str, Any]:
     """Create a token. Only this response contains its secret."""
     if form.filter is not None and (kinds := _metadata_kinds(service, form.collections)):
         check_filter(form.filter, kinds)
-    token, secret = service.state.add_token(**form.model_dump())
+    token, secret = service.state.tokens.add(**form.model_dump())
     return {**token.as_dict(), "secret": secret}
 
 
@@ -87,7 +87,7 @@ def _metadata_kinds(service: Service, names: Sequence[str] | None) -> dict[str, 
 @router.delete("/tokens/{id}", status_code=204, openapi_extra=ADMIN)
 def remove_token(id: str, service: WholeService) -> Response:
     """Remove a token and its sessions."""
-    if not service.state.remove_token(id):
+    if not service.state.tokens.remove(id):
         raise unknown("token")
     return Response(status_code=204)
 

@@ -18,8 +18,8 @@ from fastapi.responses import FileResponse
 
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import id_of, key_of
+from mergewise.server.file_store import Attachment, ReceivedFile
 from mergewise.server.native.documents import chunks_of, document_row, download, list_documents
-from mergewise.server.openai.file_store import Attachment, ReceivedFile
 from mergewise.server.openai.pages import Limit, Order, list_form, list_page
 from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchForm
 from mergewise.server.problems import HTTPProblem, refusal, unknown

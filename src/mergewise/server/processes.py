@@ -34,10 +34,11 @@ from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.files import write_whole
 from mergewise.server.balance import ABSENT, ConnectionCounts, SharedListener, ending_connections
 from mergewise.server.configuration import ServerConfig
+from mergewise.server.jobs.process import run_jobs
+from mergewise.server.locks import lock_file, waiting_lock
 from mergewise.server.logs import log_as_json
 from mergewise.server.records import SCOPES, CollectionRecord
 from mergewise.server.state import State
-from mergewise.server.writer import lock_file, run_writer, waiting_lock
 
 log = logging.getLogger("mergewise.server")
 
@@ -146,7 +147,7 @@ class Supervisor:
 
                 port, workers = (0, 0) if listener is None else (listener.getsockname()[1], self.config.workers)
                 names = () if self.config.role == "web" else NICE
-                self.children = [Child(name, partial(start, _run_jobs, [name])) for name in names]
+                self.children = [Child(name, partial(start, _jobs_process, [name])) for name in names]
                 counts = spawn.RawArray("i", [ABSENT] * workers)
                 for number in range(workers):
                     own = ConnectionCounts(counts, number)
@@ -212,17 +213,17 @@ def prepare(config: ServerConfig, state: State) -> str | None:
 
     Return the token if it was created now.
     """
-    for known in state.collections():
+    for known in state.collections.all():
         if known.configured and known.name not in config.collections:
-            state.forget_collection(known.name)
+            state.collections.forget(known.name)
     for name, own in config.collections.items():
         place, views = config.home_of(name), own.views or ("leaf",)
         path, blobs = str(own.path or place / "index"), str(place / "blobs")
         record = CollectionRecord(name, path, blobs, own.title, own.embedder, views, defaults=own.defaults)
-        state.add_collection(replace(record, configured=True))
-    if not config.needs_token or state.tokens():
+        state.collections.add(replace(record, configured=True))
+    if not config.needs_token or state.tokens.all():
         return None
-    _, secret = state.add_token(SCOPES, title="the first start")
+    _, secret = state.tokens.add(SCOPES, title="the first start")
     write_whole(token_file(config.data), f"{secret}\n".encode(), 0o600)
     return secret
 
@@ -234,7 +235,7 @@ def saved_token(config: ServerConfig) -> str | None:
     except (OSError, UnicodeDecodeError):
         return None
     with State.of(config) as state:
-        return secret if state.authenticate(secret) is not None else None
+        return secret if state.tokens.authenticate(secret) is not None else None
 
 
 def token_file(data: Path) -> Path:
@@ -329,11 +330,11 @@ def _run_process(
         raise SystemExit(1) from None
 
 
-def _run_jobs(parent: int, config: ServerConfig, messages: Connection, name: str) -> None:
+def _jobs_process(parent: int, config: ServerConfig, messages: Connection, name: str) -> None:
     if hasattr(os, "nice"):
         os.nice(NICE[name])
     _send(messages, "ready")
-    run_writer(config, parent, name)
+    run_jobs(config, parent, name)
 
 
 def _worker(

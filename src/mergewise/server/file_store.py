@@ -14,7 +14,7 @@ from mergewise.server.database import Database
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import Token, Upload
 from mergewise.server.spool import link_blob, local_blob
-from mergewise.server.transactions import columns, insert
+from mergewise.server.tables.rows import columns, insert
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,208 @@
+"""What the jobs of each kind do to an index. They end their jobs in the state."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import mergewise as mw
+from mergewise.errors import UsageError
+from mergewise.jsonable import problem_json, report_json
+from mergewise.server.configuration import CollectionConfig
+from mergewise.server.evaluations import evaluate
+from mergewise.server.jobs.watch import Watch
+from mergewise.server.records import CollectionRecord, Job, JobState, Upload
+from mergewise.server.spool import local_blob
+from mergewise.server.state import State
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index
+
+log = logging.getLogger("mergewise.server")
+
+Problem: TypeAlias = Mapping[str, Any]
+_Outcome: TypeAlias = tuple[Mapping[str, Any], dict[str, Problem | None]]
+"""The report of a job, and the failed documents with their errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobWork:
+    """The work of jobs on an index: a single job, or several uploads to one collection."""
+
+    state: State
+    index: Index
+    watch: Watch
+    record: CollectionRecord
+    own: CollectionConfig
+    cache: Path
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run the jobs and record their end."""
+        job = jobs[0]
+        if job.kind in ("add", "replace"):
+            self._add(jobs)
+        elif job.kind == "remove":
+            removed = self._ids_to_remove(job.request)
+            self.index.remove(removed)
+            summary = {"removed": len(removed), "snapshot": self.index.snapshot}
+            self.state.jobs.finish(job.id, "done", report=summary, removed=removed)
+        else:
+            report, failures = self._run_other(job)
+            self.state.jobs.finish(job.id, "done", report=report, documents=failures)
+
+    def _ids_to_remove(self, request: Mapping[str, Any]) -> list[str]:
+        if "filter" in request:
+            return self.index.find("*", where=request["filter"])["*"]
+        if "prefix" in request:
+            return [info.id for info in self.index.documents(request["prefix"])]
+        return list(request["ids"])
+
+    def _run_other(self, job: Job) -> _Outcome:
+        index, request, watch = self.index, job.request, self.watch
+        match job.kind:
+            case "metadata":
+                return {"updated": index.describe([request["id"]], request["metadata"])}, {}
+            case "sync":
+                return self._sync(request)
+            case "add_view":
+                view, settings = request["view"], request.get("settings")
+                complete = None if settings is None else mw.VIEWS[view].dump(settings_of(view, settings))
+                index.add_views({view: complete}, watch.report)
+                return {"views": list(index.manifest.views)}, {}
+            case "remove_view":
+                index.remove_views([request["view"]])
+                return {"views": list(index.manifest.views)}, {}
+            case "embed":
+                watch.index = index
+                return asdict(index.embed(progress=watch.report, cancel=watch.must_stop)), {}
+            case "check" | "repair":
+                return {"problems": [problem_json(one) for one in index.check(repair=job.kind == "repair")]}, {}
+            case "evaluate":
+                return evaluate(index, request, watch.report_or_end), {}
+            case "optimize":
+                index.store.optimize()
+                return {"optimized": True}, {}
+        raise UsageError(f"unknown kind of job: {job.kind}", "upgrade the server")
+
+    def _sync(self, request: Mapping[str, Any]) -> _Outcome:
+        """Synchronise folders. Return the report, and the files that cannot be read with their errors."""
+        own, watch, name = self.own, self.watch, self.record.name
+        folders, watch.index = own.folders_of(request), self.index
+        report = self.index.sync(
+            *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits()
+        )
+        failed: dict[str, Problem | None] = {one.source: _unreadable(one.reason) for one in report.failed}
+        if len(folders) == len(own.folders):
+            # a failure of a file without an upload is of an earlier run
+            failures = self.state.documents.find(name, statuses=["failed"])
+            self.state.documents.forget(name, [one.id for one in failures if one.blob is None and one.id not in failed])
+        log.info(
+            "indexed the folders of %s: %d added, %d replaced, %d removed, %d moved, %d unchanged, %d failed",
+            name, report.added, report.replaced, report.removed, report.moved, report.unchanged, len(failed),
+        )  # fmt: skip
+        outward = []
+        for link in report.outward:
+            # clients see no paths of the server
+            path = Path(link.link)
+            inside = next((folder for folder in folders if path.is_relative_to(folder)), path.parent)
+            outward.append({"link": path.relative_to(inside).as_posix(), "followed": link.followed})
+        rows = report_json(report) | {"outward": outward}
+        for change in rows["changes"]:
+            # ids of older servers are paths
+            change["was"] = "" if Path(change["was"]).is_absolute() else change["was"]
+        return rows, failed
+
+    # -- uploads
+
+    def _add(self, jobs: Sequence[Job]) -> None:
+        index, watch = self.index, self.watch
+        uploads = {job.id: self.state.jobs.uploads(job.id) for job in jobs}
+        # uploads that must not replace a document, and those that the index already has
+        careful = {upload.id for own in uploads.values() for upload in own if _is_careful(upload)}
+        found = index.find(*careful) if careful else {}
+        existing = {doc_id for doc_id, ids in found.items() if doc_id in ids}
+        taken: dict[str, Upload] = {}
+        kept: dict[str, dict[str, str]] = {job.id: {} for job in jobs}
+        for job_id, own in uploads.items():
+            for upload in own:
+                if _is_careful(upload) and (upload.id in existing or upload.id in taken):
+                    kept[job_id][upload.id] = upload.on_conflict
+                else:
+                    taken[upload.id] = upload
+        # a job that skips existing documents must not meet its own documents in a second turn
+        watch.index = None if any(map(_is_careful, taken.values())) else index
+        report = index.add(
+            sources(self.record, taken.values(), self.cache),
+            progress=watch.report,
+            cancel=watch.must_stop,
+            limits=mw.Limits(),
+        )
+        # the counts of the report are those of a job that ran alone
+        counts = ("added", "replaced", "unchanged") if len(jobs) == 1 else ()
+        more = {"snapshot": index.snapshot, **{name: getattr(report, name) for name in counts}}
+        for job in jobs:
+            self._settle(job, uploads[job.id], kept[job.id], report, more)
+
+    def _settle(
+        self, job: Job, uploads: Sequence[Upload], kept: Mapping[str, str], report: mw.AddReport, more: dict[str, Any]
+    ) -> None:
+        """End one of the jobs that ran together, with `more` in its summary. It fails if the index has none of its documents."""
+        errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
+        settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in kept}
+        refused = {upload.id: _exists_error(upload.id) for upload in uploads if kept.get(upload.id) == "fail"}
+        failed = [
+            {"id": doc_id, **problem} for doc_id, problem in {**settled, **refused}.items() if problem is not None
+        ]
+        summary = {
+            "documents": len(uploads),
+            "indexed": sum(problem is None for problem in settled.values()),
+            "failed": failed,
+            "skipped": [upload.id for upload in uploads if kept.get(upload.id) == "skip"],
+            "duplicates": [asdict(one) for one in report.duplicates if one.id in settled],
+            "textless": [asdict(one) for one in report.textless if one.source in settled],
+            **more,
+        }
+        has_failed = bool(failed) and len(failed) == len(uploads)
+        error = {**failed[0], "document": failed[0]["id"]} if has_failed else None
+        state: JobState = "failed" if has_failed else "done"
+        self.state.jobs.finish(job.id, state, report=summary, error=error, documents=settled, kept=kept)
+
+
+def sources(record: CollectionRecord, uploads: Iterable[Upload], cache: Path) -> list[mw.File | mw.Document]:
+    """Return uploads as `Index.add` takes them."""
+    found: list[mw.File | mw.Document] = []
+    for upload in uploads:
+        path = local_blob(Path(record.blobs), upload.blob, cache)
+        if not upload.is_document:
+            named = mw.File(path, id=upload.id, name=upload.name, title=upload.title, metadata=dict(upload.metadata))
+            found.append(named)
+            continue
+        content = json.loads(path.read_bytes())
+        units = tuple((start, end) for start, end in content.get("units") or ())
+        title = upload.title if upload.title is not None else content.get("title") or ""
+        metadata = {**(content.get("metadata") or {}), **upload.metadata}
+        found.append(mw.Document(upload.id, content["text"], title, metadata, units=units))
+    return found
+
+
+def settings_of(view: str, given: Mapping[str, Any]) -> Any:
+    """Return the settings of a view, with the default for each setting that is not given."""
+    kind = mw.VIEWS[view]
+    return kind.load({**kind.dump(), **given})
+
+
+def _is_careful(upload: Upload) -> bool:
+    return upload.on_conflict != "replace"
+
+
+def _unreadable(reason: str) -> dict[str, Any]:
+    return {"code": "unreadable", "detail": reason, "hint": "change the file, or leave it out"}
+
+
+def _exists_error(doc_id: str) -> dict[str, Any]:
+    hint = "send on_conflict=replace to replace it"
+    return {"code": "conflict", "detail": f"document {doc_id!r} already exists", "hint": hint}
