@@ -122,7 +122,7 @@ def test_users_have_tokens_of_their_own(serve: Callable[..., LiveServer]) -> Non
     live = serve(tokens=True)
     from starlette.datastructures import Headers
 
-    from mergewise.server.identity import token_of_user
+    from mergewise.server.guard import token_of_user
 
     front = next(one for one in live.state.tokens.all() if "admin" in one.scopes and one.title == "")
     config = IdentityConfig(HEADER, OWN, tokens=(front.id,))

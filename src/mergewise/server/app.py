@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Lifespan
 
@@ -26,7 +26,8 @@ from mergewise.server.openai import chat, files, responses, scoring, stores
 from mergewise.server.questions import Questions
 from mergewise.server.scoped import Service
 from mergewise.server.state import State
-from mergewise.server.web import PageFile, page_files
+from mergewise.server.streams import cancelled
+from mergewise.server.web import page_files
 
 log = logging.getLogger("mergewise.server")
 
@@ -56,12 +57,12 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
             stack.callback(admission.close)
             stack.callback(collections.close)
             for task in (_warm(collections), _end_streams(state, ending)):
-                stack.push_async_callback(_stop, asyncio.create_task(task))
+                stack.push_async_callback(cancelled, asyncio.create_task(task))
             yield
 
     app = create_api(lifespan)
     for path, file in page_files().items():
-        app.add_api_route(path, partial(_page_file, file), methods=["GET", "HEAD"], include_in_schema=False)
+        app.add_api_route(path, file.response, methods=["GET", "HEAD"], include_in_schema=False)
     inner: ASGIApp = app
     if config.allowed_origins:
         inner = CORSMiddleware(
@@ -130,13 +131,3 @@ async def _end_streams(state: State, ending: asyncio.Event) -> None:
         await asyncio.sleep(0.2)
     await asyncio.sleep(STREAMS_SECONDS)
     ending.set()
-
-
-async def _stop(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
-async def _page_file(file: PageFile, request: Request) -> Response:
-    unchanged = request.headers.get("if-none-match") == file.etag
-    return Response(b"" if unchanged else file.body, 304 if unchanged else 200, dict(file.headers))

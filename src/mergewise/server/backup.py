@@ -18,7 +18,6 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from mergewise.errors import CorruptIndex, UsageError
@@ -53,7 +52,9 @@ def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]
             state.database.rows("VACUUM INTO ?", [str(Path(scratch) / DATABASE_FILE)])
             with tarfile.open(fileobj=out, mode="w") as archive:
                 checksums = {DATABASE_FILE: _add(archive, Path(scratch) / DATABASE_FILE, DATABASE_FILE)}
-                for path in _files_of(data):
+                # lock files are empty and harmless, so they are included
+                own = (path for path in (data / _COLLECTIONS).rglob("*") if path.is_file() and not path.is_symlink())
+                for path in [*([data / NAME] if (data / NAME).exists() else []), *sorted(own)]:
                     name = path.relative_to(data).as_posix()
                     checksums[name] = _add(archive, path, name)
                 listed = json.dumps(checksums).encode()
@@ -90,15 +91,6 @@ def read_backup(data: Path, file: Path) -> None:
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
-
-
-def _files_of(data: Path) -> Iterator[Path]:
-    if (data / NAME).exists():
-        yield data / NAME
-    for path in sorted((data / _COLLECTIONS).rglob("*")):
-        # lock files are empty and harmless, so they are included
-        if path.is_file() and not path.is_symlink():
-            yield path
 
 
 def _add(archive: tarfile.TarFile, path: Path, name: str) -> str:

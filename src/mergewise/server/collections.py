@@ -24,7 +24,7 @@ from mergewise.models import load_chat, release
 from mergewise.ranges import AT_ONCE
 from mergewise.readers import digest_of, file_bytes
 from mergewise.server.admission import SlotReleasingChat
-from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig, folder_roots
+from mergewise.server.configuration import CollectionConfig, ServerConfig, folder_roots
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, JobProgress
 from mergewise.server.spool import local_blob
@@ -84,7 +84,9 @@ class Collection:
         self._index: Index | None = None
         self._chat_indexes: dict[str, Index] = {}
         self._counted: dict[str, Any] = {}
-        self._ids = lru_cache(_KEPT_FILTERS)(self._ids_within)
+        self._ids = lru_cache(_KEPT_FILTERS)(
+            lambda snapshot, condition: frozenset(self.index.find("*", where=json.loads(condition))["*"])
+        )
         # an index in a bucket: the thread that opens it, and the time at which each snapshot was noticed
         self._opening: threading.Thread | None = None
         self._closed = threading.Event()
@@ -283,10 +285,9 @@ class Collection:
                 return {"percent": None, "notice": f"The folders of this collection could not be indexed: {reason}"}
             # the first run starts soon; after it, the folders are just empty
             progress = JobProgress() if last is None or not last.has_ended else None
-        if progress is None and self.is_in_bucket and not self.is_made:
-            return {"percent": None, "notice": _NOT_OPEN}
         if progress is None:
-            return None
+            is_closed = self.is_in_bucket and not self.is_made
+            return {"percent": None, "notice": _NOT_OPEN} if is_closed else None
         done, total = progress.done, progress.total
         return {"percent": percent_of(done, total), "notice": indexing_notice(done, total)}
 
@@ -298,9 +299,15 @@ class Collection:
             return {**empty, "embedder": record.embedder, "views": list(record.views), "snapshot": None}
         if self._counted.get("snapshot") != snapshot:
             leaves, characters = self.index.store.reader().sizes()
-            manifest, sizes = self.index.manifest, {"leaves": leaves, "characters": characters}
-            own = {"embedder": manifest.embedder, "views": list(manifest.views), "snapshot": snapshot}
-            self._counted = {"documents": len(self.index), **sizes, **own}
+            manifest = self.index.manifest
+            self._counted = {
+                "documents": len(self.index),
+                "leaves": leaves,
+                "characters": characters,
+                "embedder": manifest.embedder,
+                "views": list(manifest.views),
+                "snapshot": snapshot,
+            }
         return self._counted
 
     @property
@@ -323,9 +330,6 @@ class Collection:
         """Return the ids of the documents that match a condition, cached per snapshot of the index."""
         return self._ids(self.index.snapshot, json.dumps(condition, sort_keys=True)) if self.is_made else frozenset()
 
-    def _ids_within(self, snapshot: str, condition: str) -> frozenset[str]:
-        return frozenset(self.index.find("*", where=json.loads(condition))["*"])
-
     def sizes_of(self, ids: frozenset[str]) -> tuple[int, int]:
         """Return the number of leaves and of characters of these documents."""
         return self.index.store.reader().sizes(ids) if ids else (0, 0)
@@ -346,9 +350,14 @@ class Chats:
             raise invalid("/chat", f"unknown chat model: {name!r}", f"one of: {', '.join(names)}")
         with self._lock:
             if name not in self._models:
-                self._models[name] = SlotReleasingChat(
-                    _load_chat(self._config.chats[name], self._config.limits.streams)
-                )
+                # each caller holds one of the `streams` places, so more connections are never needed
+                places = min(self._config.limits.streams, int(AT_ONCE.high))
+                model = self._config.chats[name]
+                chat = model.chat(at_once=places)
+                loaded = load_chat(chat, model.window) if isinstance(chat, str) else chat
+                if loaded is None:
+                    raise mw.UsageError(f"not a chat model: {chat!r}", "remove it from [chats] in the configuration")
+                self._models[name] = SlotReleasingChat(loaded)
             return self._models[name]
 
     def close(self) -> None:
@@ -357,17 +366,6 @@ class Chats:
             models, self._models = list(self._models.values()), {}
         for model in models:
             release(model.chat)
-
-
-def _load_chat(model: ModelConfig, streams: int) -> ChatModel:
-    # each caller holds one of the `streams` places, so more connections are never needed
-    chat = model.chat(at_once=min(streams, int(AT_ONCE.high)))
-    if not isinstance(chat, str):
-        return chat
-    loaded = load_chat(chat, model.window)
-    if loaded is None:
-        raise mw.UsageError(f"not a chat model: {chat!r}", "remove it from [chats] in the configuration")
-    return loaded
 
 
 class Collections:

@@ -341,7 +341,8 @@ def load_config(
         )
     server = _flat(_check_table(f"{path}: server", tables.get("server", {})))
     wanted = {name: value for name, value in (flags or {}).items() if value is not None}
-    options: dict[str, Any] = {"workers": min(_cores(), 4)}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    options: dict[str, Any] = {"workers": min(cores, 4)}
     for where, values in ((f"{path}: server.", server), (_ENVIRONMENT, _from_environment(environment)), ("", wanted)):
         options |= _fields(ServerConfig, where, values, path.parent, among=_SERVER if where else None)
     for name, kind in _TABLES.items():
@@ -549,7 +550,3 @@ def _first_line(path: Path | None) -> str:
         )
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}", "write the key on the first line of the file") from None
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

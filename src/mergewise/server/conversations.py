@@ -65,7 +65,9 @@ class OwnConversations:
             if not rows.execute(f"UPDATE conversations SET changed = ? {_OWN}", [now, *self._key, id]).rowcount:
                 id = f"conv_{token_hex(12)}"
                 own = dict(zip(("owner", "collection"), self._key, strict=True)) | {"id": id, "token": self._token.id}
-                insert(rows, "conversations", {**own, "created": now, "changed": now, "title": _title_of(question)})
+                line = " ".join(question.split())
+                title = line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1].rstrip() + "…"
+                insert(rows, "conversations", {**own, "created": now, "changed": now, "title": title})
             size = len(f"{question}{body}".encode("utf-8", "surrogatepass"))
             insert(rows, "turns", {"conversation": id, "question": question, "data": body, "bytes": size, "asked": now})
             (newest,) = rows.execute("SELECT max(number) AS n FROM turns WHERE conversation = ?", [id]).fetchall()
@@ -130,11 +132,6 @@ class OwnConversations:
 def oldest_kept(limits: ServeLimits) -> float:
     """Return the time before which unused conversations are deleted. Infinite if none are kept."""
     return time.time() - limits.conversation_days * 86_400.0 if limits.conversations else float("inf")
-
-
-def _title_of(question: str) -> str:
-    line = " ".join(question.split())
-    return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1].rstrip() + "…"
 
 
 def _turn(row: Row) -> dict[str, Any]:

@@ -13,6 +13,11 @@ built from headers may differ.
 
 The body is then limited too: its bytes, also if it comes in chunks, and its time. Paths that need no token get `OPEN_BYTES` and
 the time of a head.
+
+A trusted front end sends the names of its users in a header (`IdentityConfig`). A request is the front end's if it has one of its
+tokens or, without tokens in the configuration, comes from one of its addresses. Then the header is required, and the token is
+replaced with one that only reads the documents of this user. The header from anybody else is refused: it shows a front end that
+the configuration does not name, whose users would all have the rights of its token.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,8 +42,7 @@ from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mergewise.server.configuration import ServeLimits, ServerConfig
-from mergewise.server.identity import token_of_user
+from mergewise.server.configuration import IdentityConfig, ServeLimits, ServerConfig
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, log_failure, problem_of, problem_response
 from mergewise.server.records import SCOPES, Token
@@ -57,6 +62,8 @@ _UPLOADS = re.compile(r"/api/v1/collections/[^/]+/documents(?:/[^/]+)?|/v1/files
 _BUCKETS = 10_000
 # size of a body that needs no token: a login
 OPEN_BYTES = 2000
+# maximum characters of a user's name
+_LONGEST_USER = 320
 # limits of reading the rest of a refused body
 _LINGER_BYTES, _LINGER_SECONDS = 1_000_000, 0.5
 NOBODY = Token("nobody", frozenset())
@@ -72,15 +79,16 @@ class SecurityMiddleware:
         self._app, self._config, self._state, self._metrics = app, config, state, metrics
         self._page = frozenset(page)
         self._hosts = config.hosts
-        self._origins = frozenset(config.allowed_origins) | (
-            {_origin(config.public_url)} if config.public_url else set()
-        )
+        public = urlsplit(config.public_url or "")
+        self._origins = {
+            *config.allowed_origins,
+            *([f"{public.scheme}://{public.netloc}"] if config.public_url else []),
+        }
         self._buckets, own = _Buckets(config.workers), config.limits
         most, seconds = min(OPEN_BYTES, own.json_bytes), min(own.head_seconds, own.body_seconds)
         self._open_limits = replace(own, json_bytes=most, body_seconds=seconds)
-        secure = config.tls_certificate is not None or (config.public_url or "").startswith("https:")
         self._headers = {name.lower(): value for name, value in SECURITY_HEADERS.items()}
-        if secure:
+        if config.tls_certificate is not None or public.scheme == "https":
             self._headers["strict-transport-security"] = "max-age=31536000"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,10 +105,11 @@ class SecurityMiddleware:
         scope["mergewise.request_id"] = request_id = "req_" + secrets.token_hex(12)
         scope["mergewise.token"] = NOBODY
         headers = Headers(scope=scope)
-        answer = _BoundedAnswer(send, self._answer_headers(scope, request_id))
+        caching = "no-cache" if scope["path"] in self._page else "no-store"
+        answer = _BoundedAnswer(send, {**self._headers, "cache-control": caching, "x-request-id": request_id})
         try:
-            self._check(scope, headers)
-            body = _BoundedBody(receive, self._longest_body(scope, headers), self._limits(scope), answer)
+            limits, longest = self._check(scope, headers)
+            body = _BoundedBody(receive, longest, limits, answer)
             await self._app(scope, body.receive, answer.send)
         except HTTPProblem as problem:
             await answer.refuse(problem, scope, receive)
@@ -115,8 +124,8 @@ class SecurityMiddleware:
         finally:
             self._record(scope, answer, perf_counter() - began)
 
-    def _check(self, scope: Scope, headers: Headers) -> None:
-        """Check the head of a request. Raises HTTPProblem if the request is refused."""
+    def _check(self, scope: Scope, headers: Headers) -> tuple[ServeLimits, int]:
+        """Check the head of a request. Return the limits of its body. Raises HTTPProblem if the request is refused."""
         if sum(len(name) + len(value) for name, value in scope["headers"]) > self._config.limits.header_bytes:
             raise HTTPProblem(431, "long-head", "headers too long", "send fewer or shorter headers")
         host = _single(headers, "host") or ""
@@ -127,20 +136,19 @@ class SecurityMiddleware:
             raise HTTPProblem(
                 403, "foreign-origin", "requests from other sites are refused", "add the site to allowed_origins"
             )
-        path, method = scope["path"], scope["method"]
-        if self._is_open(path, method, origin, headers):
-            self._check_length(scope, headers)
-            return
+        if self._is_open(scope["path"], scope["method"], origin, headers):
+            return self._open_limits, _longest_body(scope, headers, self._open_limits)
         if self._state.draining.is_set():
             raise HTTPProblem(503, "draining", "server shutting down", "try again", retry_after=1.0)
         # a stream checks again whether its token is still valid
-        scope["mergewise.check_token"] = check = partial(self._caller, scope, headers, origin)
+        scope["mergewise.check_token"] = check = partial(self._token, scope, headers, origin)
         scope["mergewise.token"] = token = check()
-        self._check_length(scope, headers)
-        rate = token.rate or self._config.limits.rate
-        if (wait := self._buckets.wait(token.id, rate)) > 0:
+        limits = self._config.limits
+        longest = _longest_body(scope, headers, limits)
+        if (wait := self._buckets.wait(token.id, token.rate or limits.rate)) > 0:
             self._metrics.rejected.labels("rate").inc()
             raise HTTPProblem(429, "rate", "too many requests with this token", "send fewer requests", retry_after=wait)
+        return limits, longest
 
     def _is_open(self, path: str, method: str, origin: str | None, headers: Headers) -> bool:
         """Check if the request needs no token: health checks, the page's files, login, and CORS preflight requests."""
@@ -149,52 +157,24 @@ class SecurityMiddleware:
         is_preflight = method == "OPTIONS" and "access-control-request-method" in headers
         return (method == "POST" and path == SESSION_PATH) or (is_preflight and origin in self._origins)
 
-    def _caller(self, scope: Scope, headers: Headers, origin: str | None) -> Token:
+    def _token(self, scope: Scope, headers: Headers, origin: str | None) -> Token:
         """Return the token of the request, or that of the user for whom a trusted front end sends it."""
-        token, identity = self._token(headers, scope["method"], origin), self._config.identity
-        return token if identity is None else token_of_user(token, identity, headers, scope)
-
-    def _token(self, headers: Headers, method: str, origin: str | None) -> Token:
+        authorization, identity, token = _single(headers, "authorization"), self._config.identity, None
         if not self._config.needs_token:
-            return EVERYBODY
-        authorization = _single(headers, "authorization")
-        if authorization is not None:
+            token = EVERYBODY
+        elif authorization is not None:
             kind, _, secret = authorization.partition(" ")
             token = self._state.tokens.authenticate(secret.strip()) if kind.lower() == "bearer" else None
         elif cookie := cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie_name(headers)):
             token = self._state.tokens.of_session(cookie, _single(headers, SECRET_HEADER) or "")
-            if token is not None and method not in _SAFE and origin is None:
+            if token is not None and scope["method"] not in _SAFE and origin is None:
                 detail = "a write with a cookie must come from the page"
                 raise HTTPProblem(403, "foreign-request", detail, "send the header Origin")
-        else:
-            token = None
         if token is None:
             hint = "send a token: Authorization: Bearer mw_..."
             challenge = {"WWW-Authenticate": 'Bearer realm="mergewise"'}
             raise HTTPProblem(401, "unauthorized", "missing, invalid or expired token", hint, headers=challenge)
-        return token
-
-    def _limits(self, scope: Scope) -> ServeLimits:
-        return self._open_limits if scope["mergewise.token"] is NOBODY else self._config.limits
-
-    def _longest_body(self, scope: Scope, headers: Headers) -> int:
-        limits = self._limits(scope)
-        uploads = _UPLOADS.fullmatch(scope["path"]) and not (_single(headers, "content-type") or "").startswith(
-            "application/json"
-        )
-        return limits.body_bytes if uploads else limits.json_bytes
-
-    def _check_length(self, scope: Scope, headers: Headers) -> None:
-        declared = _single(headers, "content-length")
-        if declared is not None and "transfer-encoding" in headers:
-            raise HTTPProblem(400, "two-lengths", "two lengths of the body", "send only one of the two headers")
-        longest = self._longest_body(scope, headers)
-        if declared is not None and (not declared.isdecimal() or int(declared[:20]) > longest):
-            raise too_large(longest)
-
-    def _answer_headers(self, scope: Scope, request_id: str) -> Mapping[str, str]:
-        caching = "no-cache" if scope["path"] in self._page else "no-store"
-        return {**self._headers, "cache-control": caching, "x-request-id": request_id}
+        return token if identity is None else token_of_user(token, identity, headers, scope)
 
     def _record(self, scope: Scope, answer: _BoundedAnswer, seconds: float) -> None:
         """Count and log the request, without its question, texts and keys."""
@@ -213,6 +193,47 @@ class SecurityMiddleware:
             # uvicorn has replaced the address of a trusted proxy
             fields["client"] = (scope.get("client") or [""])[0]
         access.info("request", extra={"fields": fields})
+
+
+def token_of_user(token: Token, config: IdentityConfig, headers: Headers, scope: Scope) -> Token:
+    """Return the token of the user that the request names, or the given token for a request of no front end.
+
+    Raises HTTPProblem 403 for a missing or invalid header, and for a header that does not come from the front end.
+    """
+    named = headers.getlist(config.header)
+    from_peer = config.is_peer((scope.get("client") or [""])[0])
+    from_front_end = token.id in config.tokens if config.tokens else from_peer
+    if from_front_end and config.peers and not from_peer:
+        raise _refusal("this token is not valid from this address", "send the request from the front end")
+    if not from_front_end:
+        if named:
+            raise _refusal(f"the header {config.header} is not trusted from here", "ask an admin to add the front end")
+        return token
+    user = named[0].strip() if len(named) == 1 else ""
+    if not user or len(user) > _LONGEST_USER or not user.isprintable():
+        raise _refusal(f"missing or invalid header {config.header}", "let the front end send the user's name")
+    own = config.filter_of(user)
+    both = own if token.filter is None else {"type": "and", "filters": [token.filter, own]}
+    id = f"{token.id}-{sha256(user.encode()).hexdigest()[:16]}"
+    return replace(token, id=id, scopes=token.scopes & {"read"}, filter=both)
+
+
+def _refusal(detail: str, hint: str) -> HTTPProblem:
+    return HTTPProblem(403, "wrong-identity", detail, hint)
+
+
+def _longest_body(scope: Scope, headers: Headers, limits: ServeLimits) -> int:
+    """Return the largest size of the body in bytes. Raises HTTPProblem 413 if the declared length is larger."""
+    uploads = _UPLOADS.fullmatch(scope["path"]) and not (_single(headers, "content-type") or "").startswith(
+        "application/json"
+    )
+    longest = limits.body_bytes if uploads else limits.json_bytes
+    declared = _single(headers, "content-length")
+    if declared is not None and "transfer-encoding" in headers:
+        raise HTTPProblem(400, "two-lengths", "two lengths of the body", "send only one of the two headers")
+    if declared is not None and (not declared.isdecimal() or int(declared[:20]) > longest):
+        raise too_large(longest)
+    return longest
 
 
 def _single(headers: Headers, name: str) -> str | None:
@@ -242,11 +263,6 @@ def _host_in(origin: str) -> str:
         return urlsplit(origin).netloc
     except ValueError:
         raise HTTPProblem(400, "invalid-origin", "invalid Origin", "send a scheme and a host") from None
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
 
 
 class _Buckets:

@@ -119,15 +119,13 @@ def problem_of(error: BaseException) -> HTTPProblem:
     if isinstance(error, MergewiseError):
         kind = next((kind for kind in type(error).__mro__ if kind in _KINDS), None)
         if kind is not None:
-            return _mergewise_problem(error, *_KINDS[kind])
+            status, code, instead = _KINDS[kind]
+            detail, hint = error.message[:_LONGEST], error.hint[:_LONGEST]
+            if instead:
+                detail, hint = instead, "try again" if error.retryable else _ADMIN_HINT
+            wait = 1.0 if error.retryable or status == 503 else None
+            return HTTPProblem(status, code, detail, hint, retry_after=wait)
     return HTTPProblem(500, "internal", "internal server error", _ADMIN_HINT)
-
-
-def _mergewise_problem(error: MergewiseError, status: int, code: str, instead: str) -> HTTPProblem:
-    detail, hint = error.message[:_LONGEST], error.hint[:_LONGEST]
-    if instead:
-        detail, hint = instead, "try again" if error.retryable else _ADMIN_HINT
-    return HTTPProblem(status, code, detail, hint, retry_after=1.0 if error.retryable or status == 503 else None)
 
 
 def _validation_problem(error: RequestValidationError) -> HTTPProblem:

@@ -103,7 +103,11 @@ class Child:
         code = self.process.exitcode
         self.reason = self.reason or (f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
         log.warning("%s died after %.1f s (%s), restarting in %.1f s", self.name, lived, self.reason, pause)
-        _end_metrics(self.process.pid)
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            from prometheus_client.multiprocess import mark_process_dead
+
+            # drops the live gauges of the process
+            mark_process_dead(self.process.pid)  # type: ignore[no-untyped-call]
         self.on_death()
         self.process.join()
         self.process = None
@@ -134,7 +138,11 @@ class Supervisor:
         with _exclusive_use(self.config.data), self._signals():
             with State.of(self.config) as state:
                 self._secret = prepare(self.config, state)
-            _begin_metrics(self.config.data / "metrics")
+            # an empty folder in which the workers of this run share their metrics
+            metrics = self.config.data / "metrics"
+            shutil.rmtree(metrics, ignore_errors=True)
+            metrics.mkdir(mode=0o700)
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(metrics.absolute())
             # a writer answers nothing
             with nullcontext() if self.config.role == "writer" else listening_socket(self.config) as listener:
                 spawn = multiprocessing.get_context("spawn")
@@ -279,27 +287,12 @@ def listening_socket(config: ServerConfig) -> Iterator[socket.socket]:
         yield listener
 
 
-def _begin_metrics(folder: Path) -> None:
-    """Create an empty folder in which the workers of this run share their metrics."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder.absolute())
-
-
 def reserve_metrics() -> None:
     """Reserve the disk space of this worker's metrics. On a full disk, a write to the mapped files would end the process."""
     for file in Path(os.environ.get("PROMETHEUS_MULTIPROC_DIR", os.devnull)).glob(f"*_{os.getpid()}.db"):
         # not every system and file system can
         with suppress(OSError, AttributeError), file.open("r+b") as opened:
             os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
-
-
-def _end_metrics(pid: int) -> None:
-    """Drop the live gauges of a dead process from the metrics."""
-    from prometheus_client.multiprocess import mark_process_dead
-
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 def tell_systemd(message: str) -> None:

@@ -9,7 +9,7 @@ from fastapi import Depends, Path, Request, Response
 from fastapi.routing import APIRoute
 
 from mergewise.server.configuration import COLLECTION_NAME
-from mergewise.server.records import Scope, Token
+from mergewise.server.records import Token
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
 
 
@@ -63,18 +63,13 @@ class ScopedRoute(APIRoute):
         scope = (self.openapi_extra or ADMIN).get("x-scope", "admin")
 
         async def handle(request: Request) -> Response:
-            if scope != "none":
-                await _check(request, scope)
+            service = await scoped_service(request)
+            if scope != "none" and "c" in request.path_params:
+                # a collection hidden from the token is a 404, a missing scope a 403
+                request.scope["mergewise.collection"] = service.collection(request.path_params["c"])
+                check_scope(service.token, scope)
+            elif scope != "none":
+                service.check_whole(scope)
             return await handler(request)
 
         return handle
-
-
-async def _check(request: Request, scope: Scope) -> None:
-    """Check the token. Raises HTTPProblem 403 if the scope is missing, and 404 for a collection hidden from the token."""
-    service, name = await scoped_service(request), request.path_params.get("c")
-    if name is None:
-        service.check_whole(scope)
-    else:
-        request.scope["mergewise.collection"] = service.collection(name)
-        check_scope(service.token, scope)

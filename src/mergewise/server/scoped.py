@@ -61,7 +61,7 @@ from mergewise.server.records import (
     Upload,
 )
 from mergewise.server.state import State
-from mergewise.types import Document, DocumentInfo, Span, Step
+from mergewise.types import Document, DocumentInfo, Step
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
@@ -412,8 +412,11 @@ class Scoped:
         """Return a context or an answer without the trace steps on documents that the token does not see."""
         if self.token.filter is None:
             return traced
-        steps = [step for step in traced.trace if all(self.sees(span.doc_id) for span in _spans_of(step))]
-        return replace(traced, trace=tuple(steps))
+
+        def is_seen(step: Step) -> bool:
+            return all(span is None or self.sees(span.doc_id) for span in (*step.inputs, step.output))
+
+        return replace(traced, trace=tuple(filter(is_seen, traced.trace)))
 
     @contextmanager
     def without_hidden_keys(self) -> Iterator[None]:
@@ -476,10 +479,6 @@ class Scoped:
         indexed = [info.id for info in self._collection.index.documents(prefix)] if self.is_made else []
         known = {*indexed, *(one.id for one in self._states(prefix=prefix) if one.status != "indexed")}
         return sorted(known if ids is None else known.intersection(ids))
-
-
-def _spans_of(step: Step) -> tuple[Span, ...]:
-    return (*step.inputs, *(() if step.output is None else (step.output,)))
 
 
 _INDEXED = DocumentState("", "", "indexed")

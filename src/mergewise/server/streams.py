@@ -30,22 +30,23 @@ class _Gone(HTTPProblem):
 async def until_disconnect(request: Request, work: Awaitable[Result]) -> Result:
     """Return the result of the work. Cancel the work if the client disconnects. The body must have been read."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_wait_for_disconnect(request.receive))
+
+    async def disconnect() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    gone = asyncio.ensure_future(disconnect())
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise _Gone(408, "gone", "client disconnected")
         return task.result()
     finally:
-        await _cancel(task, gone)
+        await cancelled(task, gone)
 
 
-async def _wait_for_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _cancel(*tasks: asyncio.Future[Any]) -> None:
+async def cancelled(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel the tasks and wait for their end."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -143,7 +144,7 @@ class EventStream(EventSourceResponse):
                 else:
                     yield KEEPALIVE_COMMENT
         finally:
-            await _cancel(ending, *([] if coming is None else [coming]))
+            await cancelled(ending, *([] if coming is None else [coming]))
 
     async def _wait_for_end(self, check_token: Callable[[], object] | None) -> None:
         """Wait until the server shuts down. Raises HTTPProblem 401 once the token is not valid any more."""

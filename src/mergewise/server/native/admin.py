@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -19,7 +19,6 @@ from mergewise.server.native.requests import SessionForm, TokenForm
 from mergewise.server.native.responses import NEW_TOKEN, SESSION, TOKEN, page_of
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.routing import ADMIN, OPEN, READ, InService, ScopedRoute, WholeService
-from mergewise.server.scoped import Service
 from mergewise.store import check_filter
 
 router = APIRouter(prefix="/api/v1", tags=["administration"], route_class=ScopedRoute)
@@ -69,19 +68,17 @@ def list_tokens(service: WholeService, limit: Limit = 50, cursor: Cursor = None)
 @router.post("/tokens", status_code=201, response_model=NEW_TOKEN, openapi_extra=ADMIN)
 def make_token(form: TokenForm, service: WholeService) -> dict[str, Any]:
     """Create a token. Only this response contains its secret."""
-    if form.filter is not None and (kinds := _metadata_kinds(service, form.collections)):
-        check_filter(form.filter, kinds)
+    if form.filter is not None:
+        # the metadata keys of the documents in the token's collections, as far as they can be read
+        kinds: dict[str, type] = {}
+        for one in service.collections.all():
+            if one.is_made and (not form.collections or one.name in form.collections):
+                with suppress(mw.MergewiseError):
+                    kinds |= one.index.store.reader().metadata_kinds()
+        if kinds:
+            check_filter(form.filter, kinds)
     token, secret = service.state.tokens.add(**form.model_dump())
     return {**token.as_dict(), "secret": secret}
-
-
-def _metadata_kinds(service: Service, names: Sequence[str] | None) -> dict[str, type]:
-    """Return the metadata keys of the documents in these collections, or in all. Collections that cannot be read are left out."""
-    kinds: dict[str, type] = {}
-    for one in (one for one in service.collections.all() if one.is_made and one.name in (names or [one.name])):
-        with suppress(mw.MergewiseError):
-            kinds |= one.index.store.reader().metadata_kinds()
-    return kinds
 
 
 @router.delete("/tokens/{id}", status_code=204, openapi_extra=ADMIN)

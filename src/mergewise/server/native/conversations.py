@@ -147,16 +147,16 @@ def export_feedback(collection: InCollection) -> Response:
     them.
     """
     turns = [turn for turn in _visible(collection, collection.rated_turns()) if not turn["withheld"]]
-    lines = [json.dumps(_question_row(turn), ensure_ascii=False) + "\n" for turn in turns]
+    lines = []
+    for turn in turns:
+        rating, answer = turn["feedback"], turn["answer"]
+        kind = "good" if rating["good"] else "bad"
+        row = {"id": answer["id"], "question": turn["question"], "kind": kind, "note": rating["note"]}
+        row["reply"] = answer["answer"]
+        evidence = [{"doc": one["span"]["doc"], "text": one["text"]} for one in answer["citations"]]
+        # a good "not in the documents" is a question without an answer
+        if rating["good"] and (evidence or not answer["found"]):
+            row |= {"answers": [], "evidence": evidence}
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     headers = {"Content-Disposition": f'attachment; filename="{collection.name}-feedback.jsonl"'}
     return Response("".join(lines), media_type="application/x-ndjson", headers=headers)
-
-
-def _question_row(turn: Mapping[str, Any]) -> dict[str, Any]:
-    rating, answer = turn["feedback"], turn["answer"]
-    kind = "good" if rating["good"] else "bad"
-    row = {"id": answer["id"], "question": turn["question"], "kind": kind, "note": rating["note"]}
-    evidence = [{"doc": one["span"]["doc"], "text": one["text"]} for one in answer["citations"]]
-    # a good "not in the documents" is a question without an answer
-    is_known = rating["good"] and (evidence or not answer["found"])
-    return {**row, "reply": answer["answer"], **({"answers": [], "evidence": evidence} if is_known else {})}

@@ -203,20 +203,21 @@ async def add_documents(
     if kind == "application/json":
         sent = validated(DocumentsForm, await request.body())
         on_conflict: OnConflict = sent.on_conflict
-        uploads = await in_thread(partial(_texts, service.config.spool, blobs, sent))
+        store = partial(text_upload, service.config.spool, blobs, on_conflict=on_conflict)
+        texts = [one.model_dump(exclude_none=True) for one in sent.documents]
+        uploads = await in_thread(lambda: list(map(store, texts)))
     elif kind == "multipart/form-data":
         uploads, on_conflict = await _files(service.config, blobs, request)
     else:
         raise HTTPProblem(
             415, "unsupported-media-type", "unsupported media type", "send multipart/form-data or application/json"
         )
-    _check_distinct(uploads)
+    ids = [upload.id for upload in uploads]
+    if len(set(ids)) < len(ids):
+        twice = next(id for id in ids if ids.count(id) > 1)
+        raise invalid("/documents", f"duplicate id: {twice[:200]!r}", "give each document its own id")
     job = await in_thread(partial(collection.enqueue, "add", {"on_conflict": on_conflict}, uploads, idempotency_key))
     return _accepted(job, uploads)
-
-
-def _texts(spool: FilePath, blobs: FilePath, form: DocumentsForm) -> list[Upload]:
-    return [text_upload(spool, blobs, one.model_dump(exclude_none=True), form.on_conflict) for one in form.documents]
 
 
 def text_upload(
@@ -272,13 +273,6 @@ def _media_type(header: str | None) -> str | None:
     return kind if 0 < len(kind) <= 100 and kind.isascii() and kind.isprintable() else None
 
 
-def _check_distinct(uploads: Sequence[Upload]) -> None:
-    ids = [upload.id for upload in uploads]
-    if len(set(ids)) < len(ids):
-        twice = next(id for id in ids if ids.count(id) > 1)
-        raise invalid("/documents", f"duplicate id: {twice[:200]!r}", "give each document its own id")
-
-
 def _accepted(job: Job, uploads: Iterable[Upload]) -> dict[str, Any]:
     documents = [document_form(upload.id, upload.title or upload.name) for upload in uploads]
     return {"job": job.as_dict(), "documents": documents}
@@ -294,26 +288,16 @@ async def put_document(
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, Any]:
     """Add the body as the document of this id. The name in `Content-Disposition`, else the id, determines the format."""
-    doc_id = _valid_id(key)
-    name = _label(_file_name(content_disposition) or doc_id)
+    doc_id, header = id_of(key), Message()
+    if not 0 < len(doc_id) <= 1000:
+        raise invalid("key", "invalid id (expected 1 to 1,000 characters)")
+    header["content-disposition"] = content_disposition or ""
+    name = _label(header.get_filename() or doc_id)
     blob = await receive(service.config.spool, collection.writable().blobs, request.stream())
     kind = _media_type(request.headers.get("content-type"))
     upload = Upload(doc_id, blob.sha256, name, blob.bytes, media_type=kind)
     job = await in_thread(partial(collection.enqueue, "replace", {}, [upload], idempotency_key))
     return _accepted(job, [upload])
-
-
-def _valid_id(key: str) -> str:
-    doc_id = id_of(key)
-    if not 0 < len(doc_id) <= 1000:
-        raise invalid("key", "invalid id (expected 1 to 1,000 characters)")
-    return doc_id
-
-
-def _file_name(disposition: str | None) -> str:
-    message = Message()
-    message["content-disposition"] = disposition or ""
-    return message.get_filename() or ""
 
 
 @router.patch("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)

@@ -11,7 +11,6 @@ from mergewise.errors import MergewiseError
 from mergewise.server.native.responses import HEALTH
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.routing import ADMIN, OPEN, ScopedRoute, WholeService
-from mergewise.server.scoped import Service
 
 router = APIRouter(tags=["health"], route_class=ScopedRoute)
 
@@ -30,13 +29,8 @@ def ready(service: WholeService) -> dict[str, Any]:
     """Check that the state is writable, the writer is alive, and the indexes open."""
     if service.state.draining.is_set():
         raise _not_ready("server is shutting down")
-    if time.monotonic() - service.was_ready > _READY_SECONDS:
-        _check(service)
-        service.was_ready = time.monotonic()
-    return {"status": "ready"}
-
-
-def _check(service: Service) -> None:
+    if time.monotonic() - service.was_ready <= _READY_SECONDS:
+        return {"status": "ready"}
     try:
         service.state.check_writable()
     except MergewiseError:
@@ -49,6 +43,8 @@ def _check(service: Service) -> None:
                 assert collection.index.snapshot
         except MergewiseError:
             raise _not_ready("cannot open an index") from None
+    service.was_ready = time.monotonic()
+    return {"status": "ready"}
 
 
 def _not_ready(why: str) -> HTTPProblem:

@@ -157,13 +157,8 @@ def task_by_rules(task: str) -> str:
     for name, answer in (("follow_ups", []), ("tags", ["General"]), ("queries", [])):
         if f'"{name}"' in task:
             return json.dumps({name: answer})
-    title = _title_in(task)
-    return json.dumps({"title": title}, ensure_ascii=False) if '"title"' in task else title
-
-
-def _title_in(task: str) -> str:
     found = _FIRST_LINE.search(task)
-    line = " ".join((found[1] if found else "").split())
-    if len(line) > _LONGEST_TITLE:
-        line = line[: _LONGEST_TITLE - 1].rsplit(" ", 1)[0] + "…"
-    return line or "Conversation"
+    title = " ".join((found[1] if found else "").split()) or "Conversation"
+    if len(title) > _LONGEST_TITLE:
+        title = title[: _LONGEST_TITLE - 1].rsplit(" ", 1)[0] + "…"
+    return json.dumps({"title": title}, ensure_ascii=False) if '"title"' in task else title

@@ -193,6 +193,11 @@ def _file_form(c: str, row: Row | None, job: Job | None = None) -> dict[str, Any
     status = "in_progress" if is_waiting else _STATUS[row["status"]] if row else _ENDED[job.state] if job else "failed"
     error = None if is_waiting else row["error"] if row else job.error if job else None
     created = job.created if job else (row["indexed_at"] if row else None) or 0
+    shown_error = None
+    if error:
+        code = "unsupported_file" if error.get("code") in _UNSUPPORTED else "invalid_file"
+        message = " ".join(str(error[part]) for part in ("detail", "hint") if error.get(part))
+        shown_error = {"code": code, "message": message}
     return {
         "id": row["key"] if row else "",
         "object": "vector_store.file",
@@ -200,18 +205,10 @@ def _file_form(c: str, row: Row | None, job: Job | None = None) -> dict[str, Any
         "vector_store_id": c,
         "status": status,
         "usage_bytes": (row["bytes"] or row["characters"] if row else None) or 0,
-        "last_error": _last_error(error),
+        "last_error": shown_error,
         "attributes": dict(row["metadata"]) if row else {},
         "chunking_strategy": {"type": "other"},
     }
-
-
-def _last_error(error: Mapping[str, Any] | None) -> dict[str, str] | None:
-    if not error:
-        return None
-    code = "unsupported_file" if error.get("code") in _UNSUPPORTED else "invalid_file"
-    message = " ".join(str(error[part]) for part in ("detail", "hint") if error.get(part))
-    return {"code": code, "message": message}
 
 
 # -- several files at once

@@ -44,15 +44,16 @@ async def embed(form: EmbeddingsForm, request: Request, service: InService) -> R
     config = _model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders})
     texts = await in_thread(partial(_texts, form.input, config))
     vectors = await until_disconnect(request, _in_turns(service, config, form, texts))
+    # FastAPI would convert each number in the event loop
     return Response(await in_thread(partial(_body, form, texts, vectors)), media_type="application/json")
 
 
 def _body(form: EmbeddingsForm, texts: Sequence[str], vectors: FloatArray) -> str:
-    """Return the vectors as JSON. FastAPI would convert each number in the event loop."""
-    data = [
-        {"object": "embedding", "index": at, "embedding": _encoded(vector, form.encoding_format)}
-        for at, vector in enumerate(vectors)
-    ]
+    """Return the vectors as JSON: lists of numbers, or base64 of little-endian float32."""
+    shown: Sequence[object] = vectors.tolist()
+    if form.encoding_format == "base64":
+        shown = [base64.b64encode(row.tobytes()).decode() for row in vectors.astype("<f4")]
+    data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(shown)]
     tokens = sum(mw.count_tokens(texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return json.dumps({"object": "list", "data": data, "model": form.model, "usage": usage})
@@ -105,25 +106,18 @@ async def _in_turns(
 ) -> FloatArray:
     """Embed some texts at a time. Once admitted, the request waits for its next turn behind the questions in the queue."""
     together = len(texts) if _is_elsewhere(config) else _TOGETHER
+
+    def embedded(some: Sequence[str]) -> FloatArray:
+        model = _embedder(config)
+        if form.dimensions not in (None, model.dimension):
+            raise refusal(f"invalid dimensions: {form.dimensions} ({form.model} has {model.dimension})", "dimensions")
+        return model.embed_queries(some) if form.input_type == "query" else model.embed_documents(some)
+
     parts = [
-        await _admitted(service, config, partial(_vectors, config, form, texts[at : at + together]), again=at > 0)
+        await _admitted(service, config, partial(embedded, texts[at : at + together]), again=at > 0)
         for at in range(0, len(texts), together)
     ]
     return np.concatenate(parts)
-
-
-def _vectors(config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]) -> FloatArray:
-    embedder = _embedder(config)
-    if form.dimensions not in (None, embedder.dimension):
-        raise refusal(f"invalid dimensions: {form.dimensions} ({form.model} has {embedder.dimension})", "dimensions")
-    return embedder.embed_queries(texts) if form.input_type == "query" else embedder.embed_documents(texts)
-
-
-def _encoded(vector: FloatArray, encoding: str) -> list[float] | str:
-    """Return the numbers as a list, or as base64 of little-endian float32."""
-    if encoding == "base64":
-        return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
-    return [float(number) for number in vector]
 
 
 @rerank_router.post("/rerank", openapi_extra=READ)

@@ -6,8 +6,6 @@ A store that a client creates is a collection with a name made from the store's.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -101,30 +99,25 @@ async def search_store(
                 found[place] = passage
     least = form.ranking_options.score_threshold or 0.0
     best = [one for one in sorted(found.values(), key=lambda one: -one["score"]) if one["score"] >= least]
-    shown = await in_thread(partial(_results, collection, best[: form.max_num_results]))
-    return {
-        "object": "vector_store.search_results.page",
-        "search_query": list(queries),
-        "data": shown,
-        "has_more": False,
-        "next_page": None,
-    }
-
-
-def _results(collection: Scoped, passages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    attributes = {
-        doc_id: dict(collection.document(doc_id).metadata)
-        for doc_id in dict.fromkeys(passage["doc"] for passage in passages)
-    }
-    return [
+    best = best[: form.max_num_results]
+    ids = {passage["doc"] for passage in best}
+    documents = await in_thread(lambda: {doc_id: collection.document(doc_id) for doc_id in ids})
+    results = [
         {
             **file_of(passage),
-            "attributes": attributes[passage["doc"]],
+            "attributes": dict(documents[passage["doc"]].metadata),
             "content": [{"type": "text", "text": passage["text"]}],
             "mergewise": {name: passage[name] for name in ("doc", "title", "headings", "page", "line", "url", "spans")},
         }
-        for passage in passages
+        for passage in best
     ]
+    return {
+        "object": "vector_store.search_results.page",
+        "search_query": list(queries),
+        "data": results,
+        "has_more": False,
+        "next_page": None,
+    }
 
 
 def store_form(collection: Scoped) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types mergewise"
@@ -50,6 +53,10 @@ class PageFile:
         """The headers of the response. A browser revalidates each time, and gets 304 for an unchanged file."""
         return {"Content-Type": self.media_type, "Cache-Control": "no-cache", "ETag": self.etag, **SECURITY_HEADERS}
 
+    async def response(self, request: Request) -> Response:
+        unchanged = request.headers.get("if-none-match") == self.etag
+        return Response(b"" if unchanged else self.body, 304 if unchanged else 200, self.headers)
+
 
 @cache
 def page_files() -> Mapping[str, PageFile]:
@@ -60,8 +67,9 @@ def page_files() -> Mapping[str, PageFile]:
     served["/web/vendor/preact.js"] = own / "vendor" / "preact.js"
     served |= {f"/web/{name}": shared / name for name in _SHARED}
     served["/"] = own / "index.html"
-    return MappingProxyType({path: _page_file(entry.name, entry.read_bytes()) for path, entry in served.items()})
-
-
-def _page_file(name: str, body: bytes) -> PageFile:
-    return PageFile(body, _TYPES[name.rpartition(".")[2]], f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+    found = {}
+    for path, entry in served.items():
+        body = entry.read_bytes()
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        found[path] = PageFile(body, _TYPES[entry.name.rpartition(".")[2]], etag)
+    return MappingProxyType(found)
