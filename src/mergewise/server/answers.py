@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from mergewise.generate import marked_texts
 from mergewise.jsonable import citation_json, context_json, evidence_json, reply_json, span_json
 from mergewise.page import context_fragment
 from mergewise.server.collections import key_of
+from mergewise.server.records import Json, JsonDict
 from mergewise.text.light import code_in
 from mergewise.types import Answer, Citation, Context, Location, Span
 
@@ -34,7 +35,7 @@ class AnswerForms:
     url: PageAddress = lambda doc_id, start, end: None
     collection: Scoped | None = None
 
-    def context(self, context: Context, include: Names[str] = ()) -> dict[str, Any]:
+    def context(self, context: Context, include: Names[str] = ()) -> JsonDict:
         """Return a context as JSON."""
         places = {
             span: place if place.url else replace(place, url=self._address(span))
@@ -69,7 +70,7 @@ class AnswerForms:
             return replace(traced, trace=())
         return traced if self.collection is None else self.collection.without_hidden_steps(traced)
 
-    def answer(self, answer: Answer, include: Names[str] = ()) -> dict[str, Any]:
+    def answer(self, answer: Answer, include: Names[str] = ()) -> JsonDict:
         """Return an answer as JSON, without its context."""
         marks = places_of_marks(answer.text, answer.citations)
         citations = [self._citation(one, marks.get(one.number, [])) for one in answer.citations]
@@ -78,7 +79,7 @@ class AnswerForms:
             form["html"] = self._html(answer.context, answer.citations)
         return _without_parts(form, include)
 
-    def _citation(self, citation: Citation, marks: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    def _citation(self, citation: Citation, marks: Sequence[tuple[int, int]]) -> JsonDict:
         span = citation.span
         known = next((place.url for one, place in self.locations.items() if one.doc_id == span.doc_id), None)
         return {
@@ -96,16 +97,16 @@ def page_address(url: PageAddress) -> Callable[[Span], str]:
     return lambda span: "#" + (url(span.doc_id, span.start, span.end) or "").partition("#")[2]
 
 
-def _without_parts(form: Mapping[str, Any], include: Names[str]) -> dict[str, Any]:
+def _without_parts(form: Json, include: Names[str]) -> JsonDict:
     """Drop the large parts that the client did not ask for."""
     return {name: value for name, value in form.items() if name in include or name not in ("trace", "streams")}
 
 
-def document_form(doc_id: str, title: str) -> dict[str, Any]:
+def document_form(doc_id: str, title: str) -> JsonDict:
     return {"key": key_of(doc_id), "id": doc_id, "title": title}
 
 
-def supported_citations(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def supported_citations(answer: Json) -> list[Json]:
     """Return the citations of an answer as JSON, without the marks of unsupported sentences.
 
     A citation with no other marks is left out. A mark belongs to the sentence that contains or precedes it.
@@ -129,7 +130,7 @@ def supported_citations(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one, whole in zip(kept, citations, strict=True) if one["answer_spans"] or not whole["answer_spans"]]
 
 
-def unsupported_remark(answer: Mapping[str, Any]) -> str:
+def unsupported_remark(answer: Json) -> str:
     """Quote the unsupported sentences of an answer on one line. Return an empty string without any."""
     sentences = [" ".join(sentence.split()) for sentence in answer.get("unverified", ())]
     quotes = [f"“{one if len(one) <= _LONGEST_QUOTE else one[: _LONGEST_QUOTE - 1] + '…'}”" for one in sentences]

@@ -9,11 +9,10 @@ import os
 import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mergewise as mw
 from mergewise.defaults import DEFAULT_BUDGET, STRATEGY
@@ -26,7 +25,7 @@ from mergewise.readers import digest_of, file_bytes
 from mergewise.server.admission import SlotReleasingChat
 from mergewise.server.configuration import CollectionConfig, ServerConfig, folder_roots
 from mergewise.server.problems import HTTPProblem, invalid, unknown
-from mergewise.server.records import CollectionRecord, JobProgress
+from mergewise.server.records import CollectionRecord, JobProgress, Json, JsonDict
 from mergewise.server.spool import local_blob
 from mergewise.server.state import State
 from mergewise.store import is_url, state_file
@@ -83,7 +82,7 @@ class Collection:
         self._lock = threading.Lock()
         self._index: Index | None = None
         self._chat_indexes: dict[str, Index] = {}
-        self._counted: dict[str, Any] = {}
+        self._counted: JsonDict = {}
         self._ids = lru_cache(_KEPT_FILTERS)(
             lambda snapshot, condition: frozenset(self.index.find("*", where=json.loads(condition))["*"])
         )
@@ -257,7 +256,7 @@ class Collection:
         if allowed and spec.partition("(")[0].strip() not in allowed:
             raise invalid(f"/{field}", f"strategy not allowed here: {spec!r}", f"one of: {', '.join(allowed)}")
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> JsonDict:
         """Describe the collection for clients. The counts are cached per snapshot of the index."""
         record = self.record
         return {
@@ -272,7 +271,7 @@ class Collection:
             **self._counts(),
         }
 
-    def indexing(self) -> dict[str, Any] | None:
+    def indexing(self) -> JsonDict | None:
         """Describe the indexing of documents that waits, runs or has failed: {percent, notice}. None if nothing is left to index.
 
         The percentage is by characters. It is None if the folders of an empty collection could not be indexed.
@@ -291,7 +290,7 @@ class Collection:
         done, total = progress.done, progress.total
         return {"percent": percent_of(done, total), "notice": indexing_notice(done, total)}
 
-    def _counts(self) -> dict[str, Any]:
+    def _counts(self) -> JsonDict:
         """Describe the contents of the index."""
         snapshot, record = self.index.snapshot if self.is_made else None, self.record
         if snapshot is None:
@@ -326,7 +325,7 @@ class Collection:
         except OSError:
             return time.time()
 
-    def ids_within(self, condition: Mapping[str, Any]) -> frozenset[str]:
+    def ids_within(self, condition: Json) -> frozenset[str]:
         """Return the ids of the documents that match a condition, cached per snapshot of the index."""
         return self._ids(self.index.snapshot, json.dumps(condition, sort_keys=True)) if self.is_made else frozenset()
 

@@ -38,6 +38,7 @@ from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, as_list, short_repr, value_of
 from mergewise.redaction import remember_key
+from mergewise.server.records import Json, JsonDict
 from mergewise.store import check_filter, is_url, place_of
 
 NAME = "serve.toml"
@@ -152,14 +153,14 @@ class CollectionConfig:
     folders: tuple[Path, ...] = ()
     follow_links: bool = False
     strategies: tuple[str, ...] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Json = field(default_factory=dict)
     embedder: str | None = None
     views: tuple[str, ...] = ()
     chat: str | None = None
     search: str = ""
     weights: Path | None = None
 
-    def folders_of(self, request: Mapping[str, Any]) -> list[Path]:
+    def folders_of(self, request: Json) -> list[Path]:
         """Return all folders, or those in the request of a `sync` job. Raises UsageError for other folders, or without any."""
         own, given = [str(folder) for folder in self.folders], request.get("folders")
         wanted = own if given is None else as_list("folders", given, "send a list of folders")
@@ -189,8 +190,8 @@ class ProfileConfig:
 
     collection: str
     chat: str | None = None
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    filter: Mapping[str, Any] | None = None
+    defaults: Json = field(default_factory=dict)
+    filter: Json | None = None
     title: str = ""
     footer: Literal["never", "always", "auto"] = "never"
     open_webui: bool = False
@@ -212,13 +213,13 @@ class IdentityConfig:
     """
 
     header: str
-    filter: Mapping[str, Any]
+    filter: Json
     peers: tuple[str, ...] = ()
     tokens: tuple[str, ...] = ()
 
-    def filter_of(self, user: str) -> dict[str, Any]:
+    def filter_of(self, user: str) -> JsonDict:
         """Return the filter of a user."""
-        filled: dict[str, Any] = json.loads(json.dumps(self.filter).replace(USER, json.dumps(user)[1:-1]))
+        filled: JsonDict = json.loads(json.dumps(self.filter).replace(USER, json.dumps(user)[1:-1]))
         return filled
 
     def is_peer(self, address: str) -> bool:
@@ -321,10 +322,7 @@ class ServerConfig:
 
 
 def load_config(
-    data: Path,
-    file: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    flags: Mapping[str, Any] | None = None,
+    data: Path, file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Json | None = None
 ) -> ServerConfig:
     """Load the configuration of the server whose state is in `data`.
 
@@ -450,13 +448,13 @@ def _check_asking(where: str, own: CollectionConfig | ProfileConfig, chats: Coll
     AnswerQuery("?", **{name: value for name, value in own.defaults.items() if name != "chat"})
 
 
-def _check_table(where: str, given: object) -> dict[str, Any]:
+def _check_table(where: str, given: object) -> JsonDict:
     if not isinstance(given, dict):
         raise UsageError(f"{where} is {short_repr(given)}", f"write a table [{where.rpartition(': ')[2]}]")
     return given
 
 
-def _flat(server: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(server: Json) -> JsonDict:
     """Expand `tls = {certificate, key}` to the fields `tls_certificate` and `tls_key`."""
     tls = server.get("tls", {})
     others = {name: value for name, value in server.items() if name != "tls"}
@@ -482,9 +480,7 @@ def _record(kind: type, where: str, given: object, base: Path) -> Any:
     return kind(**values)
 
 
-def _fields(
-    kind: type, where: str, given: Mapping[str, Any], base: Path, among: Collection[str] | None = None
-) -> dict[str, Any]:
+def _fields(kind: type, where: str, given: Json, base: Path, among: Collection[str] | None = None) -> JsonDict:
     """Convert the values to the types of the dataclass's fields. `where` is the prefix of names in errors."""
     hints = get_type_hints(kind, include_extras=True)
     known = among or hints.keys()

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import token_hex, token_urlsafe
-from typing import Any
 
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.database import Database, Row, StateTables
-from mergewise.server.records import Token
+from mergewise.server.records import Json, JsonDict, Token
 from mergewise.server.tables.rows import ALL, insert
 
 MOST_TURNS = 500
@@ -55,7 +53,7 @@ class OwnConversations:
         self._change, self._rows = database.change, database.rows
         self._key = [token.owner, collection]
 
-    def add_turn(self, id: str, question: str, data: Mapping[str, Any], limits: ServeLimits) -> dict[str, Any]:
+    def add_turn(self, id: str, question: str, data: Json, limits: ServeLimits) -> JsonDict:
         """Add a question with its answer and context (`data`, as JSON). An unknown `id` begins a conversation.
 
         The owner's oldest conversations and turns are dropped when they exceed the limits. Returns {conversation, turn}.
@@ -93,13 +91,13 @@ class OwnConversations:
         rows = self._rows(f"{_LIST} WHERE collection = ? AND share = ?", [self._collection, share])
         return ConversationRecord(**rows[0]) if rows else None
 
-    def turns(self, id: str, *, shared: bool = False) -> list[dict[str, Any]]:
+    def turns(self, id: str, *, shared: bool = False) -> list[JsonDict]:
         """Return the turns of a conversation from `get`, or the `shared` ones of one from `by_link`, in order."""
         query = "SELECT turns.* FROM turns JOIN conversations ON id = conversation WHERE id = ?"
         until = " AND number <= shared_to" if shared else ""
         return [_turn(row) for row in self._rows(f"{query}{until} ORDER BY number", [id])]
 
-    def rated_turns(self) -> list[dict[str, Any]]:
+    def rated_turns(self) -> list[JsonDict]:
         """Return the turns of all owners that have a rating, newest first."""
         query = "SELECT turns.* FROM turns JOIN conversations ON id = conversation WHERE collection = ? AND good IS NOT NULL"
         return [_turn(row) for row in self._rows(f"{query} ORDER BY number DESC", [self._collection])]
@@ -134,7 +132,7 @@ def oldest_kept(limits: ServeLimits) -> float:
     return time.time() - limits.conversation_days * 86_400.0 if limits.conversations else float("inf")
 
 
-def _turn(row: Row) -> dict[str, Any]:
+def _turn(row: Row) -> JsonDict:
     rating = None if row["good"] is None else {"good": bool(row["good"]), "note": row["note"]}
     kept = {name: row[name] for name in ("number", "question", "asked")}
     return {**kept, "feedback": rating, **json.loads(row["data"])}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mergewise.defaults import STRATEGY
 from mergewise.errors import DeadlineExceeded, UsageError
 from mergewise.ranges import BUDGET, as_list, text, whole
+from mergewise.server.records import Json, JsonDict
 from mergewise.store import Progress
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ PAGE = 2_000_000
 """Bytes of questions on the page of a report."""
 
 
-def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def evaluate(index: Index, request: Json, progress: Progress) -> JsonDict:
     """Return the rows of all questions, their report, and the page of the report.
 
     `request` is {questions, strategies, budgets, name}. Questions have the form of docs/evaluation/method.md.

@@ -5,14 +5,12 @@ The bytes are in STORAGE/files/ab/ab12.. by their sha256. The writer deletes the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mergewise.server.database import Database
 from mergewise.server.problems import HTTPProblem, unknown
-from mergewise.server.records import Token, Upload
+from mergewise.server.records import Json, JsonDict, Token, Upload
 from mergewise.server.spool import link_blob, local_blob
 from mergewise.server.tables.rows import columns, insert
 
@@ -29,7 +27,7 @@ class ReceivedFile:
     created: float
     token: str
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         return {
             "id": self.id,
             "object": "file",
@@ -82,7 +80,7 @@ class FileStore:
             raise HTTPProblem(404, "gone", "the file's bytes were deleted after a day", "send the file again")
         return place
 
-    def upload(self, file: ReceivedFile, blobs: Path, attributes: Mapping[str, Any]) -> Upload:
+    def upload(self, file: ReceivedFile, blobs: Path, attributes: Json) -> Upload:
         """Link the file's bytes into a collection's blobs, and return the document to index."""
         link_blob(self.bytes_of(file), file.sha256, blobs)
         return Upload(file.name, file.sha256, file.name, file.bytes, metadata=dict(attributes))

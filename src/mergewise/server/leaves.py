@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from mergewise.server.questions import CollectionQuery
+from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped, ScopedService
 
 STRATEGY = "topk"
@@ -13,13 +11,13 @@ STRATEGY = "topk"
 BUDGET = 32_768
 
 
-def leaf_parameters(most: int) -> dict[str, Any]:
+def leaf_parameters(most: int) -> JsonDict:
     return {"k": most, "order": "score"}
 
 
 async def best_leaves(
-    service: ScopedService, collection: Scoped, query: str, most: int, condition: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
+    service: ScopedService, collection: Scoped, query: str, most: int, condition: Json | None = None
+) -> list[JsonDict]:
     """Return passages as in the native API, best first. Return none for a collection without documents.
 
     If clients may not use the strategy `topk`, the collection's default strategy is used. Raises the errors of
@@ -27,7 +25,7 @@ async def best_leaves(
     """
     if not collection.is_made:
         return []
-    options: dict[str, Any] = {"budget": service.config.limits.budget}
+    options: JsonDict = {"budget": service.config.limits.budget}
     if STRATEGY in collection.strategies():
         options |= {"strategy": STRATEGY, "parameters": leaf_parameters(most)}
     if condition is not None:

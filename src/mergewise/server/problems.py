@@ -30,6 +30,7 @@ from mergewise.errors import (
     UsageError,
 )
 from mergewise.server.database import StateUnavailable
+from mergewise.server.records import Json, JsonDict
 from mergewise.server.spool import is_disk_full
 from mergewise.server.tables.rows import Conflict
 
@@ -137,7 +138,7 @@ def _validation_problem(error: RequestValidationError) -> HTTPProblem:
     return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=body[:_MOST_ERRORS])
 
 
-def _pointer(error: Mapping[str, Any], body: Any) -> str:
+def _pointer(error: Json, body: Any) -> str:
     """Return the location of an invalid field. Steps that pydantic adds, such as the members of a union, are left out."""
     where, *steps = error["loc"]
     if where != "body":
@@ -154,9 +155,9 @@ def _pointer(error: Mapping[str, Any], body: Any) -> str:
     return pointer
 
 
-def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
+def problem_json(problem: HTTPProblem, request_id: str) -> JsonDict:
     """Return a problem as the JSON of RFC 9457."""
-    body: dict[str, Any] = {
+    body: JsonDict = {
         "type": f"urn:mergewise:problem:{problem.code}",
         "title": HTTPStatus(problem.status).phrase,
         "status": problem.status,
@@ -173,7 +174,7 @@ def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
     return body
 
 
-def openai_error(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
+def openai_error(problem: HTTPProblem, request_id: str) -> JsonDict:
     """Return a problem as the JSON of OpenAI's API."""
     kinds = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
     kind = kinds.get(problem.status, "invalid_request_error" if problem.status < 500 else "server_error")
@@ -197,7 +198,7 @@ _PROBLEM = {
 _OPENAI_ERROR = {"type": "object", "required": ["error"], "properties": {"error": {"type": "object"}}}
 
 
-def documented_problems(openai: bool = False) -> dict[int | str, dict[str, Any]]:
+def documented_problems(openai: bool = False) -> dict[int | str, JsonDict]:
     """Return the error responses of a route for the OpenAPI document."""
     kind, schema = ("application/json", _OPENAI_ERROR) if openai else ("application/problem+json", _PROBLEM)
     answer = {"description": "An error with a hint", "content": {kind: {"schema": schema}}}

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
+Json: TypeAlias = Mapping[str, Any]
+"""A JSON object."""
+JsonDict: TypeAlias = dict[str, Any]
+"""A JSON object that its receiver may change, such as the body of a response."""
 ReadingKind: TypeAlias = Literal["evaluate", "check"]
 """The kinds of jobs that change nothing. The evaluator runs them, the writer runs all others."""
 ViewKind: TypeAlias = Literal["add_view", "remove_view"]
@@ -67,10 +71,10 @@ class Job:
     collection: str
     state: JobState
     created: float
-    request: Mapping[str, Any] = field(default_factory=dict)
+    request: Json = field(default_factory=dict)
     progress: JobProgress = JobProgress()
-    report: Mapping[str, Any] | None = None
-    error: Mapping[str, Any] | None = None
+    report: Json | None = None
+    error: Json | None = None
     started: float | None = None
     finished: float | None = None
     attempt: int = 0
@@ -82,7 +86,7 @@ class Job:
     def has_ended(self) -> bool:
         return self.state in ENDED
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         """Return the job as clients see it. The results of an evaluation have endpoints of their own."""
         report = None if self.report is None else {k: v for k, v in self.report.items() if k not in _SEPARATE_RESULTS}
         public = {name: getattr(self, name) for name in _PUBLIC_JOB_FIELDS}
@@ -98,7 +102,7 @@ class JobEvent:
     """A change of a job, for its event stream. `number` grows within the job; streams resume after it. `job` is the new state."""
 
     number: int
-    job: Mapping[str, Any]
+    job: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class Upload:
     name: str
     bytes: int
     title: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Json = field(default_factory=dict)
     media_type: str | None = None
     is_document: bool = False
     on_conflict: OnConflict = "replace"
@@ -132,10 +136,10 @@ class DocumentState:
     id: str
     status: DocumentStatus
     job: str | None = None
-    error: Mapping[str, Any] | None = None
+    error: Json | None = None
     name: str | None = None
     title: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Json = field(default_factory=dict)
     blob: str | None = None
     bytes: int | None = None
     media_type: str | None = None
@@ -158,11 +162,11 @@ class CollectionRecord:
     title: str = ""
     embedder: str | None = None
     views: tuple[str, ...] = ("leaf",)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    settings: Json = field(default_factory=dict)
+    defaults: Json = field(default_factory=dict)
     created: float = 0.0
     configured: bool = False
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,7 @@ class Token:
     scopes: frozenset[Scope]
     collections: frozenset[str] | None = None
     title: str = ""
-    filter: Mapping[str, Any] | None = None
+    filter: Json | None = None
     expires: float | None = None
     rate: float | None = None
     created: float = 0.0
@@ -198,7 +202,7 @@ class Token:
         """True for a token of some collections or some documents."""
         return self.collections is not None or self.filter is not None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         """Return the token as clients see it."""
         among = None if self.collections is None else sorted(self.collections)
         return {**asdict(self), "scopes": sorted(self.scopes, key=SCOPES.index), "collections": among}

@@ -9,7 +9,7 @@ from fastapi import Depends, Path, Request, Response
 from fastapi.routing import APIRoute
 
 from mergewise.server.configuration import COLLECTION_NAME
-from mergewise.server.records import Token
+from mergewise.server.records import JsonDict, Token
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
 
 
@@ -48,11 +48,11 @@ WholeService = Annotated[Service, Depends(whole_service)]
 
 # The scope that a route requires, as `openapi_extra=READ`; a route without one requires admin. Paths with `{c}` are limited to
 # the collections of the token.
-READ: dict[str, Any] = {"x-scope": "read"}
-WRITE: dict[str, Any] = {"x-scope": "write"}
-FEEDBACK: dict[str, Any] = {"x-scope": "feedback"}
-ADMIN: dict[str, Any] = {"x-scope": "admin"}
-OPEN: dict[str, Any] = {"x-scope": "none"}
+READ: JsonDict = {"x-scope": "read"}
+WRITE: JsonDict = {"x-scope": "write"}
+FEEDBACK: JsonDict = {"x-scope": "feedback"}
+ADMIN: JsonDict = {"x-scope": "admin"}
+OPEN: JsonDict = {"x-scope": "none"}
 
 
 class ScopedRoute(APIRoute):

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -56,6 +56,8 @@ from mergewise.server.records import (
     JobEvent,
     JobKind,
     JobState,
+    Json,
+    JsonDict,
     Scope,
     Token,
     Upload,
@@ -140,13 +142,13 @@ class ScopedService:
         """Yield the events of a question, as `Questions.events` does."""
         return self._service.questions.events(query, self.collection(query.collection))
 
-    async def answer(self, query: CollectionQuery) -> dict[str, Any]:
+    async def answer(self, query: CollectionQuery) -> JsonDict:
         return await self._service.questions.answer(query, self.collection(query.collection))
 
-    async def context(self, query: CollectionQuery) -> dict[str, Any]:
+    async def context(self, query: CollectionQuery) -> JsonDict:
         return await self._service.questions.context(query, self.collection(query.collection))
 
-    async def compare(self, queries: Sequence[CollectionQuery]) -> dict[str, Any]:
+    async def compare(self, queries: Sequence[CollectionQuery]) -> JsonDict:
         return await self._service.questions.compare(queries, self.collection(queries[0].collection))
 
     # -- jobs
@@ -213,10 +215,10 @@ class ScopedService:
 
     # -- kept responses
 
-    def keep_response(self, id: str, body: Mapping[str, Any]) -> None:
+    def keep_response(self, id: str, body: Json) -> None:
         self._state.responses.keep(id, self.token, body)
 
-    def response(self, id: str) -> dict[str, Any] | None:
+    def response(self, id: str) -> JsonDict | None:
         """Return a kept response of the token, or None if it does not exist. It is `withheld` if a source of it was removed."""
         if (kept := self._state.responses.get(id, self.token)) is None:
             return None
@@ -271,7 +273,7 @@ class Scoped:
     def embedder(self) -> str | None:
         return self._collection.embedder
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> JsonDict:
         """Describe the collection for clients, with counts of the documents that the token sees."""
         info = self._collection.info()
         if self._visible_ids is not None:
@@ -279,7 +281,7 @@ class Scoped:
             info |= {"documents": len(self._visible_ids), "leaves": leaves, "characters": characters, "indexing": None}
         return info
 
-    def indexing(self) -> dict[str, Any] | None:
+    def indexing(self) -> JsonDict | None:
         """Describe the indexing in progress. None for a token with a filter, which sees only indexed documents."""
         return None if self.token.filter is not None else self._collection.indexing()
 
@@ -303,7 +305,7 @@ class Scoped:
     def sees(self, doc_id: str) -> bool:
         return self._visible_ids is None or doc_id in self._visible_ids
 
-    def ids_within(self, condition: Mapping[str, Any]) -> frozenset[str]:
+    def ids_within(self, condition: Json) -> frozenset[str]:
         """Return the ids of the documents that the token sees and that match the condition."""
         ids = self._collection.ids_within(condition)
         return ids if self._visible_ids is None else ids & self._visible_ids
@@ -436,7 +438,7 @@ class Scoped:
         """The token's conversations with the collection."""
         return self._state.conversations(self.token, self.name)
 
-    def rated_turns(self) -> list[dict[str, Any]]:
+    def rated_turns(self) -> list[JsonDict]:
         """Return the rated answers of all tokens. Raises HTTPProblem 403 without the scope for it."""
         check_scope(self.token, "feedback")
         return self.conversations.rated_turns()
@@ -449,7 +451,7 @@ class Scoped:
         self._state.jobs.check_changeable(self.name)
         return self._collection
 
-    def change(self, **changes: Any) -> dict[str, Any]:
+    def change(self, **changes: Any) -> JsonDict:
         """Change the collection as `State.update_collection` does. Return the new description. Raises HTTPProblem 403 and 404."""
         check_scope(self.token, "admin")
         record = self._state.collections.change(self.name, **changes)
@@ -461,7 +463,7 @@ class Scoped:
     def enqueue(
         self,
         kind: JobKind,
-        request: Mapping[str, Any] | None = None,
+        request: Json | None = None,
         uploads: Sequence[Upload] = (),
         idempotency_key: str | None = None,
     ) -> Job:

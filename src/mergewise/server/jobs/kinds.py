@@ -15,7 +15,7 @@ from mergewise.jsonable import problem_json, report_json
 from mergewise.server.configuration import CollectionConfig
 from mergewise.server.evaluations import evaluate
 from mergewise.server.jobs.watch import Watch
-from mergewise.server.records import CollectionRecord, Job, JobState, Upload
+from mergewise.server.records import CollectionRecord, Job, JobState, Json, JsonDict, Upload
 from mergewise.server.spool import local_blob
 from mergewise.server.state import State
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mergewise.server")
 
-Problem: TypeAlias = Mapping[str, Any]
-_Outcome: TypeAlias = tuple[Mapping[str, Any], dict[str, Problem | None]]
+Problem: TypeAlias = Json
+_Outcome: TypeAlias = tuple[Json, dict[str, Problem | None]]
 """The report of a job, and the failed documents with their errors."""
 
 
@@ -54,7 +54,7 @@ class JobWork:
             report, failures = self._run_other(job)
             self.state.jobs.finish(job.id, "done", report=report, documents=failures)
 
-    def _ids_to_remove(self, request: Mapping[str, Any]) -> list[str]:
+    def _ids_to_remove(self, request: Json) -> list[str]:
         if "filter" in request:
             return self.index.find("*", where=request["filter"])["*"]
         if "prefix" in request:
@@ -88,7 +88,7 @@ class JobWork:
                 return {"optimized": True}, {}
         raise UsageError(f"unknown kind of job: {job.kind}", "upgrade the server")
 
-    def _sync(self, request: Mapping[str, Any]) -> _Outcome:
+    def _sync(self, request: Json) -> _Outcome:
         """Synchronise folders. Return the report, and the files that cannot be read with their errors."""
         own, watch, name = self.own, self.watch, self.record.name
         folders, watch.index = own.folders_of(request), self.index
@@ -148,7 +148,7 @@ class JobWork:
             self._settle(job, uploads[job.id], kept[job.id], report, more)
 
     def _settle(
-        self, job: Job, uploads: Sequence[Upload], kept: Mapping[str, str], report: mw.AddReport, more: dict[str, Any]
+        self, job: Job, uploads: Sequence[Upload], kept: Mapping[str, str], report: mw.AddReport, more: JsonDict
     ) -> None:
         """End one of the jobs that ran together, with `more` in its summary. It fails if the index has none of its documents."""
         errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
@@ -189,7 +189,7 @@ def sources(record: CollectionRecord, uploads: Iterable[Upload], cache: Path) ->
     return found
 
 
-def settings_of(view: str, given: Mapping[str, Any]) -> Any:
+def settings_of(view: str, given: Json) -> Any:
     """Return the settings of a view, with the default for each setting that is not given."""
     kind = mw.VIEWS[view]
     return kind.load({**kind.dump(), **given})
@@ -199,10 +199,10 @@ def _is_careful(upload: Upload) -> bool:
     return upload.on_conflict != "replace"
 
 
-def _unreadable(reason: str) -> dict[str, Any]:
+def _unreadable(reason: str) -> JsonDict:
     return {"code": "unreadable", "detail": reason, "hint": "change the file, or leave it out"}
 
 
-def _exists_error(doc_id: str) -> dict[str, Any]:
+def _exists_error(doc_id: str) -> JsonDict:
     hint = "send on_conflict=replace to replace it"
     return {"code": "conflict", "detail": f"document {doc_id!r} already exists", "hint": hint}

@@ -33,7 +33,7 @@ from mergewise.server.configuration import ServerConfig, folder_roots
 from mergewise.server.jobs.kinds import JobWork, settings_of, sources
 from mergewise.server.jobs.watch import Watch
 from mergewise.server.locks import is_held, lock_file
-from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind
+from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind, JsonDict
 from mergewise.server.spool import DAY, drop_folder, is_disk_full, sweep_blobs, sweep_spool
 from mergewise.server.state import State
 from mergewise.store import is_url, place_of, state_file
@@ -327,7 +327,7 @@ class JobRunner:
         return record
 
 
-def error_json(error: Exception, places: Mapping[str, str]) -> dict[str, Any]:
+def error_json(error: Exception, places: Mapping[str, str]) -> JsonDict:
     """Return an error as clients see it. `places` maps directories to the texts that replace them."""
     from mergewise.server.problems import problem_of
 

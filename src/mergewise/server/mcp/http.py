@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -17,12 +17,11 @@ from starlette.routing import BaseRoute
 
 from mergewise.concurrency import in_thread
 from mergewise.server.leaves import best_leaves
-from mergewise.server.mcp.library import Json
 from mergewise.server.mcp.tools import mcp_server
 from mergewise.server.native.documents import document_row, text_upload
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import CollectionQuery, QuestionEvent
-from mergewise.server.records import Job, Upload
+from mergewise.server.records import Job, Json, Upload
 from mergewise.server.routing import token_of
 from mergewise.server.scoped import ScopedService, Service, check_scope
 from mergewise.types import Document
@@ -100,9 +99,7 @@ class TokenLibrary:
         address = self.service.collection(collection).url(doc_id, start, end)
         return self.service.config.url + address if address.startswith("/") else address
 
-    async def _wait_until_ended(
-        self, kind: Any, collection: str, request: Mapping[str, Any], uploads: Sequence[Upload] = ()
-    ) -> Job:
+    async def _wait_until_ended(self, kind: Any, collection: str, request: Json, uploads: Sequence[Upload] = ()) -> Job:
         """Enqueue a job and wait until it ends, up to `_WAIT_SECONDS`. Raises HTTPProblem if the job failed."""
         job = await in_thread(partial(self.service.collection(collection).enqueue, kind, request, uploads))
         last = monotonic() + _WAIT_SECONDS

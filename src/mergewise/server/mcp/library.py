@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from mergewise.concurrency import in_thread
 from mergewise.defaults import STRATEGY
@@ -19,9 +18,9 @@ from mergewise.server.leaves import BUDGET as LEAF_BUDGET
 from mergewise.server.leaves import STRATEGY as STRATEGY_OF_LEAVES
 from mergewise.server.leaves import leaf_parameters
 from mergewise.server.questions import CollectionQuery, QuestionEvent
+from mergewise.server.records import Json, JsonDict
 from mergewise.types import Document
 
-Json: TypeAlias = Mapping[str, Any]
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 
@@ -59,7 +58,7 @@ class IndexLibrary:
                 yield QuestionEvent("delta", {"text": piece})
             yield QuestionEvent("done", forms.answer(await pieces.answer()))
 
-    def _options(self, query: CollectionQuery) -> dict[str, Any]:
+    def _options(self, query: CollectionQuery) -> JsonDict:
         return {"strategy": self.strategy, **query.options}
 
     async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:

@@ -26,7 +26,7 @@ from mergewise.errors import MergewiseError
 from mergewise.prompting.quoting import code_for, quotation, warning
 from mergewise.query import AnswerQuery, Query, options_of
 from mergewise.server.collections import id_of, key_of
-from mergewise.server.mcp.library import IndexLibrary, Json
+from mergewise.server.mcp.library import IndexLibrary
 from mergewise.server.mcp.results import (
     MOST_TOKENS,
     ROOM,
@@ -44,6 +44,7 @@ from mergewise.server.native.requests import body_type
 from mergewise.server.openai.completions import web_address
 from mergewise.server.problems import log_failure, problem_of
 from mergewise.server.questions import CollectionQuery
+from mergewise.server.records import Json
 from mergewise.text.printable import on_one_line
 from mergewise.text.sections import heading_path
 from mergewise.types import Document

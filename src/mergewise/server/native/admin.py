@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -18,6 +17,7 @@ from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import SessionForm, TokenForm
 from mergewise.server.native.responses import NEW_TOKEN, SESSION, TOKEN, page_of
 from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.records import JsonDict
 from mergewise.server.routing import ADMIN, OPEN, READ, InService, ScopedRoute, WholeService
 from mergewise.store import check_filter
 
@@ -27,7 +27,7 @@ SESSION_SECONDS = 30 * 86_400.0
 
 
 @router.post("/session", response_model=SESSION, openapi_extra=OPEN)
-def open_session(form: SessionForm, request: Request, response: Response, service: WholeService) -> dict[str, Any]:
+def open_session(form: SessionForm, request: Request, response: Response, service: WholeService) -> JsonDict:
     """Exchange a token for the page's cookie, which scripts cannot read, and a secret for the header `X-Mergewise`.
 
     The cookie is valid only with the secret.
@@ -59,14 +59,14 @@ def close_session(request: Request, service: WholeService) -> Response:
 
 
 @router.get("/tokens", response_model=page_of(TOKEN), openapi_extra=ADMIN)
-def list_tokens(service: WholeService, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
+def list_tokens(service: WholeService, limit: Limit = 50, cursor: Cursor = None) -> JsonDict:
     """List all tokens, without their secrets."""
     tokens = sorted(service.state.tokens.all(), key=lambda token: token.id)
     return page_behind(tokens, cursor, limit, lambda token: token.id, lambda token: token.as_dict())
 
 
 @router.post("/tokens", status_code=201, response_model=NEW_TOKEN, openapi_extra=ADMIN)
-def make_token(form: TokenForm, service: WholeService) -> dict[str, Any]:
+def make_token(form: TokenForm, service: WholeService) -> JsonDict:
     """Create a token. Only this response contains its secret."""
     if form.filter is not None:
         # the metadata keys of the documents in the token's collections, as far as they can be read
@@ -90,7 +90,7 @@ def remove_token(id: str, service: WholeService) -> Response:
 
 
 @router.get("/models", openapi_extra=READ)
-def list_models(service: InService) -> dict[str, list[dict[str, Any]]]:
+def list_models(service: InService) -> dict[str, list[JsonDict]]:
     """List the configured models by name, the strategies and the modes. Admins also see the specs of the models."""
     config = service.config
     is_admin = service.token.may("admin") and not service.token.is_restricted
@@ -104,7 +104,7 @@ def list_models(service: InService) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _model_entries(models: Mapping[str, ModelConfig], is_admin: bool) -> list[dict[str, Any]]:
+def _model_entries(models: Mapping[str, ModelConfig], is_admin: bool) -> list[JsonDict]:
     if not is_admin:
         return [{"name": name} for name in models]
     return [
@@ -120,7 +120,7 @@ def _model_entries(models: Mapping[str, ModelConfig], is_admin: bool) -> list[di
 
 
 @router.get("/settings", openapi_extra=ADMIN)
-def get_settings(service: WholeService) -> dict[str, Any]:
+def get_settings(service: WholeService) -> JsonDict:
     """Return the settings that the server started with, without keys and paths."""
     config = service.config
     return {

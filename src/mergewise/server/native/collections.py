@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 
 import mergewise as mw
@@ -13,20 +11,20 @@ from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import AskForm, CollectionChangeForm, CollectionForm, validated
 from mergewise.server.native.responses import COLLECTION, STARTED, page_of
 from mergewise.server.problems import HTTPProblem, invalid
-from mergewise.server.records import CollectionRecord
+from mergewise.server.records import CollectionRecord, JsonDict
 from mergewise.server.routing import ADMIN, READ, InCollection, InService, ScopedRoute
 
 router = APIRouter(prefix="/api/v1/collections", tags=["collections"], route_class=ScopedRoute)
 
 
 @router.get("", response_model=page_of(COLLECTION), openapi_extra=READ)
-def list_collections(service: InService, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
+def list_collections(service: InService, limit: Limit = 50, cursor: Cursor = None) -> JsonDict:
     """List the collections that the token may see, by name."""
     return page_behind(service.collections(), cursor, limit, lambda one: one.name, lambda one: one.info())
 
 
 @router.post("", status_code=201, response_model=COLLECTION, openapi_extra=ADMIN)
-def make_collection(form: CollectionForm, service: InService) -> dict[str, Any]:
+def make_collection(form: CollectionForm, service: InService) -> JsonDict:
     """Create an empty collection."""
     embedders = [*service.config.embedders, *sorted(SHIPPED_EMBEDDERS)]
     if form.embedder is not None and form.embedder not in embedders:
@@ -41,13 +39,13 @@ def make_collection(form: CollectionForm, service: InService) -> dict[str, Any]:
 
 
 @router.get("/{c}", response_model=COLLECTION, openapi_extra=READ)
-def get_collection(collection: InCollection) -> dict[str, Any]:
+def get_collection(collection: InCollection) -> JsonDict:
     """Describe the contents of a collection, and its strategies and defaults."""
     return collection.info()
 
 
 @router.patch("/{c}", response_model=COLLECTION, openapi_extra=ADMIN)
-def change_collection(form: CollectionChangeForm, collection: InCollection) -> dict[str, Any]:
+def change_collection(form: CollectionChangeForm, collection: InCollection) -> JsonDict:
     """Change the title, or the defaults of questions."""
     if form.defaults is not None:
         if unknown_names := sorted({*form.defaults} - DEFAULTS):
@@ -57,7 +55,7 @@ def change_collection(form: CollectionChangeForm, collection: InCollection) -> d
 
 
 @router.delete("/{c}", status_code=202, response_model=STARTED, openapi_extra=ADMIN)
-def drop_collection(collection: InCollection) -> dict[str, Any]:
+def drop_collection(collection: InCollection) -> JsonDict:
     """Drop a collection with its documents. A collection of the configuration cannot be dropped."""
     if collection.record.configured:
         detail = f"collection {collection.name} is in the configuration"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
@@ -20,6 +19,7 @@ from mergewise.server.native.requests import AskForm, ConversationForm, RatingFo
 from mergewise.server.native.responses import CONVERSATION, SUGGESTIONS, TURNS, page_of
 from mergewise.server.native.suggestions import suggested_questions
 from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import FEEDBACK, READ, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped, ScopedService
 
@@ -34,7 +34,7 @@ _SUGGESTIONS, _LISTED, _READ, _LONGEST_READ = 4, 200, 24, 400_000
 @router.get("/conversations", response_model=page_of(CONVERSATION), openapi_extra=READ)
 def list_conversations(
     service: InService, collection: InCollection, limit: Limit = 50, cursor: Cursor = None
-) -> dict[str, Any]:
+) -> JsonDict:
     """List the conversations of this token, newest first."""
     if not service.config.limits.conversations:
         raise HTTPProblem(409, "keeps-none", "this server keeps no conversations", "set limits.conversations")
@@ -44,7 +44,7 @@ def list_conversations(
 
 
 @router.post("/conversations/search", response_model=page_of(CONVERSATION), openapi_extra=READ)
-def search_conversations(form: WordsForm, collection: InCollection) -> dict[str, Any]:
+def search_conversations(form: WordsForm, collection: InCollection) -> JsonDict:
     """Return the conversations of this token with these words in their title, questions or answers, newest first."""
     # a POST, because addresses end up in the logs of proxies
     found = collection.conversations.find(form.words)
@@ -59,13 +59,13 @@ def _conversation(collection: Scoped, id: str) -> ConversationRecord:
 
 
 @router.get("/conversations/{id}", response_model=TURNS, openapi_extra=READ)
-def get_conversation(id: ConversationId, collection: InCollection) -> dict[str, Any]:
+def get_conversation(id: ConversationId, collection: InCollection) -> JsonDict:
     """Return a conversation with its questions and answers."""
     return {**asdict(_conversation(collection, id)), "items": _visible(collection, collection.conversations.turns(id))}
 
 
 @router.get("/shared/{id}", response_model=TURNS, openapi_extra=READ)
-def get_shared(id: ConversationId, collection: InCollection) -> dict[str, Any]:
+def get_shared(id: ConversationId, collection: InCollection) -> JsonDict:
     """Return the conversation of a link, with the questions that it shares.
 
     Answers from documents that this token may not see are withheld.
@@ -78,7 +78,7 @@ def get_shared(id: ConversationId, collection: InCollection) -> dict[str, Any]:
     return {**own, "items": [{**turn, "feedback": None} for turn in turns]}
 
 
-def _visible(collection: Scoped, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _visible(collection: Scoped, turns: list[JsonDict]) -> list[JsonDict]:
     """Withhold answers from documents that the token does not see, or that were removed."""
     sources = [{span["doc"] for one in turn["context"]["passages"] for span in one["spans"]} for turn in turns]
     seen = collection.indexed(set[str]().union(*sources))
@@ -89,9 +89,7 @@ def _visible(collection: Scoped, turns: list[dict[str, Any]]) -> list[dict[str, 
     ]
 
 
-async def keep_turn(
-    service: ScopedService, collection: Scoped, form: AskForm, context: Mapping[str, Any], answer: Mapping[str, Any]
-) -> dict[str, Any]:
+async def keep_turn(service: ScopedService, collection: Scoped, form: AskForm, context: Json, answer: Json) -> JsonDict:
     """Keep a question with its answer, if the client and the server want that. Return {conversation, turn}, else {}."""
     id, limits = form.conversation, service.config.limits
     parts = {"context": context, "answer": answer}
@@ -104,7 +102,7 @@ async def keep_turn(
 
 
 @router.patch("/conversations/{id}", response_model=CONVERSATION, openapi_extra=READ)
-def change_conversation(id: ConversationId, form: ConversationForm, collection: InCollection) -> dict[str, Any]:
+def change_conversation(id: ConversationId, form: ConversationForm, collection: InCollection) -> JsonDict:
     """Rename a conversation, or make or end its link, which everybody with access to the collection can open.
 
     A link shows the questions so far. Share again to add the later ones.
@@ -122,7 +120,7 @@ def delete_conversation(id: ConversationId, collection: InCollection) -> Respons
 
 
 @router.get("/suggestions", response_model=SUGGESTIONS, openapi_extra=READ)
-def suggest_questions(collection: InCollection) -> dict[str, Any]:
+def suggest_questions(collection: InCollection) -> JsonDict:
     """Suggest questions from the headings of some documents."""
     infos = [one.info for one in collection.documents(limit=_LISTED, statuses=["indexed"]) if one.info is not None]
     short = [info for info in infos if info.characters <= _LONGEST_READ]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict
 from email.message import Message
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.datastructures import UploadFile
@@ -32,7 +32,7 @@ from mergewise.server.native.responses import (
     page_of,
 )
 from mergewise.server.problems import HTTPProblem, invalid, unknown
-from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Upload
+from mergewise.server.records import DocumentState, DocumentStatus, Job, Json, JsonDict, OnConflict, Upload
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import DocumentEntry, Scoped
 from mergewise.server.spool import keep_bytes, receive
@@ -61,7 +61,7 @@ _FILES = {
 }
 
 
-def _takes(schemas: Mapping[str, Any]) -> dict[str, Any]:
+def _takes(schemas: Json) -> JsonDict:
     """Return the scope of a route that writes, with the schema of its body for each media type."""
     content = {kind: {"schema": schema} for kind, schema in schemas.items()}
     return {**WRITE, "requestBody": {"required": True, "content": content}}
@@ -78,14 +78,14 @@ def list_documents(
     sort: Literal["id"] = "id",
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> dict[str, Any]:
+) -> JsonDict:
     """List the documents by id, including waiting, indexing and failed ones."""
     after = cursor_position(cursor)
     found = collection.documents(prefix, statuses=status, after=after, limit=limit + 1)
     return page(found, limit, lambda entry: entry.id, document_row)
 
 
-def document_row(entry: DocumentEntry) -> dict[str, Any]:
+def document_row(entry: DocumentEntry) -> JsonDict:
     """Return a document as clients see it. The state of one that nobody uploaded is empty."""
     info, state = entry.info, entry.state or DocumentState("", entry.id, "indexed")
     title = (info.title if info else None) or state.title or state.name or entry.id
@@ -100,7 +100,7 @@ def document_row(entry: DocumentEntry) -> dict[str, Any]:
 
 
 @router.get("/documents/{key}", response_model=OUTLINED_DOCUMENT, openapi_extra=READ)
-def get_document(key: Key, collection: InCollection) -> dict[str, Any]:
+def get_document(key: Key, collection: InCollection) -> JsonDict:
     """Return a document with its outline and pages, as far as they are known."""
     entry = collection.entry(id_of(key))
     document = None if entry.info is None else collection.document(entry.id)
@@ -126,7 +126,7 @@ def get_text(
     collection: InCollection,
     start: Annotated[int, Query(ge=0, le=10**12)] = 0,
     end: Annotated[int | None, Query(ge=0, le=10**12)] = None,
-) -> dict[str, Any]:
+) -> JsonDict:
     """Return the text of a document from `start` to `end`, in code points, at most 200,000."""
     entry = collection.entry(id_of(key))
     if entry.info is None:
@@ -197,7 +197,7 @@ def get_page(
 @router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra=_UPLOAD)
 async def add_documents(
     request: Request, service: InService, collection: InCollection, idempotency_key: IdempotencyKey = None
-) -> dict[str, Any]:
+) -> JsonDict:
     """Add files as `multipart/form-data` (`files`, and `options` as JSON) or texts as JSON. A job indexes them."""
     kind, blobs = _media_type(request.headers.get("content-type")), collection.writable().blobs
     if kind == "application/json":
@@ -220,9 +220,7 @@ async def add_documents(
     return _accepted(job, uploads)
 
 
-def text_upload(
-    spool: FilePath, blobs: FilePath, document: Mapping[str, Any], on_conflict: OnConflict = "replace"
-) -> Upload:
+def text_upload(spool: FilePath, blobs: FilePath, document: Json, on_conflict: OnConflict = "replace") -> Upload:
     """Store a document of {id, text, title, metadata, units}. Return its upload."""
     body = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
     blob, id, metadata = keep_bytes(spool, blobs, body), document["id"], document.get("metadata", {})
@@ -273,7 +271,7 @@ def _media_type(header: str | None) -> str | None:
     return kind if 0 < len(kind) <= 100 and kind.isascii() and kind.isprintable() else None
 
 
-def _accepted(job: Job, uploads: Iterable[Upload]) -> dict[str, Any]:
+def _accepted(job: Job, uploads: Iterable[Upload]) -> JsonDict:
     documents = [document_form(upload.id, upload.title or upload.name) for upload in uploads]
     return {"job": job.as_dict(), "documents": documents}
 
@@ -286,7 +284,7 @@ async def put_document(
     collection: InCollection,
     content_disposition: Annotated[str | None, Header(max_length=2000)] = None,
     idempotency_key: IdempotencyKey = None,
-) -> dict[str, Any]:
+) -> JsonDict:
     """Add the body as the document of this id. The name in `Content-Disposition`, else the id, determines the format."""
     doc_id, header = id_of(key), Message()
     if not 0 < len(doc_id) <= 1000:
@@ -301,7 +299,7 @@ async def put_document(
 
 
 @router.patch("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)
-def describe_document(key: Key, form: MetadataForm, collection: InCollection) -> dict[str, Any]:
+def describe_document(key: Key, form: MetadataForm, collection: InCollection) -> JsonDict:
     """Change the given metadata of a document. Other metadata stay."""
     entry = collection.entry(id_of(key))
     job = collection.enqueue("metadata", {"id": entry.id, "metadata": form.metadata})
@@ -309,14 +307,14 @@ def describe_document(key: Key, form: MetadataForm, collection: InCollection) ->
 
 
 @router.delete("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)
-def remove_document(key: Key, collection: InCollection) -> dict[str, Any]:
+def remove_document(key: Key, collection: InCollection) -> JsonDict:
     """Remove a document in any state."""
     entry = collection.entry(id_of(key))
     return {"job": collection.enqueue("remove", {"ids": [entry.id]}).as_dict()}
 
 
 @router.post("/documents:remove", status_code=202, response_model=REMOVAL, openapi_extra=WRITE)
-def remove_documents(form: RemoveForm, collection: InCollection) -> dict[str, Any]:
+def remove_documents(form: RemoveForm, collection: InCollection) -> JsonDict:
     """Remove documents by ids, by a prefix of their ids, or by a filter. `dry_run` only lists them."""
     named = {"ids": form.ids, "prefix": form.prefix, "filter": form.filter}
     request = {name: value for name, value in named.items() if value is not None}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from fastapi import APIRouter, Response
 
 from mergewise.errors import MergewiseError
 from mergewise.server.native.responses import HEALTH
 from mergewise.server.problems import HTTPProblem
+from mergewise.server.records import JsonDict
 from mergewise.server.routing import ADMIN, OPEN, ScopedRoute, WholeService
 
 router = APIRouter(tags=["health"], route_class=ScopedRoute)
@@ -19,13 +19,13 @@ _READY_SECONDS = 1.0
 
 
 @router.get("/livez", response_model=HEALTH, openapi_extra=OPEN)
-def live() -> dict[str, Any]:
+def live() -> JsonDict:
     """Report that the worker answers."""
     return {"status": "alive"}
 
 
 @router.get("/readyz", response_model=HEALTH, openapi_extra=OPEN)
-def ready(service: WholeService) -> dict[str, Any]:
+def ready(service: WholeService) -> JsonDict:
     """Check that the state is writable, the writer is alive, and the indexes open."""
     if service.state.draining.is_set():
         raise _not_ready("server is shutting down")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse
@@ -18,7 +18,7 @@ from mergewise.server.native.questions import event_bytes, failure_event
 from mergewise.server.native.requests import JobForm, Name
 from mergewise.server.native.responses import ESTIMATE, EVALUATION, JOB, STARTED, page_of
 from mergewise.server.problems import invalid, unknown
-from mergewise.server.records import Job, JobState, ViewKind
+from mergewise.server.records import Job, JobState, JsonDict, ViewKind
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped, ScopedService, check_scope
 from mergewise.server.streams import EventStream
@@ -30,7 +30,7 @@ _PAGE_POLICY = (
 router = APIRouter(prefix="/api/v1", tags=["jobs"], route_class=ScopedRoute)
 
 JobId = Annotated[str, Path(max_length=100)]
-_EVENTS: dict[int | str, dict[str, Any]] = {
+_EVENTS: dict[int | str, JsonDict] = {
     200: {"description": "An event `job` for each change", "content": {"text/event-stream": {}}}
 }
 # seconds between two checks of a watched job
@@ -38,7 +38,7 @@ _POLL_SECONDS = 0.25
 
 
 @router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | ESTIMATE, openapi_extra=WRITE)
-async def start_job(form: JobForm, service: InService, collection: InCollection) -> dict[str, Any]:
+async def start_job(form: JobForm, service: InService, collection: InCollection) -> JsonDict:
     """Start a job on the whole collection. `dry_run` only estimates its work."""
     _check_request(collection, form)
     if form.dry_run:
@@ -64,7 +64,7 @@ def _check_request(collection: Scoped, form: JobForm) -> None:
         collection.own.folders_of(form.request)
 
 
-def _estimate(service: ScopedService, collection: Scoped, form: JobForm) -> dict[str, Any]:
+def _estimate(service: ScopedService, collection: Scoped, form: JobForm) -> JsonDict:
     own = collection.own
     if form.kind == "sync":
         folders, index = own.folders_of(form.request), collection.writable().index
@@ -83,7 +83,7 @@ def list_jobs(
     state: Annotated[list[JobState] | None, Query()] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> dict[str, Any]:
+) -> JsonDict:
     """List the jobs that the token may see, of one collection or of all, newest first."""
     position = cursor_position(cursor)
     before = None if position is None else service.find_job(position)
@@ -94,19 +94,19 @@ def list_jobs(
 
 
 @router.get("/jobs/{id}", response_model=JOB, openapi_extra=READ)
-def get_job(id: JobId, service: InService) -> dict[str, Any]:
+def get_job(id: JobId, service: InService) -> JsonDict:
     """Return the current state of a job."""
     return service.job(id).as_dict()
 
 
 @router.post("/jobs/{id}/cancel", response_model=JOB, openapi_extra=WRITE)
-def cancel_job(id: JobId, service: InService) -> dict[str, Any]:
+def cancel_job(id: JobId, service: InService) -> JsonDict:
     """Cancel a job of the token, or as an admin any job. Finished batches stay."""
     return service.cancel(id).as_dict()
 
 
 @router.post("/jobs/{id}/retry", response_model=JOB, openapi_extra=WRITE)
-def retry_job(id: JobId, service: InService) -> dict[str, Any]:
+def retry_job(id: JobId, service: InService) -> JsonDict:
     """Queue a failed or cancelled job of the token again, or as an admin any such job."""
     return service.retry(id).as_dict()
 
@@ -135,7 +135,7 @@ async def watch_job(
 
 
 @router.get("/collections/{c}/evaluations/{id}", response_model=EVALUATION, openapi_extra=READ)
-def get_evaluation(c: Name, id: JobId, service: InService) -> dict[str, Any]:
+def get_evaluation(c: Name, id: JobId, service: InService) -> JsonDict:
     """Return the rows of an evaluation, question by question, and its report. `id` is the id of its job."""
     job = _evaluation(service, c, id)
     found = dict(job.report or {})

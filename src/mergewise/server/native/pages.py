@@ -9,6 +9,7 @@ from fastapi import Query
 
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.problems import HTTPProblem, invalid
+from mergewise.server.records import JsonDict
 
 Item = TypeVar("Item")
 
@@ -26,9 +27,7 @@ def cursor_position(cursor: str | None) -> str | None:
         raise invalid("cursor", "invalid cursor", "start without a cursor") from None
 
 
-def page(
-    items: Sequence[Item], limit: int, position: Callable[[Item], str], form: Callable[[Item], Any]
-) -> dict[str, Any]:
+def page(items: Sequence[Item], limit: int, position: Callable[[Item], str], form: Callable[[Item], Any]) -> JsonDict:
     """Make {items, next} of the first `limit` items. More items than `limit` mean that a next page exists."""
     shown = items[:limit]
     following = key_of(position(shown[-1])) if len(items) > limit else None

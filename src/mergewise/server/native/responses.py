@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from mergewise.server.conversations import ConversationRecord
 from mergewise.server.native.suggestions import SuggestedQuestion
-from mergewise.server.records import CollectionRecord, DocumentState, Job, Scope, Token
+from mergewise.server.records import CollectionRecord, DocumentState, Job, JsonDict, Scope, Token
 from mergewise.types import Answer, Citation, Context, Heading, Location, Page, Passage, Span, Usage
 
 
@@ -48,7 +48,7 @@ class Offsets(TypedDict):
 _HIDDEN_OF_COLLECTIONS = ("path", "blobs", "settings", "created")
 _HIDDEN_OF_DOCUMENTS = ("collection", "name", "blob", "is_document")
 HTML = str | None, None
-LARGE_LIST = list[dict[str, Any]] | None, None
+LARGE_LIST = list[JsonDict] | None, None
 SPAN = body_of(Span, ["doc_id"], doc=str)
 CODE = list_of(SPAN) | None, None
 USAGE = body_of(Usage, cost=(float | None, None))
@@ -65,7 +65,7 @@ ANSWER = body_of(
     citations=list_of(CITATION),
     usage=USAGE,
     trace=LARGE_LIST,
-    streams=(dict[str, Any] | None, None),
+    streams=(JsonDict | None, None),
     instead_of=str | None,
     html=HTML,
     conversation=(str | None, None),
@@ -79,7 +79,7 @@ RUN = body(
     context=(CONTEXT | None, None),
     only=(list_of(SPAN) | None, None),
     ms=(float | None, None),
-    problem=(dict[str, Any] | None, None),
+    problem=(JsonDict | None, None),
 )
 COMPARISON = body("Comparison", question=str, runs=list_of(RUN), html=HTML)
 JOB = body_of(Job, ["request", "kills", "token", "number"])
@@ -117,10 +117,10 @@ DOCUMENT_PART = body("DocumentPart", start=int, end=int, key=str, characters=int
 ACCEPTED = body("Accepted", job=JOB, documents=list_of(DOCUMENT_NAME))
 # with `dry_run` the job is null; the documents are the first 200 of the `count` to remove
 REMOVAL = body("Removal", job=JOB | None, count=int, documents=list_of(DOCUMENT_NAME))
-ESTIMATE = body("Estimate", estimate=dict[str, Any])
+ESTIMATE = body("Estimate", estimate=JsonDict)
 EVALUATION = body("Evaluation", id=str, state=str, rows=list[Any], report=Any)
 CONVERSATION = body_of(ConversationRecord, model="Conversation")
-_OPEN = dict[str, Any] | None
+_OPEN = JsonDict | None
 TURN = body(
     "ConversationTurn",
     number=int,

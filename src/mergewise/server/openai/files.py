@@ -23,7 +23,7 @@ from mergewise.server.native.documents import chunks_of, document_row, download,
 from mergewise.server.openai.pages import Limit, Order, list_form, list_page
 from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchForm
 from mergewise.server.problems import HTTPProblem, refusal, unknown
-from mergewise.server.records import Job
+from mergewise.server.records import Job, JsonDict
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped, ScopedService
 from mergewise.server.spool import receive
@@ -49,7 +49,7 @@ _UNSUPPORTED = frozenset({"media-type", "unsupported"})
 @router.post("/files", openapi_extra=WRITE)
 async def send_file(
     service: InService, file: Annotated[UploadFile, File()], purpose: Annotated[Purpose, Form()] = "assistants"
-) -> dict[str, Any]:
+) -> JsonDict:
     """Receive a file. It must be attached to a vector store within a day."""
     store = service.file_store
     blob = await receive(service.config.spool, store.folder, chunks_of(file))
@@ -72,14 +72,14 @@ def list_files(
     after: str | None = None,
     order: Order = "desc",
     purpose: str | None = None,
-) -> dict[str, Any]:
+) -> JsonDict:
     """List the files that the token sent, newest first."""
     files = {one.id: one for one in service.files() if purpose in (None, one.purpose)}
     return list_page(files, ReceivedFile.as_dict, limit, after, order)
 
 
 @router.get("/files/{id}", openapi_extra=READ)
-def get_file(id: str, service: InService) -> dict[str, Any]:
+def get_file(id: str, service: InService) -> JsonDict:
     return service.file(id).as_dict()
 
 
@@ -91,7 +91,7 @@ def get_file_content(id: str, service: InService) -> FileResponse:
 
 
 @router.delete("/files/{id}", openapi_extra=WRITE)
-def delete_file(id: str, service: InService) -> dict[str, Any]:
+def delete_file(id: str, service: InService) -> JsonDict:
     """Delete a file. Its documents stay."""
     service.file_store.drop(service.file(id))
     return {"id": id, "object": "file", "deleted": True}
@@ -101,7 +101,7 @@ def delete_file(id: str, service: InService) -> dict[str, Any]:
 
 
 @router.post("/vector_stores/{c}/files", openapi_extra=WRITE)
-def attach_file(form: AttachForm, service: InService, collection: InCollection) -> dict[str, Any]:
+def attach_file(form: AttachForm, service: InService, collection: InCollection) -> JsonDict:
     """Attach a file, and start a job that indexes it."""
     job = attach(service, collection, [form])
     return _file_form(collection.name, None, job) | {"id": form.file_id, "attributes": form.attributes or {}}
@@ -126,7 +126,7 @@ def attach(service: ScopedService, collection: Scoped, forms: Sequence[AttachFor
 @router.get("/vector_stores/{c}/files", openapi_extra=READ)
 def list_store_files(
     collection: InCollection, limit: Limit = 20, after: str | None = None, filter: FileStatus | None = None
-) -> dict[str, Any]:
+) -> JsonDict:
     """List the documents of a collection by id, including waiting and failed ones."""
     statuses: list[Any] = [status for status, shown in _STATUS.items() if filter in (None, shown)]
     listed = list_documents(collection, status=statuses, limit=limit, cursor=after)
@@ -134,7 +134,7 @@ def list_store_files(
 
 
 @router.get("/vector_stores/{c}/files/{id}", openapi_extra=READ)
-def get_store_file(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
+def get_store_file(id: str, service: InService, collection: InCollection) -> JsonDict:
     """Return a document, by the id of its file or by its key."""
     attachment = collection.attachment(id, service.file_store)
     row = _row(service, collection, id)
@@ -145,7 +145,7 @@ def get_store_file(id: str, service: InService, collection: InCollection) -> dic
 
 
 @router.post("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
-def change_store_file(id: str, form: AttributesForm, service: InService, collection: InCollection) -> dict[str, Any]:
+def change_store_file(id: str, form: AttributesForm, service: InService, collection: InCollection) -> JsonDict:
     """Start a job that changes the metadata of a document."""
     row = _existing_row(service, collection, id)
     job = collection.enqueue("metadata", {"id": row["id"], "metadata": form.attributes})
@@ -154,7 +154,7 @@ def change_store_file(id: str, form: AttributesForm, service: InService, collect
 
 
 @router.get("/vector_stores/{c}/files/{id}/content", openapi_extra=READ)
-def get_store_file_content(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
+def get_store_file_content(id: str, service: InService, collection: InCollection) -> JsonDict:
     """Return the text of a document, as read from the file."""
     row = _existing_row(service, collection, id)
     if row["characters"] is None:
@@ -165,7 +165,7 @@ def get_store_file_content(id: str, service: InService, collection: InCollection
 
 
 @router.delete("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
-def remove_store_file(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
+def remove_store_file(id: str, service: InService, collection: InCollection) -> JsonDict:
     """Start a job that removes a document from the collection."""
     row = _existing_row(service, collection, id)
     collection.enqueue("remove", {"ids": [row["id"]]})
@@ -187,7 +187,7 @@ def _row(service: ScopedService, collection: Scoped, id: str) -> Row | None:
     return None if entry is None else document_row(entry)
 
 
-def _file_form(c: str, row: Row | None, job: Job | None = None) -> dict[str, Any]:
+def _file_form(c: str, row: Row | None, job: Job | None = None) -> JsonDict:
     """Convert a document to a file of a vector store. While its job runs, the document may not exist yet."""
     is_waiting = job is not None and not job.has_ended
     status = "in_progress" if is_waiting else _STATUS[row["status"]] if row else _ENDED[job.state] if job else "failed"
@@ -215,7 +215,7 @@ def _file_form(c: str, row: Row | None, job: Job | None = None) -> dict[str, Any
 
 
 @router.post("/vector_stores/{c}/file_batches", openapi_extra=WRITE)
-def attach_files(form: BatchForm, service: InService, collection: InCollection) -> dict[str, Any]:
+def attach_files(form: BatchForm, service: InService, collection: InCollection) -> JsonDict:
     """Attach several files, and start one job that indexes them."""
     forms = form.attached()
     if not forms:
@@ -224,7 +224,7 @@ def attach_files(form: BatchForm, service: InService, collection: InCollection) 
 
 
 @router.get("/vector_stores/{c}/file_batches/{id}", openapi_extra=READ)
-def get_batch(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
+def get_batch(id: str, service: InService, collection: InCollection) -> JsonDict:
     return _batch_form(collection, _batch(service, collection, id))
 
 
@@ -237,7 +237,7 @@ def list_batch_files(
     after: str | None = None,
     order: Order = "desc",
     filter: FileStatus | None = None,
-) -> dict[str, Any]:
+) -> JsonDict:
     """List the documents of a batch, in the reverse order of its files."""
     job = _batch(service, collection, id)
     keys = [key_of(doc_id) for doc_id in reversed(job.request["documents"])]
@@ -247,7 +247,7 @@ def list_batch_files(
 
 
 @router.post("/vector_stores/{c}/file_batches/{id}/cancel", openapi_extra=WRITE)
-def cancel_batch(id: str, service: InService, collection: InCollection) -> dict[str, Any]:
+def cancel_batch(id: str, service: InService, collection: InCollection) -> JsonDict:
     return _batch_form(collection, service.cancel(_batch(service, collection, id).id))
 
 
@@ -258,7 +258,7 @@ def _batch(service: ScopedService, collection: Scoped, id: str) -> Job:
     return job
 
 
-def _batch_form(collection: Scoped, job: Job) -> dict[str, Any]:
+def _batch_form(collection: Scoped, job: Job) -> JsonDict:
     ids = job.request["documents"]
     states = collection.states_of(ids)
     counts = dict.fromkeys((*_ENDED.values(), "in_progress"), 0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from fastapi import Query
+
+from mergewise.server.records import JsonDict
 
 Item = TypeVar("Item")
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=100)]
@@ -13,8 +15,8 @@ Order: TypeAlias = Literal["asc", "desc"]
 
 
 def list_page(
-    newest: dict[str, Item], form: Callable[[Item], dict[str, Any]], limit: int, after: str | None, order: Order
-) -> dict[str, Any]:
+    newest: dict[str, Item], form: Callable[[Item], JsonDict], limit: int, after: str | None, order: Order
+) -> JsonDict:
     """Make the page behind the id `after` of a list. `newest` has the items by their ids, the newest first.
 
     After an unknown item, the list begins again: clients delete what they list, and then ask for the next page.
@@ -25,7 +27,7 @@ def list_page(
     return list_form(shown, has_more=len(ids) > begin + limit)
 
 
-def list_form(rows: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
+def list_form(rows: Sequence[JsonDict], *, has_more: bool) -> JsonDict:
     """Make a page of a list."""
     ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
     return {"object": "list", "data": list(rows), **ends, "has_more": has_more}

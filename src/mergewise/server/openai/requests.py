@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mergewise.server.native.requests import AnswerFields, Filter, Includes, Metadata
+from mergewise.server.records import JsonDict
 
 Prompt = Annotated[str, Field(max_length=400_000)]
 SearchWords = Annotated[str, Field(min_length=1, max_length=8000)]
@@ -48,7 +49,7 @@ class ReplyFormat(OpenForm):
     """Format of an answer. The Responses API has the fields of `json_schema` in the format itself."""
 
     type: Literal["text", "json_object", "json_schema"]
-    json_schema: dict[str, Any] | None = None
+    json_schema: JsonDict | None = None
 
 
 class ModelForm(OpenForm):
@@ -69,7 +70,7 @@ class ModelForm(OpenForm):
     def search(self) -> SearchTool | None:
         return None
 
-    def given_values(self, *names: str) -> dict[str, Any]:
+    def given_values(self, *names: str) -> JsonDict:
         """Return the fields with these names that this form has and the client gives."""
         values = {name: getattr(self, name) for name in names if name in type(self).model_fields}
         return {name: value for name, value in values.items() if value is not None}
@@ -101,7 +102,7 @@ class ChatForm(ChoiceForm):
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=500)]
     max_completion_tokens: Limit | None = None
     tools: list[Any] | None = None
-    tool_choice: str | dict[str, Any] | None = None
+    tool_choice: str | JsonDict | None = None
     response_format: ReplyFormat | None = None
 
     @property
@@ -135,7 +136,7 @@ class ResponseForm(ModelForm):
     max_output_tokens: Limit | None = None
     text: TextOptions = TextOptions()
     tools: Annotated[list[SearchTool], Field(max_length=100)] | None = None
-    tool_choice: str | dict[str, Any] | None = None
+    tool_choice: str | JsonDict | None = None
     include: list[str] | None = None
     store: bool | None = None
     metadata: Annotated[dict[str, Annotated[str, Field(max_length=512)]], Field(max_length=16)] | None = None
@@ -174,7 +175,7 @@ class StoreChangeForm(OpenForm):
 
     name: Annotated[str, Field(max_length=200)] | None = None
     metadata: Annotated[Metadata, Field(max_length=16)] | None = None
-    expires_after: dict[str, Any] | None = None
+    expires_after: JsonDict | None = None
 
 
 class StoreForm(StoreChangeForm):

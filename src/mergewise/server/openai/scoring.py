@@ -24,6 +24,7 @@ from mergewise.server.configuration import ModelConfig
 from mergewise.server.openai.conversations import unknown_model
 from mergewise.server.openai.requests import EmbeddingsForm, RerankForm
 from mergewise.server.problems import refusal
+from mergewise.server.records import JsonDict
 from mergewise.server.routing import READ, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import until_disconnect
@@ -38,7 +39,7 @@ _TOGETHER = 32
 _ELSEWHERE = frozenset({"openai", "http", "https"})
 
 
-@router.post("/embeddings", response_model=dict[str, Any], openapi_extra=READ)
+@router.post("/embeddings", response_model=JsonDict, openapi_extra=READ)
 async def embed(form: EmbeddingsForm, request: Request, service: InService) -> Response:
     """Embed texts with the embedder of this name."""
     config = _model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders})
@@ -59,7 +60,7 @@ def _body(form: EmbeddingsForm, texts: Sequence[str], vectors: FloatArray) -> st
     return json.dumps({"object": "list", "data": data, "model": form.model, "usage": usage})
 
 
-def embedder_forms(service: ScopedService) -> list[dict[str, Any]]:
+def embedder_forms(service: ScopedService) -> list[JsonDict]:
     """List the embedders of the configuration, and the built-in one if a collection that the token may read uses it."""
     is_used = any(one.embedder in (None, SHIPPED) for one in service.collections())
     names = dict.fromkeys([*service.config.embedders, *([SHIPPED] if is_used else [])])
@@ -121,7 +122,7 @@ async def _in_turns(
 
 
 @rerank_router.post("/rerank", openapi_extra=READ)
-async def rerank(form: RerankForm, request: Request, service: InService) -> dict[str, Any]:
+async def rerank(form: RerankForm, request: Request, service: InService) -> JsonDict:
     """Rank texts for a query with the reranker of this name, best first."""
     texts, config = form.texts, _model_named(form.model, service.config.rerankers)
     scores = await until_disconnect(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from secrets import token_hex
-from typing import Any
 
 from fastapi import APIRouter, Request
 
@@ -20,6 +19,7 @@ from mergewise.server.openai.files import attach
 from mergewise.server.openai.pages import Limit, Order, list_page
 from mergewise.server.openai.requests import AttachForm, StoreChangeForm, StoreForm, StoreSearchForm
 from mergewise.server.problems import refusal
+from mergewise.server.records import JsonDict
 from mergewise.server.routing import ADMIN, READ, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped
 from mergewise.server.streams import until_disconnect
@@ -32,16 +32,14 @@ _LONGEST_NAME = 50
 
 
 @router.get("/vector_stores", openapi_extra=READ)
-def list_stores(
-    service: InService, limit: Limit = 20, after: str | None = None, order: Order = "desc"
-) -> dict[str, Any]:
+def list_stores(service: InService, limit: Limit = 20, after: str | None = None, order: Order = "desc") -> JsonDict:
     """List the collections that the token may read, newest first."""
     newest = sorted(service.collections(), key=lambda one: (-one.record.created, one.name))
     return list_page({one.name: one for one in newest}, store_form, limit, after, order)
 
 
 @router.post("/vector_stores", openapi_extra=ADMIN)
-def make_store(form: StoreForm, service: InService) -> dict[str, Any]:
+def make_store(form: StoreForm, service: InService) -> JsonDict:
     """Create a collection named after the store, and start a job that indexes the files."""
     _check_expiry(form)
     for file_id in form.file_ids:
@@ -59,7 +57,7 @@ def make_store(form: StoreForm, service: InService) -> dict[str, Any]:
 
 
 @router.post("/vector_stores/{c}", openapi_extra=ADMIN)
-def change_store(form: StoreChangeForm, service: InService, collection: InCollection) -> dict[str, Any]:
+def change_store(form: StoreChangeForm, service: InService, collection: InCollection) -> JsonDict:
     """Change the title or the metadata of a collection."""
     _check_expiry(form)
     collection.change(title=form.name, metadata=form.metadata)
@@ -72,24 +70,24 @@ def _check_expiry(form: StoreChangeForm) -> None:
 
 
 @router.delete("/vector_stores/{c}", openapi_extra=ADMIN)
-def delete_store(collection: InCollection) -> dict[str, Any]:
+def delete_store(collection: InCollection) -> JsonDict:
     """Start a job that drops a collection with its documents. A collection of the configuration cannot be dropped."""
     drop_collection(collection)
     return {"id": collection.name, "object": "vector_store.deleted", "deleted": True}
 
 
 @router.get("/vector_stores/{c}", openapi_extra=READ)
-def get_store(collection: InCollection) -> dict[str, Any]:
+def get_store(collection: InCollection) -> JsonDict:
     return store_form(collection)
 
 
 @router.post("/vector_stores/{c}/search", openapi_extra=READ)
 async def search_store(
     form: StoreSearchForm, request: Request, service: InService, collection: InCollection
-) -> dict[str, Any]:
+) -> JsonDict:
     """Search the best passages for one or more queries, without duplicates."""
     queries = [form.query] if isinstance(form.query, str) else form.query
-    found: dict[tuple[str, int, int], dict[str, Any]] = {}
+    found: dict[tuple[str, int, int], JsonDict] = {}
     for query in queries:
         search = best_leaves(service, collection, query, form.max_num_results, form.filters)
         for passage in await until_disconnect(request, search):
@@ -120,7 +118,7 @@ async def search_store(
     }
 
 
-def store_form(collection: Scoped) -> dict[str, Any]:
+def store_form(collection: Scoped) -> JsonDict:
     info = collection.info()
     states = collection.unfinished()
     failed = sum(state.status == "failed" for state in states)

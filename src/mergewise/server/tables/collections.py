@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from mergewise.server.database import Database, Row
-from mergewise.server.records import CollectionRecord
+from mergewise.server.records import CollectionRecord, Json
 from mergewise.server.tables.rows import Conflict, columns, insert, record_of, update
 from mergewise.store import is_url
 
@@ -61,12 +59,7 @@ class CollectionTable:
         return os.path.relpath(path, self.storage) if is_within else str(Path(path).absolute())
 
     def change(
-        self,
-        name: str,
-        *,
-        title: str | None = None,
-        defaults: Mapping[str, Any] | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        self, name: str, *, title: str | None = None, defaults: Json | None = None, metadata: Json | None = None
     ) -> CollectionRecord | None:
         """Change the title, the defaults or the metadata. Return the new record, or None if the collection does not exist."""
         wanted = {"title": title, "defaults": defaults, "metadata": metadata}

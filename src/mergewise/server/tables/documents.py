@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mergewise.server.database import Database, Row, StateTables
-from mergewise.server.records import DocumentState, DocumentStatus, Upload
+from mergewise.server.records import DocumentState, DocumentStatus, Json, Upload
 from mergewise.server.tables.rows import ALL, columns, conditions, insert, record_of, records_of, update
 
 _OF_UPLOADS = ("name", "title", "metadata", "blob", "bytes", "media_type", "is_document")
@@ -68,7 +68,7 @@ def queue_document(rows: StateTables, job: Row, upload: Upload) -> None:
         _put(rows, _document(job, upload, "queued"))
 
 
-def settle(rows: StateTables, job: Row, doc_id: str, problem: Mapping[str, Any] | None, now: float) -> None:
+def settle(rows: StateTables, job: Row, doc_id: str, problem: Json | None, now: float) -> None:
     """Record that a document of a job is indexed or has failed. Ignore a document withdrawn during the job."""
     upload = rows.execute("SELECT * FROM uploads WHERE job = ? AND id = ?", [job["id"], doc_id]).fetchone()
     if upload is None:
@@ -118,5 +118,5 @@ def _put(rows: StateTables, document: DocumentState) -> None:
     insert(rows, "documents", columns(document), "collection, id")
 
 
-def _change(rows: StateTables, collection: str, id: str, values: Mapping[str, Any]) -> None:
+def _change(rows: StateTables, collection: str, id: str, values: Json) -> None:
     update(rows, "documents", {"collection": collection, "id": id}, values)

@@ -23,6 +23,8 @@ from mergewise.server.records import (
     JobKind,
     JobProgress,
     JobState,
+    Json,
+    JsonDict,
     Upload,
 )
 from mergewise.server.tables.documents import forget, queue_document, settle, withdraw
@@ -71,7 +73,7 @@ class JobTable:
         self,
         kind: JobKind,
         collection: str,
-        request: Mapping[str, Any] | None = None,
+        request: Json | None = None,
         *,
         uploads: Sequence[Upload] = (),
         token: str | None = None,
@@ -287,9 +289,9 @@ class JobTable:
         id: str,
         state: JobState,
         *,
-        report: Mapping[str, Any] | None = None,
-        error: Mapping[str, Any] | None = None,
-        documents: Mapping[str, Mapping[str, Any] | None] | None = None,
+        report: Json | None = None,
+        error: Json | None = None,
+        documents: Mapping[str, Json | None] | None = None,
         removed: Iterable[str] = (),
         kept: Iterable[str] = (),
     ) -> None:
@@ -361,19 +363,13 @@ def _add_event(rows: StateTables, id: str, *, is_progress: bool = False) -> None
     rows.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [id, row["event"], data, is_progress, time.time()])
 
 
-def _change(rows: StateTables, id: str, state: JobState, values: Mapping[str, Any] | None = None) -> None:
+def _change(rows: StateTables, id: str, state: JobState, values: Json | None = None) -> None:
     """Set the state and other values of a job, and write an event."""
     update(rows, "jobs", {"id": id}, {"state": state, **(values or {})})
     _add_event(rows, id)
 
 
-def _end(
-    rows: StateTables,
-    id: str,
-    state: JobState,
-    report: Mapping[str, Any] | None = None,
-    error: Mapping[str, Any] | None = None,
-) -> None:
+def _end(rows: StateTables, id: str, state: JobState, report: Json | None = None, error: Json | None = None) -> None:
     """End a job, and its unfinished documents."""
     waits = "job = ? AND status IN ('queued', 'indexing')"
     if state == "failed":
@@ -399,7 +395,7 @@ def _cancel(rows: StateTables, row: Row) -> None:
         _change(rows, row["id"], "cancelling")
 
 
-def _withdraw_uploads(rows: StateTables, collection: str, asked: Mapping[str, Any]) -> None:
+def _withdraw_uploads(rows: StateTables, collection: str, asked: Json) -> None:
     """Withdraw the uploads of removed documents from earlier jobs and from their retries."""
     jobs = "SELECT id FROM jobs WHERE collection = ?"
     for doc_id in asked.get("ids", ()):
@@ -411,7 +407,7 @@ def _withdraw_uploads(rows: StateTables, collection: str, asked: Mapping[str, An
         withdraw(rows, "substr(id, 1, ?) = ? AND collection = ?", [*prefix, collection])
 
 
-def _death_error(deaths: int, document: str | None) -> dict[str, Any]:
+def _death_error(deaths: int, document: str | None) -> JsonDict:
     at = "at this job" if document is None else f"at the document {document}"
     return {
         "code": "writer_killed",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from mergewise.server.database import Database
-from mergewise.server.records import Token
+from mergewise.server.records import Json, JsonDict, Token
 from mergewise.server.tables.rows import ALL, insert
 
 RESPONSE_SECONDS, MOST_RESPONSES = 30 * 86_400.0, 200
@@ -22,7 +20,7 @@ class ResponseTable:
 
     database: Database
 
-    def keep(self, id: str, token: Token, body: Mapping[str, Any]) -> None:
+    def keep(self, id: str, token: Token, body: Json) -> None:
         """Keep a response. Drop expired ones, and the oldest of the token if it has too many."""
         now, owner = time.time(), token.owner
         with self.database.change(lasting=False) as rows:
@@ -31,7 +29,7 @@ class ResponseTable:
             oldest = f"SELECT id FROM responses WHERE owner = ? ORDER BY created DESC LIMIT {ALL} OFFSET ?"
             rows.execute(f"DELETE FROM responses WHERE id IN ({oldest})", [owner, MOST_RESPONSES])
 
-    def get(self, id: str, token: Token) -> dict[str, Any] | None:
+    def get(self, id: str, token: Token) -> JsonDict | None:
         """Return what `keep` kept, or None if it is expired or if a token with other rights made it."""
         query = "SELECT body FROM responses WHERE id = ? AND owner = ? AND created > ?"
         rows = self.database.rows(query, [id, token.owner, time.time() - RESPONSE_SECONDS])

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.server.database import Row, StateTables
-from mergewise.server.records import CollectionRecord, DocumentState, Job, JobProgress, Token, Upload
+from mergewise.server.records import CollectionRecord, DocumentState, Job, JobProgress, Json, JsonDict, Token, Upload
 from mergewise.store import check_filter
 
 Record = TypeVar("Record", CollectionRecord, DocumentState, Job, Token, Upload)
@@ -57,7 +57,7 @@ _FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def columns(record: Any) -> dict[str, Any]:
+def columns(record: Any) -> JsonDict:
     """Return the fields of a record without `number`, which the database assigns."""
     return {f.name: getattr(record, f.name) for f in fields(record) if f.name != "number"}
 
@@ -89,7 +89,7 @@ def records_of(kind: type[Record], rows: Sequence[Row]) -> list[Record]:
     return [record_of(kind, row) for row in rows]
 
 
-def insert(rows: StateTables, table: str, values: Mapping[str, Any], replacing: str = "") -> None:
+def insert(rows: StateTables, table: str, values: Json, replacing: str = "") -> None:
     """Insert a row. It replaces the row with the same key in the columns `replacing`, if given."""
     changes = ", ".join(f"{name} = excluded.{name}" for name in values)
     instead = f" ON CONFLICT ({replacing}) DO UPDATE SET {changes}" if replacing else ""
@@ -98,7 +98,7 @@ def insert(rows: StateTables, table: str, values: Mapping[str, Any], replacing: 
     )
 
 
-def update(rows: StateTables, table: str, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
+def update(rows: StateTables, table: str, key: Mapping[str, str], values: Json) -> None:
     """Change columns of the row with this key."""
     changes = ", ".join(f"{name} = ?" for name in values)
     where = " AND ".join(f"{name} = ?" for name in key)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from secrets import token_hex, token_urlsafe
-from typing import Any, cast
+from typing import cast
 
 from mergewise.errors import UsageError
 from mergewise.ranges import choice
 from mergewise.server.database import Database, Row
-from mergewise.server.records import SCOPES, Scope, Token
+from mergewise.server.records import SCOPES, Json, Scope, Token
 from mergewise.server.tables.rows import columns, insert, record_of, records_of
 from mergewise.store import check_filter
 
@@ -33,7 +33,7 @@ class TokenTable:
         *,
         collections: Iterable[str] | None = None,
         title: str = "",
-        filter: Mapping[str, Any] | None = None,
+        filter: Json | None = None,
         expires: float | None = None,
         rate: float | None = None,
     ) -> tuple[Token, str]:
