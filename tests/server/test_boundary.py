@@ -140,7 +140,7 @@ def make_world(live: LiveServer) -> World:
     evaluation = state.jobs.enqueue("evaluate", "mixed", {"questions": [{"question": "cinnabar"}]}, token=other.id)
     report = {"rows": [{"question": "cinnabar"}], "report": {"title": "cinnabar"}, "page": "<p>cinnabar</p>"}
     state.jobs.finish(evaluation.id, "done", report=report)
-    store = FileStore(state.database, live.config.data / "files", live.config.cache)
+    store = FileStore(state.database, live.config.data / "files", live.config.cache, other)
     file = ReceivedFile("file-" + "a" * 32, "tourmaline.txt", 1, "1" * 64, "assistants", time.time(), other.id)
     store.keep(file)
     store.note(Attachment(file.id, HIDDEN_ID, waiting.id, time.time()), "mixed")

@@ -24,6 +24,7 @@ from mergewise.errors import CorruptIndex, UsageError
 from mergewise.files import new_file
 from mergewise.server.configuration import NAME
 from mergewise.server.locks import lock_file, waiting_lock
+from mergewise.server.spool import private_folder
 from mergewise.server.state import DATABASE_FILE, State
 from mergewise.store import is_url
 
@@ -122,7 +123,7 @@ def _extract(file: Path, into: Path) -> None:
                     listed = json.loads(content.read(_LONGEST_LIST))
                     continue
                 place = into / member.name
-                place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                private_folder(place.parent)
                 handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with os.fdopen(handle, "wb") as out:
                     shutil.copyfileobj(content, out)

@@ -24,19 +24,19 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from ipaddress import ip_address, ip_network
 from itertools import count
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
 from mergewise.errors import UsageError
 from mergewise.files import load_toml, regular_bytes
 from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
-from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, as_list, short_repr, value_of
+from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, as_list, hints_of, short_repr, text, value_of
 from mergewise.redaction import remember_key
 from mergewise.server.records import Json, JsonDict
 from mergewise.store import check_filter, is_url, place_of
@@ -337,32 +337,26 @@ def load_config(
         raise UsageError(
             f"unknown table in {path}: {', '.join(sorted(unknown))}", f"use one of: {', '.join(_KNOWN_TABLES)}"
         )
-    server = _flat(_check_table(f"{path}: server", tables.get("server", {})))
+    server = dict(_check_table(f"{path}: server", tables.get("server", {})))
+    if isinstance(tls := server.get("tls"), dict):
+        # `tls = {certificate, key}` stands for the fields `tls_certificate` and `tls_key`
+        del server["tls"]
+        server |= {f"tls_{name}": value for name, value in tls.items()}
     wanted = {name: value for name, value in (flags or {}).items() if value is not None}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     options: dict[str, Any] = {"workers": min(cores, 4)}
     for where, values in ((f"{path}: server.", server), (_ENVIRONMENT, _from_environment(environment)), ("", wanted)):
         options |= _fields(ServerConfig, where, values, path.parent, among=_SERVER if where else None)
-    for name, kind in _TABLES.items():
-        entries = _check_table(f"{path}: {name}", tables.get(name, {}))
-        own = {key: _record(kind, f"{path}: {name}.{key}", value, path.parent) for key, value in entries.items()}
-        options[name] = {**options.get(name, {}), **own, **options.get(name, {})}
-    for name, kind in _RECORDS.items():
-        if name in tables:
-            options[name] = _record(kind, f"{path}: {name}", tables[name], path.parent)
+    hints = hints_of(ServerConfig)
+    for name in (name for name in _TABLES if name in tables):
+        value, first = _value(f"{path}: {name}", tables[name], hints[name], path.parent), options.get(name, {})
+        options[name] = {**first, **value, **first} if isinstance(value, dict) else value
     return _valid_config(ServerConfig(data=data, **options))
 
 
-_TABLES: Mapping[str, type] = {
-    "chats": ModelConfig,
-    "embedders": ModelConfig,
-    "rerankers": ModelConfig,
-    "collections": CollectionConfig,
-    "profiles": ProfileConfig,
-}
-_RECORDS: Mapping[str, type] = {"limits": ServeLimits, "identity": IdentityConfig}
-_KNOWN_TABLES = ("server", *_TABLES, *_RECORDS)
-_SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "needs_token", *_TABLES, *_RECORDS)]
+_TABLES = ("chats", "embedders", "rerankers", "collections", "profiles", "limits", "identity")
+_KNOWN_TABLES = ("server", *_TABLES)
+_SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "needs_token", *_TABLES)]
 
 
 def _valid_config(config: ServerConfig) -> ServerConfig:
@@ -454,16 +448,9 @@ def _check_table(where: str, given: object) -> JsonDict:
     return given
 
 
-def _flat(server: Json) -> JsonDict:
-    """Expand `tls = {certificate, key}` to the fields `tls_certificate` and `tls_key`."""
-    tls = server.get("tls", {})
-    others = {name: value for name, value in server.items() if name != "tls"}
-    return others | ({f"tls_{name}": value for name, value in tls.items()} if isinstance(tls, dict) else {"tls": tls})
-
-
 def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
     """Return the fields of `ServerConfig` that environment variables set. Commas separate the values of a list."""
-    hints = get_type_hints(ServerConfig)
+    hints = hints_of(ServerConfig)
     given: dict[str, object] = {}
     for name in _SERVER:
         if (value := environment.get(f"{_ENVIRONMENT}{name.upper()}")) is not None:
@@ -472,17 +459,11 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
     return given
 
 
-def _record(kind: type, where: str, given: object, base: Path) -> Any:
-    values = _fields(kind, f"{where}.", _check_table(where, given), base)
-    for f in fields(kind):
-        if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
-            raise UsageError(f"missing setting: {where}.{f.name}", f"write {f.name} = ... there")
-    return kind(**values)
-
-
-def _fields(kind: type, where: str, given: Json, base: Path, among: Collection[str] | None = None) -> JsonDict:
+def _fields(
+    kind: type, where: str, given: Mapping[str, Any], base: Path, among: Collection[str] | None = None
+) -> dict[str, Any]:
     """Convert the values to the types of the dataclass's fields. `where` is the prefix of names in errors."""
-    hints = get_type_hints(kind, include_extras=True)
+    hints = hints_of(kind)
     known = among or hints.keys()
     unknown = given.keys() - set(known)
     if unknown:
@@ -496,18 +477,31 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
     """Convert a value to the type of the hint. Relative paths count from `base`."""
     if isinstance(hint, UnionType):
         # every union here is a type or None, and a value that is given has the type
-        return _value(what, given, get_args(hint)[0], base)
+        hint = get_args(hint)[0]
+    kind, members = get_origin(hint), get_args(hint)
+    if is_dataclass(hint):
+        assert isinstance(hint, type)
+        values = _fields(hint, f"{what}.", _check_table(what, given), base)
+        for f in fields(hint):
+            if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
+                raise UsageError(f"missing setting: {what}.{f.name}", f"write {f.name} = ... there")
+        return hint(**values)
     if hint is Path:
-        path = value_of(what, str(given) if isinstance(given, Path) else given, str)
+        path = text(what, str(given) if isinstance(given, Path) else given)
         if what.lower().endswith((".path", "storage")) and is_url(path):
             return Path(path)
         check_directory(what, path)
         return base / path
-    if get_origin(hint) is tuple:
+    if kind is tuple:
         if not isinstance(given, list | tuple):
             raise UsageError(f"invalid {what}: {short_repr(given)}", "expected a list")
-        return tuple(_value(what, one, get_args(hint)[0], base) for one in given)
-    if get_origin(hint) not in (Annotated, Literal) and hint not in (bool, int, float, str):
+        return tuple(_value(what, one, members[0], base) for one in given)
+    if kind is Mapping and is_dataclass(members[1]):
+        tables = _check_table(what, given).items()
+        return {
+            name: one if is_dataclass(one) else _value(f"{what}.{name}", one, members[1], base) for name, one in tables
+        }
+    if kind is Mapping:
         if not isinstance(given, Mapping):
             raise UsageError(f"invalid {what}: {short_repr(given)}", "expected a table")
         return dict(given)

@@ -26,6 +26,7 @@ from mergewise.server.schema import (
     migrate,
     statements_for_postgres,
 )
+from mergewise.server.spool import private_folder
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -66,7 +67,7 @@ class SQLite:
         # two connections, so that reads never wait for another process's commit
         self._reading, self._changing = Lock(), Lock()
         with self._errors():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(path.parent)
             check_local_disk(path.parent)
             # other users must not read tokens and the requests of jobs
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

@@ -5,6 +5,7 @@ The bytes are in STORAGE/files/ab/ab12.. by their sha256. The writer deletes the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,23 +52,31 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class FileStore:
-    """The files in a database. Their bytes are in `folder`, with copies of those in a bucket in `cache`."""
+    """The files in a database, as a token sees them: its own, or all for an admin of the whole server.
+
+    Their bytes are in `folder`, with copies of those in a bucket in `cache`.
+    """
 
     database: Database
     folder: Path
     cache: Path
+    token: Token
 
-    def get(self, id: str, token: Token) -> ReceivedFile:
+    def get(self, id: str) -> ReceivedFile:
         """Return a file. Raises HTTPProblem 404 if it does not exist, or if the token may not see it."""
-        found = [ReceivedFile(**row) for row in self.database.rows("SELECT * FROM files WHERE id = ?", [id])]
-        if not found or not _is_shown(found[0], token):
+        if not (found := self._seen("SELECT * FROM files WHERE id = ?", [id])):
             raise unknown("file")
         return found[0]
 
-    def files(self, token: Token) -> list[ReceivedFile]:
-        """List the files that the token may see, newest first."""
-        rows = self.database.rows("SELECT * FROM files ORDER BY created DESC, id")
-        return [file for file in (ReceivedFile(**row) for row in rows) if _is_shown(file, token)]
+    def all(self) -> list[ReceivedFile]:
+        """List the files, newest first."""
+        return self._seen("SELECT * FROM files ORDER BY created DESC, id")
+
+    def _seen(self, query: str, values: Sequence[str] = ()) -> list[ReceivedFile]:
+        sees_all = self.token.may("admin") and not self.token.is_restricted
+        own = None if self.token.filter is not None else self.token.id
+        files = [ReceivedFile(**row) for row in self.database.rows(query, values)]
+        return [file for file in files if sees_all or file.token == own]
 
     def keep(self, file: ReceivedFile) -> None:
         with self.database.change() as rows:
@@ -103,8 +112,3 @@ class FileStore:
         """Forget a file. Its documents stay, and keep their keys."""
         with self.database.change() as rows:
             rows.execute("DELETE FROM files WHERE id = ?", [file.id])
-
-
-def _is_shown(file: ReceivedFile, token: Token) -> bool:
-    is_own = file.token == token.id and token.filter is None
-    return is_own or (token.may("admin") and not token.is_restricted)

@@ -14,14 +14,15 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from mergewise.errors import IndexBusy
+from mergewise.server.spool import private_folder
 
 
 def lock_file(data: Path, name: str) -> Path:
     """Return the path of the lock file of this name."""
     folder = data / "locks"
     # two steps, since mkdir applies the mode only to the last folder
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder.mkdir(exist_ok=True, mode=0o700)
+    private_folder(data)
+    private_folder(folder)
     return folder / name
 
 

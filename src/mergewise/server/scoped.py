@@ -9,7 +9,7 @@ Both are defined in `routing`. Routes use nothing else of the service:
 | `service.answer`, `.events`, `.context`, `.compare` | work on a `CollectionQuery` |
 | `service.jobs`, `.job`, `.job_events`, `.cancel`, `.retry` | jobs of the token |
 | `service.response`, `.keep_response`, `.drop_response` | kept responses of the token |
-| `service.files`, `.file` | received files of the token; `.file_store` keeps new ones |
+| `service.files` | received files of the token |
 | `service.add_collection`, `collection.change` | admin only |
 | `collection.info()`, `.indexing()` | counts of what the token sees |
 | `collection.documents`, `.entry`, `.document`, `.ids_within` | documents that the token sees |
@@ -45,7 +45,7 @@ from mergewise.server.collections import Collection as ServedCollection
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.conversations import OwnConversations
-from mergewise.server.file_store import Attachment, FileStore, ReceivedFile
+from mergewise.server.file_store import Attachment, FileStore
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import (
@@ -233,17 +233,8 @@ class ScopedService:
     # -- received files
 
     @property
-    def file_store(self) -> FileStore:
-        """The store of received files, for files that `file` returned and for new ones."""
-        return FileStore(self._state.database, self.config.shared / "files", self.config.cache)
-
-    def files(self) -> list[ReceivedFile]:
-        """Return the files that the token may see, newest first."""
-        return self.file_store.files(self.token)
-
-    def file(self, id: str) -> ReceivedFile:
-        """Return a file. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
-        return self.file_store.get(id, self.token)
+    def files(self) -> FileStore:
+        return FileStore(self._state.database, self.config.shared / "files", self.config.cache, self.token)
 
 
 def _sees_all_jobs(token: Token) -> bool:

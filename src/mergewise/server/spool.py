@@ -43,11 +43,16 @@ class Blob:
     bytes: int
 
 
+def private_folder(folder: Path) -> None:
+    """Create a folder that only the server's user may read, unless it exists."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
 class _Receiving:
     """A growing file in the spool, and its sha256."""
 
     def __init__(self, spool: Path) -> None:
-        spool.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(spool)
         handle, self._path = new_file(spool, "", mode=0o600)
         self._file: IO[bytes] = os.fdopen(handle, "wb")
         self._hash = sha256()
@@ -72,7 +77,7 @@ class _Receiving:
         if is_url(blobs):
             objects_of(blobs).put(f"{blob.sha256[:2]}/{blob.sha256}", self._path)
             return blob
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(place.parent)
         # replaces an older blob with the same bytes, so that the sweep sees a young file
         self._path.replace(place)
         for folder in (place.parent, blobs):
@@ -117,7 +122,7 @@ def local_blob(blobs: Path, sha256: str, cache: Path) -> Path:
     copy = blob_path(cache / "blobs", sha256)
     if not copy.exists():
         sweep_blobs(cache / "blobs", (), DAY)
-        copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(copy.parent)
         temporary = copy.with_name(token_hex(16))
         with suppress(FileNotFoundError):
             objects_of(blobs).download(f"{sha256[:2]}/{sha256}", temporary)
@@ -131,7 +136,7 @@ def link_blob(source: Path, sha256: str, blobs: Path) -> None:
     if is_url(blobs):
         objects_of(blobs).put(f"{sha256[:2]}/{sha256}", source)
         return
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(place.parent)
     with suppress(FileExistsError):
         os.link(source, place)
     # protect the bytes from the next sweep

@@ -34,7 +34,7 @@ from mergewise.server.jobs.kinds import JobWork, settings_of, sources
 from mergewise.server.jobs.watch import Watch
 from mergewise.server.locks import is_held, lock_file
 from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind, JsonDict
-from mergewise.server.spool import DAY, drop_folder, is_disk_full, sweep_blobs, sweep_spool
+from mergewise.server.spool import DAY, drop_folder, is_disk_full, private_folder, sweep_blobs, sweep_spool
 from mergewise.server.state import State
 from mergewise.store import is_url, place_of, state_file
 
@@ -293,7 +293,7 @@ class JobRunner:
         if is_url(place):
             is_new = place_of(place, cache=self.config.cache).known() is None
         else:
-            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(place.parent)
             is_new = not state_file(place).exists()
         settings: dict[str, Any] = {}
         for view in record.views if is_new else ():

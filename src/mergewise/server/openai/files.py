@@ -51,7 +51,7 @@ async def send_file(
     service: InService, file: Annotated[UploadFile, File()], purpose: Annotated[Purpose, Form()] = "assistants"
 ) -> JsonDict:
     """Receive a file. It must be attached to a vector store within a day."""
-    store = service.file_store
+    store = service.files
     blob = await receive(service.config.spool, store.folder, chunks_of(file))
     id, sender = "file-" + secrets.token_hex(16), service.token.id
     kept = ReceivedFile(id, label(file.filename), blob.bytes, blob.sha256, purpose, time.time(), sender)
@@ -74,26 +74,26 @@ def list_files(
     purpose: str | None = None,
 ) -> JsonDict:
     """List the files that the token sent, newest first."""
-    files = {one.id: one for one in service.files() if purpose in (None, one.purpose)}
+    files = {one.id: one for one in service.files.all() if purpose in (None, one.purpose)}
     return list_page(files, ReceivedFile.as_dict, limit, after, order)
 
 
 @router.get("/files/{id}", openapi_extra=READ)
 def get_file(id: str, service: InService) -> JsonDict:
-    return service.file(id).as_dict()
+    return service.files.get(id).as_dict()
 
 
 @router.get("/files/{id}/content", openapi_extra=READ, response_class=FileResponse)
 def get_file_content(id: str, service: InService) -> FileResponse:
     """Return the bytes of a file, which are kept for a day."""
-    file = service.file(id)
-    return download(service.file_store.bytes_of(file), file.name)
+    file = service.files.get(id)
+    return download(service.files.bytes_of(file), file.name)
 
 
 @router.delete("/files/{id}", openapi_extra=WRITE)
 def delete_file(id: str, service: InService) -> JsonDict:
     """Delete a file. Its documents stay."""
-    service.file_store.drop(service.file(id))
+    service.files.drop(service.files.get(id))
     return {"id": id, "object": "file", "deleted": True}
 
 
@@ -109,8 +109,8 @@ def attach_file(form: AttachForm, service: InService, collection: InCollection) 
 
 def attach(service: ScopedService, collection: Scoped, forms: Sequence[AttachForm]) -> Job:
     """Start the job that indexes the files."""
-    store = service.file_store
-    files = [service.file(form.file_id) for form in forms]
+    store = service.files
+    files = [store.get(form.file_id) for form in forms]
     if len({file.name for file in files}) < len(files):
         raise refusal("duplicate file names: one file would replace the other", "file_ids")
     blobs = collection.writable().blobs
@@ -136,7 +136,7 @@ def list_store_files(
 @router.get("/vector_stores/{c}/files/{id}", openapi_extra=READ)
 def get_store_file(id: str, service: InService, collection: InCollection) -> JsonDict:
     """Return a document, by the id of its file or by its key."""
-    attachment = collection.attachment(id, service.file_store)
+    attachment = collection.attachment(id, service.files)
     row = _row(service, collection, id)
     job = None if attachment is None else service.find_job(attachment.job)
     if row is None and job is None:
@@ -169,7 +169,7 @@ def remove_store_file(id: str, service: InService, collection: InCollection) -> 
     """Start a job that removes a document from the collection."""
     row = _existing_row(service, collection, id)
     collection.enqueue("remove", {"ids": [row["id"]]})
-    service.file_store.detach(id, collection.name)
+    service.files.detach(id, collection.name)
     return {"id": id, "object": "vector_store.file.deleted", "deleted": True}
 
 
@@ -182,7 +182,7 @@ def _existing_row(service: ScopedService, collection: Scoped, id: str) -> Row:
 
 def _row(service: ScopedService, collection: Scoped, id: str) -> Row | None:
     """Look up a document that the token may see, by the id of an attached file or by the document's key."""
-    attachment = collection.attachment(id, service.file_store)
+    attachment = collection.attachment(id, service.files)
     entry = collection.find(id_of(id) if attachment is None else attachment.document)
     return None if entry is None else document_row(entry)
 

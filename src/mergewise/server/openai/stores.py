@@ -44,7 +44,7 @@ def make_store(form: StoreForm, service: InService) -> JsonDict:
     _check_expiry(form)
     for file_id in form.file_ids:
         service.check_whole("write")
-        service.file(file_id)
+        service.files.get(file_id)
     name = _UNNAMED.sub("-", (form.name or "").lower()).strip("-")[:_LONGEST_NAME].strip("-") or "store"
     if any(one.name == name for one in service.collections()):
         name = f"{name}-{token_hex(6)}"
