@@ -14,6 +14,8 @@ import operator
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from functools import cache, partial
+from pathlib import Path
+from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from mergewise.errors import UsageError, one_of
@@ -109,14 +111,18 @@ _hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def value_of(what: str, given: object, hint: Any) -> Any:
-    """Convert a value to the type `hint`, which may be `Annotated` with a `Range`."""
+    """Convert a value to the type `hint`, which may be `Annotated` with a `Range`. A type or None means the type."""
     wanted = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if isinstance(wanted, UnionType):
+        wanted = get_args(wanted)[0]
     if get_origin(wanted) is Literal:
         return choice(what, given, get_args(wanted))
     if wanted is bool:
         return _switch(what, given)
     if wanted is str:
         return text(what, given)
+    if wanted is Path:
+        return Path(text(what, given))
     if get_origin(wanted) is tuple:
         return _texts(what, given)
     return number(what, given, int if wanted is int else float, range_of(hint))

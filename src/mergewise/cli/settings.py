@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-from mergewise.ranges import GPUS, PRICE, RETRYING, SECONDS, TOKENS, Range, number, text, value_of
+from mergewise.ranges import GPUS, PRICE, RETRYING, SECONDS, TOKENS, Range, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +75,8 @@ def setting_value(name: str, hint: Any, default: Any, configured: Mapping[str, A
     given = from_environment(variable(name)) or configured.get(name)
     if given is None:
         return default
-    kinds = {get_args(hint)[0], *get_args(get_args(hint)[0])}
-    what = name.replace("_", "-")
-    if Path in kinds:
-        return Path(text(what, given))
-    if bool in kinds:
-        return value_of(what, given, bool)
     setting = setting_of(hint)
-    for kind in (int, float):
-        if kind in kinds:
-            return number(what, given, kind, None if setting is None else setting.range)
-    return text(what, given)
+    return value_of(name.replace("_", "-"), given, Annotated[get_args(hint)[0], setting and setting.range])
 
 
 def set_patience(timeout: float | None, retries: int | None) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import mergewise as mw
 from mergewise.errors import UsageError
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mergewise.server")
 
-Problem: TypeAlias = Json
-_Outcome: TypeAlias = tuple[Json, dict[str, Problem | None]]
-"""The report of a job, and the failed documents with their errors."""
-
 
 @dataclass(frozen=True, slots=True)
 class JobWork:
@@ -42,60 +38,56 @@ class JobWork:
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Run the jobs and record their end."""
-        job = jobs[0]
-        if job.kind in ("add", "replace"):
-            self._add(jobs)
-        elif job.kind == "remove":
-            removed = self._ids_to_remove(job.request)
-            self.index.remove(removed)
-            summary = {"removed": len(removed), "snapshot": self.index.snapshot}
-            self.state.jobs.finish(job.id, "done", report=summary, removed=removed)
-        else:
-            report, failures = self._run_other(job)
-            self.state.jobs.finish(job.id, "done", report=report, documents=failures)
-
-    def _ids_to_remove(self, request: Json) -> list[str]:
-        if "filter" in request:
-            return self.index.find("*", where=request["filter"])["*"]
-        if "prefix" in request:
-            return [info.id for info in self.index.documents(request["prefix"])]
-        return list(request["ids"])
-
-    def _run_other(self, job: Job) -> _Outcome:
-        index, request, watch = self.index, job.request, self.watch
+        job, index, watch = jobs[0], self.index, self.watch
+        request, removed = job.request, list[str]()
         match job.kind:
-            case "metadata":
-                return {"updated": index.describe([request["id"]], request["metadata"])}, {}
+            case "add" | "replace":
+                self._add(jobs)
+                return
             case "sync":
-                return self._sync(request)
+                self._sync(job)
+                return
+            case "remove":
+                if "filter" in request:
+                    removed = index.find("*", where=request["filter"])["*"]
+                elif "prefix" in request:
+                    removed = [info.id for info in index.documents(request["prefix"])]
+                else:
+                    removed = list(request["ids"])
+                index.remove(removed)
+                report: Json = {"removed": len(removed), "snapshot": index.snapshot}
+            case "metadata":
+                report = {"updated": index.describe([request["id"]], request["metadata"])}
             case "add_view":
                 view, settings = request["view"], request.get("settings")
                 complete = None if settings is None else mw.VIEWS[view].dump(settings_of(view, settings))
                 index.add_views({view: complete}, watch.report)
-                return {"views": list(index.manifest.views)}, {}
+                report = {"views": list(index.manifest.views)}
             case "remove_view":
                 index.remove_views([request["view"]])
-                return {"views": list(index.manifest.views)}, {}
+                report = {"views": list(index.manifest.views)}
             case "embed":
                 watch.index = index
-                return asdict(index.embed(progress=watch.report, cancel=watch.must_stop)), {}
+                report = asdict(index.embed(progress=watch.report, cancel=watch.must_stop))
             case "check" | "repair":
-                return {"problems": [problem_json(one) for one in index.check(repair=job.kind == "repair")]}, {}
+                report = {"problems": [problem_json(one) for one in index.check(repair=job.kind == "repair")]}
             case "evaluate":
-                return evaluate(index, request, watch.report_or_end), {}
+                report = evaluate(index, request, watch.report_or_end)
             case "optimize":
                 index.store.optimize()
-                return {"optimized": True}, {}
-        raise UsageError(f"unknown kind of job: {job.kind}", "upgrade the server")
+                report = {"optimized": True}
+            case _:
+                raise UsageError(f"unknown kind of job: {job.kind}", "upgrade the server")
+        self.state.jobs.finish(job.id, "done", report=report, removed=removed)
 
-    def _sync(self, request: Json) -> _Outcome:
-        """Synchronise folders. Return the report, and the files that cannot be read with their errors."""
-        own, watch, name = self.own, self.watch, self.record.name
-        folders, watch.index = own.folders_of(request), self.index
+    def _sync(self, job: Job) -> None:
+        """Synchronise folders. Files that cannot be read are documents that failed."""
+        own, watch, name = self.own, self.watch, job.collection
+        folders, watch.index = own.folders_of(job.request), self.index
         report = self.index.sync(
             *folders, follow_links=own.follow_links, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits()
         )
-        failed: dict[str, Problem | None] = {one.source: _unreadable(one.reason) for one in report.failed}
+        failed = {one.source: _unreadable(one.reason) for one in report.failed}
         if len(folders) == len(own.folders):
             # a failure of a file without an upload is of an earlier run
             failures = self.state.documents.find(name, statuses=["failed"])
@@ -114,7 +106,7 @@ class JobWork:
         for change in rows["changes"]:
             # ids of older servers are paths
             change["was"] = "" if Path(change["was"]).is_absolute() else change["was"]
-        return rows, failed
+        self.state.jobs.finish(job.id, "done", report=rows, documents=failed)
 
     # -- uploads
 
@@ -153,7 +145,15 @@ class JobWork:
         """End one of the jobs that ran together, with `more` in its summary. It fails if the index has none of its documents."""
         errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
         settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in kept}
-        refused = {upload.id: _exists_error(upload.id) for upload in uploads if kept.get(upload.id) == "fail"}
+        refused = {
+            upload.id: {
+                "code": "conflict",
+                "detail": f"document {upload.id!r} already exists",
+                "hint": "send on_conflict=replace to replace it",
+            }
+            for upload in uploads
+            if kept.get(upload.id) == "fail"
+        }
         failed = [
             {"id": doc_id, **problem} for doc_id, problem in {**settled, **refused}.items() if problem is not None
         ]
@@ -201,8 +201,3 @@ def _is_careful(upload: Upload) -> bool:
 
 def _unreadable(reason: str) -> JsonDict:
     return {"code": "unreadable", "detail": reason, "hint": "change the file, or leave it out"}
-
-
-def _exists_error(doc_id: str) -> JsonDict:
-    hint = "send on_conflict=replace to replace it"
-    return {"code": "conflict", "detail": f"document {doc_id!r} already exists", "hint": hint}

@@ -24,7 +24,6 @@ from mergewise.server.records import (
     JobProgress,
     JobState,
     Json,
-    JsonDict,
     Upload,
 )
 from mergewise.server.tables.documents import forget, queue_document, settle, withdraw
@@ -327,7 +326,14 @@ class JobTable:
                 deaths = row["kills"] + 1 if row["killed_at"] == json.dumps(document) else 1
                 update(rows, "jobs", {"id": row["id"]}, {"kills": deaths, "killed_at": json.dumps(document)})
                 if deaths >= kills and row["state"] != "cancelling":
-                    _end(rows, row["id"], "failed", error=_death_error(deaths, document))
+                    at = "at this job" if document is None else f"at the document {document}"
+                    error = {
+                        "code": "writer_killed",
+                        "detail": f"the process that runs jobs died {deaths} times {at}",
+                        "hint": "see the log for the reason; leave the document out, or give the server more memory",
+                        "document": document,
+                    }
+                    _end(rows, row["id"], "failed", error=error)
                 else:
                     _queue_again(rows, row)
             jobs = [record_of(Job, _row(rows, row["id"])) for row in under_way]
@@ -405,16 +411,6 @@ def _withdraw_uploads(rows: StateTables, collection: str, asked: Json) -> None:
         prefix = [len(asked["prefix"]), asked["prefix"]]
         rows.execute(f"DELETE FROM uploads WHERE substr(id, 1, ?) = ? AND job IN ({jobs})", [*prefix, collection])
         withdraw(rows, "substr(id, 1, ?) = ? AND collection = ?", [*prefix, collection])
-
-
-def _death_error(deaths: int, document: str | None) -> JsonDict:
-    at = "at this job" if document is None else f"at the document {document}"
-    return {
-        "code": "writer_killed",
-        "detail": f"the process that runs jobs died {deaths} times {at}",
-        "hint": "see the log for the reason; leave the document out, or give the server more memory",
-        "document": document,
-    }
 
 
 # -- the queue
