@@ -459,9 +459,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
     return given
 
 
-def _fields(
-    kind: type, where: str, given: Mapping[str, Any], base: Path, among: Collection[str] | None = None
-) -> dict[str, Any]:
+def _fields(kind: type, where: str, given: Json, base: Path, among: Collection[str] | None = None) -> JsonDict:
     """Convert the values to the types of the dataclass's fields. `where` is the prefix of names in errors."""
     hints = hints_of(kind)
     known = among or hints.keys()

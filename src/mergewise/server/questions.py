@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import mergewise as mw
 from mergewise.concurrency import in_thread
@@ -41,6 +41,7 @@ from mergewise.server.answers import AnswerForms, page_address
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of, refusal
+from mergewise.server.records import Json, JsonDict
 from mergewise.text.context_diff import other_spans
 from mergewise.types import Answer, Context, Location, Message, ReplyOptions, Span
 
@@ -65,19 +66,19 @@ class CollectionQuery:
 
     collection: str
     question: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Json = field(default_factory=dict)
     history: tuple[Message, ...] = ()
     chat: str | None = None
     include: frozenset[Include] = frozenset()
     reply: ReplyOptions = field(default_factory=ReplyOptions)
     snapshot: str | None = None
 
-    def with_defaults(self, defaults: Mapping[str, Any]) -> CollectionQuery:
+    def with_defaults(self, defaults: Json) -> CollectionQuery:
         """Fill in the collection's defaults for options that the client did not give."""
         own = {name: value for name, value in defaults.items() if name != "chat"}
         return replace(self, options={**own, **self.options}, chat=self.chat or defaults.get("chat"))
 
-    def query(self, forced: Mapping[str, Any] | None, deadline: float) -> AnswerQuery:
+    def query(self, forced: Json | None, deadline: float) -> AnswerQuery:
         """Return the question for `Index.prepare`. Documents must match `forced` too, the filter of the token.
 
         Scores count only these documents. Raises UsageError for an invalid option.
@@ -85,7 +86,7 @@ class CollectionQuery:
         options = dict(self.options)
         where = options.pop("where", None)
         parts = [part for part in (forced, *(where if isinstance(where, list) else [where])) if part is not None]
-        conditions: dict[str, Any] = {"where": parts or None, "counted": forced}
+        conditions: JsonDict = {"where": parts or None, "counted": forced}
         return AnswerQuery(self.question, **options, **conditions, history=self.history, deadline=deadline)
 
 
@@ -94,7 +95,7 @@ class QuestionEvent:
     """An event of a question. `data` is the JSON that the native API sends."""
 
     name: EventName
-    data: Mapping[str, Any]
+    data: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,9 @@ class Assembly:
     """
 
     context: Context
-    form: Mapping[str, Any]
+    form: Json
     prepared: PreparedAnswer | None = None
-    answer: Mapping[str, Any] | None = None
+    answer: Json | None = None
     queued: float = 0.0
     seconds: float = 0.0
 
@@ -253,20 +254,20 @@ class Questions:
                 yield QuestionEvent("delta", {"text": done["answer"]})
             assert done is not None
             yield QuestionEvent("citations", {"citations": done["citations"]})
-            frame: dict[str, Any] = {"timings": clock.timings(), "indexing": collection.indexing()}
+            frame: JsonDict = {"timings": clock.timings(), "indexing": collection.indexing()}
             if ignored:
                 frame["ignored"] = ignored
             yield QuestionEvent("done", {"id": id, **done, **frame})
 
-    async def answer(self, question: CollectionQuery, collection: Scoped) -> dict[str, Any]:
+    async def answer(self, question: CollectionQuery, collection: Scoped) -> JsonDict:
         """Return the whole answer, with its context."""
-        bodies: dict[str, Mapping[str, Any]] = {}
+        bodies: dict[str, Json] = {}
         async with aclosing(self.events(question, collection, streamed=False)) as events:
             async for event in events:
                 bodies[event.name] = event.data
         return {**bodies["done"], "context": bodies["context"]}
 
-    async def context(self, question: CollectionQuery, collection: Scoped) -> dict[str, Any]:
+    async def context(self, question: CollectionQuery, collection: Scoped) -> JsonDict:
         """Assemble the context of a question: {id, question, context, timings, indexing}."""
         clock = _Clock()
         assembly, was_done = await self._assembly_of(question, collection)
@@ -281,7 +282,7 @@ class Questions:
             "indexing": collection.indexing(),
         }
 
-    async def compare(self, questions: Sequence[CollectionQuery], collection: Scoped) -> dict[str, Any]:
+    async def compare(self, questions: Sequence[CollectionQuery], collection: Scoped) -> JsonDict:
         """Compare contexts: {question, runs, html}, each run {index, context, only, ms}.
 
         `only` lists the spans that no other context has. A failed run is {index, problem}, and the other runs go on. `html` is
@@ -291,7 +292,7 @@ class Questions:
         runs = [await self._run(question, collection) for question in questions]
         assemblies = [run for run in runs if isinstance(run, Assembly)]
         others = iter(other_spans([assembly.context for assembly in assemblies]))
-        bodies: list[dict[str, Any]] = []
+        bodies: list[JsonDict] = []
         for number, run in enumerate(runs):
             if isinstance(run, HTTPProblem):
                 bodies.append({"index": number, "problem": problem_json(run, "")})
@@ -383,7 +384,7 @@ class Questions:
 
     async def _stream_answer(
         self, asked: _OpenQuestion, assembly: Assembly, clock: _Clock, streamed: bool
-    ) -> AsyncGenerator[str | Mapping[str, Any], None]:
+    ) -> AsyncGenerator[str | Json, None]:
         """Yield the pieces of the answer as the model writes them, then the whole answer as JSON."""
         pieces: asyncio.Queue[str] = asyncio.Queue()
 
@@ -424,7 +425,7 @@ class Questions:
 
     def _write_answer(
         self, asked: _OpenQuestion, assembly: Assembly, show: Callable[[str], object], streamed: bool
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Write the answer in a thread of its own. The answer's text is always the text that was streamed."""
         prepared = assembly.prepared
         assert prepared is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from inspect import Parameter, signature
@@ -204,7 +204,7 @@ def _with_notice(text: str, notice: str) -> str:
     return f"{text}\n\n{notice}" if notice else text
 
 
-def _query(collection: str, question: str, options: Mapping[str, Any]) -> CollectionQuery:
+def _query(collection: str, question: str, options: Json) -> CollectionQuery:
     return CollectionQuery(collection, question, {name: one for name, one in options.items() if one is not None})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -17,6 +17,7 @@ from mergewise.server.native.requests import AskForm, CompareForm, ContextForm, 
 from mergewise.server.native.responses import ANSWER, COMPARISON, CONTEXT_ANSWER
 from mergewise.server.problems import HTTPProblem, problem_json
 from mergewise.server.questions import CollectionQuery
+from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InCollection, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
@@ -24,14 +25,12 @@ from mergewise.types import Message
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["questions"], route_class=ScopedRoute)
 
-_EVENTS: dict[str, Any] = {"text/event-stream": {}}
-STREAMED: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The complete result, or its events", "content": _EVENTS}
-}
+_EVENTS: JsonDict = {"text/event-stream": {}}
+STREAMED: dict[int | str, JsonDict] = {200: {"description": "The complete result, or its events", "content": _EVENTS}}
 
 
 @router.post("/context", response_model=CONTEXT_ANSWER, response_model_exclude_unset=True, openapi_extra=READ)
-async def context(c: Name, form: ContextForm, request: Request, service: InService) -> dict[str, Any]:
+async def context(c: Name, form: ContextForm, request: Request, service: InService) -> JsonDict:
     """Assemble the context of a question."""
     return await until_disconnect(request, service.context(question_of(c, form)))
 
@@ -45,7 +44,7 @@ async def ask(c: Name, form: AskForm, request: Request, service: InService, coll
         return {**answer, **await keep_turn(service, collection, form, answer["context"], answer)}
 
     async def events() -> AsyncGenerator[bytes, None]:
-        context: Mapping[str, Any] = {}
+        context: Json = {}
         async with aclosing(service.events(question)) as coming:
             async for event in coming:
                 context = event.data if event.name == "context" else context
@@ -90,7 +89,7 @@ def question_of(collection: str, form: ContextForm) -> CollectionQuery:
     )
 
 
-def given_options(form: BaseModel) -> dict[str, Any]:
+def given_options(form: BaseModel) -> JsonDict:
     """Return the options of a question that a body sets."""
     return form.model_dump(include={option.name for option in options_of(AnswerQuery)}, exclude_none=True)
 
@@ -99,7 +98,7 @@ def wants_events(request: Request, stream: bool) -> bool:
     return stream or "text/event-stream" in request.headers.get("accept", "")
 
 
-def event_bytes(name: str | None, data: Mapping[str, Any], id: int | None = None) -> bytes:
+def event_bytes(name: str | None, data: Json, id: int | None = None) -> bytes:
     body = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return format_sse_event(data_str=body, event=name, id=None if id is None else str(id))
 

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, create_model
 
 from mergewise.query import AnswerQuery, Option, Query, options_of
-from mergewise.server.records import Scope
+from mergewise.server.records import JsonDict, Scope
 
 
 def _number(value: object) -> object:
@@ -26,7 +26,7 @@ Number: TypeAlias = Annotated[float, BeforeValidator(_number)]
 Whole: TypeAlias = Annotated[int, BeforeValidator(_number)]
 Parameters: TypeAlias = dict[str, str | int | float | bool | None]
 # repeated values are allowed
-REPEATED: dict[str, Any] = {"uniqueItems": False}
+REPEATED: JsonDict = {"uniqueItems": False}
 Includes: TypeAlias = Annotated[
     set[Literal["trace", "evidence", "streams", "html", "code"]], Field(json_schema_extra=REPEATED)
 ]
@@ -34,7 +34,7 @@ Strategy: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 DocumentId: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
 Metadata: TypeAlias = dict[Annotated[str, Field(max_length=200)], str | int | float | bool]
-Filter: TypeAlias = dict[str, Any]
+Filter: TypeAlias = JsonDict
 
 
 class Form(BaseModel):
@@ -51,7 +51,7 @@ class TurnForm(Form):
 
 def with_options_of(record: type[Query]) -> Callable[[type[FormT]], type[FormT]]:
     """Add the options of a question to a body. None means the collection's default, else the record's."""
-    fields: dict[str, Any] = {
+    fields: JsonDict = {
         option.name: (body_type(option) | None, Field(None, description=option.description))
         for option in options_of(record)
     }
@@ -73,7 +73,7 @@ def _kind(kind: Any, option: Option) -> Any:
 
 
 Condition: TypeAlias = Annotated[str, Field(min_length=1, max_length=8000)] | Filter
-_BODY_TYPES: dict[str, Any] = {
+_BODY_TYPES: JsonDict = {
     "where": Condition | Annotated[list[Condition], Field(max_length=50)],
     "parameters": Parameters,
 }
@@ -139,12 +139,12 @@ class CollectionForm(Form):
     title: Annotated[str, Field(max_length=200)] = ""
     embedder: str | None = None
     views: Annotated[list[str], Field(max_length=20)] | None = None
-    settings: dict[str, dict[str, Any]] = {}
+    settings: dict[str, JsonDict] = {}
 
 
 class CollectionChangeForm(Form):
     title: Annotated[str, Field(max_length=200)] | None = None
-    defaults: dict[str, Any] | None = None
+    defaults: JsonDict | None = None
 
 
 class DocumentForm(Form):
@@ -190,7 +190,7 @@ class JobForm(Form):
     """
 
     kind: Literal["sync", "add_view", "remove_view", "embed", "evaluate", "check", "repair", "optimize"]
-    request: dict[str, Any] = {}
+    request: JsonDict = {}
     dry_run: StrictBool = False
 
 

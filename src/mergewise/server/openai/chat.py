@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -20,14 +19,7 @@ from mergewise.concurrency import in_thread, run
 from mergewise.errors import InputRefused
 from mergewise.server.configuration import ProfileConfig
 from mergewise.server.native.questions import STREAMED, event_bytes, given_options
-from mergewise.server.openai.completions import (
-    Completion,
-    CompletionStyle,
-    Json,
-    TextCompletion,
-    task_answer,
-    task_events,
-)
+from mergewise.server.openai.completions import Completion, CompletionStyle, TextCompletion, task_answer, task_events
 from mergewise.server.openai.conversations import (
     ChatQuestion,
     chat_question,
@@ -39,6 +31,7 @@ from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm, T
 from mergewise.server.openai.scoring import embedder_forms
 from mergewise.server.problems import HTTPProblem, openai_error, refusal
 from mergewise.server.questions import CollectionQuery, QuestionEvent
+from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
@@ -60,7 +53,7 @@ class Profile:
     config: ProfileConfig
     created: float
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonDict:
         named = {"name": self.config.title} if self.config.title else {}
         return {"id": self.id, "object": "model", "created": int(self.created), "owned_by": "mergewise", **named}
 
@@ -122,13 +115,13 @@ def profile_named(service: ScopedService, id: str) -> Profile:
 
 
 @router.get("/models", openapi_extra=READ)
-def list_models(service: InService) -> dict[str, Any]:
+def list_models(service: InService) -> JsonDict:
     """List the models of this server: profiles, or collections with their strategies, and embedders."""
     return {"object": "list", "data": [*map(Profile.as_dict, profiles(service)), *embedder_forms(service)]}
 
 
 @router.get("/models/{model:path}", openapi_extra=READ)
-def get_model(model: str, service: InService) -> dict[str, Any]:
+def get_model(model: str, service: InService) -> JsonDict:
     named = (one for one in embedder_forms(service) if one["id"] == model)
     return next(named, None) or profile_named(service, model).as_dict()
 
@@ -161,7 +154,7 @@ async def _completion_response(ask: Ask, frame: Completion, request: Request) ->
     return await EventStream.begun(request, chunks, failure, ask.service.ending)
 
 
-def response_format(form: ModelForm) -> dict[str, Any] | None:
+def response_format(form: ModelForm) -> JsonDict | None:
     """Return the option of a chat model for a JSON answer, or None for text. Raises HTTPProblem 400 without a schema."""
     format = form.format
     if format is None or format.type == "text":
@@ -175,9 +168,9 @@ def response_format(form: ModelForm) -> dict[str, Any] | None:
     return _without_surrogates({"response_format": {"type": "json_schema", "json_schema": {"name": "answer", **known}}})
 
 
-def _without_surrogates(options: Json) -> dict[str, Any]:
+def _without_surrogates(options: Json) -> JsonDict:
     """Replace lone surrogates, which JSON can hold but which cannot be sent."""
-    clean: dict[str, Any] = json.loads(json.dumps(options, ensure_ascii=False).encode("utf-8", "replace"))
+    clean: JsonDict = json.loads(json.dumps(options, ensure_ascii=False).encode("utf-8", "replace"))
     return clean
 
 
@@ -227,7 +220,7 @@ class Ask:
             return task_events(await self.answer(request))
         return self.service.events(self.question)
 
-    async def _answer_to_task(self) -> dict[str, Any]:
+    async def _answer_to_task(self) -> JsonDict:
         """Answer a program's task by rules, or with the chat model if the profile allows it for a task of this length."""
         config, task, admission = self.profile.config, self.conversation.question, self.service.admission
         collection, chat = self.service.collection(config.collection), None

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar
 from urllib.parse import quote
 
 from mergewise.server.answers import supported_citations, unsupported_remark
 from mergewise.server.collections import key_of
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.questions import QuestionEvent
+from mergewise.server.records import Json, JsonDict
 from mergewise.types import Usage
 
-Json: TypeAlias = Mapping[str, Any]
 _LONGEST_EXCERPT = 2_000
 _WEB = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d+)?(?=[/?#]|\Z)", re.ASCII | re.IGNORECASE)
 _NOWHERE = {"start": 0, "end": 0}
@@ -74,7 +74,7 @@ class MarkedSource:
         return self.url if self.url.startswith("http") else None
 
     @property
-    def citation(self) -> dict[str, Any]:
+    def citation(self) -> JsonDict:
         """The address, the title and the place in the sent text."""
         start, end = self.answer_span
         return {"url": self.url, "title": self.label, "start_index": start, "end_index": end}
@@ -115,7 +115,7 @@ def marked_sources(
     return sources
 
 
-def file_of(passage: Json) -> dict[str, Any]:
+def file_of(passage: Json) -> JsonDict:
     """Return the document of a found passage as a file, with the score."""
     doc = passage["doc"] or ""
     return {"file_id": key_of(doc), "filename": passage["title"] or doc, "score": passage["score"]}
@@ -134,7 +134,7 @@ def web_address(url: object, base: str = "") -> str | None:
     return None if found is None or not url.isprintable() else found[0] + quote(url[found.end() :], safe=_PLAIN_IN_URLS)
 
 
-def url_citations(sources: Sequence[MarkedSource]) -> list[dict[str, Any]]:
+def url_citations(sources: Sequence[MarkedSource]) -> list[JsonDict]:
     return [{"type": "url_citation", "url_citation": source.citation} for source in sources]
 
 
@@ -149,7 +149,7 @@ def footer(sources: Sequence[MarkedSource], is_markdown: bool = True) -> str:
     return "Sources: " + "; ".join(lines)
 
 
-def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[dict[str, Any]]:
+def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[JsonDict]:
     """Yield the sources as events of Open WebUI.
 
     Their ids and names are not addresses, so that it loads no icons from other servers. The address is a link in the details of
@@ -185,7 +185,7 @@ class Completion:
     includes_usage: bool = False
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def whole(self, answer: Json) -> dict[str, Any]:
+    def whole(self, answer: Json) -> JsonDict:
         """Return the complete completion of an answer with its context."""
         sources = self.sources(answer, answer["context"]["passages"])
         choice = self.choice(self.text(answer, sources), url_citations(sources))
@@ -202,15 +202,15 @@ class Completion:
     def text(self, answer: Json, sources: Sequence[MarkedSource]) -> str:
         return without_images(answer["answer"], self.style.is_markdown) + self.style.end_of(answer, sources)
 
-    def body(self, answer: Json) -> dict[str, Any]:
+    def body(self, answer: Json) -> JsonDict:
         """Return the answer for the field `mergewise`, with the names of the parameters without effect."""
         limits = () if answer["usage"]["output_tokens"] else self.limits
         return {**answer, "ignored": sorted({*self.ignored, *limits, *answer.get("ignored", ())})}
 
-    def choice(self, content: str, annotations: Sequence[Json]) -> dict[str, Any]:
+    def choice(self, content: str, annotations: Sequence[Json]) -> JsonDict:
         return {"message": {"role": "assistant", "content": content, "refusal": None, "annotations": annotations}}
 
-    def delta(self, delta: Json) -> dict[str, Any]:
+    def delta(self, delta: Json) -> JsonDict:
         """Return the fields of a choice that add this part of a message."""
         return {"delta": dict(delta)}
 
@@ -242,7 +242,7 @@ class Completion:
                         if self.includes_usage:
                             yield {**self._frame(self.KIND_OF_CHUNKS), "choices": [], "usage": usage(answer)}
 
-    def _chunk(self, delta: Json, finish: str | None = None, mergewise: Json | None = None) -> dict[str, Any]:
+    def _chunk(self, delta: Json, finish: str | None = None, mergewise: Json | None = None) -> JsonDict:
         return {
             **self._frame(self.KIND_OF_CHUNKS),
             "choices": [{"index": 0, **self.delta(delta), "logprobs": None, "finish_reason": finish}],
@@ -250,7 +250,7 @@ class Completion:
             **({} if mergewise is None else {"mergewise": dict(mergewise)}),
         }
 
-    def _frame(self, kind: str) -> dict[str, Any]:
+    def _frame(self, kind: str) -> JsonDict:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
 
 
@@ -260,14 +260,14 @@ class TextCompletion(Completion):
     KIND: ClassVar[str] = "text_completion"
     KIND_OF_CHUNKS: ClassVar[str] = "text_completion"
 
-    def choice(self, content: str, annotations: Sequence[Json]) -> dict[str, Any]:
+    def choice(self, content: str, annotations: Sequence[Json]) -> JsonDict:
         return {"text": content}
 
-    def delta(self, delta: Json) -> dict[str, Any]:
+    def delta(self, delta: Json) -> JsonDict:
         return {"text": delta.get("content") or ""}
 
 
-def task_answer(text: str, tokens: Usage) -> dict[str, Any]:
+def task_answer(text: str, tokens: Usage) -> JsonDict:
     """Make the answer to a program's task, which has no sources."""
     return {"answer": text, "citations": [], "complete": True, "usage": asdict(tokens)}
 

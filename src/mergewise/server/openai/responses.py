@@ -20,12 +20,13 @@ from mergewise.concurrency import in_thread
 from mergewise.server.collections import key_of
 from mergewise.server.native.questions import STREAMED, event_bytes
 from mergewise.server.openai.chat import Ask, response_format
-from mergewise.server.openai.completions import Completion, Json, MarkedSource, TextCompletion, file_of
+from mergewise.server.openai.completions import Completion, MarkedSource, TextCompletion, file_of
 from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY
 from mergewise.server.openai.markup import ImageEscaper
 from mergewise.server.openai.requests import ChatMessage, ResponseForm
 from mergewise.server.problems import HTTPProblem, refusal, unknown
 from mergewise.server.questions import QuestionEvent
+from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream
@@ -83,7 +84,7 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
 
 
 @router.get("/responses/{id}", openapi_extra=READ)
-def get_response(id: str, service: InService) -> dict[str, Any]:
+def get_response(id: str, service: InService) -> JsonDict:
     """Return a response as it was sent, or without its texts if a document behind them was removed since."""
     if (kept := service.response(id)) is None:
         raise unknown("response")
@@ -92,7 +93,7 @@ def get_response(id: str, service: InService) -> dict[str, Any]:
 
 
 @router.delete("/responses/{id}", openapi_extra=READ)
-def delete_response(id: str, service: InService) -> dict[str, Any]:
+def delete_response(id: str, service: InService) -> JsonDict:
     if not service.drop_response(id):
         raise unknown("response")
     return {"id": id, "object": "response", "deleted": True}
@@ -130,13 +131,13 @@ class ResponseWriter:
         self._escaper, self._text, self._number = ImageEscaper(frame.style.is_markdown), "", 0
         self.context: Json = {"question": "", "passages": []}
 
-    def whole(self, answer: Json) -> dict[str, Any]:
+    def whole(self, answer: Json) -> JsonDict:
         """Return the complete response of an answer with its context."""
         self.context = answer["context"]
         sources = self._frame.sources(answer, self.context["passages"])
         return self._final_response(answer, self._frame.text(answer, sources), sources)
 
-    def events(self, event: QuestionEvent) -> Iterator[dict[str, Any]]:
+    def events(self, event: QuestionEvent) -> Iterator[JsonDict]:
         """Yield the events of a stream for an event of the question."""
         match event.name:
             case "started":
@@ -172,11 +173,11 @@ class ResponseWriter:
         return event_bytes(event["type"], event)
 
     @property
-    def _place(self) -> dict[str, Any]:
+    def _place(self) -> JsonDict:
         """The place of the text: in the message, which follows the search."""
         return {"output_index": len(self._searches()), "content_index": 0, "item_id": self._message}
 
-    def _text_events(self, piece: str) -> Iterator[dict[str, Any]]:
+    def _text_events(self, piece: str) -> Iterator[JsonDict]:
         """Yield the event of a piece of text, after those that begin the message."""
         if piece and not self._text:
             item = self._message_item("in_progress", [])
@@ -186,11 +187,11 @@ class ResponseWriter:
             self._text += piece
             yield self._event("output_text.delta", **self._place, delta=piece, logprobs=[])
 
-    def _event(self, kind: str, **fields: Any) -> dict[str, Any]:
+    def _event(self, kind: str, **fields: Any) -> JsonDict:
         self._number += 1
         return {"type": f"response.{kind}", "sequence_number": self._number - 1, **fields}
 
-    def _searches(self) -> list[dict[str, Any]]:
+    def _searches(self) -> list[JsonDict]:
         """Return the item of the search, with the passages if the client asked for them. A program's task has none."""
         if not self.context["question"]:
             return []
@@ -200,10 +201,10 @@ class ResponseWriter:
         item = {"id": self._search, "type": "file_search_call", "status": "completed"}
         return [{**item, "queries": [self.context["question"]], "results": results if wants else None}]
 
-    def _message_item(self, status: str, content: Sequence[Json]) -> dict[str, Any]:
+    def _message_item(self, status: str, content: Sequence[Json]) -> JsonDict:
         return {"id": self._message, "type": "message", "status": status, "role": "assistant", "content": content}
 
-    def _final_response(self, answer: Json, text: str, sources: Sequence[MarkedSource]) -> dict[str, Any]:
+    def _final_response(self, answer: Json, text: str, sources: Sequence[MarkedSource]) -> JsonDict:
         status = "completed" if answer["complete"] else "incomplete"
         spent = {name: answer["usage"][name] for name in ("input_tokens", "output_tokens")}
         cited = [one for source in sources if source.answer_span != (0, 0) for one in _citations(source)]
@@ -216,7 +217,7 @@ class ResponseWriter:
             mergewise=self._frame.body(answer),
         )
 
-    def _response(self, status: str, output: Sequence[Json], **more: Any) -> dict[str, Any]:
+    def _response(self, status: str, output: Sequence[Json], **more: Any) -> JsonDict:
         names = ("instructions", "max_output_tokens", "model", "previous_response_id", "temperature", "top_p")
         format = (response_format(self._form) or {}).get("response_format", {"type": "text"})
         return {
@@ -237,11 +238,11 @@ class ResponseWriter:
         }
 
 
-def _output_text(text: str, annotations: Sequence[Json]) -> dict[str, Any]:
+def _output_text(text: str, annotations: Sequence[Json]) -> JsonDict:
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
 
 
-def _citations(source: MarkedSource) -> Iterator[dict[str, Any]]:
+def _citations(source: MarkedSource) -> Iterator[JsonDict]:
     """Yield the annotations of a source: its file, and its address if it has one on the web."""
     start = source.answer_span[0]
     yield {"type": "file_citation", "file_id": key_of(source.doc), "filename": source.title, "index": start}
