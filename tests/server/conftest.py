@@ -80,10 +80,19 @@ class LiveServer:
     @property
     def service(self) -> Any:
         """The `Service` of the routes."""
+        return self._objects.service
+
+    @property
+    def questions(self) -> Any:
+        """The `Questions` of the routes."""
+        return self._objects.questions
+
+    @property
+    def _objects(self) -> Any:
         app = self.uvicorn.config.app
         while not hasattr(app, "state"):
             app = getattr(app, "_app", None) or app.app
-        return app.state.service
+        return app.state
 
     @property
     def address(self) -> tuple[str, int]:

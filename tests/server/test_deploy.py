@@ -193,6 +193,7 @@ def test_the_kubernetes_manifest(tmp_path: Path) -> None:
                 words = iter(container["args"][1:])
                 flags = {word.removeprefix("--"): next(words) for word in words}
                 assert flags.pop("config") == "/etc/mergewise/serve.toml"
+                environment |= {one["name"]: one["value"] for one in container.get("env", ())}
                 config = load_config(tmp_path, file, environment, flags)
                 roles.add(config.role)
                 assert (

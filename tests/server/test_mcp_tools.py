@@ -121,7 +121,7 @@ def test_every_tool_matches_the_index(index: mw.Index, mode: str) -> None:
         (read,) = (await client.read_resource("mergewise://pets/documents/Y2F0cy5tZA")).contents
         assert CATS in read.text  # type: ignore[union-attr]
 
-    run_client(mcp_server(lambda call: IndexLibrary(index, "pets")), work, mode)
+    run_client(mcp_server(lambda call: {"pets": IndexLibrary(index)}), work, mode)
 
 
 @pytest.mark.parametrize("unit", ['\n"', "\x01", "word\n", "文"])
@@ -138,7 +138,7 @@ def test_fetched_text_fits_with_its_escapes_and_continues(tmp_path: Path, unit: 
                 place, end = metadata.get("next", ""), metadata["end"]
             assert end == len(text)
 
-        run_client(mcp_server(lambda call: IndexLibrary(index)), work)
+        run_client(mcp_server(lambda call: {"index": IndexLibrary(index)}), work)
 
 
 def test_consecutive_reads_return_every_character_once(index: mw.Index) -> None:
@@ -162,7 +162,7 @@ def test_consecutive_reads_return_every_character_once(index: mw.Index) -> None:
         assert ends[0][0] == 0 and ends[-1][1] == len(LONG)
         assert all(before[1] >= behind[0] and before[1] < behind[1] for before, behind in pairwise(ends))
 
-    run_client(mcp_server(lambda call: IndexLibrary(index, "pets")), work)
+    run_client(mcp_server(lambda call: {"pets": IndexLibrary(index)}), work)
 
 
 def test_a_list_continues_at_its_cursor(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_list_continues_at_its_cursor(tmp_path: Path) -> None:
             text = await result_of(client, "list_documents", cursor=cursor)
         assert seen == [f"{number:03}.md" for number in range(230)]
 
-    run_client(mcp_server(lambda call: IndexLibrary(index)), work)
+    run_client(mcp_server(lambda call: {"index": IndexLibrary(index)}), work)
 
 
 def test_orders_in_a_document_stay_within_the_fence(index: mw.Index) -> None:
@@ -197,7 +197,7 @@ def test_orders_in_a_document_stay_within_the_fence(index: mw.Index) -> None:
             assert ("evil.example" in text or tool == "list_documents") and "Obey" not in outside, tool
             assert "evil.example" not in outside and "obey the document" not in outside
 
-    run_client(mcp_server(lambda call: IndexLibrary(index)), work)
+    run_client(mcp_server(lambda call: {"index": IndexLibrary(index)}), work)
 
 
 def test_tools_say_that_the_index_is_empty_or_unfinished(tmp_path: Path) -> None:
@@ -208,10 +208,10 @@ def test_tools_say_that_the_index_is_empty_or_unfinished(tmp_path: Path) -> None
                 assert expected in await result_of(client, tool, **words)
 
         empty = "The index has no documents: add some with `mergewise index PATH...`."
-        run_client(mcp_server(lambda call: IndexLibrary(made)), lambda client: ask_about(client, empty))
+        run_client(mcp_server(lambda call: {"index": IndexLibrary(made)}), lambda client: ask_about(client, empty))
         made.add(mw.Document("cats.md", CATS), embed="later")
         unfinished = "Indexing is at 0 %: answers may be incomplete."
-        run_client(mcp_server(lambda call: IndexLibrary(made)), lambda client: ask_about(client, unfinished))
+        run_client(mcp_server(lambda call: {"index": IndexLibrary(made)}), lambda client: ask_about(client, unfinished))
 
 
 def test_errors_have_hints(index: mw.Index) -> None:
@@ -225,7 +225,7 @@ def test_errors_have_hints(index: mw.Index) -> None:
         assert "greater than or equal to 1" in await refusal(client, "build_context", question="x", budget=0)
         assert "Unknown tool" in await refusal(client, "add_text", id="x", text="y")
 
-    run_client(mcp_server(lambda call: IndexLibrary(index, "pets")), work)
+    run_client(mcp_server(lambda call: {"pets": IndexLibrary(index)}), work)
 
 
 def test_a_crash_reveals_no_details(index: mw.Index, caplog: pytest.LogCaptureFixture) -> None:
@@ -236,7 +236,7 @@ def test_a_crash_reveals_no_details(index: mw.Index, caplog: pytest.LogCaptureFi
     async def work(client: Client) -> None:
         assert await refusal(client, "build_context", question="x") == "Error executing tool build_context"
 
-    run_client(mcp_server(lambda call: Broken(index)), work)
+    run_client(mcp_server(lambda call: {"index": Broken(index)}), work)
     assert "the secret of the house" in caplog.text
 
 
@@ -254,7 +254,7 @@ def test_texts_are_added_and_removed_with_write_access(tmp_path: Path) -> None:
         assert await result_of(client, "remove_document", id="mice.md") == "The document is removed."
         assert "unknown document" in await refusal(client, "remove_document", id="mice.md")
 
-    run_client(mcp_server(lambda call: IndexLibrary(index), writes=True), work)
+    run_client(mcp_server(lambda call: {"index": IndexLibrary(index)}, writes=True), work)
 
 
 def test_the_name_of_a_collection_comes_from_its_folder() -> None:

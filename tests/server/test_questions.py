@@ -58,7 +58,7 @@ def has_asked_model(server: LiveServer, questions: int) -> bool:
 
 def is_idle(server: LiveServer) -> bool:
     admission = server.service.admission
-    return admission.busy == (0, 0) and admission._free == 1 and not server.service.questions._assemblies._under_way
+    return admission.busy == (0, 0) and admission._free == 1 and not server.questions._assemblies._under_way
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -130,7 +130,7 @@ def test_the_same_question_at_the_same_time_is_assembled_once(start_server: Call
         body = {"question": "Which ship sank near Skye?"}
         clients = [server.client() for _ in range(5)]
         answers = [pool.submit(client.post, CONTEXT, json=body) for client in clients]
-        shared = server.service.questions._assemblies
+        shared = server.questions._assemblies
         assert until(lambda: sum(one._waiting for one in shared._under_way.values()) == 5)
         may_go.set()
         texts = {answer.result().json()["context"]["text"] for answer in answers}

@@ -6,20 +6,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from mergewise.generate import marked_texts
 from mergewise.jsonable import citation_json, context_json, evidence_json, reply_json, span_json
 from mergewise.page import context_fragment
 from mergewise.server.collections import key_of
 from mergewise.server.records import Json, JsonDict
+from mergewise.server.scoped import Scoped, Traced
 from mergewise.text.light import code_in
 from mergewise.types import Answer, Citation, Context, Location, Span
 
-if TYPE_CHECKING:
-    from mergewise.server.scoped import Scoped
-
-Traced = TypeVar("Traced", Context, Answer)
 PageAddress: TypeAlias = Callable[[str, int, int], str | None]
 """A function that returns the URL of a document's span, or None."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mergewise.server.questions import CollectionQuery
+from mergewise.server.questions import CollectionQuery, Questions
 from mergewise.server.records import Json, JsonDict
-from mergewise.server.scoped import Scoped, ScopedService
+from mergewise.server.scoped import Scoped
 
 STRATEGY = "topk"
 # large enough that the best leaves are never cut
@@ -16,20 +16,20 @@ def leaf_parameters(most: int) -> JsonDict:
 
 
 async def best_leaves(
-    service: ScopedService, collection: Scoped, query: str, most: int, condition: Json | None = None
+    questions: Questions, collection: Scoped, query: str, most: int, condition: Json | None = None
 ) -> list[JsonDict]:
     """Return passages as in the native API, best first. Return none for a collection without documents.
 
     If clients may not use the strategy `topk`, the collection's default strategy is used. Raises the errors of
-    `ScopedService.context`.
+    `Questions.context`.
     """
     if not collection.is_made:
         return []
-    options: JsonDict = {"budget": service.config.limits.budget}
+    options: JsonDict = {"budget": questions.limits.budget}
     if STRATEGY in collection.strategies():
         options |= {"strategy": STRATEGY, "parameters": leaf_parameters(most)}
     if condition is not None:
         options["where"] = condition
-    asked = CollectionQuery(collection.name, query, options)
-    passages = (await service.context(asked))["context"]["passages"]
+    context = await questions.context(CollectionQuery(query, options), collection)
+    passages = context["context"]["passages"]
     return sorted(passages, key=lambda passage: -passage["score"])[:most]

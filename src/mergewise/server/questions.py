@@ -42,13 +42,13 @@ from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of, refusal
 from mergewise.server.records import Json, JsonDict
+from mergewise.server.scoped import Scoped
 from mergewise.text.context_diff import other_spans
 from mergewise.types import Answer, Context, Location, Message, ReplyOptions, Span
 
 if TYPE_CHECKING:
     from mergewise.asking import PreparedAnswer
     from mergewise.engine import Index
-    from mergewise.server.scoped import Scoped
 
 Include: TypeAlias = Literal["trace", "evidence", "streams", "html", "code"]
 Result = TypeVar("Result")
@@ -64,7 +64,6 @@ class CollectionQuery:
     The index must have the `snapshot` or a later one.
     """
 
-    collection: str
     question: str
     options: Json = field(default_factory=dict)
     history: tuple[Message, ...] = ()

@@ -9,6 +9,7 @@ from fastapi import Depends, Path, Request, Response
 from fastapi.routing import APIRoute
 
 from mergewise.server.configuration import COLLECTION_NAME
+from mergewise.server.questions import Questions
 from mergewise.server.records import JsonDict, Token
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
 
@@ -37,6 +38,11 @@ async def scoped_collection(
     return collection
 
 
+async def questions_of(request: Request) -> Questions:
+    questions: Questions = request.app.state.questions
+    return questions
+
+
 def request_id_of(request: Request) -> str:
     return str(request.scope["mergewise.request_id"])
 
@@ -44,6 +50,7 @@ def request_id_of(request: Request) -> str:
 # dependencies of a route: `service: InService`, `collection: InCollection` for paths with `{c}`
 InService = Annotated[ScopedService, Depends(scoped_service)]
 InCollection = Annotated[Scoped, Depends(scoped_collection)]
+InQuestions = Annotated[Questions, Depends(questions_of)]
 WholeService = Annotated[Service, Depends(whole_service)]
 
 # The scope that a route requires, as `openapi_extra=READ`; a route without one requires admin. Paths with `{c}` are limited to

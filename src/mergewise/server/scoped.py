@@ -6,7 +6,6 @@ Both are defined in `routing`. Routes use nothing else of the service:
 | call | result |
 | --- | --- |
 | `service.collections()`, `service.collection(name)` | collections of the token, else 404 |
-| `service.answer`, `.events`, `.context`, `.compare` | work on a `CollectionQuery` |
 | `service.jobs`, `.job`, `.job_events`, `.cancel`, `.retry` | jobs of the token |
 | `service.response`, `.keep_response`, `.drop_response` | kept responses of the token |
 | `service.files` | received files of the token |
@@ -28,7 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -36,11 +35,10 @@ from hashlib import sha256
 from heapq import nsmallest
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.server.admission import ConcurrencyLimiter
-from mergewise.server.answers import Traced
 from mergewise.server.collections import Collection as ServedCollection
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
@@ -63,11 +61,12 @@ from mergewise.server.records import (
     Upload,
 )
 from mergewise.server.state import State
-from mergewise.types import Document, DocumentInfo, Step
+from mergewise.types import Answer, Context, Document, DocumentInfo, Step
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
-    from mergewise.server.questions import CollectionQuery, QuestionEvent, Questions
+
+Traced = TypeVar("Traced", Context, Answer)
 
 
 @dataclass
@@ -77,7 +76,6 @@ class Service:
     config: ServerConfig
     state: State
     collections: Collections
-    questions: Questions
     admission: ConcurrencyLimiter
     metrics: Metrics
     # set when streams must end, because the server shuts down
@@ -137,19 +135,6 @@ class ScopedService:
         self.check_whole("admin")
         self._state.collections.add(record)
         return self.collection(record.name)
-
-    def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
-        """Yield the events of a question, as `Questions.events` does."""
-        return self._service.questions.events(query, self.collection(query.collection))
-
-    async def answer(self, query: CollectionQuery) -> JsonDict:
-        return await self._service.questions.answer(query, self.collection(query.collection))
-
-    async def context(self, query: CollectionQuery) -> JsonDict:
-        return await self._service.questions.context(query, self.collection(query.collection))
-
-    async def compare(self, queries: Sequence[CollectionQuery]) -> JsonDict:
-        return await self._service.questions.compare(queries, self.collection(queries[0].collection))
 
     # -- jobs
 

@@ -20,10 +20,10 @@ from mergewise.server.leaves import best_leaves
 from mergewise.server.mcp.tools import mcp_server
 from mergewise.server.native.documents import document_row, text_upload
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.questions import CollectionQuery, QuestionEvent
-from mergewise.server.records import Job, Json, Upload
+from mergewise.server.questions import CollectionQuery, QuestionEvent, Questions
+from mergewise.server.records import Job, JobKind, Json, Upload
 from mergewise.server.routing import token_of
-from mergewise.server.scoped import ScopedService, Service, check_scope
+from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
 from mergewise.types import Document
 
 PATH = "/mcp"
@@ -32,15 +32,16 @@ MOST_BYTES = 262_144
 _WAIT_SECONDS, _POLL_SECONDS = 20.0, 0.1
 
 
-def mcp_endpoint(service: Service) -> tuple[list[BaseRoute], AbstractAsyncContextManager[None]]:
+def mcp_endpoint(service: Service, questions: Questions) -> tuple[list[BaseRoute], AbstractAsyncContextManager[None]]:
     """Return the routes of the tools at `/mcp`, and the context in which they work."""
 
-    def library_for(call: Context[Any, Any]) -> TokenLibrary:
+    def libraries_for(call: Context[Any, Any]) -> dict[str, ServedLibrary]:
         token = token_of(cast(Request, call.request_context.request))
         check_scope(token, "read")
-        return TokenLibrary(ScopedService(service, token))
+        scoped = ScopedService(service, token)
+        return {one.name: ServedLibrary(scoped, questions, one) for one in scoped.collections()}
 
-    server = mcp_server(library_for, writes=service.config.allow_writes_by_mcp)
+    server = mcp_server(libraries_for, writes=service.config.allow_writes_by_mcp)
     # `SecurityMiddleware` has checked Host and Origin
     application = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -52,56 +53,54 @@ def mcp_endpoint(service: Service) -> tuple[list[BaseRoute], AbstractAsyncContex
 
 
 @dataclass(frozen=True, slots=True)
-class TokenLibrary:
-    """The collections that a token may read, with the methods of `IndexLibrary`."""
+class ServedLibrary:
+    """A collection as a token sees it, with the methods of `IndexLibrary`."""
 
     service: ScopedService
+    questions: Questions
+    collection: Scoped
 
-    async def collections(self) -> Sequence[str]:
-        return [collection.name for collection in self.service.collections()]
-
-    async def search(self, collection: str, query: str, most: int) -> Sequence[Json]:
-        return await best_leaves(self.service, self.service.collection(collection), query, most)
+    async def search(self, query: str, most: int) -> Sequence[Json]:
+        return await best_leaves(self.questions, self.collection, query, most)
 
     async def context(self, query: CollectionQuery) -> Json:
-        context: Json = (await self.service.context(query))["context"]
+        context: Json = (await self.questions.context(query, self.collection))["context"]
         return context
 
     def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
-        return self.service.events(query)
+        return self.questions.events(query, self.collection)
 
-    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
-        found = partial(self.service.collection(collection).documents, statuses=["indexed"], after=after, limit=limit)
+    async def documents(self, after: str | None, limit: int) -> Sequence[Json]:
+        found = partial(self.collection.documents, statuses=["indexed"], after=after, limit=limit)
         return [document_row(entry) for entry in await in_thread(found)]
 
-    async def document(self, collection: str, doc_id: str) -> Document:
-        find = self.service.collection(collection).document
-        return await in_thread(partial(find, doc_id, "list_documents lists them"))
+    async def document(self, doc_id: str) -> Document:
+        return await in_thread(partial(self.collection.document, doc_id, "list_documents lists them"))
 
-    async def add(self, collection: str, document: Document) -> str:
-        blobs = self.service.collection(collection).writable().blobs
+    async def add(self, document: Document) -> str:
+        blobs = self.collection.writable().blobs
         content = {"id": document.id, "text": document.text, "title": document.title}
         upload = await in_thread(partial(text_upload, self.service.config.spool, blobs, content))
-        job = await self._wait_until_ended("add", collection, {"on_conflict": "replace"}, [upload])
+        job = await self._wait_until_ended("add", {"on_conflict": "replace"}, [upload])
         return "The text is indexed." if job.has_ended else f"The text is received, and is indexed soon (job {job.id})."
 
-    async def remove(self, collection: str, doc_id: str) -> str:
-        self.service.collection(collection).writable()
-        await self.document(collection, doc_id)
-        job = await self._wait_until_ended("remove", collection, {"ids": [doc_id]})
+    async def remove(self, doc_id: str) -> str:
+        self.collection.writable()
+        await self.document(doc_id)
+        job = await self._wait_until_ended("remove", {"ids": [doc_id]})
         return "The document is removed." if job.has_ended else f"The document is removed soon (job {job.id})."
 
-    def notice(self, collection: str) -> str:
-        indexing = self.service.collection(collection).indexing()
+    def notice(self) -> str:
+        indexing = self.collection.indexing()
         return f"{indexing['notice']}." if indexing else ""
 
-    def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
-        address = self.service.collection(collection).url(doc_id, start, end)
+    def url(self, doc_id: str, start: int, end: int) -> str | None:
+        address = self.collection.url(doc_id, start, end)
         return self.service.config.url + address if address.startswith("/") else address
 
-    async def _wait_until_ended(self, kind: Any, collection: str, request: Json, uploads: Sequence[Upload] = ()) -> Job:
+    async def _wait_until_ended(self, kind: JobKind, request: Json, uploads: Sequence[Upload] = ()) -> Job:
         """Enqueue a job and wait until it ends, up to `_WAIT_SECONDS`. Raises HTTPProblem if the job failed."""
-        job = await in_thread(partial(self.service.collection(collection).enqueue, kind, request, uploads))
+        job = await in_thread(partial(self.collection.enqueue, kind, request, uploads))
         last = monotonic() + _WAIT_SECONDS
         while not job.has_ended and monotonic() < last:
             await asyncio.sleep(_POLL_SECONDS)

@@ -26,20 +26,15 @@ _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class IndexLibrary:
-    """A library with one index as its only collection. All methods except `collections` and `url` raise MergewiseError."""
+    """An index for the tools. All methods except `url` raise MergewiseError."""
 
     index: Index
-    name: str = "index"
     strategy: str = STRATEGY
 
-    async def collections(self) -> Sequence[str]:
-        """Return the names of the collections."""
-        return [self.name]
-
-    async def search(self, collection: str, query: str, most: int) -> Sequence[Json]:
+    async def search(self, query: str, most: int) -> Sequence[Json]:
         """Return the best passages, in the form of the native API."""
         options = {"strategy": STRATEGY_OF_LEAVES, "parameters": leaf_parameters(most), "budget": LEAF_BUDGET}
-        passages: Sequence[Json] = (await self.context(CollectionQuery(collection, query, options)))["passages"]
+        passages: Sequence[Json] = (await self.context(CollectionQuery(query, options)))["passages"]
         return passages
 
     async def context(self, query: CollectionQuery) -> Json:
@@ -61,38 +56,38 @@ class IndexLibrary:
     def _options(self, query: CollectionQuery) -> JsonDict:
         return {"strategy": self.strategy, **query.options}
 
-    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
+    async def documents(self, after: str | None, limit: int) -> Sequence[Json]:
         """Return a page of documents sorted by id, after the id `after`: {id, title, characters, ...}."""
         found = await in_thread(lambda: self.index.documents(after=after, limit=limit))
         return [document_json(document) for document in found]
 
-    async def document(self, collection: str, doc_id: str) -> Document:
+    async def document(self, doc_id: str) -> Document:
         try:
             return await in_thread(lambda: self.index.document(doc_id))
         except UsageError as error:
             raise UsageError(error.message, "call list_documents for the ids") from None
 
-    async def add(self, collection: str, document: Document) -> str:
+    async def add(self, document: Document) -> str:
         """Index the document, replacing one with the same id. Return a sentence about the result."""
         report = await in_thread(lambda: self.index.add(document))
         for failure in report.failed:
             raise UsageError(f"text not indexed: {failure.reason}")
         return "The index holds this text already." if report.unchanged else "The text is indexed."
 
-    async def remove(self, collection: str, doc_id: str) -> str:
+    async def remove(self, doc_id: str) -> str:
         """Remove the document. Return a sentence about the result."""
         if not await in_thread(lambda: self.index.remove([doc_id])):
             raise UsageError(f"unknown document: {doc_id!r}", "call list_documents for the ids")
         return "The document is removed."
 
-    def notice(self, collection: str) -> str:
+    def notice(self) -> str:
         """Return a remark on an empty or unfinished index, or an empty string."""
         vectors = self.index.vectors()
         if not vectors.leaves:
             return "The index has no documents: add some with `mergewise index PATH...`."
         return indexing_notice(vectors.embedded, vectors.leaves) + "." if vectors.waiting else ""
 
-    def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
+    def url(self, doc_id: str, start: int, end: int) -> str | None:
         """Return the address of a page that shows this place to a person, if any."""
         return None
 
@@ -101,8 +96,8 @@ def serve_index(index: Index, directory: Path, strategy: str, *, writes: bool = 
     """Serve the index over standard input and output until the input ends. The log goes to standard error."""
     from mergewise.server.mcp.tools import mcp_server
 
-    library = IndexLibrary(index, collection_name(directory), strategy)
-    mcp_server(lambda call: library, writes=writes).run("stdio")
+    libraries = {collection_name(directory): IndexLibrary(index, strategy)}
+    mcp_server(lambda call: libraries, writes=writes).run("stdio")
 
 
 def collection_name(directory: Path) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from inspect import Parameter, signature
@@ -42,7 +42,7 @@ from mergewise.server.mcp.results import (
 )
 from mergewise.server.native.requests import body_type
 from mergewise.server.openai.completions import web_address
-from mergewise.server.problems import log_failure, problem_of
+from mergewise.server.problems import log_failure, problem_of, unknown
 from mergewise.server.questions import CollectionQuery
 from mergewise.server.records import Json
 from mergewise.text.printable import on_one_line
@@ -50,7 +50,7 @@ from mergewise.text.sections import heading_path
 from mergewise.types import Document
 
 if TYPE_CHECKING:
-    from mergewise.server.mcp.http import TokenLibrary
+    from mergewise.server.mcp.http import ServedLibrary
 
 INSTRUCTIONS = """\
 Documents, searchable by meaning and by words. build_context gives the passages that answer a question, within a budget of
@@ -81,9 +81,9 @@ READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
 Tool = TypeVar("Tool", bound=Callable[..., Any])
-Library: TypeAlias = "IndexLibrary | TokenLibrary"
-LibraryFor: TypeAlias = "Callable[[Context[Any, Any]], Library]"
-"""Returns the library of the collections that the caller may read."""
+Libraries: TypeAlias = "Mapping[str, IndexLibrary] | Mapping[str, ServedLibrary]"
+"""The collections that the caller may read, by name."""
+LibrariesFor: TypeAlias = "Callable[[Context[Any, Any]], Libraries]"
 
 SearchWords = Annotated[str, Field(min_length=1, max_length=8000, description="What to look for, in plain words.")]
 AskedQuestion = Annotated[str, Field(min_length=1, max_length=8000, description="The question, as a whole sentence.")]
@@ -140,7 +140,7 @@ class FetchedDocument(BaseModel):
     metadata: dict[str, str | int | float | bool]
 
 
-def mcp_server(library_for: LibraryFor, *, writes: bool = False) -> MCPServer[Any]:
+def mcp_server(libraries_for: LibrariesFor, *, writes: bool = False) -> MCPServer[Any]:
     """Make the server with its tools. `writes` adds the two tools that change a collection."""
     with _log_unchanged():
         server: MCPServer[Any] = MCPServer(
@@ -152,7 +152,7 @@ def mcp_server(library_for: LibraryFor, *, writes: bool = False) -> MCPServer[An
             log_level="WARNING",
             subscriptions=False,
         )
-    tools = Tools(library_for)
+    tools = Tools(libraries_for)
     for structured in (tools.search, tools.fetch):
         server.add_tool(structured, annotations=READS, structured_output=True)
     for reading in (tools.build_context, tools.ask, tools.list_documents, tools.read_document):
@@ -204,24 +204,24 @@ def _with_notice(text: str, notice: str) -> str:
     return f"{text}\n\n{notice}" if notice else text
 
 
-def _query(collection: str, question: str, options: Json) -> CollectionQuery:
-    return CollectionQuery(collection, question, {name: one for name, one in options.items() if one is not None})
+def _query(question: str, options: Json) -> CollectionQuery:
+    return CollectionQuery(question, {name: one for name, one in options.items() if one is not None})
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
     """The functions behind the tools. Models read their docstrings: changing one changes a prompt."""
 
-    library_for: LibraryFor
+    libraries_for: LibrariesFor
 
     @contextmanager
-    def _library(self, ctx: Context[Any, Any], failure: type[Exception] = ToolError) -> Iterator[Library]:
-        """Return the library that the caller may read. A MergewiseError reaches the model with its hint, as a `failure`.
+    def _libraries(self, ctx: Context[Any, Any], failure: type[Exception] = ToolError) -> Iterator[Libraries]:
+        """Return what the caller may read. A MergewiseError reaches the model with its hint, as a `failure`.
 
         The SDK hides the text of other exceptions.
         """
         try:
-            yield self.library_for(ctx)
+            yield self.libraries_for(ctx)
         except MergewiseError as error:
             problem = problem_of(error)
             if problem.status >= 500:
@@ -231,23 +231,25 @@ class Tools:
     async def search(self, query: SearchWords, ctx: Context[Any, Any]) -> SearchResults:
         """Find places in the documents. Each result has an id for fetch, a title, and the text that was found."""
         found = []
-        with self._library(ctx) as library:
-            names = await library.collections()
-            for name in names[:MOST_SEARCHED]:
-                found.append([(name, passage) for passage in await library.search(name, query, MOST_RESULTS)])
-            notices = [f"{name}: {one}" for name in names[:MOST_SEARCHED] if (one := library.notice(name))]
+        with self._libraries(ctx) as libraries:
+            searched = [*libraries.items()][:MOST_SEARCHED]
+            for name, library in searched:
+                found.append([(name, passage) for passage in await library.search(query, MOST_RESULTS)])
+            notices = [f"{name}: {one}" for name, library in searched if (one := library.notice())]
         # scores of different collections are not comparable: take the best results of each in turn
         ranked = [one for row in zip_longest(*found) for one in row if one is not None][:MOST_RESULTS]
         excerpts = [beginning(passage["text"], _EXCERPT_TOKENS) for _, passage in ranked]
         code = code_for(excerpts)
         note = warning(code) if ranked else "Nothing was found. Ask in other words, or see list_documents."
-        if len(names) > MOST_SEARCHED:
-            note += f" {len(names) - MOST_SEARCHED} collections were not searched: ask build_context with their names."
+        if len(libraries) > MOST_SEARCHED:
+            note += (
+                f" {len(libraries) - MOST_SEARCHED} collections were not searched: ask build_context with their names."
+            )
         note = " ".join([note, *notices])
         results = SearchResults(
             note=note,
             results=[
-                _found_document(library, name, passage, quotation("text", excerpt, code))
+                _found_document(libraries, name, passage, quotation("text", excerpt, code))
                 for (name, passage), excerpt in zip(ranked, excerpts, strict=True)
             ],
         )
@@ -259,12 +261,11 @@ class Tools:
         self, id: Annotated[str, Field(max_length=LONGEST_ID, description="An id from search.")], ctx: Context[Any, Any]
     ) -> FetchedDocument:
         """Read a document around the place that search found. metadata.next is the id by which to read on."""
-        with self._library(ctx) as library:
-            place = await _place(library, id)
-            document = await library.document(place.collection, place.doc_id)
-        address = web_address(document.metadata.get("url")) or library.url(
-            place.collection, document.id, place.start, place.start
-        )
+        with self._libraries(ctx) as libraries:
+            place = _place(libraries, id)
+            library = libraries[place.collection]
+            document = await library.document(place.doc_id)
+        address = web_address(document.metadata.get("url")) or library.url(document.id, place.start, place.start)
         most = ROOM
         while True:
             fetched = _fetched_document(document, place, id, address, most)
@@ -279,10 +280,10 @@ class Tools:
         self, question: AskedQuestion, ctx: Context[Any, Any], collection: CollectionName = None, **options: Any
     ) -> str:
         """The passages that answer a question, the densest that fit the budget, each with its document and place."""
-        with self._library(ctx) as library:
-            name = await _collection_named(library, collection)
-            context = await library.context(_query(name, question, options))
-            return _with_notice(context_text(context, name), library.notice(name))
+        with self._libraries(ctx) as libraries:
+            name = _collection_named(libraries, collection)
+            context = await libraries[name].context(_query(question, options))
+            return _with_notice(context_text(context, name), libraries[name].notice())
 
     @with_options(AnswerQuery)
     async def ask(
@@ -291,9 +292,9 @@ class Tools:
         """An answer with marks, and the quoted places that it cites. build_context leaves the answer to you."""
         answer: Json | None = None
         pieces = 0
-        with self._library(ctx) as library:
-            name = await _collection_named(library, collection)
-            events = library.events(_query(name, question, options))
+        with self._libraries(ctx) as libraries:
+            name = _collection_named(libraries, collection)
+            events = libraries[name].events(_query(question, options))
             async with aclosing(events):
                 async for event in events:
                     if event.name == "context":
@@ -306,7 +307,7 @@ class Tools:
                         answer = event.data
             if answer is None:
                 raise ToolError("the question ended without an answer: ask again")
-            return _with_notice(answer_text(answer, name), library.notice(name))
+            return _with_notice(answer_text(answer, name), libraries[name].notice())
 
     async def list_documents(
         self,
@@ -315,14 +316,13 @@ class Tools:
         collection: CollectionName = None,
     ) -> str:
         """The documents of a collection with their ids and sizes; of several collections, first their names."""
-        with self._library(ctx) as library:
-            names = await library.collections()
-            if collection is None and len(names) != 1:
-                return f"Collections: {', '.join(names) or 'none'}. Name one of them as `collection`."
-            name = await _collection_named(library, collection)
+        with self._libraries(ctx) as libraries:
+            if collection is None and len(libraries) != 1:
+                return f"Collections: {', '.join(libraries) or 'none'}. Name one of them as `collection`."
+            name = _collection_named(libraries, collection)
             after = None if cursor is None else id_of(cursor)
-            documents = await library.documents(name, after, PAGE + 1)
-            notice = library.notice(name)
+            documents = await libraries[name].documents(after, PAGE + 1)
+            notice = libraries[name].notice()
         if not documents:
             return _with_notice(f"There are no {'further ' if cursor else ''}documents in {name}.", notice)
         shown = fitting_documents(documents[:PAGE])
@@ -340,9 +340,9 @@ class Tools:
         collection: CollectionName = None,
     ) -> str:
         """A part of a document's text, as it stands there."""
-        with self._library(ctx) as library:
-            place = await _place(library, id, collection)
-            document = await library.document(place.collection, place.doc_id)
+        with self._libraries(ctx) as libraries:
+            place = _place(libraries, id, collection)
+            document = await libraries[place.collection].document(place.doc_id)
         characters = len(document.text)
         if start > characters or (start == characters and characters):
             raise ToolError(f"invalid start: {start} (the document has {characters} characters)")
@@ -353,8 +353,10 @@ class Tools:
 
     async def document(self, collection: str, key: str, ctx: Context[Any, Any]) -> str:
         """The text of a document, as a resource."""
-        with self._library(ctx, ResourceNotFoundError) as library:
-            document = await library.document(collection, id_of(key))
+        with self._libraries(ctx, ResourceNotFoundError) as libraries:
+            if collection not in libraries:
+                raise unknown("collection")
+            document = await libraries[collection].document(id_of(key))
         note = "" if len(document.text) <= LONGEST_RESOURCE else "It is cut here: read_document reads on."
         return fence_texts([Quoted(f"document {short_title(document.id)}", document.text[:LONGEST_RESOURCE])], note)
 
@@ -367,39 +369,37 @@ class Tools:
         collection: CollectionName = None,
     ) -> str:
         """Index a text as a document. One of the same id is replaced."""
-        with self._library(ctx) as library:
-            name = await _collection_named(library, collection)
-            return await library.add(name, Document(id, text, title))
+        with self._libraries(ctx) as libraries:
+            return await libraries[_collection_named(libraries, collection)].add(Document(id, text, title))
 
     async def remove_document(self, id: DocumentName, ctx: Context[Any, Any], collection: CollectionName = None) -> str:
         """Remove a document from a collection. This cannot be undone."""
-        with self._library(ctx) as library:
-            place = await _place(library, id, collection)
-            return await library.remove(place.collection, place.doc_id)
+        with self._libraries(ctx) as libraries:
+            place = _place(libraries, id, collection)
+            return await libraries[place.collection].remove(place.doc_id)
 
 
-async def _collection_named(library: Library, name: str | None) -> str:
+def _collection_named(libraries: Libraries, name: str | None) -> str:
     """Return the name of the collection, or of the only one. Raises ToolError if it is unknown or missing."""
-    names = await library.collections()
-    if name is None and len(names) == 1:
-        return names[0]
-    if name is None or name not in names:
+    if name is None and len(libraries) == 1:
+        return next(iter(libraries))
+    if name is None or name not in libraries:
         problem = "missing collection (one of" if name is None else "unknown collection (expected one of"
-        raise ToolError(f"{problem}: {', '.join(names) or 'none'})")
+        raise ToolError(f"{problem}: {', '.join(libraries) or 'none'})")
     return name
 
 
-async def _place(library: Library, id: str, collection: str | None = None) -> DocumentPlace:
+def _place(libraries: Libraries, id: str, collection: str | None = None) -> DocumentPlace:
     """Resolve an address, or the id of a document in the collection."""
     place = parse_place(id)
-    name = await _collection_named(library, collection if place is None else place.collection)
+    name = _collection_named(libraries, collection if place is None else place.collection)
     return DocumentPlace(name, id) if place is None else place
 
 
-def _found_document(library: Library, collection: str, passage: Json, text: str) -> FoundDocument:
+def _found_document(libraries: Libraries, collection: str, passage: Json, text: str) -> FoundDocument:
     spans = passage["spans"]
     place = DocumentPlace(collection, passage["doc"], spans[0]["start"], spans[-1]["end"])
-    url = web_address(passage["url"]) or library.url(collection, place.doc_id, place.start, place.end or 0)
+    url = web_address(passage["url"]) or libraries[collection].url(place.doc_id, place.start, place.end or 0)
     title = on_one_line(heading_path(passage["title"] or passage["doc"], passage["headings"]))
     return FoundDocument(id=str(place), title=short_title(title), url=url or str(place), text=text)
 

@@ -13,12 +13,12 @@ from pydantic import BaseModel
 
 from mergewise.query import AnswerQuery, options_of
 from mergewise.server.native.conversations import keep_turn
-from mergewise.server.native.requests import AskForm, CompareForm, ContextForm, Name
+from mergewise.server.native.requests import AskForm, CompareForm, ContextForm
 from mergewise.server.native.responses import ANSWER, COMPARISON, CONTEXT_ANSWER
 from mergewise.server.problems import HTTPProblem, problem_json
 from mergewise.server.questions import CollectionQuery
 from mergewise.server.records import Json, JsonDict
-from mergewise.server.routing import READ, InCollection, InService, ScopedRoute, request_id_of
+from mergewise.server.routing import READ, InCollection, InQuestions, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message
@@ -30,22 +30,24 @@ STREAMED: dict[int | str, JsonDict] = {200: {"description": "The complete result
 
 
 @router.post("/context", response_model=CONTEXT_ANSWER, response_model_exclude_unset=True, openapi_extra=READ)
-async def context(c: Name, form: ContextForm, request: Request, service: InService) -> JsonDict:
+async def context(form: ContextForm, request: Request, questions: InQuestions, collection: InCollection) -> JsonDict:
     """Assemble the context of a question."""
-    return await until_disconnect(request, service.context(question_of(c, form)))
+    return await until_disconnect(request, questions.context(question_of(form), collection))
 
 
 @router.post("/ask", openapi_extra=READ, response_model=ANSWER, response_model_exclude_unset=True, responses=STREAMED)
-async def ask(c: Name, form: AskForm, request: Request, service: InService, collection: InCollection) -> Any:
+async def ask(
+    form: AskForm, request: Request, service: InService, questions: InQuestions, collection: InCollection
+) -> Any:
     """Answer a question: at once, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
-    question = question_of(c, form)
+    question = question_of(form)
     if not wants_events(request, form.stream):
-        answer = await until_disconnect(request, service.answer(question))
+        answer = await until_disconnect(request, questions.answer(question, collection))
         return {**answer, **await keep_turn(service, collection, form, answer["context"], answer)}
 
     async def events() -> AsyncGenerator[bytes, None]:
         context: Json = {}
-        async with aclosing(service.events(question)) as coming:
+        async with aclosing(questions.events(question, collection)) as coming:
             async for event in coming:
                 context = event.data if event.name == "context" else context
                 kept = await keep_turn(service, collection, form, context, event.data) if event.name == "done" else {}
@@ -57,18 +59,19 @@ async def ask(c: Name, form: AskForm, request: Request, service: InService, coll
 @router.post(
     "/compare", openapi_extra=READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=STREAMED
 )
-async def compare(c: Name, form: CompareForm, request: Request, service: InService) -> Any:
+async def compare(
+    form: CompareForm, request: Request, service: InService, questions: InQuestions, collection: InCollection
+) -> Any:
     """Compare the contexts of two to four strategies, each with its unshared spans: at once, or as events `run` and `done`."""
     shared = form.model_dump(exclude={"runs", "stream"}, exclude_unset=True)
-    questions = [
-        question_of(c, ContextForm.model_validate({**shared, **run.model_dump(exclude_unset=True)}))
-        for run in form.runs
+    asked = [
+        question_of(ContextForm.model_validate({**shared, **run.model_dump(exclude_unset=True)})) for run in form.runs
     ]
     if not wants_events(request, form.stream):
-        return await until_disconnect(request, service.compare(questions))
+        return await until_disconnect(request, questions.compare(asked, collection))
 
     async def events() -> AsyncGenerator[bytes, None]:
-        compared = await service.compare(questions)
+        compared = await questions.compare(asked, collection)
         for run in compared.pop("runs"):
             yield event_bytes("run", run)
         yield event_bytes("done", compared)
@@ -76,10 +79,9 @@ async def compare(c: Name, form: CompareForm, request: Request, service: InServi
     return await begun_stream(request, service, events())
 
 
-def question_of(collection: str, form: ContextForm) -> CollectionQuery:
+def question_of(form: ContextForm) -> CollectionQuery:
     """Convert a form to a question."""
     return CollectionQuery(
-        collection,
         form.question,
         given_options(form),
         history=tuple(Message(turn.role, turn.content) for turn in form.history),

@@ -30,10 +30,10 @@ from mergewise.server.openai.conversations import (
 from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm, TextForm
 from mergewise.server.openai.scoring import embedder_forms
 from mergewise.server.problems import HTTPProblem, openai_error, refusal
-from mergewise.server.questions import CollectionQuery, QuestionEvent
+from mergewise.server.questions import CollectionQuery, QuestionEvent, Questions
 from mergewise.server.records import Json, JsonDict
-from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
-from mergewise.server.scoped import ScopedService
+from mergewise.server.routing import READ, InQuestions, InService, ScopedRoute, request_id_of
+from mergewise.server.scoped import Scoped, ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message, ReplyOptions, Usage
 
@@ -82,7 +82,7 @@ class Profile:
         sampling = {**_without_surrogates(given), **(response_format(form) or {})}
         reply = ReplyOptions(conversation.instructions, conversation.message, sampling)
         asked, history, include = conversation.question, conversation.history, frozenset(extras.include)
-        return CollectionQuery(config.collection, asked, options, history, chat, include, reply)
+        return CollectionQuery(asked, options, history, chat, include, reply)
 
 
 def profiles(service: ScopedService, id: str | None = None) -> list[Profile]:
@@ -127,18 +127,19 @@ def get_model(model: str, service: InService) -> JsonDict:
 
 
 @router.post("/chat/completions", openapi_extra=READ, responses=STREAMED)
-async def complete_chat(form: ChatForm, request: Request, service: InService) -> Response:
+async def complete_chat(form: ChatForm, request: Request, service: InService, questions: InQuestions) -> Response:
     """Answer from the documents, with the sources as annotations."""
     if form.tool_choice not in (None, "auto", "none"):
         raise refusal("unsupported tool_choice (expected auto or none)", "tool_choice")
-    ask = await Ask.of(service, form, form.messages)
+    ask = await Ask.of(service, questions, form, form.messages)
     return await _completion_response(ask, ask.frame(Completion, "chatcmpl-", ["tools"] if form.tools else []), request)
 
 
 @router.post("/completions", openapi_extra=READ, responses=STREAMED)
-async def complete_text(form: TextForm, request: Request, service: InService) -> Response:
+async def complete_text(form: TextForm, request: Request, service: InService, questions: InQuestions) -> Response:
     """Answer from the documents in the older form of the API."""
-    ask = await Ask.of(service, form, prompt_messages(form.prompt if isinstance(form.prompt, str) else form.prompt[0]))
+    messages = prompt_messages(form.prompt if isinstance(form.prompt, str) else form.prompt[0])
+    ask = await Ask.of(service, questions, form, messages)
     return await _completion_response(ask, ask.frame(TextCompletion, "cmpl-"), request)
 
 
@@ -179,18 +180,21 @@ class Ask:
     """A request for an answer: its service, form and profile, and the conversation."""
 
     service: ScopedService
+    questions: Questions
     form: ModelForm
     profile: Profile
     conversation: ChatQuestion
 
     @classmethod
-    async def of(cls, service: ScopedService, form: ModelForm, messages: Sequence[ChatMessage]) -> Ask:
+    async def of(
+        cls, service: ScopedService, questions: Questions, form: ModelForm, messages: Sequence[ChatMessage]
+    ) -> Ask:
         """Check the request. Raises HTTPProblem 404 for an unknown model, 400 for parameters that would change the answer."""
         profile = await in_thread(partial(profile_named, service, form.model))
         for name, value in {**(form.model_extra or {}), **form.given_values("n")}.items():
             if name in _UNSUPPORTED and (value is True or value not in (None, False, "", 1)):
                 raise refusal(f"unsupported {name}: {str(value)[:100]}", name)
-        return cls(service, form, profile, chat_question(messages))
+        return cls(service, questions, form, profile, chat_question(messages))
 
     def frame(self, kind: type[Completion], prefix: str, ignored: Sequence[str] = ()) -> Completion:
         style, base = self.profile.style(self.form, kind is Completion), self.service.config.url
@@ -199,8 +203,10 @@ class Ask:
         return kind(prefix + secrets.token_hex(12), self.form.model, style, base, ignored, limits, includes_usage)
 
     @property
-    def question(self) -> CollectionQuery:
-        return self.profile.question(self.conversation, self.form, self.service.config.limits.max_tokens)
+    def question(self) -> tuple[CollectionQuery, Scoped]:
+        """The question and its collection, as `Questions` takes them."""
+        collection = self.service.collection(self.profile.config.collection)
+        return self.profile.question(self.conversation, self.form, self.questions.limits.max_tokens), collection
 
     async def answer(self, request: Request) -> Json:
         """Return the whole answer with its context. Raises HTTPProblem 400 if the chat model refuses the format."""
@@ -208,7 +214,7 @@ class Ask:
             answer = await until_disconnect(request, self._answer_to_task())
             return {**answer, "context": {"question": "", "passages": []}}
         try:
-            return await until_disconnect(request, self.service.answer(self.question))
+            return await until_disconnect(request, self.questions.answer(*self.question))
         except InputRefused as error:
             if response_format(self.form) is None:
                 raise
@@ -218,7 +224,7 @@ class Ask:
         """Return the events of the answer."""
         if self.conversation.is_task:
             return task_events(await self.answer(request))
-        return self.service.events(self.question)
+        return self.questions.events(*self.question)
 
     async def _answer_to_task(self) -> JsonDict:
         """Answer a program's task by rules, or with the chat model if the profile allows it for a task of this length."""

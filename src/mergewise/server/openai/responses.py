@@ -27,7 +27,7 @@ from mergewise.server.openai.requests import ChatMessage, ResponseForm
 from mergewise.server.problems import HTTPProblem, refusal, unknown
 from mergewise.server.questions import QuestionEvent
 from mergewise.server.records import Json, JsonDict
-from mergewise.server.routing import READ, InService, ScopedRoute
+from mergewise.server.routing import READ, InQuestions, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream
 from mergewise.types import Message
@@ -42,11 +42,11 @@ _TOKEN_DETAILS = {
 
 
 @router.post("/responses", openapi_extra=READ, responses=STREAMED)
-async def create_response(form: ResponseForm, request: Request, service: InService) -> Response:
+async def create_response(form: ResponseForm, request: Request, service: InService, questions: InQuestions) -> Response:
     """Answer from the documents, with the search as an item and the sources as annotations."""
     before, sources = await in_thread(partial(_messages_before, service, form.previous_response_id))
     given, ignored = _messages_of(form)
-    ask = await Ask.of(service, form, [*before, *given])
+    ask = await Ask.of(service, questions, form, [*before, *given])
     config, search = ask.profile.config, form.search
     choice = form.tool_choice if isinstance(form.tool_choice, str) else (form.tool_choice or {}).get("type", "auto")
     if choice not in ("auto", "none", "file_search") and (choice != "required" or search is None):
