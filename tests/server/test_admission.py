@@ -19,7 +19,7 @@ from mergewise.server.admission import LONGEST_WAIT, ConcurrencyLimiter, RetryLe
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.questions import SharedWork
+from mergewise.server.shared_work import SharedWork
 from mergewise.server.state import State
 from mergewise.types import Message, Reply, Usage
 

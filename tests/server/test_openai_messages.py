@@ -17,6 +17,7 @@ from tests.conftest import examples
 pytest.importorskip("fastapi")
 
 from mergewise.server.answers import supported_citations
+from mergewise.server.collection_query import QuestionEvent
 from mergewise.server.openai.completions import (
     Completion,
     CompletionStyle,
@@ -29,7 +30,6 @@ from mergewise.server.openai.conversations import chat_question, condense, task_
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.openai.requests import ChatForm
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.questions import QuestionEvent
 
 PIECES = st.lists(
     st.sampled_from(["!", "[", "<", "i", "mg", "IMG", " src=x", "\\", "a", "]", "(u)", "ifra", "me", "\n"])

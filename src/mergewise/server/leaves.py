@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mergewise.server.questions import CollectionQuery, Questions
+from mergewise.server.collection_query import CollectionQuery
+from mergewise.server.questions import Questions
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped
 

@@ -21,80 +21,34 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from time import perf_counter
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING
 
 import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.jsonable import milliseconds, span_json
 from mergewise.page import comparison_fragment
 from mergewise.protocols import takes_options
-from mergewise.query import AnswerQuery
 from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.answers import AnswerForms, page_address
+from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of, refusal
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped
+from mergewise.server.shared_work import Shared, SharedWork
 from mergewise.text.context_diff import other_spans
-from mergewise.types import Answer, Context, Location, Message, ReplyOptions, Span
+from mergewise.types import Context, Location, ReplyOptions, Span
 
 if TYPE_CHECKING:
     from mergewise.asking import PreparedAnswer
     from mergewise.engine import Index
-
-Include: TypeAlias = Literal["trace", "evidence", "streams", "html", "code"]
-Result = TypeVar("Result")
-EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionQuery:
-    """A question to a collection.
-
-    `options` holds the options of `AnswerQuery` that the client gave; the rest come from the collection's defaults. `chat` is the
-    name of a chat model in the configuration, or "extractive" for none. `reply` holds the options of a text that a model writes.
-    The index must have the `snapshot` or a later one.
-    """
-
-    question: str
-    options: Json = field(default_factory=dict)
-    history: tuple[Message, ...] = ()
-    chat: str | None = None
-    include: frozenset[Include] = frozenset()
-    reply: ReplyOptions = field(default_factory=ReplyOptions)
-    snapshot: str | None = None
-
-    def with_defaults(self, defaults: Json) -> CollectionQuery:
-        """Fill in the collection's defaults for options that the client did not give."""
-        own = {name: value for name, value in defaults.items() if name != "chat"}
-        return replace(self, options={**own, **self.options}, chat=self.chat or defaults.get("chat"))
-
-    def query(self, forced: Json | None, deadline: float) -> AnswerQuery:
-        """Return the question for `Index.prepare`. Documents must match `forced` too, the filter of the token.
-
-        Scores count only these documents. Raises UsageError for an invalid option.
-        """
-        options = dict(self.options)
-        where = options.pop("where", None)
-        parts = [part for part in (forced, *(where if isinstance(where, list) else [where])) if part is not None]
-        conditions: JsonDict = {"where": parts or None, "counted": forced}
-        return AnswerQuery(self.question, **options, **conditions, history=self.history, deadline=deadline)
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionEvent:
-    """An event of a question. `data` is the JSON that the native API sends."""
-
-    name: EventName
-    data: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,58 +101,6 @@ class _Clock:
         return {name: None if value is None else milliseconds(value) for name, value in seconds.items()}
 
 
-class Shared(Generic[Result]):
-    """Work in progress or done. `async with` gives its result as a future. The work is cancelled when the last user leaves."""
-
-    def __init__(self, task: asyncio.Future[Result], was_done: bool, forget: Callable[[], object]) -> None:
-        self.was_done = was_done
-        self._task, self._forget = task, forget
-        self._waiting = 0
-
-    async def __aenter__(self) -> asyncio.Future[Result]:
-        self._waiting += 1
-        return asyncio.shield(self._task)
-
-    async def __aexit__(self, *error: object) -> None:
-        self._waiting -= 1
-        if not self._waiting and not self._task.done():
-            self._forget()
-            self._task.cancel()
-
-
-class SharedWork(Generic[Result]):
-    """A cache of results by key, with shared work. Keeps the most recently used results, up to a count and a total size."""
-
-    def __init__(self, most: int, most_bytes: int, size_of: Callable[[Result], int]) -> None:
-        self._most, self._most_bytes, self._size_of = most, most_bytes, size_of
-        self._under_way: dict[str, Shared[Result]] = {}
-        self._done: OrderedDict[str, Result] = OrderedDict()
-        self._bytes = 0
-
-    def join(self, key: str, begin: Callable[[], asyncio.Task[Result]]) -> Shared[Result]:
-        """Return the work of this key. Call `begin` if there is no such work yet. Raises the errors of `begin`."""
-        if key in self._done:
-            self._done.move_to_end(key)
-            done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-            done.set_result(self._done[key])
-            return Shared(done, True, lambda: None)
-        if key not in self._under_way:
-            task = begin()
-            self._under_way[key] = Shared(task, False, partial(self._under_way.pop, key, None))
-            task.add_done_callback(partial(self._store, key, self._under_way[key]))
-        return self._under_way[key]
-
-    def _store(self, key: str, shared: Shared[Result], task: asyncio.Future[Result]) -> None:
-        if self._under_way.get(key) is shared:
-            del self._under_way[key]
-        if task.cancelled() or task.exception() is not None:
-            return
-        self._done[key] = task.result()
-        self._bytes += self._size_of(task.result())
-        while len(self._done) > self._most or self._bytes > self._most_bytes:
-            self._bytes -= self._size_of(self._done.popitem(last=False)[1])
-
-
 @dataclass(frozen=True, slots=True)
 class _OpenQuestion:
     """A question with its collection's defaults, and the index with the chat model."""
@@ -229,7 +131,9 @@ class Questions:
         clock = _Clock()
         asked = await self._open(question, collection)
         _ignored_options(asked, asked.question.options.get("mode"))
-        has_place = _may_wait(asked)
+        # a model may write the answer
+        mode = mw.MODES.get(asked.question.options.get("mode") or "")
+        has_place = asked.index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
         with self._admission.place() if has_place else nullcontext():
             id = "ans_" + secrets.token_hex(12)
             shared = self._join(asked, answers=True, has_place=has_place)
@@ -287,8 +191,15 @@ class Questions:
         `only` lists the spans that no other context has. A failed run is {index, problem}, and the other runs go on. `html` is
         present if the questions include it.
         """
-        # concurrent runs would fill the queue
-        runs = [await self._run(question, collection) for question in questions]
+        runs: list[Assembly | HTTPProblem] = []
+        for question in questions:
+            # concurrent runs would fill the queue
+            try:
+                runs.append((await self._assembly_of(question, collection))[0])
+            except mw.MergewiseError as error:
+                runs.append(problem := problem_of(error))
+                if problem.status == 429:
+                    raise
         assemblies = [run for run in runs if isinstance(run, Assembly)]
         others = iter(other_spans([assembly.context for assembly in assemblies]))
         bodies: list[JsonDict] = []
@@ -309,15 +220,6 @@ class Questions:
             return comparison_fragment(timed, document=collection.find_document, address=page_address(collection.url))
 
         return {**whole, "html": await in_thread(draw)}
-
-    async def _run(self, question: CollectionQuery, collection: Scoped) -> Assembly | HTTPProblem:
-        try:
-            return (await self._assembly_of(question, collection))[0]
-        except mw.MergewiseError as error:
-            problem = problem_of(error)
-            if problem.status == 429:
-                raise
-            return problem
 
     async def _assembly_of(self, question: CollectionQuery, collection: Scoped) -> tuple[Assembly, bool]:
         """Assemble the context of a question. Return the assembly, and True if it was cached."""
@@ -437,17 +339,16 @@ class Questions:
 
         reply = asked.question.reply
         answer = prepared.answer(add if streamed else None, deadline=self.limits.answer_seconds, reply=reply)
-        answer = _with_streamed_text(answer, "".join(shown), add)
+        streamed_text = "".join(shown)
+        if answer.text.startswith(streamed_text):
+            add(answer.text[len(streamed_text) :])
+        else:
+            # a mode chose another final text than the one that the model wrote, but streamed text cannot be taken back
+            answer = replace(answer, text=streamed_text)
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
         return asked.forms(prepared.locations()).answer(answer, asked.question.include)
-
-
-def _may_wait(asked: _OpenQuestion) -> bool:
-    """Check if a model may write the answer."""
-    mode = mw.MODES.get(asked.question.options.get("mode") or "")
-    return asked.index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
 
 
 def _ignored_options(asked: _OpenQuestion, mode: str | None) -> list[str]:
@@ -463,14 +364,3 @@ def _ignored_options(asked: _OpenQuestion, mode: str | None) -> list[str]:
         detail = "unsupported response_format: no chat model with a JSON mode answers here"
         raise refusal(detail, "response_format", "ask for text, or name another model")
     return ignored if writes or not reply.instructions else [*ignored, "instructions"]
-
-
-def _with_streamed_text(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:
-    """Return the answer with the text that was streamed, and stream the rest of its text.
-
-    A mode may choose another final text than the one that the model wrote, but streamed text cannot be taken back.
-    """
-    if answer.text.startswith(shown):
-        show(answer.text[len(shown) :])
-        return answer
-    return replace(answer, text=shown)

@@ -72,30 +72,19 @@ class EventStream(EventSourceResponse):
     """
 
     def __init__(
-        self,
-        events: AsyncGenerator[bytes, None],
-        failure: Callable[[HTTPProblem], bytes],
-        ending: asyncio.Event,
-        first: bytes = b"",
+        self, events: AsyncGenerator[bytes, None], failure: Callable[[HTTPProblem], bytes], ending: asyncio.Event
     ) -> None:
         super().__init__(events, headers={"X-Accel-Buffering": "no"})
-        self._events, self._failure, self._ending, self._first = events, failure, ending, first
+        self._events, self._failure, self._ending, self._first = events, failure, ending, b""
 
-    @classmethod
-    async def begun(
-        cls,
-        request: Request,
-        events: AsyncGenerator[bytes, None],
-        failure: Callable[[HTTPProblem], bytes],
-        ending: asyncio.Event,
-    ) -> EventStream:
+    async def begun(self, request: Request) -> EventStream:
         """Return the stream once it has its first event. An earlier error becomes an ordinary response with its own status."""
         try:
-            first = await until_disconnect(request, anext(events, b""))
+            self._first = await until_disconnect(request, anext(self._events, b""))
         except BaseException:
-            await events.aclose()
+            await self._events.aclose()
             raise
-        return cls(events, failure, ending, first)
+        return self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = self._send(send, scope.get("mergewise.check_token"))

@@ -16,11 +16,12 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from mergewise.concurrency import in_thread
+from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.leaves import best_leaves
 from mergewise.server.mcp.tools import mcp_server
 from mergewise.server.native.documents import document_row, text_upload
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.questions import CollectionQuery, QuestionEvent, Questions
+from mergewise.server.questions import Questions
 from mergewise.server.records import Job, JobKind, Json, Upload
 from mergewise.server.routing import token_of
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope

@@ -13,11 +13,11 @@ from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.jsonable import document_json
 from mergewise.server.answers import AnswerForms
+from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.collections import indexing_notice
 from mergewise.server.leaves import BUDGET as LEAF_BUDGET
 from mergewise.server.leaves import STRATEGY as STRATEGY_OF_LEAVES
 from mergewise.server.leaves import leaf_parameters
-from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.records import Json, JsonDict
 from mergewise.types import Document
 

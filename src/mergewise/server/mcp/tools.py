@@ -25,6 +25,7 @@ import mergewise as mw
 from mergewise.errors import MergewiseError
 from mergewise.prompting.quoting import code_for, quotation, warning
 from mergewise.query import AnswerQuery, Query, options_of
+from mergewise.server.collection_query import CollectionQuery
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.mcp.library import IndexLibrary
 from mergewise.server.mcp.results import (
@@ -43,7 +44,6 @@ from mergewise.server.mcp.results import (
 from mergewise.server.native.requests import body_type
 from mergewise.server.openai.completions import web_address
 from mergewise.server.problems import log_failure, problem_of, unknown
-from mergewise.server.questions import CollectionQuery
 from mergewise.server.records import Json
 from mergewise.text.printable import on_one_line
 from mergewise.text.sections import heading_path

@@ -7,19 +7,18 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from mergewise.query import AnswerQuery, options_of
+from mergewise.server.collection_query import CollectionQuery
 from mergewise.server.native.conversations import keep_turn
 from mergewise.server.native.requests import AskForm, CompareForm, ContextForm
 from mergewise.server.native.responses import ANSWER, COMPARISON, CONTEXT_ANSWER
 from mergewise.server.problems import HTTPProblem, problem_json
-from mergewise.server.questions import CollectionQuery
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InCollection, InQuestions, InService, ScopedRoute, request_id_of
-from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message
 
@@ -53,7 +52,7 @@ async def ask(
                 kept = await keep_turn(service, collection, form, context, event.data) if event.name == "done" else {}
                 yield event_bytes(event.name, {**event.data, **kept})
 
-    return await begun_stream(request, service, events())
+    return await EventStream(events(), failure_event(request), service.ending).begun(request)
 
 
 @router.post(
@@ -76,7 +75,7 @@ async def compare(
             yield event_bytes("run", run)
         yield event_bytes("done", compared)
 
-    return await begun_stream(request, service, events())
+    return await EventStream(events(), failure_event(request), service.ending).begun(request)
 
 
 def question_of(form: ContextForm) -> CollectionQuery:
@@ -105,10 +104,6 @@ def event_bytes(name: str | None, data: Json, id: int | None = None) -> bytes:
     return format_sse_event(data_str=body, event=name, id=None if id is None else str(id))
 
 
-async def begun_stream(request: Request, service: ScopedService, events: AsyncGenerator[bytes, None]) -> Response:
-    """Start the stream when its first event exists. A later problem becomes an event `error`."""
-    return await EventStream.begun(request, events, failure_event(request), service.ending)
-
-
 def failure_event(request: Request) -> Callable[[HTTPProblem], bytes]:
+    """Return a function that encodes a problem as the event `error`."""
     return lambda problem: event_bytes("error", problem_json(problem, request_id_of(request)))

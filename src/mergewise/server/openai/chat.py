@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse
 
 from mergewise.concurrency import in_thread, run
 from mergewise.errors import InputRefused
+from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.configuration import ProfileConfig
 from mergewise.server.native.questions import STREAMED, event_bytes, given_options
 from mergewise.server.openai.completions import Completion, CompletionStyle, TextCompletion, task_answer, task_events
@@ -30,7 +31,7 @@ from mergewise.server.openai.conversations import (
 from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm, TextForm
 from mergewise.server.openai.scoring import embedder_forms
 from mergewise.server.problems import HTTPProblem, openai_error, refusal
-from mergewise.server.questions import CollectionQuery, QuestionEvent, Questions
+from mergewise.server.questions import Questions
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InQuestions, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import Scoped, ScopedService
@@ -152,7 +153,7 @@ async def _completion_response(ask: Ask, frame: Completion, request: Request) ->
         return event_bytes(None, openai_error(problem, request_id_of(request)))
 
     chunks = _lines(frame.chunks(await ask.events(request)))
-    return await EventStream.begun(request, chunks, failure, ask.service.ending)
+    return await EventStream(chunks, failure, ask.service.ending).begun(request)
 
 
 def response_format(form: ModelForm) -> JsonDict | None:

@@ -16,9 +16,9 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from mergewise.server.answers import supported_citations, unsupported_remark
+from mergewise.server.collection_query import QuestionEvent
 from mergewise.server.collections import key_of
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
-from mergewise.server.questions import QuestionEvent
 from mergewise.server.records import Json, JsonDict
 from mergewise.types import Usage
 

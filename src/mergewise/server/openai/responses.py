@@ -17,6 +17,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from mergewise.concurrency import in_thread
+from mergewise.server.collection_query import QuestionEvent
 from mergewise.server.collections import key_of
 from mergewise.server.native.questions import STREAMED, event_bytes
 from mergewise.server.openai.chat import Ask, response_format
@@ -25,7 +26,6 @@ from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY
 from mergewise.server.openai.markup import ImageEscaper
 from mergewise.server.openai.requests import ChatMessage, ResponseForm
 from mergewise.server.problems import HTTPProblem, refusal, unknown
-from mergewise.server.questions import QuestionEvent
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InQuestions, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
@@ -77,7 +77,7 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
                     yield event_bytes(shown["type"], shown)
 
     if form.stream:
-        return await EventStream.begun(request, events(), writer.failure, service.ending)
+        return await EventStream(events(), writer.failure, service.ending).begun(request)
     whole = writer.whole(await ask.answer(request))
     await keep(whole)
     return JSONResponse(whole)

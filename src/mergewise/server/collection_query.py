@@ -1,0 +1,55 @@
+"""A question to a collection, and the events of its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from mergewise.query import AnswerQuery
+from mergewise.server.records import Json
+from mergewise.types import Message, ReplyOptions
+
+Include: TypeAlias = Literal["trace", "evidence", "streams", "html", "code"]
+EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionQuery:
+    """A question to a collection.
+
+    `options` holds the options of `AnswerQuery` that the client gave; the rest come from the collection's defaults. `chat` is the
+    name of a chat model in the configuration, or "extractive" for none. `reply` holds the options of a text that a model writes.
+    The index must have the `snapshot` or a later one.
+    """
+
+    question: str
+    options: Json = field(default_factory=dict)
+    history: tuple[Message, ...] = ()
+    chat: str | None = None
+    include: frozenset[Include] = frozenset()
+    reply: ReplyOptions = field(default_factory=ReplyOptions)
+    snapshot: str | None = None
+
+    def with_defaults(self, defaults: Json) -> CollectionQuery:
+        """Fill in the collection's defaults for options that the client did not give."""
+        own = {name: value for name, value in defaults.items() if name != "chat"}
+        return replace(self, options={**own, **self.options}, chat=self.chat or defaults.get("chat"))
+
+    def query(self, forced: Json | None, deadline: float) -> AnswerQuery:
+        """Return the question for `Index.prepare`. Documents must match `forced` too, the filter of the token.
+
+        Scores count only these documents. Raises UsageError for an invalid option.
+        """
+        options = dict(self.options)
+        where = options.pop("where", None)
+        parts = [part for part in (forced, *(where if isinstance(where, list) else [where])) if part is not None]
+        conditions: dict[str, Any] = {"where": parts or None, "counted": forced}
+        return AnswerQuery(self.question, **options, **conditions, history=self.history, deadline=deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionEvent:
+    """An event of a question. `data` is the JSON that the native API sends."""
+
+    name: EventName
+    data: Json
