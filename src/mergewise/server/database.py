@@ -203,11 +203,10 @@ class _Statements(NamedTuple):
     connection: Any
 
     def execute(self, query: str, values: Any = (), /) -> Any:
-        return self.connection.execute(query.replace("?", "%s"), [_value_for_postgres(value) for value in values])
-
-
-def _value_for_postgres(value: object) -> object:
-    """Convert booleans to numbers as SQLite does, and replace the character 0, which Postgres does not store."""
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd").replace("\\u0000", "\\ufffd")
-    return int(value) if isinstance(value, bool) else value
+        sent = []
+        for value in values:
+            # booleans are numbers, as in SQLite, and Postgres does not store the character 0
+            if isinstance(value, str):
+                value = value.replace("\0", "\ufffd").replace("\\u0000", "\\ufffd")
+            sent.append(int(value) if isinstance(value, bool) else value)
+        return self.connection.execute(query.replace("?", "%s"), sent)

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -35,6 +35,8 @@ from mergewise.server.spool import is_disk_full
 from mergewise.server.tables.rows import Conflict
 
 log = logging.getLogger("mergewise.server")
+
+Found = TypeVar("Found")
 
 OPENAI_PATHS = ("/v1/", "/v2/")
 _LONGEST = 500
@@ -71,6 +73,13 @@ class HTTPProblem(MergewiseError):
 def unknown(what: str, hint: str = "") -> HTTPProblem:
     """Return a 404 problem: missing, or hidden from the token."""
     return HTTPProblem(404, "not-found", f"{what} not found", hint)
+
+
+def existing(found: Found | None, what: str, hint: str = "") -> Found:
+    """Return what was found. Raises HTTPProblem 404 for None: missing, or hidden from the token."""
+    if found is None:
+        raise unknown(what, hint)
+    return found
 
 
 def invalid(pointer: str, detail: str, hint: str = "", *, status: int = 422, code: str = "invalid") -> HTTPProblem:

@@ -14,10 +14,13 @@ from mergewise.server.records import JsonDict, Token
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
 
 
-async def whole_service(request: Request) -> Service:
-    """Return the service without a boundary: for sessions, tokens, health and metrics only."""
-    service: Service = request.app.state.service
-    return service
+def of_application(name: str) -> Any:
+    """Return a dependency on an object of the application."""
+
+    async def get(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(get)
 
 
 def token_of(request: Request) -> Token:
@@ -38,11 +41,6 @@ async def scoped_collection(
     return collection
 
 
-async def questions_of(request: Request) -> Questions:
-    questions: Questions = request.app.state.questions
-    return questions
-
-
 def request_id_of(request: Request) -> str:
     return str(request.scope["mergewise.request_id"])
 
@@ -50,8 +48,9 @@ def request_id_of(request: Request) -> str:
 # dependencies of a route: `service: InService`, `collection: InCollection` for paths with `{c}`
 InService = Annotated[ScopedService, Depends(scoped_service)]
 InCollection = Annotated[Scoped, Depends(scoped_collection)]
-InQuestions = Annotated[Questions, Depends(questions_of)]
-WholeService = Annotated[Service, Depends(whole_service)]
+InQuestions = Annotated[Questions, of_application("questions")]
+# the service without a boundary: for sessions, tokens, health and metrics only
+WholeService = Annotated[Service, of_application("service")]
 
 # The scope that a route requires, as `openapi_extra=READ`; a route without one requires admin. Paths with `{c}` are limited to
 # the collections of the token.

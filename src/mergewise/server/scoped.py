@@ -45,7 +45,7 @@ from mergewise.server.configuration import ServerConfig
 from mergewise.server.conversations import OwnConversations
 from mergewise.server.file_store import Attachment, FileStore
 from mergewise.server.metrics import Metrics
-from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.problems import HTTPProblem, existing
 from mergewise.server.records import (
     CollectionRecord,
     DocumentState,
@@ -124,9 +124,7 @@ class ScopedService:
     def collection(self, name: str) -> Scoped:
         """Return the collection. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
         found = self._service.collections.get(name) if self._knows_of(name) else None
-        if found is None:
-            raise unknown("collection")
-        return Scoped(found, self.token, self._state)
+        return Scoped(existing(found, "collection"), self.token, self._state)
 
     def _knows_of(self, name: str) -> bool:
         return self.token.collections is None or name in self.token.collections
@@ -174,9 +172,7 @@ class ScopedService:
 
     def job(self, id: str) -> Job:
         """Return the job. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
-        if (job := self.find_job(id)) is None:
-            raise unknown("job")
-        return job
+        return existing(self.find_job(id), "job")
 
     def job_events(self, id: str, after: int = 0) -> list[JobEvent]:
         """Return the events of the job after this number."""
@@ -325,9 +321,7 @@ class Scoped:
 
     def entry(self, doc_id: str) -> DocumentEntry:
         """Look up a document. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
-        if (found := self.find(doc_id)) is None:
-            raise unknown("document")
-        return found
+        return existing(self.find(doc_id), "document")
 
     def find(self, doc_id: str) -> DocumentEntry | None:
         """Look up a document. Return None if it does not exist or is hidden from the token."""
@@ -367,9 +361,7 @@ class Scoped:
 
     def document(self, doc_id: str, hint: str = "") -> Document:
         """Return an indexed document with its text. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
-        if self.is_made and (found := self.find_document(doc_id)) is not None:
-            return found
-        raise unknown("document", hint)
+        return existing(self.find_document(doc_id) if self.is_made else None, "document", hint)
 
     def find_document(self, doc_id: str) -> Document | None:
         """Return an indexed document, or None if it does not exist or is hidden from the token."""
@@ -430,10 +422,7 @@ class Scoped:
     def change(self, **changes: Any) -> JsonDict:
         """Change the collection as `State.update_collection` does. Return the new description. Raises HTTPProblem 403 and 404."""
         check_scope(self.token, "admin")
-        record = self._state.collections.change(self.name, **changes)
-        if record is None:
-            raise unknown("collection")
-        self._collection.record = record
+        self._collection.record = existing(self._state.collections.change(self.name, **changes), "collection")
         return self.info()
 
     def enqueue(

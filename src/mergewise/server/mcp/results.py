@@ -76,7 +76,10 @@ def short_title(title: str) -> str:
 
 def context_text(context: Json, collection: str) -> str:
     """Write the passages, each with its mark, its headings and its place."""
-    passages = [_quoted_passage(passage) for passage in context["passages"]]
+    passages = []
+    for one in context["passages"]:
+        written = "" if one["verbatim"] else " (written, not quoted)"
+        passages.append(Quoted(f"passage [{one['mark']}]", f"{place_line(one)}{written}\n{one['text']}"))
     if not passages:
         return "No passage was found. Ask in other words, or see list_documents."
     shown = first_that_fit(passages)
@@ -134,11 +137,6 @@ def documents_text(documents: Sequence[Json], collection: str, note: str) -> str
 def _document_line(document: Json) -> str:
     title = "" if document["title"] in ("", document["id"]) else f" ({short_title(document['title'])})"
     return f"- id {on_one_line(document['id'])}{title}, {document['characters']:,} characters"
-
-
-def _quoted_passage(passage: Json) -> Quoted:
-    written = "" if passage["verbatim"] else " (written, not quoted)"
-    return Quoted(f"passage [{passage['mark']}]", f"{place_line(passage)}{written}\n{passage['text']}")
 
 
 def place_line(place: Json) -> str:

@@ -12,13 +12,12 @@ from fastapi import APIRouter, Path, Response
 
 from mergewise.concurrency import in_thread
 from mergewise.errors import StoreError
-from mergewise.server.conversations import ConversationRecord
 from mergewise.server.native.documents import outline_of
 from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import AskForm, ConversationForm, RatingForm, WordsForm
 from mergewise.server.native.responses import CONVERSATION, SUGGESTIONS, TURNS, page_of
 from mergewise.server.native.suggestions import suggested_questions
-from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.problems import HTTPProblem, existing, unknown
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import FEEDBACK, READ, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped, ScopedService
@@ -51,17 +50,13 @@ def search_conversations(form: WordsForm, collection: InCollection) -> JsonDict:
     return {"items": [asdict(one) for one in found[: form.limit]], "next": None}
 
 
-def _conversation(collection: Scoped, id: str) -> ConversationRecord:
-    found = collection.conversations.get(id)
-    if found is None:
-        raise unknown("conversation")
-    return found
-
-
 @router.get("/conversations/{id}", response_model=TURNS, openapi_extra=READ)
 def get_conversation(id: ConversationId, collection: InCollection) -> JsonDict:
     """Return a conversation with its questions and answers."""
-    return {**asdict(_conversation(collection, id)), "items": _visible(collection, collection.conversations.turns(id))}
+    return {
+        **asdict(existing(collection.conversations.get(id), "conversation")),
+        "items": _visible(collection, collection.conversations.turns(id)),
+    }
 
 
 @router.get("/shared/{id}", response_model=TURNS, openapi_extra=READ)
@@ -70,9 +65,8 @@ def get_shared(id: ConversationId, collection: InCollection) -> JsonDict:
 
     Answers from documents that this token may not see are withheld.
     """
-    found = collection.conversations.by_link(id)
-    if found is None:
-        raise unknown("conversation", "its owner deleted it, or ended the link")
+    hint = "its owner deleted it, or ended the link"
+    found = existing(collection.conversations.by_link(id), "conversation", hint)
     turns = _visible(collection, collection.conversations.turns(found.id, shared=True))
     own = {**asdict(found), "id": id, "turns": len(turns), "changed": turns[-1]["asked"] if turns else found.created}
     return {**own, "items": [{**turn, "feedback": None} for turn in turns]}
@@ -108,7 +102,7 @@ def change_conversation(id: ConversationId, form: ConversationForm, collection: 
     A link shows the questions so far. Share again to add the later ones.
     """
     collection.conversations.change(id, form.title, form.is_shared)
-    return asdict(_conversation(collection, id))
+    return asdict(existing(collection.conversations.get(id), "conversation"))
 
 
 @router.delete("/conversations/{id}", status_code=204, openapi_extra=READ)

@@ -51,8 +51,8 @@ def _check_request(collection: Scoped, form: JobForm) -> None:
     """Check the scope for this kind of job, and its request. Raises HTTPProblem 403, 422 and UsageError."""
     if form.kind in get_args(ViewKind):
         check_scope(collection.token, "admin")
-    if form.kind in get_args(ViewKind) and form.request.get("view") not in [*mw.VIEWS]:
-        raise invalid("/request/view", "unknown view", f"one of: {', '.join(mw.VIEWS)}")
+        if form.request.get("view") not in [*mw.VIEWS]:
+            raise invalid("/request/view", "unknown view", f"one of: {', '.join(mw.VIEWS)}")
     if (settings := form.request.get("settings")) is not None and form.kind == "add_view":
         if not isinstance(settings, dict):
             raise invalid("/request/settings", "invalid settings", "send names with values")

@@ -30,10 +30,13 @@ REPEATED: JsonDict = {"uniqueItems": False}
 Includes: TypeAlias = Annotated[
     set[Literal["trace", "evidence", "streams", "html", "code"]], Field(json_schema_extra=REPEATED)
 ]
-Strategy: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+Title: TypeAlias = Annotated[str, Field(max_length=200)]
+Phrase: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=8000)]
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=100)]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 DocumentId: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
-Metadata: TypeAlias = dict[Annotated[str, Field(max_length=200)], str | int | float | bool]
+Metadata: TypeAlias = dict[Title, str | int | float | bool]
 Filter: TypeAlias = JsonDict
 
 
@@ -69,10 +72,10 @@ def _kind(kind: Any, option: Option) -> Any:
     if kind is int and option.range is not None:
         bounds = Field(ge=int(option.range.low), le=int(option.range.high))
         return Annotated[int, bounds, BeforeValidator(_number)]
-    return Strategy if kind is str else kind
+    return Phrase if kind is str else kind
 
 
-Condition: TypeAlias = Annotated[str, Field(min_length=1, max_length=8000)] | Filter
+Condition: TypeAlias = Words | Filter
 _BODY_TYPES: JsonDict = {
     "where": Condition | Annotated[list[Condition], Field(max_length=50)],
     "parameters": Parameters,
@@ -93,11 +96,11 @@ class ContextForm(ContextFields):
     The index must have the `snapshot` or a later one, such as that of a job's report. A server waits for it for some seconds.
     """
 
-    question: Annotated[str, Field(min_length=1, max_length=8000)]
+    question: Words
     history: Annotated[list[TurnForm], Field(max_length=50)] = Field(default_factory=list)
     chat: str | None = None
     include: Includes = Field(default_factory=set)
-    snapshot: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    snapshot: Id | None = None
 
 
 @with_options_of(AnswerQuery)
@@ -105,16 +108,16 @@ class AskForm(ContextForm):
     """`conversation` keeps the answer in the conversation of this id, or in a new one for "new" or an unknown id."""
 
     stream: StrictBool = False
-    conversation: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    conversation: Id | None = None
 
 
 class ConversationForm(Form):
-    title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    title: Phrase | None = None
     is_shared: StrictBool | None = None
 
 
 class WordsForm(Form):
-    words: Annotated[str, Field(min_length=1, max_length=200)]
+    words: Phrase
     limit: Annotated[Whole, Field(ge=1, le=200)] = 50
 
 
@@ -136,14 +139,14 @@ class CollectionForm(Form):
     """A new collection. The embedder and the views are names from the configuration, never paths or specs."""
 
     name: Name
-    title: Annotated[str, Field(max_length=200)] = ""
+    title: Title = ""
     embedder: str | None = None
     views: Annotated[list[str], Field(max_length=20)] | None = None
     settings: dict[str, JsonDict] = {}
 
 
 class CollectionChangeForm(Form):
-    title: Annotated[str, Field(max_length=200)] | None = None
+    title: Title | None = None
     defaults: JsonDict | None = None
 
 
@@ -196,7 +199,7 @@ class JobForm(Form):
 
 class TokenForm(Form):
     scopes: Annotated[set[Scope], Field(min_length=1, json_schema_extra=REPEATED)]
-    title: Annotated[str, Field(max_length=200)] = ""
+    title: Title = ""
     collections: list[Name] | None = None
     filter: Filter | None = None
     expires: Number | None = None
@@ -204,7 +207,7 @@ class TokenForm(Form):
 
 
 class SessionForm(Form):
-    token: Annotated[str, Field(max_length=200)]
+    token: Title
 
 
 def validated(form: type[FormT], given: Any, within: tuple[str, ...] = ()) -> FormT:

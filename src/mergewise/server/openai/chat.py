@@ -58,33 +58,6 @@ class Profile:
         named = {"name": self.config.title} if self.config.title else {}
         return {"id": self.id, "object": "model", "created": int(self.created), "owned_by": "mergewise", **named}
 
-    def style(self, form: ModelForm, has_events: bool) -> CompletionStyle:
-        """Choose the style. With "auto", answers have a footer except for Open WebUI, which shows the sources itself.
-
-        `has_events` is False for an API without the events of Open WebUI.
-        """
-        config, extras, is_json = self.config, form.mergewise, response_format(form) is not None
-        open_webui = config.open_webui and has_events
-        wanted = config.footer == "always" or (config.footer == "auto" and not open_webui)
-        footer = (wanted if extras.footer is None else extras.footer) and not is_json
-        is_markdown = (extras.markup or config.markup) == "markdown" and not is_json
-        return CompletionStyle(footer, open_webui, config.remark, is_markdown)
-
-    def question(self, conversation: ChatQuestion, form: ModelForm, most_tokens: int) -> CollectionQuery:
-        """Make the question. The client's options override the profile's defaults. Documents must meet both conditions."""
-        config, extras, search = self.config, form.mergewise, form.search
-        options = {**config.defaults, **given_options(extras)}
-        for limit in list(form.limit.values())[:1]:
-            options["max_tokens"] = min(limit, most_tokens)
-        if config.filter is not None or search:
-            options["where"] = [config.filter, search and search.filters, options.get("where")]
-        chat = options.pop("chat", config.chat)
-        given = form.given_values("temperature", "top_p", "seed", "stop")
-        sampling = {**_without_surrogates(given), **(response_format(form) or {})}
-        reply = ReplyOptions(conversation.instructions, conversation.message, sampling)
-        asked, history, include = conversation.question, conversation.history, frozenset(extras.include)
-        return CollectionQuery(asked, options, history, chat, include, reply)
-
 
 def profiles(service: ScopedService, id: str | None = None) -> list[Profile]:
     """List the models whose collection the token may read, or only the model with this id.
@@ -152,8 +125,15 @@ async def _completion_response(ask: Ask, frame: Completion, request: Request) ->
     def failure(problem: HTTPProblem) -> bytes:
         return event_bytes(None, openai_error(problem, request_id_of(request)))
 
-    chunks = _lines(frame.chunks(await ask.events(request)))
-    return await EventStream(chunks, failure, ask.service.ending).begun(request)
+    chunks = frame.chunks(await ask.events(request))
+
+    async def lines() -> AsyncGenerator[bytes, None]:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield event_bytes(None, chunk)
+        yield b"data: [DONE]\n\n"
+
+    return await EventStream(lines(), failure, ask.service.ending).begun(request)
 
 
 def response_format(form: ModelForm) -> JsonDict | None:
@@ -198,16 +178,48 @@ class Ask:
         return cls(service, questions, form, profile, chat_question(messages))
 
     def frame(self, kind: type[Completion], prefix: str, ignored: Sequence[str] = ()) -> Completion:
-        style, base = self.profile.style(self.form, kind is Completion), self.service.config.url
-        ignored = [*self.form.ignored(), *ignored, *self.conversation.ignored]
-        limits, includes_usage = tuple(self.form.limit), self.form.includes_usage
-        return kind(prefix + secrets.token_hex(12), self.form.model, style, base, ignored, limits, includes_usage)
+        """Return the frame of the answer, with its style.
+
+        With "auto", answers have a footer except for Open WebUI, which shows the sources itself. Only chat completions have its
+        events.
+        """
+        form, config, extras, is_json = (
+            self.form,
+            self.profile.config,
+            self.form.mergewise,
+            response_format(self.form) is not None,
+        )
+        open_webui = config.open_webui and kind is Completion
+        wanted = config.footer == "always" or (config.footer == "auto" and not open_webui)
+        footer = (wanted if extras.footer is None else extras.footer) and not is_json
+        is_markdown = (extras.markup or config.markup) == "markdown" and not is_json
+        style, base = CompletionStyle(footer, open_webui, config.remark, is_markdown), self.service.config.url
+        ignored = [*form.ignored(), *ignored, *self.conversation.ignored]
+        id, limits = prefix + secrets.token_hex(12), tuple(form.limit)
+        return kind(id, form.model, style, base, ignored, limits, form.includes_usage)
 
     @property
     def question(self) -> tuple[CollectionQuery, Scoped]:
-        """The question and its collection, as `Questions` takes them."""
-        collection = self.service.collection(self.profile.config.collection)
-        return self.profile.question(self.conversation, self.form, self.questions.limits.max_tokens), collection
+        """The question and its collection, as `Questions` takes them.
+
+        The client's options override the profile's defaults. Documents must meet both conditions.
+        """
+        form, config, conversation = self.form, self.profile.config, self.conversation
+        extras, search = form.mergewise, form.search
+        options = {**config.defaults, **given_options(extras)}
+        for limit in list(form.limit.values())[:1]:
+            options["max_tokens"] = min(limit, self.questions.limits.max_tokens)
+        if config.filter is not None or search:
+            options["where"] = [config.filter, search and search.filters, options.get("where")]
+        chat = options.pop("chat", config.chat)
+        sampling = _without_surrogates(form.given_values("temperature", "top_p", "seed", "stop"))
+        reply = ReplyOptions(
+            conversation.instructions, conversation.message, {**sampling, **(response_format(form) or {})}
+        )
+        query = CollectionQuery(
+            conversation.question, options, conversation.history, chat, frozenset(extras.include), reply
+        )
+        return query, self.service.collection(config.collection)
 
     async def answer(self, request: Request) -> Json:
         """Return the whole answer with its context. Raises HTTPProblem 400 if the chat model refuses the format."""
@@ -238,10 +250,3 @@ class Ask:
         with admission.place():
             reply = await admission.wait(lambda: run(chat.complete([Message("user", task)], max_tokens=_TASK_TOKENS)))
         return task_answer(reply.text, reply.usage)
-
-
-async def _lines(chunks: AsyncGenerator[Json, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            yield event_bytes(None, chunk)
-    yield b"data: [DONE]\n\n"

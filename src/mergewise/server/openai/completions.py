@@ -47,7 +47,10 @@ class CompletionStyle:
     def end_of(self, answer: Json, sources: Sequence[MarkedSource]) -> str:
         """Return the text below the answer: a remark on unsupported sentences, a notice, the sources."""
         remark = literal(unsupported_remark(answer), self.is_markdown) if self.remark else ""
-        parts = remark, notice_of(answer), footer(sources, self.is_markdown) if self.footer else ""
+        indexing = answer.get("indexing")
+        # programs show no other field
+        notice = f"{indexing['notice']}." if indexing and not answer["found"] else ""
+        parts = remark, notice, footer(sources, self.is_markdown) if self.footer else ""
         return "".join(f"\n\n{part}" for part in parts if part)
 
 
@@ -276,12 +279,6 @@ async def task_events(answer: Json) -> AsyncGenerator[QuestionEvent, None]:
     yield QuestionEvent("started", {})
     yield QuestionEvent("delta", {"text": answer["answer"]})
     yield QuestionEvent("done", answer)
-
-
-def notice_of(answer: Json) -> str:
-    """Return the notice on unfinished indexing if the answer was not found. Programs show no other field."""
-    indexing = answer.get("indexing")
-    return f"{indexing['notice']}." if indexing and not answer["found"] else ""
 
 
 def finish_reason(answer: Json) -> str:

@@ -22,7 +22,7 @@ from mergewise.server.file_store import Attachment, ReceivedFile
 from mergewise.server.native.documents import chunks_of, document_row, download, list_documents
 from mergewise.server.openai.pages import Limit, Order, list_form, list_page
 from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchForm
-from mergewise.server.problems import HTTPProblem, refusal, unknown
+from mergewise.server.problems import HTTPProblem, existing, refusal, unknown
 from mergewise.server.records import Job, JsonDict
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped, ScopedService
@@ -147,7 +147,7 @@ def get_store_file(id: str, service: InService, collection: InCollection) -> Jso
 @router.post("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
 def change_store_file(id: str, form: AttributesForm, service: InService, collection: InCollection) -> JsonDict:
     """Start a job that changes the metadata of a document."""
-    row = _existing_row(service, collection, id)
+    row = existing(_row(service, collection, id), "file")
     job = collection.enqueue("metadata", {"id": row["id"], "metadata": form.attributes})
     changed = {"id": id, "attributes": {**row["metadata"], **form.attributes}}
     return _file_form(collection.name, row, job) | changed
@@ -156,7 +156,7 @@ def change_store_file(id: str, form: AttributesForm, service: InService, collect
 @router.get("/vector_stores/{c}/files/{id}/content", openapi_extra=READ)
 def get_store_file_content(id: str, service: InService, collection: InCollection) -> JsonDict:
     """Return the text of a document, as read from the file."""
-    row = _existing_row(service, collection, id)
+    row = existing(_row(service, collection, id), "file")
     if row["characters"] is None:
         raise HTTPProblem(409, "not-indexed", "document not indexed yet", "check its status")
     text = collection.document(row["id"]).text
@@ -167,17 +167,10 @@ def get_store_file_content(id: str, service: InService, collection: InCollection
 @router.delete("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
 def remove_store_file(id: str, service: InService, collection: InCollection) -> JsonDict:
     """Start a job that removes a document from the collection."""
-    row = _existing_row(service, collection, id)
+    row = existing(_row(service, collection, id), "file")
     collection.enqueue("remove", {"ids": [row["id"]]})
     service.files.detach(id, collection.name)
     return {"id": id, "object": "vector_store.file.deleted", "deleted": True}
-
-
-def _existing_row(service: ScopedService, collection: Scoped, id: str) -> Row:
-    """Return the row of a document. Raises HTTPProblem 404 if it does not exist."""
-    if (row := _row(service, collection, id)) is None:
-        raise unknown("file")
-    return row
 
 
 def _row(service: ScopedService, collection: Scoped, id: str) -> Row | None:

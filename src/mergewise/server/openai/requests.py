@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mergewise.server.native.requests import AnswerFields, Filter, Includes, Metadata
+from mergewise.server.native.requests import AnswerFields, Filter, Includes, Metadata, Title, Words
 from mergewise.server.records import JsonDict
 
 Prompt = Annotated[str, Field(max_length=400_000)]
-SearchWords = Annotated[str, Field(min_length=1, max_length=8000)]
 Limit = Annotated[int, Field(ge=1)]
 FileId = Annotated[str, Field(pattern=r"^file-[0-9a-f]{32}$")]
 
@@ -164,7 +163,7 @@ class RankingOptions(OpenForm):
 
 
 class StoreSearchForm(OpenForm):
-    query: SearchWords | Annotated[list[SearchWords], Field(min_length=1, max_length=8)]
+    query: Words | Annotated[list[Words], Field(min_length=1, max_length=8)]
     filters: Filter | None = None
     max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
     ranking_options: RankingOptions = RankingOptions()
@@ -173,7 +172,7 @@ class StoreSearchForm(OpenForm):
 class StoreChangeForm(OpenForm):
     """Changes of a vector store. It never expires."""
 
-    name: Annotated[str, Field(max_length=200)] | None = None
+    name: Title | None = None
     metadata: Annotated[Metadata, Field(max_length=16)] | None = None
     expires_after: JsonDict | None = None
 
@@ -212,7 +211,7 @@ class RerankText(OpenForm):
 
 class RerankForm(OpenForm):
     model: str
-    query: SearchWords
+    query: Words
     documents: Annotated[list[str | RerankText], Field(min_length=1, max_length=1000)]
     top_n: Annotated[int, Field(ge=1)] | None = None
     return_documents: bool = False

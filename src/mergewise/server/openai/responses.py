@@ -25,7 +25,7 @@ from mergewise.server.openai.completions import Completion, MarkedSource, TextCo
 from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY
 from mergewise.server.openai.markup import ImageEscaper
 from mergewise.server.openai.requests import ChatMessage, ResponseForm
-from mergewise.server.problems import HTTPProblem, refusal, unknown
+from mergewise.server.problems import HTTPProblem, existing, refusal, unknown
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InQuestions, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
@@ -86,8 +86,7 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
 @router.get("/responses/{id}", openapi_extra=READ)
 def get_response(id: str, service: InService) -> JsonDict:
     """Return a response as it was sent, or without its texts if a document behind them was removed since."""
-    if (kept := service.response(id)) is None:
-        raise unknown("response")
+    kept = existing(service.response(id), "response")
     withheld = {"output": [], "status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
     return {**kept["response"], **(withheld if kept["withheld"] else {})}
 
