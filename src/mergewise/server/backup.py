@@ -117,7 +117,10 @@ def _extract(file: Path, into: Path) -> None:
         with tarfile.open(file, "r:") as archive:
             for member in archive:
                 content = archive.extractfile(member) if member.isreg() else None
-                if content is None or not _is_ours(member.name):
+                name, parts = member.name, member.name.split("/")
+                is_plain = all(part not in ("", ".", "..") and "\\" not in part and "\0" not in part for part in parts)
+                is_known = name in (DATABASE_FILE, NAME, _CHECKSUMS) or (len(parts) > 2 and parts[0] == _COLLECTIONS)
+                if content is None or not is_plain or not is_known:
                     raise CorruptIndex(f"not a backup: {file} contains {member.name!r}", "restore another file")
                 if member.name == _CHECKSUMS:
                     listed = json.loads(content.read(_LONGEST_LIST))
@@ -133,9 +136,3 @@ def _extract(file: Path, into: Path) -> None:
         raise CorruptIndex(f"cannot read {file}: {error}", "restore another backup") from None
     if listed is None or listed != found:
         raise CorruptIndex(f"incomplete or damaged backup: {file}", "restore another backup")
-
-
-def _is_ours(name: str) -> bool:
-    parts = name.split("/")
-    is_plain = all(part not in ("", ".", "..") and "\\" not in part and "\0" not in part for part in parts)
-    return is_plain and (name in (DATABASE_FILE, NAME, _CHECKSUMS) or (len(parts) > 2 and parts[0] == _COLLECTIONS))

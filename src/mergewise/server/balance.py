@@ -62,21 +62,19 @@ class SharedListener(socket.socket):
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept the next connection. Raises BlockingIOError if none is for this worker now."""
-        if not self._counts.are_fewest() and self._leaves_it():
-            # the event loop calls again at once
-            time.sleep(_LOOK_SECONDS)
-            raise BlockingIOError
+        if not self._counts.are_fewest():
+            now = time.monotonic()
+            if now - self._looked > LEAVING_SECONDS:
+                # this is another connection than the last one left to the others
+                self._left_since = now
+            self._looked = now
+            if now - self._left_since < LEAVING_SECONDS:
+                # the event loop calls again at once
+                time.sleep(_LOOK_SECONDS)
+                raise BlockingIOError
         accepted = super().accept()
         self._counts.add(1)
         return accepted
-
-    def _leaves_it(self) -> bool:
-        now = time.monotonic()
-        if now - self._looked > LEAVING_SECONDS:
-            # this is another connection than the last one left to the others
-            self._left_since = now
-        self._looked = now
-        return now - self._left_since < LEAVING_SECONDS
 
 
 def ending_connections(app: ASGIApp, counts: ConnectionCounts) -> ASGIApp:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from secrets import token_hex, token_urlsafe
 
 from mergewise.server.configuration import ServeLimits
-from mergewise.server.database import Database, Row, StateTables
+from mergewise.server.database import Database, Row
 from mergewise.server.records import Json, JsonDict, Token
 from mergewise.server.tables.rows import ALL, insert
 
@@ -71,7 +71,17 @@ class OwnConversations:
             (newest,) = rows.execute("SELECT max(number) AS n FROM turns WHERE conversation = ?", [id]).fetchall()
             last = "SELECT number FROM turns WHERE conversation = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
             rows.execute(f"DELETE FROM turns WHERE conversation = ? AND number <= ({last})", [id, id, MOST_TURNS])
-            _drop_excess(rows, self._key[0], limits)
+            # the owner's oldest turns above the limit of bytes, then empty conversations and those above the limit of number
+            sizes = (
+                "SELECT number, sum(bytes) OVER (ORDER BY changed DESC, number DESC) AS total "
+                "FROM turns JOIN conversations ON id = conversation WHERE owner = ?"
+            )
+            excess = f"DELETE FROM turns WHERE number IN (SELECT number FROM ({sizes}) AS sized WHERE total > ?)"
+            rows.execute(excess, [self._key[0], limits.conversation_bytes])
+            last = f"SELECT id FROM conversations WHERE owner = ? ORDER BY changed DESC LIMIT {ALL} OFFSET ?"
+            bare = "owner = ? AND NOT EXISTS (SELECT 1 FROM turns WHERE conversation = id)"
+            beyond = f"DELETE FROM conversations WHERE id IN ({last}) OR ({bare})"
+            rows.execute(beyond, [self._key[0], limits.conversations, self._key[0]])
         return {"conversation": id, "turn": newest["n"]}
 
     def find(self, words: str = "") -> list[ConversationRecord]:
@@ -136,16 +146,3 @@ def _turn(row: Row) -> JsonDict:
     rating = None if row["good"] is None else {"good": bool(row["good"]), "note": row["note"]}
     kept = {name: row[name] for name in ("number", "question", "asked")}
     return {**kept, "feedback": rating, **json.loads(row["data"])}
-
-
-def _drop_excess(rows: StateTables, owner: str, limits: ServeLimits) -> None:
-    """Delete the owner's oldest turns above the limit of bytes, then empty conversations and those above the limit of number."""
-    sizes = (
-        "SELECT number, sum(bytes) OVER (ORDER BY changed DESC, number DESC) AS total "
-        "FROM turns JOIN conversations ON id = conversation WHERE owner = ?"
-    )
-    excess = f"DELETE FROM turns WHERE number IN (SELECT number FROM ({sizes}) AS sized WHERE total > ?)"
-    rows.execute(excess, [owner, limits.conversation_bytes])
-    last = f"SELECT id FROM conversations WHERE owner = ? ORDER BY changed DESC LIMIT {ALL} OFFSET ?"
-    bare = "owner = ? AND NOT EXISTS (SELECT 1 FROM turns WHERE conversation = id)"
-    rows.execute(f"DELETE FROM conversations WHERE id IN ({last}) OR ({bare})", [owner, limits.conversations, owner])

@@ -132,10 +132,15 @@ class SecurityMiddleware:
         if host_name(host) not in self._hosts:
             raise HTTPProblem(421, "wrong-host", "host not allowed", "add the host to allowed_hosts")
         origin = _single(headers, "origin")
-        if origin is not None and origin not in self._origins and _host_in(origin) != host:
-            raise HTTPProblem(
-                403, "foreign-origin", "requests from other sites are refused", "add the site to allowed_origins"
-            )
+        if origin is not None and origin not in self._origins:
+            try:
+                site = urlsplit(origin).netloc
+            except ValueError:
+                raise HTTPProblem(400, "invalid-origin", "invalid Origin", "send a scheme and a host") from None
+            if site != host:
+                raise HTTPProblem(
+                    403, "foreign-origin", "requests from other sites are refused", "add the site to allowed_origins"
+                )
         if self._is_open(scope["path"], scope["method"], origin, headers):
             return self._open_limits, _longest_body(scope, headers, self._open_limits)
         if self._state.draining.is_set():
@@ -256,13 +261,6 @@ def cookie_name(headers: Headers) -> str:
 
 def too_large(longest: int) -> HTTPProblem:
     return HTTPProblem(413, "too-large", f"body too large (expected up to {longest:,} bytes)", "send less at once")
-
-
-def _host_in(origin: str) -> str:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        raise HTTPProblem(400, "invalid-origin", "invalid Origin", "send a scheme and a host") from None
 
 
 class _Buckets:

@@ -119,7 +119,12 @@ def problem_of(error: BaseException) -> HTTPProblem:
     if is_disk_full(error):
         return HTTPProblem(507, "disk-full", "disk full: the server cannot store more", _DISK_HINT)
     if isinstance(error, RequestValidationError):
-        return _validation_problem(error)
+        if any(one["type"] == "json_invalid" for one in error.errors()):
+            return HTTPProblem(400, "malformed", "invalid JSON in the body")
+        # a JSON pointer for each field of the body, and the name of each other parameter
+        wrong = [{"pointer": _pointer(one, error.body), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
+        first = wrong[0] if wrong else {"pointer": "", "detail": "invalid request"}
+        return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=wrong[:_MOST_ERRORS])
     if isinstance(error, HTTPException):
         phrase = HTTPStatus(error.status_code).phrase
         code = phrase.lower().replace(" ", "-")
@@ -136,15 +141,6 @@ def problem_of(error: BaseException) -> HTTPProblem:
             wait = 1.0 if error.retryable or status == 503 else None
             return HTTPProblem(status, code, detail, hint, retry_after=wait)
     return HTTPProblem(500, "internal", "internal server error", _ADMIN_HINT)
-
-
-def _validation_problem(error: RequestValidationError) -> HTTPProblem:
-    """Return a 422 problem with a JSON pointer for each field of the body, and the name of each other parameter."""
-    if any(one["type"] == "json_invalid" for one in error.errors()):
-        return HTTPProblem(400, "malformed", "invalid JSON in the body")
-    body = [{"pointer": _pointer(one, error.body), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
-    first = body[0] if body else {"pointer": "", "detail": "invalid request"}
-    return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=body[:_MOST_ERRORS])
 
 
 def _pointer(error: Json, body: Any) -> str:

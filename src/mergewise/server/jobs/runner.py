@@ -171,7 +171,11 @@ class JobRunner:
         name, watch = jobs[0].collection, Watch(self.state.jobs, jobs, self.stopping, self._must_share)
         try:
             if jobs[0].kind == "drop":
-                self._drop(jobs[0])
+                # every step can be repeated: an earlier run may have died between them
+                self._close_index(name)
+                drop_folder(self.config.home_of(name), jobs[0].id)
+                self.state.collections.forget(name)
+                self.state.jobs.finish(jobs[0].id, "done", report={"dropped": name})
                 return
             index, own = self._index(name), self.config.collection(name)
             while True:
@@ -190,14 +194,6 @@ class JobRunner:
             is_expected = isinstance(error, MergewiseError)
             log.warning("%s failed: %s", jobs[0].id, error if is_expected else "a bug", exc_info=not is_expected)
             self._fail(jobs, error)
-
-    def _drop(self, job: Job) -> None:
-        """Delete a collection with all its files. An index outside of the server's data stays."""
-        self._close_index(job.collection)
-        # every step can be repeated: an earlier run may have died between them
-        drop_folder(self.config.home_of(job.collection), job.id)
-        self.state.collections.forget(job.collection)
-        self.state.jobs.finish(job.id, "done", report={"dropped": job.collection})
 
     def _settle_cancelled(self, jobs: Sequence[Job]) -> None:
         """End the jobs to cancel, with their documents that the index already has. Queue the other jobs again."""
@@ -248,16 +244,13 @@ class JobRunner:
                     self.make_indexes()
                     if time.monotonic() - self._swept >= SWEEP_SECONDS:
                         self._swept = time.monotonic()
-                        self._sweep()
+                        self.state.prune(self.config.limits)
+                        sweep_spool(self.config.spool)
+                        sweep_blobs(self.config.shared / "files", (), DAY)
+                        for record in self.state.collections.all():
+                            sweep_blobs(Path(record.blobs), self.state.documents.blobs_needed(record.name))
             finally:
                 self._tending.release()
-
-    def _sweep(self) -> None:
-        self.state.prune(self.config.limits)
-        sweep_spool(self.config.spool)
-        sweep_blobs(self.config.shared / "files", (), DAY)
-        for record in self.state.collections.all():
-            sweep_blobs(Path(record.blobs), self.state.documents.blobs_needed(record.name))
 
     def make_indexes(self) -> None:
         """Create the missing indexes of collections."""

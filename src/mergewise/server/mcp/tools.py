@@ -407,7 +407,11 @@ def _found_document(libraries: Libraries, collection: str, passage: Json, text: 
 def _fetched_document(
     document: Document, place: DocumentPlace, id: str, address: str | None, most: int
 ) -> FetchedDocument:
-    start = _line_start(document.text, place.start - _LEAD)
+    # the start of the line, or the position itself if the line is long
+    start = max(0, min(place.start - _LEAD, len(document.text)))
+    line = document.text.rfind("\n", max(0, start - _LEAD), start) + 1
+    if line or start <= _LEAD:
+        start = line
     part, end = document_part(document, start, LONGEST_PART, most)
     metadata: dict[str, str | int | float | bool] = {"characters": len(document.text), "start": start, "end": end}
     if end < len(document.text):
@@ -419,10 +423,3 @@ def _fetched_document(
         url=address or str(DocumentPlace(place.collection, place.doc_id)),
         metadata=metadata,
     )
-
-
-def _line_start(text: str, position: int) -> int:
-    """Return the start of the line at a position, or the position itself if the line is long."""
-    position = max(0, min(position, len(text)))
-    start = text.rfind("\n", max(0, position - _LEAD), position) + 1
-    return start if start else 0 if position <= _LEAD else position

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse
 import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.jsonable import report_json
+from mergewise.server.jobs.kinds import settings_of
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.questions import event_bytes, failure_event
 from mergewise.server.native.requests import JobForm, Name
@@ -40,28 +41,23 @@ _POLL_SECONDS = 0.25
 @router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | ESTIMATE, openapi_extra=WRITE)
 async def start_job(form: JobForm, service: InService, collection: InCollection) -> JsonDict:
     """Start a job on the whole collection. `dry_run` only estimates its work."""
-    _check_request(collection, form)
+    request = form.request
+    if form.kind in get_args(ViewKind):
+        check_scope(collection.token, "admin")
+        if request.get("view") not in [*mw.VIEWS]:
+            raise invalid("/request/view", "unknown view", f"one of: {', '.join(mw.VIEWS)}")
+    if (settings := request.get("settings")) is not None and form.kind == "add_view":
+        if not isinstance(settings, dict):
+            raise invalid("/request/settings", "invalid settings", "send names with values")
+        settings_of(request["view"], settings)
+    if form.kind == "evaluate" and not request.get("questions"):
+        raise invalid("/request/questions", "missing questions", "send a list of {question, answers}")
+    if form.kind == "sync":
+        collection.own.folders_of(request)
     if form.dry_run:
         return {"estimate": await in_thread(lambda: _estimate(service, collection, form))}
     job = await in_thread(lambda: collection.enqueue(form.kind, form.request))
     return {"job": job.as_dict()}
-
-
-def _check_request(collection: Scoped, form: JobForm) -> None:
-    """Check the scope for this kind of job, and its request. Raises HTTPProblem 403, 422 and UsageError."""
-    if form.kind in get_args(ViewKind):
-        check_scope(collection.token, "admin")
-        if form.request.get("view") not in [*mw.VIEWS]:
-            raise invalid("/request/view", "unknown view", f"one of: {', '.join(mw.VIEWS)}")
-    if (settings := form.request.get("settings")) is not None and form.kind == "add_view":
-        if not isinstance(settings, dict):
-            raise invalid("/request/settings", "invalid settings", "send names with values")
-        view = mw.VIEWS[form.request["view"]]
-        view.load({**view.dump(), **settings})
-    if form.kind == "evaluate" and not form.request.get("questions"):
-        raise invalid("/request/questions", "missing questions", "send a list of {question, answers}")
-    if form.kind == "sync":
-        collection.own.folders_of(form.request)
 
 
 def _estimate(service: ScopedService, collection: Scoped, form: JobForm) -> JsonDict:

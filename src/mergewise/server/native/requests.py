@@ -64,15 +64,13 @@ def with_options_of(record: type[Query]) -> Callable[[type[FormT]], type[FormT]]
 def body_type(option: Option) -> Any:
     """Return the type of an option in a body: numbers in their range, texts of limited length, JSON."""
     kinds = [kind for kind in (get_args(option.type) or (option.type,)) if kind is not type(None)]
-    types = [_BODY_TYPES.get(option.name) or _kind(one, option) for one in kinds]
+    types = []
+    for kind in kinds:
+        if kind is int and option.range is not None:
+            bounds = Field(ge=int(option.range.low), le=int(option.range.high))
+            kind = Annotated[int, bounds, BeforeValidator(_number)]
+        types.append(_BODY_TYPES.get(option.name) or (Phrase if kind is str else kind))
     return reduce(or_, types)
-
-
-def _kind(kind: Any, option: Option) -> Any:
-    if kind is int and option.range is not None:
-        bounds = Field(ge=int(option.range.low), le=int(option.range.high))
-        return Annotated[int, bounds, BeforeValidator(_number)]
-    return Phrase if kind is str else kind
 
 
 Condition: TypeAlias = Words | Filter
@@ -216,14 +214,12 @@ def validated(form: type[FormT], given: Any, within: tuple[str, ...] = ()) -> Fo
         return form.model_validate_json(given) if isinstance(given, bytes) else form.model_validate(given)
     except ValidationError as error:
         errors = [{**one, "loc": ("body", *within, *one["loc"])} for one in error.errors(include_url=False)]
-        body = _json(given) if isinstance(given, bytes) else given
+        body = given
+        if isinstance(given, bytes):
+            try:
+                body = json.loads(given)
+            except (ValueError, RecursionError):
+                body = None
         for name in reversed(within):
             body = {name: body}
         raise RequestValidationError(errors, body=body) from None
-
-
-def _json(given: bytes) -> Any:
-    try:
-        return json.loads(given)
-    except (ValueError, RecursionError):
-        return None
