@@ -119,12 +119,12 @@ class ScopedService:
     def collections(self) -> list[Scoped]:
         """Return the collections that the token may know of, ordered by name."""
         known = self._service.collections.all()
-        return [Scoped(one, self.token, self._state) for one in known if self._knows_of(one.name)]
+        return [Scoped(one, self) for one in known if self._knows_of(one.name)]
 
     def collection(self, name: str) -> Scoped:
         """Return the collection. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
         found = self._service.collections.get(name) if self._knows_of(name) else None
-        return Scoped(existing(found, "collection"), self.token, self._state)
+        return Scoped(existing(found, "collection"), self)
 
     def _knows_of(self, name: str) -> bool:
         return self.token.collections is None or name in self.token.collections
@@ -225,8 +225,9 @@ def _sees_all_jobs(token: Token) -> bool:
 class Scoped:
     """A collection as a token sees it."""
 
-    def __init__(self, collection: ServedCollection, token: Token, state: State) -> None:
-        self._collection, self.token, self._state = collection, token, state
+    def __init__(self, collection: ServedCollection, service: ScopedService) -> None:
+        self._collection, self.service = collection, service
+        self.token, self._state = service.token, service._state
         self.name, self.record, self.own = collection.name, collection.record, collection.own
         self.url, self.strategies, self.check_strategy, self.await_snapshot = (
             collection.url, collection.strategies, collection.check_strategy, collection.await_snapshot,
@@ -396,9 +397,9 @@ class Scoped:
         except UsageError as error:
             raise error if self.token.filter is None else UsageError(error.message) from None
 
-    def attachment(self, file_id: str, store: FileStore) -> Attachment | None:
+    def attachment(self, file_id: str) -> Attachment | None:
         """Return the document of a received file, or None if the token does not see it."""
-        found = store.attachment(file_id, self.name)
+        found = self.service.files.attachment(file_id, self.name)
         return found if found is not None and self.sees(found.document) else None
 
     @property

@@ -39,8 +39,7 @@ def mcp_endpoint(service: Service, questions: Questions) -> tuple[list[BaseRoute
     def libraries_for(call: Context[Any, Any]) -> dict[str, ServedLibrary]:
         token = token_of(cast(Request, call.request_context.request))
         check_scope(token, "read")
-        scoped = ScopedService(service, token)
-        return {one.name: ServedLibrary(scoped, questions, one) for one in scoped.collections()}
+        return {one.name: ServedLibrary(questions, one) for one in ScopedService(service, token).collections()}
 
     server = mcp_server(libraries_for, writes=service.config.allow_writes_by_mcp)
     # `SecurityMiddleware` has checked Host and Origin
@@ -57,7 +56,6 @@ def mcp_endpoint(service: Service, questions: Questions) -> tuple[list[BaseRoute
 class ServedLibrary:
     """A collection as a token sees it, with the methods of `IndexLibrary`."""
 
-    service: ScopedService
     questions: Questions
     collection: Scoped
 
@@ -81,7 +79,7 @@ class ServedLibrary:
     async def add(self, document: Document) -> str:
         blobs = self.collection.writable().blobs
         content = {"id": document.id, "text": document.text, "title": document.title}
-        upload = await in_thread(partial(text_upload, self.service.config.spool, blobs, content))
+        upload = await in_thread(partial(text_upload, self.collection.service.config.spool, blobs, content))
         job = await self._wait_until_ended("add", {"on_conflict": "replace"}, [upload])
         return "The text is indexed." if job.has_ended else f"The text is received, and is indexed soon (job {job.id})."
 
@@ -97,7 +95,7 @@ class ServedLibrary:
 
     def url(self, doc_id: str, start: int, end: int) -> str | None:
         address = self.collection.url(doc_id, start, end)
-        return self.service.config.url + address if address.startswith("/") else address
+        return self.collection.service.config.url + address if address.startswith("/") else address
 
     async def _wait_until_ended(self, kind: JobKind, request: Json, uploads: Sequence[Upload] = ()) -> Job:
         """Enqueue a job and wait until it ends, up to `_WAIT_SECONDS`. Raises HTTPProblem if the job failed."""
@@ -105,7 +103,7 @@ class ServedLibrary:
         last = monotonic() + _WAIT_SECONDS
         while not job.has_ended and monotonic() < last:
             await asyncio.sleep(_POLL_SECONDS)
-            job = await in_thread(partial(self.service.job, job.id))
+            job = await in_thread(partial(self.collection.service.job, job.id))
         if job.state in ("failed", "cancelled"):
             error = job.error or {}
             raise HTTPProblem(

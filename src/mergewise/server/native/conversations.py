@@ -19,8 +19,8 @@ from mergewise.server.native.responses import CONVERSATION, SUGGESTIONS, TURNS, 
 from mergewise.server.native.suggestions import suggested_questions
 from mergewise.server.problems import HTTPProblem, existing, unknown
 from mergewise.server.records import Json, JsonDict
-from mergewise.server.routing import FEEDBACK, READ, InCollection, InService, ScopedRoute
-from mergewise.server.scoped import Scoped, ScopedService
+from mergewise.server.routing import FEEDBACK, READ, InCollection, ScopedRoute
+from mergewise.server.scoped import Scoped
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["conversations"], route_class=ScopedRoute)
 
@@ -31,11 +31,9 @@ _SUGGESTIONS, _LISTED, _READ, _LONGEST_READ = 4, 200, 24, 400_000
 
 
 @router.get("/conversations", response_model=page_of(CONVERSATION), openapi_extra=READ)
-def list_conversations(
-    service: InService, collection: InCollection, limit: Limit = 50, cursor: Cursor = None
-) -> JsonDict:
+def list_conversations(collection: InCollection, limit: Limit = 50, cursor: Cursor = None) -> JsonDict:
     """List the conversations of this token, newest first."""
-    if not service.config.limits.conversations:
+    if not collection.service.config.limits.conversations:
         raise HTTPProblem(409, "keeps-none", "this server keeps no conversations", "set limits.conversations")
     found = collection.conversations.find()
     # later conversations have smaller positions
@@ -83,9 +81,9 @@ def _visible(collection: Scoped, turns: list[JsonDict]) -> list[JsonDict]:
     ]
 
 
-async def keep_turn(service: ScopedService, collection: Scoped, form: AskForm, context: Json, answer: Json) -> JsonDict:
+async def keep_turn(collection: Scoped, form: AskForm, context: Json, answer: Json) -> JsonDict:
     """Keep a question with its answer, if the client and the server want that. Return {conversation, turn}, else {}."""
-    id, limits = form.conversation, service.config.limits
+    id, limits = form.conversation, collection.service.config.limits
     parts = {"context": context, "answer": answer}
     data = {name: {key: value for key, value in part.items() if key not in _UNKEPT} for name, part in parts.items()}
     if id is not None and limits.conversations:

@@ -33,7 +33,7 @@ from mergewise.server.native.responses import (
 )
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import DocumentState, DocumentStatus, Job, Json, JsonDict, OnConflict, Upload
-from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
+from mergewise.server.routing import READ, WRITE, InCollection, ScopedRoute
 from mergewise.server.scoped import DocumentEntry, Scoped
 from mergewise.server.spool import keep_bytes, receive
 from mergewise.text.sections import markdown_headings
@@ -195,19 +195,18 @@ def get_page(
 
 
 @router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra=_UPLOAD)
-async def add_documents(
-    request: Request, service: InService, collection: InCollection, idempotency_key: IdempotencyKey = None
-) -> JsonDict:
+async def add_documents(request: Request, collection: InCollection, idempotency_key: IdempotencyKey = None) -> JsonDict:
     """Add files as `multipart/form-data` (`files`, and `options` as JSON) or texts as JSON. A job indexes them."""
     kind, blobs = _media_type(request.headers.get("content-type")), collection.writable().blobs
+    config = collection.service.config
     if kind == "application/json":
         sent = validated(DocumentsForm, await request.body())
         on_conflict: OnConflict = sent.on_conflict
-        store = partial(text_upload, service.config.spool, blobs, on_conflict=on_conflict)
+        store = partial(text_upload, config.spool, blobs, on_conflict=on_conflict)
         texts = [one.model_dump(exclude_none=True) for one in sent.documents]
         uploads = await in_thread(lambda: list(map(store, texts)))
     elif kind == "multipart/form-data":
-        uploads, on_conflict = await _files(service.config, blobs, request)
+        uploads, on_conflict = await _files(config, blobs, request)
     else:
         raise HTTPProblem(
             415, "unsupported-media-type", "unsupported media type", "send multipart/form-data or application/json"
@@ -280,7 +279,6 @@ def _accepted(job: Job, uploads: Iterable[Upload]) -> JsonDict:
 async def put_document(
     key: Key,
     request: Request,
-    service: InService,
     collection: InCollection,
     content_disposition: Annotated[str | None, Header(max_length=2000)] = None,
     idempotency_key: IdempotencyKey = None,
@@ -291,7 +289,7 @@ async def put_document(
         raise invalid("key", "invalid id (expected 1 to 1,000 characters)")
     header["content-disposition"] = content_disposition or ""
     name = _label(header.get_filename() or doc_id)
-    blob = await receive(service.config.spool, collection.writable().blobs, request.stream())
+    blob = await receive(collection.service.config.spool, collection.writable().blobs, request.stream())
     kind = _media_type(request.headers.get("content-type"))
     upload = Upload(doc_id, blob.sha256, name, blob.bytes, media_type=kind)
     job = await in_thread(partial(collection.enqueue, "replace", {}, [upload], idempotency_key))

@@ -39,7 +39,7 @@ _POLL_SECONDS = 0.25
 
 
 @router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | ESTIMATE, openapi_extra=WRITE)
-async def start_job(form: JobForm, service: InService, collection: InCollection) -> JsonDict:
+async def start_job(form: JobForm, collection: InCollection) -> JsonDict:
     """Start a job on the whole collection. `dry_run` only estimates its work."""
     request = form.request
     if form.kind in get_args(ViewKind):
@@ -55,18 +55,18 @@ async def start_job(form: JobForm, service: InService, collection: InCollection)
     if form.kind == "sync":
         collection.own.folders_of(request)
     if form.dry_run:
-        return {"estimate": await in_thread(lambda: _estimate(service, collection, form))}
+        return {"estimate": await in_thread(lambda: _estimate(collection, form))}
     job = await in_thread(lambda: collection.enqueue(form.kind, form.request))
     return {"job": job.as_dict()}
 
 
-def _estimate(service: ScopedService, collection: Scoped, form: JobForm) -> JsonDict:
+def _estimate(collection: Scoped, form: JobForm) -> JsonDict:
     own = collection.own
     if form.kind == "sync":
         folders, index = own.folders_of(form.request), collection.writable().index
         return report_json(index.sync(*folders, follow_links=own.follow_links, dry_run=True))
     if form.kind == "add_view":
-        chat = service.config.chats[own.chat].chat() if own.chat else "extractive"
+        chat = collection.service.config.chats[own.chat].chat() if own.chat else "extractive"
         return asdict(mw.estimate(collection.record.path, views=["leaf", form.request["view"]], chat=chat))
     return {"documents": collection.info()["documents"]}
 

@@ -18,7 +18,7 @@ from mergewise.server.native.requests import AskForm, CompareForm, ContextForm
 from mergewise.server.native.responses import ANSWER, COMPARISON, CONTEXT_ANSWER
 from mergewise.server.problems import HTTPProblem, problem_json
 from mergewise.server.records import Json, JsonDict
-from mergewise.server.routing import READ, InCollection, InQuestions, InService, ScopedRoute, request_id_of
+from mergewise.server.routing import READ, InCollection, InQuestions, ScopedRoute, request_id_of
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message
 
@@ -35,32 +35,28 @@ async def context(form: ContextForm, request: Request, questions: InQuestions, c
 
 
 @router.post("/ask", openapi_extra=READ, response_model=ANSWER, response_model_exclude_unset=True, responses=STREAMED)
-async def ask(
-    form: AskForm, request: Request, service: InService, questions: InQuestions, collection: InCollection
-) -> Any:
+async def ask(form: AskForm, request: Request, questions: InQuestions, collection: InCollection) -> Any:
     """Answer a question: at once, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
     question = question_of(form)
     if not wants_events(request, form.stream):
         answer = await until_disconnect(request, questions.answer(question, collection))
-        return {**answer, **await keep_turn(service, collection, form, answer["context"], answer)}
+        return {**answer, **await keep_turn(collection, form, answer["context"], answer)}
 
     async def events() -> AsyncGenerator[bytes, None]:
         context: Json = {}
         async with aclosing(questions.events(question, collection)) as coming:
             async for event in coming:
                 context = event.data if event.name == "context" else context
-                kept = await keep_turn(service, collection, form, context, event.data) if event.name == "done" else {}
+                kept = await keep_turn(collection, form, context, event.data) if event.name == "done" else {}
                 yield event_bytes(event.name, {**event.data, **kept})
 
-    return await EventStream(events(), failure_event(request), service.ending).begun(request)
+    return await EventStream(events(), failure_event(request), collection.service.ending).begun(request)
 
 
 @router.post(
     "/compare", openapi_extra=READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=STREAMED
 )
-async def compare(
-    form: CompareForm, request: Request, service: InService, questions: InQuestions, collection: InCollection
-) -> Any:
+async def compare(form: CompareForm, request: Request, questions: InQuestions, collection: InCollection) -> Any:
     """Compare the contexts of two to four strategies, each with its unshared spans: at once, or as events `run` and `done`."""
     shared = form.model_dump(exclude={"runs", "stream"}, exclude_unset=True)
     asked = [
@@ -75,7 +71,7 @@ async def compare(
             yield event_bytes("run", run)
         yield event_bytes("done", compared)
 
-    return await EventStream(events(), failure_event(request), service.ending).begun(request)
+    return await EventStream(events(), failure_event(request), collection.service.ending).begun(request)
 
 
 def question_of(form: ContextForm) -> CollectionQuery:

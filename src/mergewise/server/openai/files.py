@@ -25,7 +25,7 @@ from mergewise.server.openai.requests import AttachForm, AttributesForm, BatchFo
 from mergewise.server.problems import HTTPProblem, existing, refusal, unknown
 from mergewise.server.records import Job, JsonDict
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
-from mergewise.server.scoped import Scoped, ScopedService
+from mergewise.server.scoped import Scoped
 from mergewise.server.spool import receive
 from mergewise.text.printable import on_one_line
 
@@ -101,15 +101,15 @@ def delete_file(id: str, service: InService) -> JsonDict:
 
 
 @router.post("/vector_stores/{c}/files", openapi_extra=WRITE)
-def attach_file(form: AttachForm, service: InService, collection: InCollection) -> JsonDict:
+def attach_file(form: AttachForm, collection: InCollection) -> JsonDict:
     """Attach a file, and start a job that indexes it."""
-    job = attach(service, collection, [form])
+    job = attach(collection, [form])
     return _file_form(collection.name, None, job) | {"id": form.file_id, "attributes": form.attributes or {}}
 
 
-def attach(service: ScopedService, collection: Scoped, forms: Sequence[AttachForm]) -> Job:
+def attach(collection: Scoped, forms: Sequence[AttachForm]) -> Job:
     """Start the job that indexes the files."""
-    store = service.files
+    store = collection.service.files
     files = [store.get(form.file_id) for form in forms]
     if len({file.name for file in files}) < len(files):
         raise refusal("duplicate file names: one file would replace the other", "file_ids")
@@ -134,29 +134,29 @@ def list_store_files(
 
 
 @router.get("/vector_stores/{c}/files/{id}", openapi_extra=READ)
-def get_store_file(id: str, service: InService, collection: InCollection) -> JsonDict:
+def get_store_file(id: str, collection: InCollection) -> JsonDict:
     """Return a document, by the id of its file or by its key."""
-    attachment = collection.attachment(id, service.files)
-    row = _row(service, collection, id)
-    job = None if attachment is None else service.find_job(attachment.job)
+    attachment = collection.attachment(id)
+    row = _row(collection, id)
+    job = None if attachment is None else collection.service.find_job(attachment.job)
     if row is None and job is None:
         raise unknown("file")
     return _file_form(collection.name, row, job) | {"id": id}
 
 
 @router.post("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
-def change_store_file(id: str, form: AttributesForm, service: InService, collection: InCollection) -> JsonDict:
+def change_store_file(id: str, form: AttributesForm, collection: InCollection) -> JsonDict:
     """Start a job that changes the metadata of a document."""
-    row = existing(_row(service, collection, id), "file")
+    row = existing(_row(collection, id), "file")
     job = collection.enqueue("metadata", {"id": row["id"], "metadata": form.attributes})
     changed = {"id": id, "attributes": {**row["metadata"], **form.attributes}}
     return _file_form(collection.name, row, job) | changed
 
 
 @router.get("/vector_stores/{c}/files/{id}/content", openapi_extra=READ)
-def get_store_file_content(id: str, service: InService, collection: InCollection) -> JsonDict:
+def get_store_file_content(id: str, collection: InCollection) -> JsonDict:
     """Return the text of a document, as read from the file."""
-    row = existing(_row(service, collection, id), "file")
+    row = existing(_row(collection, id), "file")
     if row["characters"] is None:
         raise HTTPProblem(409, "not-indexed", "document not indexed yet", "check its status")
     text = collection.document(row["id"]).text
@@ -165,17 +165,17 @@ def get_store_file_content(id: str, service: InService, collection: InCollection
 
 
 @router.delete("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
-def remove_store_file(id: str, service: InService, collection: InCollection) -> JsonDict:
+def remove_store_file(id: str, collection: InCollection) -> JsonDict:
     """Start a job that removes a document from the collection."""
-    row = existing(_row(service, collection, id), "file")
+    row = existing(_row(collection, id), "file")
     collection.enqueue("remove", {"ids": [row["id"]]})
-    service.files.detach(id, collection.name)
+    collection.service.files.detach(id, collection.name)
     return {"id": id, "object": "vector_store.file.deleted", "deleted": True}
 
 
-def _row(service: ScopedService, collection: Scoped, id: str) -> Row | None:
+def _row(collection: Scoped, id: str) -> Row | None:
     """Look up a document that the token may see, by the id of an attached file or by the document's key."""
-    attachment = collection.attachment(id, service.files)
+    attachment = collection.attachment(id)
     entry = collection.find(id_of(id) if attachment is None else attachment.document)
     return None if entry is None else document_row(entry)
 
@@ -208,23 +208,22 @@ def _file_form(c: str, row: Row | None, job: Job | None = None) -> JsonDict:
 
 
 @router.post("/vector_stores/{c}/file_batches", openapi_extra=WRITE)
-def attach_files(form: BatchForm, service: InService, collection: InCollection) -> JsonDict:
+def attach_files(form: BatchForm, collection: InCollection) -> JsonDict:
     """Attach several files, and start one job that indexes them."""
     forms = form.attached()
     if not forms:
         raise refusal("missing files", "file_ids")
-    return _batch_form(collection, attach(service, collection, forms))
+    return _batch_form(collection, attach(collection, forms))
 
 
 @router.get("/vector_stores/{c}/file_batches/{id}", openapi_extra=READ)
-def get_batch(id: str, service: InService, collection: InCollection) -> JsonDict:
-    return _batch_form(collection, _batch(service, collection, id))
+def get_batch(id: str, collection: InCollection) -> JsonDict:
+    return _batch_form(collection, _batch(collection, id))
 
 
 @router.get("/vector_stores/{c}/file_batches/{id}/files", openapi_extra=READ)
 def list_batch_files(
     id: str,
-    service: InService,
     collection: InCollection,
     limit: Limit = 20,
     after: str | None = None,
@@ -232,20 +231,20 @@ def list_batch_files(
     filter: FileStatus | None = None,
 ) -> JsonDict:
     """List the documents of a batch, in the reverse order of its files."""
-    job = _batch(service, collection, id)
+    job = _batch(collection, id)
     keys = [key_of(doc_id) for doc_id in reversed(job.request["documents"])]
-    forms = [_file_form(collection.name, _row(service, collection, key), job) | {"id": key} for key in keys]
+    forms = [_file_form(collection.name, _row(collection, key), job) | {"id": key} for key in keys]
     shown = {form["id"]: form for form in forms if filter in (None, form["status"])}
     return list_page(shown, dict, limit, after, order)
 
 
 @router.post("/vector_stores/{c}/file_batches/{id}/cancel", openapi_extra=WRITE)
-def cancel_batch(id: str, service: InService, collection: InCollection) -> JsonDict:
-    return _batch_form(collection, service.cancel(_batch(service, collection, id).id))
+def cancel_batch(id: str, collection: InCollection) -> JsonDict:
+    return _batch_form(collection, collection.service.cancel(_batch(collection, id).id))
 
 
-def _batch(service: ScopedService, collection: Scoped, id: str) -> Job:
-    job = service.find_job(id)
+def _batch(collection: Scoped, id: str) -> Job:
+    job = collection.service.find_job(id)
     if job is None or job.collection != collection.name or "documents" not in job.request:
         raise unknown("batch")
     return job

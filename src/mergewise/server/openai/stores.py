@@ -52,16 +52,16 @@ def make_store(form: StoreForm, service: InService) -> JsonDict:
     collection = service.collection(name)
     collection.change(metadata=form.metadata)
     if form.file_ids:
-        attach(service, collection, [AttachForm(file_id=one) for one in form.file_ids])
+        attach(collection, [AttachForm(file_id=one) for one in form.file_ids])
     return store_form(collection)
 
 
 @router.post("/vector_stores/{c}", openapi_extra=ADMIN)
-def change_store(form: StoreChangeForm, service: InService, collection: InCollection) -> JsonDict:
+def change_store(form: StoreChangeForm, collection: InCollection) -> JsonDict:
     """Change the title or the metadata of a collection."""
     _check_expiry(form)
     collection.change(title=form.name, metadata=form.metadata)
-    return store_form(service.collection(collection.name))
+    return store_form(collection.service.collection(collection.name))
 
 
 def _check_expiry(form: StoreChangeForm) -> None:
