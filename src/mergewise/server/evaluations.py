@@ -16,7 +16,7 @@ from mergewise.server.records import Json, JsonDict
 from mergewise.store import Progress
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    import mergewise as mw
 
 BUDGETS = (128, 384, 640)
 MOST = 20_000
@@ -28,7 +28,7 @@ PAGE = 2_000_000
 """Bytes of questions on the page of a report."""
 
 
-def evaluate(index: Index, request: Json, progress: Progress) -> JsonDict:
+def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
     """Return the rows of all questions, their report, and the page of the report.
 
     `request` is {questions, strategies, budgets, name}. Questions have the form of docs/evaluation/method.md.

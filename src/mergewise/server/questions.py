@@ -48,7 +48,6 @@ from mergewise.types import Context, Location, ReplyOptions, Span
 
 if TYPE_CHECKING:
     from mergewise.asking import PreparedAnswer
-    from mergewise.engine import Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ class _OpenQuestion:
     """A question with its collection's defaults, and the index with the chat model."""
 
     collection: Scoped
-    index: Index
+    index: mw.Index
     question: CollectionQuery
 
     def forms(self, locations: Mapping[Span, Location]) -> AnswerForms:

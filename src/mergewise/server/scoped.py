@@ -64,7 +64,7 @@ from mergewise.server.state import State
 from mergewise.types import Answer, Context, Document, DocumentInfo, Step
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    import mergewise as mw
 
 Traced = TypeVar("Traced", Context, Answer)
 
@@ -258,11 +258,11 @@ class Scoped:
         """Describe the indexing in progress. None for a token with a filter, which sees only indexed documents."""
         return None if self.token.filter is not None else self._collection.indexing()
 
-    def open_index(self, chat: str | None) -> Index | None:
+    def open_index(self, chat: str | None) -> mw.Index | None:
         """Return the index for questions, or None if it must be opened first. Questions must add the token's filter."""
         return self._collection.open_index(chat)
 
-    def with_chat(self, chat: str | None) -> Index:
+    def with_chat(self, chat: str | None) -> mw.Index:
         """Return the index with the chat model of this name. Questions must add the token's filter."""
         if self.token.filter is not None and not self.is_made:
             raise HTTPProblem(409, "empty", f"collection {self.name} has no documents yet")

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mergewise as mw
 from mergewise.errors import UsageError
@@ -19,9 +19,6 @@ from mergewise.server.records import CollectionRecord, Job, JobState, Json, Json
 from mergewise.server.spool import local_blob
 from mergewise.server.state import State
 
-if TYPE_CHECKING:
-    from mergewise.engine import Index
-
 log = logging.getLogger("mergewise.server")
 
 
@@ -30,7 +27,7 @@ class JobWork:
     """The work of jobs on an index: a single job, or several uploads to one collection."""
 
     state: State
-    index: Index
+    index: mw.Index
     watch: Watch
     record: CollectionRecord
     own: CollectionConfig

@@ -16,7 +16,7 @@ from mergewise.server.records import Job, JobProgress, JobState
 from mergewise.server.tables.jobs import JobTable
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    import mergewise as mw
 
 log = logging.getLogger("mergewise.server")
 
@@ -39,7 +39,7 @@ class Watch:
         self, table: JobTable, jobs: Sequence[Job], stopping: Event, must_share: Callable[[float], bool]
     ) -> None:
         self._table, self._jobs, self._stopping, self._must_share = table, jobs, stopping, must_share
-        self.index: Index | None = None
+        self.index: mw.Index | None = None
         self._snapshot: str | None = None
         self._shares = False
         self._reported, self._looked, self._began = -TELL_SECONDS, -TELL_SECONDS, time.monotonic()
@@ -87,7 +87,7 @@ class Watch:
         )
         return None not in (before, self._snapshot) and before != self._snapshot
 
-    def wait_for_lock(self, index: Index) -> None:
+    def wait_for_lock(self, index: mw.Index) -> None:
         """Wait until no other process writes to the index. Raises Cancelled if the jobs must end."""
         # the right to write to a bucket has no file
         while index.store.place.refresh is None and is_held(FileLock(index.store.directory / ".lock")):
