@@ -8,7 +8,7 @@ from typing import Any
 
 from mergewise.server.database import Database, Row, StateTables
 from mergewise.server.records import DocumentState, DocumentStatus, Json, Upload
-from mergewise.server.tables.rows import ALL, columns, conditions, insert, record_of, records_of, update
+from mergewise.server.tables.rows import ALL, columns, insert, record_of, records_of, selection, update
 
 _OF_UPLOADS = ("name", "title", "metadata", "blob", "bytes", "media_type", "is_document")
 
@@ -30,14 +30,15 @@ class DocumentTable:
         limit: int = ALL,
     ) -> list[DocumentState]:
         """Return the states of documents, ordered by id."""
-        where, values = conditions(
-            ("collection", [collection]),
-            ("id", ids),
-            ("status", statuses),
+        query, values = selection(
+            "SELECT * FROM documents",
+            " ORDER BY id LIMIT ?",
             more=[("id > ?", after)] * (after is not None)
             + [("substr(id, 1, ?) = ?", len(prefix), prefix)] * bool(prefix),
+            collection=[collection],
+            id=ids,
+            status=statuses,
         )
-        query = f"SELECT * FROM documents{where} ORDER BY id LIMIT ?"
         return records_of(DocumentState, self.database.rows(query, [*values, limit]))
 
     def forget(self, collection: str, ids: Iterable[str]) -> None:

@@ -31,11 +31,11 @@ from mergewise.server.tables.rows import (
     Conflict,
     column,
     columns,
-    conditions,
     insert,
     marks,
     record_of,
     records_of,
+    selection,
     update,
 )
 
@@ -100,10 +100,9 @@ class JobTable:
             insert(rows, "jobs", {**columns(job), "urgent": is_urgent})
             row = _row(rows, job.id)
             if kind == "drop":
-                where, values = conditions(
-                    ("collection", [collection]), ("state", WAITS_FOR_WRITER), more=[("id != ?", job.id)]
-                )
-                for other in rows.execute(f"SELECT * FROM jobs{where}", values).fetchall():
+                others = [("id != ?", job.id)]
+                query = selection("SELECT * FROM jobs", more=others, collection=[collection], state=WAITS_FOR_WRITER)
+                for other in rows.execute(*query).fetchall():
                     _cancel(rows, other)
             elif is_urgent:
                 _withdraw_uploads(rows, collection, asked)
@@ -130,14 +129,15 @@ class JobTable:
         limit: int = 50,
     ) -> list[Job]:
         """Return jobs, newest first. `before` is the number of the last job of the previous page."""
-        where, values = conditions(
-            ("collection", collections),
-            ("state", states),
-            ("kind", kinds),
-            ("token", None if token is None else [token]),
+        query, values = selection(
+            "SELECT * FROM jobs",
+            " ORDER BY number DESC LIMIT ?",
             more=[("number < ?", before)] if before is not None else [],
+            collection=collections,
+            state=states,
+            kind=kinds,
+            token=None if token is None else [token],
         )
-        query = f"SELECT * FROM jobs{where} ORDER BY number DESC LIMIT ?"
         return records_of(Job, self.database.rows(query, [*values, limit]))
 
     def last_sync(self, collection: str) -> Job | None:
@@ -154,8 +154,8 @@ class JobTable:
 
         A `sync` job counts once it knows what to do: most find no change.
         """
-        where, values = conditions(("collection", [collection]), ("kind", INDEXING), ("state", WAITS_FOR_WRITER))
-        jobs = records_of(Job, self.database.rows(f"SELECT * FROM jobs{where}", values))
+        query = selection("SELECT * FROM jobs", collection=[collection], kind=INDEXING, state=WAITS_FOR_WRITER)
+        jobs = records_of(Job, self.database.rows(*query))
         parts = [job.progress for job in jobs if job.kind != "sync" or job.progress.total]
         return JobProgress(sum(part.done for part in parts), sum(part.total for part in parts)) if parts else None
 
@@ -219,8 +219,9 @@ class JobTable:
         with self.database.change() as rows:
             # within the transaction, so that only a clock set back makes a job younger than now
             now = time.time()
-            where, values = conditions(("state", ["queued"]), ("kind", kinds), ("collection", waiting))
-            queue = rows.execute(f"SELECT * FROM jobs{where} ORDER BY urgent DESC, number", values).fetchall()
+            order = " ORDER BY urgent DESC, number"
+            query = selection("SELECT * FROM jobs", order, state=["queued"], kind=kinds, collection=waiting)
+            queue = rows.execute(*query).fetchall()
             groups = [
                 group
                 for group in _groups_to_run(rows, queue)
@@ -255,8 +256,8 @@ class JobTable:
         """Return the collections with queued jobs of these kinds and of this age. A job from the future is old enough."""
         now = time.time()
         old = ("NOT (created > ? AND created <= ?)", now - seconds, now)
-        where, values = conditions(("state", ["queued"]), ("kind", kinds), more=[old])
-        return {row["collection"] for row in self.database.rows(f"SELECT DISTINCT collection FROM jobs{where}", values)}
+        query = selection("SELECT DISTINCT collection FROM jobs", more=[old], state=["queued"], kind=kinds)
+        return {row["collection"] for row in self.database.rows(*query)}
 
     def set_state(self, id: str, state: JobState) -> JobState:
         """Set the state of a job, unless it has ended or is `cancelling`. Return its state."""
@@ -314,13 +315,12 @@ class JobTable:
 
         This process runs jobs of the `busy` collections. Another process is dead if it lost the right to its collection.
         """
-        where, values = conditions(("state", UNDER_WAY), ("kind", kinds))
-        query = f"SELECT * FROM jobs{where} ORDER BY number"
-        names = self.hold(kinds, {row["collection"] for row in self.database.rows(query, values)} - {*busy})
+        query = selection("SELECT * FROM jobs", " ORDER BY number", state=UNDER_WAY, kind=kinds)
+        names = self.hold(kinds, {row["collection"] for row in self.database.rows(*query)} - {*busy})
         if not names:
             return []
         with self.database.change() as rows:
-            under_way = [row for row in rows.execute(query, values).fetchall() if row["collection"] in names]
+            under_way = [row for row in rows.execute(*query).fetchall() if row["collection"] in names]
             for row in under_way:
                 document = json.loads(row["progress"])["document"]
                 deaths = row["kills"] + 1 if row["killed_at"] == json.dumps(document) else 1
@@ -447,9 +447,9 @@ def _is_ripe(group: Sequence[Row], quiet: float, now: float) -> bool:
 
 def _waits_for_changes(rows: StateTables, row: Row) -> bool:
     """Check if earlier jobs must change the collection before this job reads it."""
-    among = ("collection", [row["collection"]]), ("state", WAITS_FOR_WRITER), ("kind", CHANGING)
-    where, values = conditions(*among, more=[("number < ?", row["number"])])
-    return row["kind"] in READ_ONLY and rows.execute(f"SELECT 1 FROM jobs{where}", values).fetchone() is not None
+    earlier, names = [("number < ?", row["number"])], [row["collection"]]
+    query = selection("SELECT 1 FROM jobs", more=earlier, collection=names, state=WAITS_FOR_WRITER, kind=CHANGING)
+    return row["kind"] in READ_ONLY and rows.execute(*query).fetchone() is not None
 
 
 def _next_group(

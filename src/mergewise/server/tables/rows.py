@@ -27,14 +27,14 @@ def marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values)) or "NULL"
 
 
-def conditions(
-    *among: tuple[str, Collection[object] | None], more: Sequence[tuple[object, ...]] = ()
+def selection(
+    start: str, end: str = "", more: Sequence[tuple[object, ...]] = (), **among: Collection[object] | None
 ) -> tuple[str, list[object]]:
-    """Return a WHERE clause and its values, from columns with their allowed values (None: any) and further conditions."""
-    given = [(f"{name} IN ({marks(values)})", *values) for name, values in among if values is not None]
+    """Return a statement and its values, from columns with their allowed values (None: any) and further conditions."""
+    given = [(f"{name} IN ({marks(values)})", *values) for name, values in among.items() if values is not None]
     parts = [*given, *more]
     where = " AND ".join(str(part[0]) for part in parts)
-    return f" WHERE {where}" if where else "", [value for part in parts for value in part[1:]]
+    return f"{start}{where and ' WHERE '}{where}{end}", [value for part in parts for value in part[1:]]
 
 
 def _stored_filter(stored: Any) -> Any:
