@@ -51,7 +51,7 @@ PROCESS_NAMES = frozenset(
         "HTTPServer",
         "ThreadingHTTPServer",
     }
-    | {"TestClient", "Writer"}
+    | {"TestClient", "JobRunner"}
 )
 PROCESS_FIXTURES = frozenset({"browser", "formats", "live", "manuals", "pool", "serve", "server", "start_server"})
 
