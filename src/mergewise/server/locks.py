@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,12 +27,12 @@ def lock_file(data: Path, name: str) -> Path:
 
 
 @contextmanager
-def waiting_lock(path: Path, seconds: float) -> Iterator[None]:
-    """Hold the lock. Raises IndexBusy if it is not free within the given seconds."""
+def waiting_lock(path: Path, seconds: float, refusal: Sequence[str] = ()) -> Iterator[None]:
+    """Hold the lock. Raises IndexBusy, with the message and the hint `refusal`, if it is not free within the given seconds."""
     try:
         held = FileLock(path).acquire(timeout=seconds)
     except Timeout:
-        raise IndexBusy(f"locked by another process: {path}", "end that process first") from None
+        raise IndexBusy(*(refusal or (f"locked by another process: {path}", "end that process first"))) from None
     with held:
         yield
 

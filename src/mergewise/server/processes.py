@@ -30,7 +30,7 @@ from threading import Thread
 from types import FrameType
 from typing import Any
 
-from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
+from mergewise.errors import MergewiseError, StoreError, UsageError
 from mergewise.files import write_whole
 from mergewise.server.balance import ABSENT, ConnectionCounts, SharedListener, ending_connections
 from mergewise.server.configuration import ServerConfig
@@ -135,11 +135,13 @@ class Supervisor:
         Raises UsageError if the port is in use, IndexBusy if another server uses the data, StoreError if a process keeps dying.
         """
         allow_descriptors()
-        with _exclusive_use(self.config.data), self._signals():
+        data = self.config.data
+        refusal = f"another server is running on {data}", "stop it first, or serve other data"
+        with waiting_lock(lock_file(data, "supervisor"), 0, refusal), self._signals():
             with State.of(self.config) as state:
                 self._secret = prepare(self.config, state)
             # an empty folder in which the workers of this run share their metrics
-            metrics = self.config.data / "metrics"
+            metrics = data / "metrics"
             shutil.rmtree(metrics, ignore_errors=True)
             metrics.mkdir(mode=0o700)
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(metrics.absolute())
@@ -259,15 +261,6 @@ def allow_descriptors() -> None:
 
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-@contextmanager
-def _exclusive_use(data: Path) -> Iterator[None]:
-    try:
-        with waiting_lock(lock_file(data, "supervisor"), 0):
-            yield
-    except IndexBusy:
-        raise IndexBusy(f"another server is running on {data}", "stop it first, or serve other data") from None
 
 
 @contextmanager

@@ -229,9 +229,13 @@ class Scoped:
         self._collection, self.service = collection, service
         self.token, self._state = service.token, service._state
         self.name, self.record, self.own = collection.name, collection.record, collection.own
-        self.url, self.strategies, self.check_strategy, self.await_snapshot = (
-            collection.url, collection.strategies, collection.check_strategy, collection.await_snapshot,
-        )  # fmt: skip
+        self.url, self.strategies, self.check_strategy = (
+            collection.url,
+            collection.strategies,
+            collection.check_strategy,
+        )
+        # questions to the open index must add the token's filter
+        self.open_index, self.await_snapshot = collection.open_index, collection.await_snapshot
 
     @property
     def is_made(self) -> bool:
@@ -257,10 +261,6 @@ class Scoped:
     def indexing(self) -> JsonDict | None:
         """Describe the indexing in progress. None for a token with a filter, which sees only indexed documents."""
         return None if self.token.filter is not None else self._collection.indexing()
-
-    def open_index(self, chat: str | None) -> mw.Index | None:
-        """Return the index for questions, or None if it must be opened first. Questions must add the token's filter."""
-        return self._collection.open_index(chat)
 
     def with_chat(self, chat: str | None) -> mw.Index:
         """Return the index with the chat model of this name. Questions must add the token's filter."""

@@ -141,6 +141,10 @@ class ResponseForm(ModelForm):
     metadata: Annotated[dict[str, Annotated[str, Field(max_length=512)]], Field(max_length=16)] | None = None
 
     @property
+    def items(self) -> list[InputItem]:
+        return [InputItem(role="user", content=self.input)] if isinstance(self.input, str) else self.input
+
+    @property
     def format(self) -> ReplyFormat | None:
         return self.text.format
 

@@ -45,8 +45,11 @@ _TOKEN_DETAILS = {
 async def create_response(form: ResponseForm, request: Request, service: InService, questions: InQuestions) -> Response:
     """Answer from the documents, with the search as an item and the sources as annotations."""
     before, sources = await in_thread(partial(_messages_before, service, form.previous_response_id))
-    given, ignored = _messages_of(form)
-    ask = await Ask.of(service, questions, form, [*before, *given])
+    given = [("system", form.instructions), *((one.role, one.content) for one in form.items if one.role)]
+    messages = [ChatMessage.model_construct(role=role, content=content) for role, content in given]
+    others = {one.type for one in form.items if one.role is None} - {"file_search_call"}
+    ignored = [f"input items of the type {kind}" for kind in sorted(others)]
+    ask = await Ask.of(service, questions, form, [*before, *messages])
     config, search = ask.profile.config, form.search
     choice = form.tool_choice if isinstance(form.tool_choice, str) else (form.tool_choice or {}).get("type", "auto")
     if choice not in ("auto", "none", "file_search") and (choice != "required" or search is None):
@@ -96,15 +99,6 @@ def delete_response(id: str, service: InService) -> JsonDict:
     if not service.drop_response(id):
         raise unknown("response")
     return {"id": id, "object": "response", "deleted": True}
-
-
-def _messages_of(form: ResponseForm) -> tuple[list[ChatMessage], list[str]]:
-    """Return the instructions and the input as messages, and the kinds of items that were left out."""
-    items = [("user", form.input)] if isinstance(form.input, str) else [(one.role, one.content) for one in form.input]
-    messages = [("system", form.instructions), *((role, content) for role, content in items if role)]
-    others = set() if isinstance(form.input, str) else {one.type for one in form.input if one.role is None}
-    kinds = [f"input items of the type {kind}" for kind in sorted(others - {"file_search_call"})]
-    return [ChatMessage.model_construct(role=role, content=content) for role, content in messages], kinds
 
 
 def _messages_before(service: ScopedService, id: str | None) -> tuple[list[ChatMessage], dict[str, list[str]]]:
