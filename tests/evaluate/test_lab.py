@@ -21,9 +21,9 @@ from mergewise.evaluate.layout import preset_tables, tokens_for
 from mergewise.evaluate.measured import Measured, measured_runs
 from mergewise.evaluate.presets import preset, read_preset
 from mergewise.evaluate.report import evaluation_report, layouts
+from mergewise.evaluate.report_records import EvaluationReport, ReportPair, ReportTable
 from mergewise.evaluate.runs.plan import PlannedRows, plan_text
 from mergewise.page.curves import CurvePoint
-from mergewise.page.evaluation import EvaluationReport, ReportPair, ReportTable
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from mergewise.evaluate.means import MethodMeans, is_missed, method_means, quest
 from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.report import evaluation_report
+from mergewise.evaluate.report_records import EvaluationReport, ReportPair
 from mergewise.evaluate.runs.folder import memory_run
 from mergewise.evaluate.runs.record import RunRow
 from mergewise.evaluate.statistics import holm, paired_interval, sign_flip, wilson
-from mergewise.page.evaluation import EvaluationReport, ReportPair
 from mergewise.types import Span
 
 Scores = Sequence[float | None]

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from mergewise.evaluate.drawing import evaluation_page
 from mergewise.evaluate.judged import LostStage, LostText
 from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.presets import preset
 from mergewise.evaluate.report import evaluation_report
+from mergewise.evaluate.report_records import EvaluationReport
 from mergewise.evaluate.runs.folder import memory_run
 from mergewise.evaluate.runs.record import RunRow
-from mergewise.page.evaluation import EvaluationReport, evaluation_page
 from tests.evaluate.measured_runs import COUNT, HOSTILE, question, saved_run
 from tests.page import chromium
 from tests.page.chromium import Browser

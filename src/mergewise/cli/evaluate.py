@@ -178,12 +178,12 @@ def report(
     """
     from mergewise.cli.reports import say_report, write_report_file
     from mergewise.evaluate.columns import metric_names
+    from mergewise.evaluate.drawing import evaluation_page
     from mergewise.evaluate.exports import csv_table, markdown, svg_files
     from mergewise.evaluate.measured import measured_runs
     from mergewise.evaluate.presets import presets_of
     from mergewise.evaluate.report import evaluation_report
     from mergewise.evaluate.runs.folder import open_run
-    from mergewise.page import evaluation_page
 
     if judge is not None:
         from mergewise.cli.judging import judge_runs

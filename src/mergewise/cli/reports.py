@@ -11,21 +11,21 @@ from typing import Any
 
 from mergewise.cli.output import say, say_aside, write_text
 from mergewise.errors import UsageError
+from mergewise.evaluate.drawing import evaluation_page
 from mergewise.evaluate.exports import csv_rows, markdown
 from mergewise.evaluate.means import is_missed
 from mergewise.evaluate.measured import Measured, MeasuredSet
 from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.runs.record import RunRow
-from mergewise.page import (
+from mergewise.evaluate.report_records import (
     EvaluationReport,
     ReportCell,
     ReportColumn,
     ReportPairs,
     ReportTable,
-    evaluation_page,
     probability_text,
-    shorten,
 )
+from mergewise.evaluate.runs.record import RunRow
+from mergewise.page import shorten
 
 WIDTH = 80
 MISSED = 20

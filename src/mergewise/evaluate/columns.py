@@ -6,7 +6,7 @@ from mergewise.errors import UsageError
 from mergewise.evaluate.measured import OF_ANSWERS, Measured
 from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.ranking import GAINED, MEASURES, RANKING_SCORES, RECALLED, is_measure, measure_of
-from mergewise.page import ReportColumn
+from mergewise.evaluate.report_records import ReportColumn
 
 COLUMNS = {
     "answer": ReportColumn("answer", "share of questions whose context holds a gold answer, as whole words"),

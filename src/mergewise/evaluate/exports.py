@@ -9,15 +9,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mergewise.page import (
+from mergewise.evaluate.report_records import (
     EvaluationReport,
     ReportCell,
     ReportColumn,
     ReportPairs,
     ReportTable,
-    figure_svg,
     probability_text,
 )
+from mergewise.page import figure_svg
 
 SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """Characters that make a spreadsheet take a cell for a formula."""

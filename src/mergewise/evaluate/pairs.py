@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from mergewise.evaluate.report_records import LEVEL
 from mergewise.evaluate.statistics import (
     EXACT,
     STUDENT,
@@ -25,7 +26,6 @@ from mergewise.evaluate.statistics import (
     sign_flip,
     smallest_difference,
 )
-from mergewise.page import LEVEL
 
 Numbers = npt.NDArray[np.float64]
 

@@ -25,8 +25,8 @@ from mergewise.evaluate.measured import Measured, MeasuredSet
 from mergewise.evaluate.pairs import ScoreVector
 from mergewise.evaluate.presets import Preset
 from mergewise.evaluate.question_sets import Question
+from mergewise.evaluate.report_records import PAIRS, EvaluationReport, ReportPair, ReportPairs, ReportPart, ReportTable
 from mergewise.evaluate.statistics import POWER, Z
-from mergewise.page import PAIRS, EvaluationReport, ReportPair, ReportPairs, ReportPart, ReportTable
 
 PLUMBING = "plumbing, not quality"
 HELD = ("all", "answer", "accuracy", "relaxed_em")

@@ -11,40 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from mergewise.lazy import lazy_names
 from mergewise.page.budget import MOST, budget_bar, legend, main_kind, shares
 from mergewise.page.comparison import comparison_part
+from mergewise.page.curves import CURVE_RULES as CURVE_RULES
+from mergewise.page.curves import Curve as Curve
+from mergewise.page.curves import CurveFigure as CurveFigure
+from mergewise.page.curves import CurvePoint as CurvePoint
+from mergewise.page.curves import figure_svg as figure_svg
 from mergewise.page.detail import LIMIT, Detail, fit_page, notice
-from mergewise.page.markup import Markup, join, tag
+from mergewise.page.markup import Markup as Markup
+from mergewise.page.markup import join as join
+from mergewise.page.markup import shorten as shorten
+from mergewise.page.markup import tag as tag
 from mergewise.page.parts import answer_part, left_out, page_header, steps
 from mergewise.page.passages import Anchor, PassageCards, anchors
 from mergewise.page.reasons import Marks
-from mergewise.page.shell import html_page
+from mergewise.page.shell import asset as asset
+from mergewise.page.shell import html_page as html_page
 from mergewise.page.source_texts import DocumentLookup, FileLink, Places, SpanAddress
 from mergewise.page.tree import TreePicture
 from mergewise.protocols import TokenCounter
 from mergewise.types import Answer, Citation, Context, Step
-
-if TYPE_CHECKING:
-    from mergewise.page.curves import Curve as Curve
-    from mergewise.page.curves import CurveFigure as CurveFigure
-    from mergewise.page.curves import CurvePoint as CurvePoint
-    from mergewise.page.curves import figure_svg as figure_svg
-    from mergewise.page.evaluation import LEVEL as LEVEL
-    from mergewise.page.evaluation import PAIRS as PAIRS
-    from mergewise.page.evaluation import EvaluationReport as EvaluationReport
-    from mergewise.page.evaluation import ReportCell as ReportCell
-    from mergewise.page.evaluation import ReportColumn as ReportColumn
-    from mergewise.page.evaluation import ReportPair as ReportPair
-    from mergewise.page.evaluation import ReportPairs as ReportPairs
-    from mergewise.page.evaluation import ReportPart as ReportPart
-    from mergewise.page.evaluation import ReportRow as ReportRow
-    from mergewise.page.evaluation import ReportTable as ReportTable
-    from mergewise.page.evaluation import evaluation_page as evaluation_page
-    from mergewise.page.evaluation import probability_text as probability_text
-    from mergewise.page.markup import shorten as shorten
 
 __all__ = [
     "LIMIT",
@@ -221,14 +209,3 @@ def _sources(context: Context, tokens: Sequence[int], cards: PassageCards) -> Ma
         return tag("section", heading, tag("p", "No passages found.", class_="notice"), aria_labelledby="sources")
     marks_legend = legend(context, cards.marks, bool(cards.cited))
     return tag("section", heading, marks_legend, *passages, aria_labelledby="sources")
-
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "curves": "Curve CurveFigure CurvePoint figure_svg",
-        "evaluation": "EvaluationReport LEVEL PAIRS ReportCell ReportColumn ReportPair ReportPairs "
-        "ReportPart ReportRow ReportTable evaluation_page probability_text",
-        "markup": "shorten",
-    },
-)

@@ -28,7 +28,7 @@ svg { font: 12px ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "N
     for number, colour in enumerate(("#1f5f9e", "#b4541a", "#1a7f66", "#7650c7", "#bd3f63", "#8a6d00", "#17788c"))
 )
 """Styles for a separate SVG file. On a page the style sheet has them."""
-RULES = """
+CURVE_RULES = """
 .cx { --c: var(--faint, #8b8f96); }
 .grid { stroke: var(--line, #e3dfd7); } .axis { fill: var(--soft, #5b616a); }
 .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; } .cx .line { stroke-width: 1; opacity: .55; }
@@ -93,7 +93,7 @@ def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
     drawn = [_curve(curve, classes[curve.name], across, upwards, curve.name in banded) for curve in ordered]
     below = _axis_text(figure.x_label, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, text_anchor="middle")
     axes = [_grid(xs, ys, across, upwards), join([below, _axis_text(figure.y_label, LEFT - 40, TOP - 14)])]
-    style = tag("style", Markup(STYLE + RULES)) if is_file else None
+    style = tag("style", Markup(STYLE + CURVE_RULES)) if is_file else None
     names = _names(figure, classes, upwards, across)
     title = tag("title", f"{figure.title}: {figure.y_label} over {figure.x_label}")
     attributes = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "class_": "curves"}

@@ -25,8 +25,8 @@ _HELP = "Keyboard help"
 
 
 @cache
-def asset(name: str) -> str:
-    return files("mergewise.page").joinpath(name).read_text(encoding="utf-8")
+def asset(name: str, package: str = "mergewise.page") -> str:
+    return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 @cache

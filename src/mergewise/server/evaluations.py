@@ -37,6 +37,7 @@ def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
         UsageError: if the request is invalid.
         DeadlineExceeded: if the evaluation would take longer than `SECONDS`.
     """
+    from mergewise.evaluate.drawing import evaluation_page
     from mergewise.evaluate.evaluator import Evaluator
     from mergewise.evaluate.loaders import load_question_set
     from mergewise.evaluate.means import question_rows
@@ -44,7 +45,6 @@ def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
     from mergewise.evaluate.methods import Method
     from mergewise.evaluate.report import evaluation_report
     from mergewise.evaluate.run import evaluated_run
-    from mergewise.page import evaluation_page
 
     questions = as_list("questions", request.get("questions"), "a list of {question, answers}")
     strategies = as_list("strategies", request.get("strategies") or [STRATEGY], "a list of names")

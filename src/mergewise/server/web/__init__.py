@@ -1,7 +1,7 @@
 """The page of the server: files that the browser runs without a build step, and the security headers.
 
 Each view is a JavaScript module. There is one style sheet, and Preact with hooks and htm as one vendored module. The page shares
-colours, marks and cards (`shared.css`) and the tables of an evaluation with the static pages of `mergewise.page`.
+colours, marks and cards (`shared.css`) with the static pages of `mergewise.page`, and tables with the page of an evaluation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TYPES = {
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_SHARED = ("shared.css", "evaluation.css")
+_SHARED = {"shared.css": "mergewise.page", "evaluation.css": "mergewise.evaluate.drawing"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,9 @@ class PageFile:
 def page_files() -> Mapping[str, PageFile]:
     """Map URL paths to files: the page at `/`, the rest under `/web/`. No file needs a token."""
     own = files(__name__)
-    shared = files("mergewise.page")
     served = {f"/web/{entry.name}": entry for entry in own.iterdir() if entry.name.endswith((".js", ".css", ".svg"))}
     served["/web/vendor/preact.js"] = own / "vendor" / "preact.js"
-    served |= {f"/web/{name}": shared / name for name in _SHARED}
+    served |= {f"/web/{name}": files(package) / name for name, package in _SHARED.items()}
     served["/"] = own / "index.html"
     found = {}
     for path, entry in served.items():

@@ -1,4 +1,4 @@
-"""The report of an evaluation as a record and as a page: results, tables, curves, pairs, costs, and single questions.
+"""The page of an evaluation's report: results, tables, curves, pairs, costs, and single questions.
 
 The page works without a script. With its script, readers can sort and copy tables and browse questions. The rows and texts of
 questions are compressed data in the page, unpacked on demand (`page.questions`).
@@ -7,154 +7,22 @@ questions are compressed data in the page, unpacked on demand (`page.questions`)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from mergewise.page.curves import RULES, CurveFigure, figure_svg
-from mergewise.page.markup import Markup, join, shorten, tag
-from mergewise.page.shell import asset, html_page
+from mergewise.evaluate.report_records import (
+    EvaluationReport,
+    ReportCell,
+    ReportColumn,
+    ReportPair,
+    ReportPairs,
+    ReportPart,
+    ReportRow,
+    ReportTable,
+    probability_text,
+)
+from mergewise.page import CURVE_RULES, CurveFigure, Markup, asset, figure_svg, html_page, join, shorten, tag
 
 LONGEST = 600
 """Longest title in characters."""
-PAIRS = 24
-"""Largest number of methods in a table of pairs."""
-LEVEL = 0.05
-"""Significance level: a difference counts if its p value is below."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReportColumn:
-    """A column of a table. With `percent`, shares are shown as percentages. `group` is a heading above adjacent columns."""
-
-    label: str
-    about: str
-    decimals: int = 3
-    is_share: bool = True
-    group: str = ""
-    percent: bool = False
-
-    def figure(self, value: float | None) -> str:
-        if value is None:
-            return "–"
-        return f"{100 * value if self.percent else value:,.{self.decimals}f}"
-
-    def published_figure(self, value: float) -> str:
-        """Format a number as its paper printed it."""
-        return f"{value:,.{self.decimals}f}"
-
-    def bounds(self, interval: tuple[float, float]) -> str:
-        low, high = (100 * end if self.percent else end for end in interval)
-        places = min(self.decimals, 1 if self.percent else 2) if self.decimals else 0
-        return f"{low:,.{places}f} to {high:,.{places}f}"
-
-
-@dataclass(frozen=True, slots=True)
-class ReportCell:
-    """A value with its interval. `mark` is "best", "second" or empty. `spread` is the standard deviation between repeats.
-
-    `published` values are as printed in their paper.
-    """
-
-    value: float | None
-    interval: tuple[float, float] | None = None
-    mark: str = ""
-    spread: float | None = None
-    published: float | None = None
-    published_spread: float | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ReportRow:
-    """A row of a table. `note` is the reason why a row has no values. Rows of a `section` are grouped.
-
-    `judge` is the spec of the reranker or utility predictor that scored the passages.
-    """
-
-    name: str
-    about: str
-    section: str
-    cells: tuple[ReportCell, ...]
-    note: str = ""
-    judge: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ReportTable:
-    """A table. `key` is its name in links and files. With `is_explained`, descriptions of the columns appear below the table."""
-
-    key: str
-    title: str
-    about: str
-    columns: tuple[ReportColumn, ...]
-    rows: tuple[ReportRow, ...]
-    notes: tuple[str, ...] = ()
-    source: str = ""
-    is_explained: bool = False
-
-    @property
-    def has_figures(self) -> bool:
-        """True if any cell has a measured value."""
-        return any(cell.value is not None for row in self.rows for cell in row.cells)
-
-
-@dataclass(frozen=True, slots=True)
-class ReportPair:
-    """The difference of two methods with its 95 % interval, and its p value, corrected for all pairs of the table.
-
-    `better` and `worse` are numbers of questions.
-    """
-
-    difference: float
-    interval: tuple[float, float]
-    probability: float
-    better: int
-    worse: int
-
-    @property
-    def is_apart(self) -> bool:
-        return self.probability < LEVEL
-
-
-@dataclass(frozen=True, slots=True)
-class ReportPairs:
-    """All pairs of methods: each cell is the difference of row minus column."""
-
-    title: str
-    names: tuple[str, ...]
-    cells: tuple[tuple[ReportPair | None, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReportPart:
-    """A section of the page with a heading, tables and figures."""
-
-    key: str
-    title: str
-    tables: tuple[ReportTable, ...] = ()
-    figures: tuple[CurveFigure, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationReport:
-    """The content of the page. `about` explains the values, `methods` describes each method, `warning` is the page's watermark.
-
-    `data` holds blocks of compressed rows by name (`page.questions`).
-    """
-
-    title: str
-    facts: str
-    warning: str
-    headline: tuple[str, ...]
-    remarks: tuple[str, ...]
-    parts: tuple[ReportPart, ...]
-    pairs: tuple[ReportPairs, ...]
-    provenance: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    data: tuple[tuple[str, str], ...] = ()
-    left_out: int = 0
-    about: str = ""
-    methods: tuple[tuple[str, str], ...] = ()
-    reference: str = ""
 
 
 def evaluation_page(report: EvaluationReport) -> str:
@@ -173,11 +41,11 @@ def evaluation_page(report: EvaluationReport) -> str:
         _methods(report),
         _provenance(report),
     ]
-    style = tag("style", Markup(asset("evaluation.css") + RULES))
+    style = tag("style", Markup(asset("evaluation.css", __name__) + CURVE_RULES))
     blocks = [tag("script", Markup(data), type="application/gzip", id=f"data-{name}") for name, data in report.data]
     marked = "evaluation wide marked" if report.warning else "evaluation wide"
     body = tag("div", style, top, *sections, *blocks, class_=marked, data_warning=report.warning or None)
-    return html_page(report.title, body, surroundings=False, script=asset("evaluation.js"))
+    return html_page(report.title, body, surroundings=False, script=asset("evaluation.js", __name__))
 
 
 def _headline(report: EvaluationReport) -> Markup | None:
@@ -314,10 +182,6 @@ def _cell(column: ReportColumn, cell: ReportCell) -> Markup:
 
 def _percent(share: float) -> str:
     return f"{100 * min(1.0, max(0.0, share)):.1f}%"
-
-
-def probability_text(probability: float) -> str:
-    return "<0.001" if probability < 0.001 else f"{probability:.3f}"
 
 
 # -- pairs
