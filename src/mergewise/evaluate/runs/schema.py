@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,42 +22,29 @@ from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.citing import CITATION_SCORES
 from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.ranking import RANKING_SCORES
+from mergewise.evaluate.runs.record import RunRow
+from mergewise.types import Span
 
 SPAN = pa.struct([("doc", pa.string()), ("start", pa.int32()), ("end", pa.int32())])
-PASSAGE = pa.struct([("score", pa.float64()), ("spans", pa.list_(SPAN)), ("text", pa.string())])
-FOUND = pa.struct([("doc", pa.string()), ("line", pa.int32()), ("page", pa.int32()), ("text", pa.string())])
 EVIDENCE = pa.struct([*SPAN, ("text", pa.string())])
 
-ROWS = pa.schema(
-    [
-        ("set", pa.string()),
-        ("question", pa.string()),
-        ("asked", pa.string()),
-        ("method", pa.string()),
-        ("spec", pa.string()),
-        ("budget", pa.int32()),
-        ("repeat", pa.int32()),
-        ("tokens", pa.int32()),
-        ("passages", pa.list_(PASSAGE)),
-        ("ranking", pa.list_(pa.struct([("doc", pa.string()), ("score", pa.float64())]))),
-        ("found", pa.list_(FOUND)),
-        ("lost", pa.list_(pa.struct([("text", pa.string()), ("stage", pa.string())]))),
-        ("mode", pa.string()),
-        ("prediction", pa.string()),
-        ("refused", pa.bool_()),
-        ("sure", pa.bool_()),
-        ("weights", pa.list_(pa.struct([("stream", pa.string()), ("weight", pa.float64())]))),
-        ("calls", pa.int32()),
-        ("input_tokens", pa.int32()),
-        ("output_tokens", pa.int32()),
-        ("together", pa.int32()),
-        ("search_seconds", pa.float64()),
-        ("assembly_seconds", pa.float64()),
-        ("answer_seconds", pa.float64()),
-        ("error", pa.string()),
-        ("judge", pa.string()),
-    ]
-)
+
+def _column_type(hint: Any) -> pa.DataType:
+    """Return the type of the column for a field of `RunRow`, as `RunRow.as_dict` writes it."""
+    if hint is Span:
+        return SPAN
+    if is_dataclass(hint):
+        return pa.struct([(name, _column_type(own)) for name, own in get_type_hints(hint).items()])
+    if get_origin(hint) is tuple:
+        return pa.list_(_column_type(get_args(hint)[0]))
+    if get_origin(hint) is Mapping:
+        return pa.list_(pa.struct([("stream", pa.string()), ("weight", pa.float64())]))
+    kind = get_args(hint)[0] if get_args(hint) else hint
+    return pa.string() if issubclass(kind, str) else _NUMBERS[kind]
+
+
+_NUMBERS = {bool: pa.bool_(), int: pa.int32(), float: pa.float64()}
+ROWS = pa.schema([(name, _column_type(hint)) for name, hint in get_type_hints(RunRow).items() if name != "scores"])
 SECONDS = ("search_seconds", "assembly_seconds", "answer_seconds")
 QUESTIONS = pa.schema(
     [
