@@ -32,10 +32,11 @@ from mergewise.designs.weave import strategy as weave
 from mergewise.designs.weave.evidence import WEIGHTS
 from mergewise.designs.weave.parameters import Weave
 from mergewise.engine import Index
+from mergewise.evaluate import evaluate
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.means import MethodMeans
 from mergewise.evaluate.question_sets import QuestionSet
-from mergewise.evaluate.run import Split, evaluate
+from mergewise.evaluate.run import Split
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
@@ -119,7 +120,7 @@ def ablate(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
         for task, index in tasks:
             index.search_settings = SearchSettings() if weight is None else SearchSettings(weight=weight)
             with change():  # type: ignore[attr-defined]
-                rows = list(evaluate(index, task, [spec], BUDGETS, split, limit))
+                rows = evaluate(task, spec, BUDGETS, index=index, split=split, limit=limit).means()
             cells.append(" ".join(f"{row.scores['all']:.2f}" for row in rows))
             means += [row.scores["all"] for row in rows]
         print(f"| {label} | " + " | ".join(cells) + f" | {np.mean(means):.3f} |", flush=True)
@@ -134,7 +135,7 @@ def budget(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
         task, index = opened(name, cache)
 
         def row(spec: str, tokens: int, task: QuestionSet = task, index: Index = index) -> MethodMeans:
-            return next(evaluate(index, task, [spec], [tokens], split, limit))
+            return evaluate(task, spec, tokens, index=index, split=split, limit=limit).means()[0]
 
         wanted = row("topk", 640).scores["evidence"]
         low, high = 16, 640

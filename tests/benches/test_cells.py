@@ -9,8 +9,8 @@ import pytest
 from benchmarks.cells import Cells, average_rows, markdown, mean_scores
 
 import mergewise
+from mergewise.evaluate import evaluate
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.evaluate.run import evaluate
 from mergewise.types import Context, Document, Span
 
 TOWNS = "# Aldermere\n\nThe tower was built by Ella Stone. It has nine floors.\n\n# Borth\n\nThe bridge fell in 1903.\n"
@@ -35,7 +35,7 @@ def test_cell_matches_evaluate(tmp_path: Path, spec: str, budget: int) -> None:
     known = task()
     with mergewise.open(tmp_path / "index", embedder="none") as index:
         index.add(known.documents)
-        row = next(evaluate(index, known, [spec], [budget]))
+        (row,) = evaluate(known, spec, budget, index=index).means()
         cell = mean_scores(index, known.questions, spec, budget)
     assert cell == {name: row.scores[name] for name in ("answer", "evidence", "all", "tokens")}
 

@@ -27,11 +27,12 @@ from typer.testing import CliRunner
 import mergewise.models
 from mergewise import asking
 from mergewise.cli.evaluate import EvaluationOptions
-from mergewise.cli.evaluation_runner import compute_shard
+from mergewise.cli.evaluation_runner import experiment_of
 from mergewise.cli.main import app, configuration
 from mergewise.designs.weave.evidence import WEIGHTS
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate import evaluator
+from mergewise.evaluate.experiment import compute_shard
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.runs.folder import open_run, read_table, write_table
 from mergewise.evaluate.runs.lines import RowCount
@@ -256,7 +257,7 @@ def test_workers_compute_the_same(indexed: Path, uninterrupted: tuple[list[str],
 def test_a_node_without_the_run_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     options = EvaluationOptions(out=Path("run"), index_dir=Path("indexes"))
-    assert "folder run not found on" in compute_shard(["towns"], options, 2, 1)
+    assert "folder run not found on" in compute_shard(experiment_of([Path("towns")], options), 2, 1)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -264,10 +265,12 @@ def test_errors_of_a_shard_are_returned(indexed: Path) -> None:
     (indexed / "run").mkdir()
     (indexed / "run" / ".lock").touch()
     options = EvaluationOptions(
-        out=Path("run"), index_dir=Path("indexes"), embedder="none", strategies="topk", budgets="x"
+        out=Path("run"), index_dir=Path("indexes"), embedder="none", strategies="topk", budgets="60"
     )
-    assert compute_shard(["towns"], options, 2, 1) == "invalid budgets: 'x' (write numbers, such as 128,384,640)"
-    assert compute_shard(["towns"], replace(options, budgets="60"), 2, 1) == ""
+    experiment = experiment_of([Path("towns")], options)
+    missing = replace(experiment, sets=[Path("nowhere")])
+    assert compute_shard(missing, 2, 1).startswith("no question set in nowhere (")
+    assert compute_shard(experiment, 2, 1) == ""
     assert RowCount(indexed / "run" / "rows")() == len(QUESTIONS) // 2
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.judged import LostStage, LostText
+from mergewise.evaluate.methods import Method
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.folder import (
     PLAN,
@@ -43,6 +45,15 @@ def small_run(
     """Write a run folder of these rows, with their plan."""
     run = memory_run(rows, questions, texts)
     return write_run(folder, run.plan, rows, questions, texts)
+
+
+def evaluated_run(
+    evaluator: Evaluator, methods: Sequence[Method], budgets: Sequence[int], questions: Sequence[Question]
+) -> Run:
+    """Ask all questions by each method at each budget."""
+    asked = [evaluator.method_rows(method, budget) for method in methods for budget in budgets]
+    evaluator.complete(asked, questions)
+    return memory_run([row for one in asked for row in one.rows(questions)], {evaluator.task.name: questions})
 
 
 def without_seconds(table: pa.Table) -> pa.Table:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.evaluate.measured_runs import evaluated_run
 from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, TOWNS, Reader, WordReranker
 from tests.support import HashEmbedder
 
@@ -22,11 +23,11 @@ from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate import searches
 from mergewise.evaluate.evaluator import Asking, Evaluator
+from mergewise.evaluate.experiment import Experiment
 from mergewise.evaluate.means import MethodMeans, method_means, question_rows
 from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.methods import METHODS, Method, methods_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.evaluate.run import evaluated_run
 from mergewise.evaluate.runs.record import passages_of
 from mergewise.evaluate.runs.store import open_store
 from mergewise.evaluate.searches import SearchMemory, shared_state
@@ -220,11 +221,12 @@ def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(
 
 
 def test_a_run_without_any_answer_raises_the_error(index: Index) -> None:
+    experiment = Experiment(sets=[TASK], methods=[(SHORT, 300)], index=index, answers=True, asking=Asking(24))
     with pytest.raises(UsageError, match="window"):
         reader_of(index).window = 10
-        evaluated_run(Evaluator(index, TASK, Asking(24)), [SHORT], [300], QUESTIONS)
+        experiment.run()
     with pytest.raises(UsageError, match="no questions"):
-        evaluated_run(Evaluator(index, TASK, Asking(24)), [SHORT], [300], ())
+        replace(experiment, limit=0).run()
 
 
 def test_methods_of_one_call_share_background_passages(index: Index) -> None:

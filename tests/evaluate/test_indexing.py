@@ -15,7 +15,8 @@ import mergewise
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders import find_tasks, load_question_set
 from mergewise.evaluate.question_sets import QuestionSet
-from mergewise.evaluate.run import task_index, tasks_at
+from mergewise.evaluate.run import tasks_at
+from mergewise.evaluate.set_indexes import task_index
 from mergewise.store.views import Progress
 from mergewise.types import Document
 

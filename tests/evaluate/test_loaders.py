@@ -12,14 +12,12 @@ import pytest
 
 import mergewise
 from mergewise.errors import UsageError
-from mergewise.evaluate.evaluator import Evaluator
+from mergewise.evaluate import evaluate
 from mergewise.evaluate.loaders import find_tasks, form_of, load_question_set
 from mergewise.evaluate.loaders.rows import HEAD
 from mergewise.evaluate.means import method_means
 from mergewise.evaluate.measured import measured_runs
-from mergewise.evaluate.methods import Method
 from mergewise.evaluate.question_sets import Question, QuestionSet, clusters
-from mergewise.evaluate.run import evaluated_run
 
 MILL = "The mill of Arden was built in 1612. It burned in 1700."
 BRIDGE = "The bridge of Brook is old. Anna Berg built it."
@@ -477,8 +475,7 @@ def test_contexts_come_from_the_scope_of_the_question_only(tmp_path: Path) -> No
     task = load_question_set(write(tmp_path / "x.jsonl", LONGBENCH, other))
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(task.documents)
-    evaluator = Evaluator(index, task)
-    run = evaluated_run(evaluator, [Method("topk", "topk")], [400], task.questions)
+    run = evaluate(task, "topk", 400, index=index)
     ranked = [{one.doc for one in row.ranking} for row in run.run_rows()]
     assert all(found <= set(one.scope) for found, one in zip(ranked, task.questions, strict=True))
     assert ranked[1] == {"2"}

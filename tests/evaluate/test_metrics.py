@@ -7,12 +7,13 @@ import pytest
 from tests.evaluate.towns import saved_task
 
 import mergewise
+from mergewise.evaluate import evaluate
 from mergewise.evaluate.loaders import find_tasks, load_question_set
 from mergewise.evaluate.means import MethodMeans
 from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.ranking import RANKING_SCORES
-from mergewise.evaluate.run import chosen_questions, evaluate
+from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.words import normalise
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Span
@@ -47,7 +48,7 @@ def test_a_run_over_a_set(tmp_path: Path) -> None:
     task = load_question_set(task_folder)
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(task.documents)
-    rows = list(evaluate(index, task, ["topk", "auto-merge"], [20, 100]))
+    rows = evaluate(task, ["topk", "auto-merge"], [20, 100], index=index).means()
     assert [(r.strategy, r.budget) for r in rows] == [
         ("topk", 20), ("topk", 100), ("auto-merge", 20), ("auto-merge", 100),
     ]  # fmt: skip

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import mergewise
 from mergewise.errors import UsageError
+from mergewise.evaluate import evaluate
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.question_sets import Question, clusters
-from mergewise.evaluate.run import evaluate
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Span
 
@@ -139,6 +139,6 @@ def test_a_run_without_documents_or_evidence(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(mergewise.Document(id="d", text="Cats sleep sixteen hours a day. They eat fish."))
     text = "question,answer,evidence\nHow long do cats sleep?,16 hours|sixteen hours,\nWhat do cats eat?,meat,They eat fish.\n"
-    (row,) = evaluate(index, load_question_set(table(tmp_path, "q.csv", text)), ["topk"], [100])
+    (row,) = evaluate(table(tmp_path, "q.csv", text), "topk", 100, index=index).means()
     # only one question has evidence
     assert [row.scores[name] for name in ("answer", "evidence", "all")] == [0.5, 1.0, 1.0]

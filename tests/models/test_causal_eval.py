@@ -22,7 +22,7 @@ METHODS = "naive,recomp-abstractive,replug,aed-2,aed-no-memory"
 def test_batches_give_the_same_answers_as_single_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the methods of AED-RAG need a utility predictor
     predictors = {"none": None, "words": WordReranker()}
-    monkeypatch.setattr("mergewise.cli.evaluation_runner._reranker", predictors.get)
+    monkeypatch.setattr("mergewise.evaluate.set_indexes._reranker", predictors.get)
     bench = saved_task(tmp_path / "towns")
     saved(tmp_path / "model", seed=8, max_position_embeddings=2048)
     answers = []

@@ -139,9 +139,9 @@ def evaluate(
     stopped run continues there and `mergewise report` can read it. The rows of all questions are written next to the first
     output file: rows.questions.jsonl and rows.questions.csv next to rows.json.
     """
-    from mergewise.cli.evaluation_runner import Evaluation
+    from mergewise.cli.evaluation_runner import run_evaluation
 
-    Evaluation.of_options(sets, options).run()
+    run_evaluation(sets, options)
 
 
 @options.with_options

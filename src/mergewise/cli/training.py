@@ -160,7 +160,8 @@ def _sources(
     limit: int | None,
     excluded: frozenset[str],
 ) -> Iterator[LabelSource]:
-    from mergewise.evaluate.run import existing_index, task_index, tasks_at
+    from mergewise.evaluate.run import tasks_at
+    from mergewise.evaluate.set_indexes import existing_index, task_index
 
     views = ["leaf", *(["triplet"] if settings.triplets else [])]
     open_index = partial(open_permitted, embedder=embedder)

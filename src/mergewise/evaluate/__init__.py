@@ -1,4 +1,4 @@
-"""The lab in Python: load question sets, make questions, tune parameters and weights, and open runs."""
+"""The lab in Python: evaluate strategies, load question sets, make questions, tune parameters and weights, and open runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from mergewise.evaluate.experiment import evaluate as evaluate
     from mergewise.evaluate.loaders import load_question_set as load_question_set
     from mergewise.evaluate.runs.folder import open_run as open_run
     from mergewise.evaluate.synthetic import make_questions as make_questions
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
     from mergewise.evaluate.tuning import fit_weights as fit_weights
     from mergewise.evaluate.tuning import tune as tune
 
-__all__ = ["fit_weights", "load_question_set", "make_questions", "open_run", "tune", "write_questions"]
+__all__ = ["evaluate", "fit_weights", "load_question_set", "make_questions", "open_run", "tune", "write_questions"]
 __getattr__ = lazy_names(
     __name__,
     {
+        "experiment": "evaluate",
         "loaders": "load_question_set",
         "runs.folder": "open_run",
         "synthetic": "make_questions write_questions",

@@ -19,7 +19,7 @@ from typing import Any
 
 from mergewise.asking import answer_together, context, prepare_request
 from mergewise.async_api import each
-from mergewise.defaults import STRATEGY
+from mergewise.defaults import MAX_TOKENS, STRATEGY
 from mergewise.designs import MODES, modes, preferred_mode, resolve, search_settings
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra, UsageError
@@ -48,7 +48,7 @@ from mergewise.types import Answer, Context
 class Asking:
     """Options of answering. A `temperature` of None keeps the model's default."""
 
-    max_tokens: int
+    max_tokens: int = MAX_TOKENS
     together: int = 1
     temperature: float | None = None
 

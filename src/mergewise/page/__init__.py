@@ -132,15 +132,15 @@ def _live_places(document: DocumentLookup, address: SpanAddress) -> Places:
 
 
 def notebook_frame(shown: Context | Answer) -> str:
-    """Return the page in an iframe for notebooks, so that its styles do not mix with the notebook's."""
+    """Return the page of a context or an answer for notebooks."""
     context, answer = (shown.context, shown) if isinstance(shown, Answer) else (shown, None)
-    return tag(
-        "iframe",
-        srcdoc=_page(context, answer, Places(), None, _NOTEBOOK_LIMIT),
-        title=f"mergewise: {shown.question}",
-        sandbox="allow-scripts",
-        style=f"width:100%;height:{_NOTEBOOK_HEIGHT}px;border:0",
-    )
+    return frame(_page(context, answer, Places(), None, _NOTEBOOK_LIMIT), shown.question)
+
+
+def frame(page: str, title: str) -> str:
+    """Return a page in an iframe for notebooks, so that its styles do not mix with the notebook's."""
+    style = f"width:100%;height:{_NOTEBOOK_HEIGHT}px;border:0"
+    return tag("iframe", srcdoc=page, title=f"mergewise: {title}", sandbox="allow-scripts", style=style)
 
 
 def _page(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mergewise.defaults import STRATEGY
 from mergewise.errors import DeadlineExceeded, UsageError
+from mergewise.evaluate.watch import Watch
 from mergewise.ranges import BUDGET, as_list, text, whole
 from mergewise.server.records import Json, JsonDict
 from mergewise.store import Progress
@@ -38,13 +40,13 @@ def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
         DeadlineExceeded: if the evaluation would take longer than `SECONDS`.
     """
     from mergewise.evaluate.drawing import evaluation_page
-    from mergewise.evaluate.evaluator import Evaluator
+    from mergewise.evaluate.experiment import Experiment
     from mergewise.evaluate.loaders import load_question_set
     from mergewise.evaluate.means import question_rows
     from mergewise.evaluate.measured import measured_runs
     from mergewise.evaluate.methods import Method
     from mergewise.evaluate.report import evaluation_report
-    from mergewise.evaluate.run import evaluated_run
+    from mergewise.evaluate.runs.folder import plan_of
 
     questions = as_list("questions", request.get("questions"), "a list of {question, answers}")
     strategies = as_list("strategies", request.get("strategies") or [STRATEGY], "a list of names")
@@ -61,14 +63,13 @@ def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
         except UsageError as error:
             # the client does not know the temporary file
             raise UsageError(error.message.replace(str(file), "the list of questions"), error.hint) from None
-    run = evaluated_run(
-        Evaluator(index, replace(task, name=text("name", request.get("name") or "Questions"))),
-        methods,
-        budgets,
-        task.questions,
-        _with_deadline(progress),
-        has_texts=True,
+    task = replace(task, name=text("name", request.get("name") or "Questions"))
+    experiment = Experiment(
+        sets=[task], methods=[(method, budget) for method in methods for budget in budgets], index=index, is_strict=True
     )
+    run = experiment.run(JobWatch(progress))
+    # the provenance says nothing about the server
+    run = replace(run, plan=plan_of(list(run.run_rows()), {task.name: task.questions}))
     measured = measured_runs([run])
     report = evaluation_report(measured, limit=PAGE)
     return {
@@ -78,18 +79,22 @@ def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
     }
 
 
-def _with_deadline(progress: Progress) -> Progress:
-    """Return a progress callback that raises DeadlineExceeded if the whole work would take longer than `SECONDS`."""
-    began = time.monotonic()
+class JobWatch(Watch):
+    """Reports the progress of a job. Raises DeadlineExceeded if the whole work would take longer than `SECONDS`."""
 
-    def tell(done: int, total: int, name: str) -> None:
-        progress(done, total, name)
-        spent = time.monotonic() - began
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._began = time.monotonic()
+
+    def progress(self, title: str, in_characters: bool = False) -> AbstractContextManager[Progress]:
+        return nullcontext(self._advance)
+
+    def _advance(self, done: int, total: int, name: str) -> None:
+        self._progress(done, total, name)
+        spent = time.monotonic() - self._began
         expected = spent * total / max(1, done)
         if spent > _TRIAL_SECONDS and expected > SECONDS:
             hint = "use fewer questions, strategies or budgets"
             raise DeadlineExceeded(
                 f"evaluation would take {expected / 60:.0f} minutes (limit: {SECONDS / 60:.0f})", hint
             )
-
-    return tell

@@ -236,6 +236,20 @@ def presets_of(names: str) -> list[Preset]:
     return found
 
 
+def preset_methods(
+    presets: Sequence[Preset], budgets: Sequence[int] | None, models: Mapping[str, str]
+) -> list[tuple[Method, int]]:
+    """Return the methods that fill the tables with these models, each once per budget. Raises UsageError if none can."""
+    wanted = {key: method for preset in presets for key, method in preset.runs(models).items()}
+    if not wanted:
+        only = {f"{role} {name}" for preset in presets for row in preset.rows for role, name in row.only.items()}
+        raise UsageError("these models fill no row of these tables", f"name one of: {', '.join(sorted(only))}")
+    if budgets is None:
+        return [(method, budget) for (_, budget), method in wanted.items()]
+    methods = {method.name: method for method in wanted.values()}
+    return [(method, budget) for method in methods.values() for budget in budgets]
+
+
 def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
     """Read a preset from its TOML. Raises ValueError for an unknown key, or numbers that do not match the columns."""
     known = {one.name for one in fields(Preset)} - {"name"} | {"set", "judge"}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +39,9 @@ from mergewise.evaluate.runs.schema import (
 from mergewise.files import regular_bytes, write_whole
 from mergewise.jsonable import span_json
 from mergewise.types import GAP, Span
+
+if TYPE_CHECKING:
+    from mergewise.evaluate.means import MethodMeans
 
 PLAN, ROWS_FILE, QUESTIONS_FILE, TEXTS_FILE = "run.toml", "rows.parquet", "questions.parquet", "texts.parquet"
 LINES, RANKINGS = "rows", "trec"
@@ -73,6 +76,23 @@ class Run:
     def run_rows(self) -> Iterator[RunRow]:
         """Yield the rows of the plan as records."""
         return rows_of(self._rows)
+
+    def means(self) -> list[MethodMeans]:
+        """Return the mean scores of each set, method and budget."""
+        from mergewise.evaluate.means import method_means
+        from mergewise.evaluate.measured import measured_runs
+
+        return list(method_means(self, measured_runs([self])))
+
+    def _repr_html_(self) -> str:
+        """Return the report for a notebook, without single questions."""
+        from mergewise.evaluate.drawing import evaluation_page
+        from mergewise.evaluate.measured import measured_runs
+        from mergewise.evaluate.report import evaluation_report
+        from mergewise.page import frame
+
+        report = evaluation_report(measured_runs([self]), limit=0)
+        return frame(evaluation_page(report), report.title)
 
     def set_questions(self, name: str) -> list[Question]:
         """Return the questions of one set, in its order."""
@@ -131,10 +151,11 @@ def memory_run(
     """
     tables = {ROWS_FILE: rows_table([row.as_dict() for row in rows]), QUESTIONS_FILE: questions_table(questions)}
     tables[TEXTS_FILE] = texts_table(texts)
-    return Run(Path(), plan or _plan_of(rows, questions), tables)
+    return Run(Path(), plan or plan_of(rows, questions), tables)
 
 
-def _plan_of(rows: Sequence[RunRow], questions: Mapping[str, Sequence[Question]]) -> RunPlan:
+def plan_of(rows: Sequence[RunRow], questions: Mapping[str, Sequence[Question]]) -> RunPlan:
+    """Return a plan of rows whose methods are strategies of the same names."""
     return RunPlan(
         sets=tuple(PlannedSet(name, questions=len(asked), asked=len(asked)) for name, asked in questions.items()),
         methods=tuple(PlannedMethod(name, name) for name in dict.fromkeys(row.method for row in rows)),
@@ -154,7 +175,7 @@ def rows_of(table: pa.Table) -> Iterator[RunRow]:
             yield row_of({**values, "scores": scores})
 
 
-def open_run(folder: Path) -> Run:
+def open_run(folder: str | Path) -> Run:
     """Open the run in a folder, finished or in progress.
 
     Args:
@@ -166,6 +187,7 @@ def open_run(folder: Path) -> Run:
     Raises:
         UsageError: if the folder has no readable plan.
     """
+    folder = Path(folder)
     path = folder / PLAN
     try:
         text = regular_bytes(path, _LONGEST_PLAN).decode("utf-8")

@@ -1,0 +1,530 @@
+"""Experiments: methods on question sets, in memory or in a run folder where a stopped run continues."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from socket import gethostname
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from mergewise import defaults
+from mergewise.designs import VIEWS
+from mergewise.designs.weave import weights_line
+from mergewise.engine import Index
+from mergewise.errors import MergewiseError, UsageError, one_of
+from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
+from mergewise.evaluate.methods import Method, is_written, needed_views, stored_settings, strategy_methods, unmet_needs
+from mergewise.evaluate.presets import Preset
+from mergewise.evaluate.question_sets import Question, QuestionSet
+from mergewise.evaluate.run import Split, chosen_questions, tasks_at
+from mergewise.evaluate.runs.estimate import MethodEstimate, estimated_costs
+from mergewise.evaluate.runs.finish import RunTables, document_texts, earlier_plan, write_plan
+from mergewise.evaluate.runs.folder import LINES, Run, memory_run, open_run
+from mergewise.evaluate.runs.keys import digest, question_digest
+from mergewise.evaluate.runs.lines import RowCount
+from mergewise.evaluate.runs.locks import LOCK, other_shards_done, run_lock
+from mergewise.evaluate.runs.plan import (
+    PlannedMethod,
+    PlannedRows,
+    PlannedSet,
+    RunPlan,
+    installed_versions,
+    this_machine,
+)
+from mergewise.evaluate.runs.record import RunRow
+from mergewise.evaluate.runs.store import RowStore, open_store
+from mergewise.evaluate.set_indexes import ModelSpecs, SetIndexes, existing_index, shared_indexes, task_index
+from mergewise.evaluate.watch import SILENT, Watch
+from mergewise.index import executors_of
+from mergewise.models import Decoded, Models
+from mergewise.opening import estimate
+from mergewise.opening import open as open_index
+from mergewise.store import Estimate
+
+WARNED = 3
+"""Failed questions that warnings name."""
+INDEXES = "indexes"
+INDEX = Path("mergewise.index")
+"""Index of sets without documents, unless an experiment names another one."""
+BUDGETS = (128, 384, 640)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """Methods, each at a token budget, on question sets.
+
+    Attributes:
+        sets: question sets, or paths of sets, of folders of sets and of tables of questions.
+        methods: the methods with their budgets. The first one is the default reference of comparisons.
+        presets: the tables of papers that the methods fill.
+        repeats: repeats per question of a sampling chat model.
+        models: the models.
+        index: an open index for all sets; else the folder of the indexes of sets with documents, or the index of other sets.
+        out: the run folder. Without one, rows are kept in memory.
+        answers: answer the questions, too.
+        asking: options of answering.
+        split, limit, sample, seed: the choice of questions (`run.chosen_questions`).
+        reference: the reference method of comparisons.
+        set_format: the format of the sets, as for `loaders.load_question_set`.
+        is_strict: stop at an invalid row of a set, or at an unavailable method.
+        shard: number, from 1, and count of the part of the questions to ask. The tables of the run folder are not written.
+        workers, ray, gpus_per_worker: processes that compute rows of the run folder, as for `mergewise eval`.
+        reuse: run folders to copy rows from.
+        has_texts: keep the texts of documents for reports, if rows are kept in memory.
+        is_estimate: build indexes without the rows that a chat model writes, and leave the run folder as it is.
+        command: the command line, for the provenance of reports.
+        open_index: the function that opens indexes.
+    """
+
+    sets: Sequence[Path | QuestionSet]
+    methods: Sequence[tuple[Method, int]]
+    presets: Sequence[Preset] = ()
+    repeats: int = 1
+    models: ModelSpecs = field(default_factory=ModelSpecs)
+    index: Index | Path | None = None
+    out: Path | None = None
+    answers: bool = False
+    asking: Asking = field(default_factory=Asking)
+    split: Split = "all"
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+    reference: str = ""
+    set_format: str | None = None
+    is_strict: bool = False
+    shard: tuple[int, int] | None = None
+    workers: int = 1
+    ray: str | None = None
+    gpus_per_worker: float = 0.0
+    reuse: Sequence[Path] = ()
+    has_texts: bool = True
+    is_estimate: bool = False
+    command: str = ""
+    open_index: Callable[..., Index] = open_index
+
+    def run(self, watch: Watch = SILENT) -> Run:
+        """Compute the missing rows.
+
+        Returns:
+            The run in its folder, or in memory without a folder, or if only a shard was computed.
+
+        Raises:
+            UsageError: if the run folder is locked or not writable, a set has no questions to ask, or no method can run.
+            Exception: the error of the first question, if all questions failed with every method.
+        """
+        with ExitStack() as held:
+            if self.out is not None:
+                number, count = self.shard or (1, 1)
+                held.enter_context(run_lock(self.out, LOCK if count == 1 else f"{LOCK}-{number}-of-{count}"))
+            indexes = held.enter_context(self._index_folder())
+            if self.out is not None and (self.workers > 1 or self.ray is not None):
+                self._let_workers_compute(self.out, indexes, watch)
+            return self._run_sets(indexes, watch)
+
+    def estimates(self, watch: Watch = SILENT) -> Iterator[tuple[Mapping[str, str], list[MethodEstimate]]]:
+        """Yield for each set what methods need and lack, and the costs of the missing rows, without asking a chat model."""
+        plain = [(replace(method, is_written=False), budget) for method, budget in self.methods]
+        experiment = replace(self, methods=plain, is_estimate=True)
+        with experiment._index_folder() as indexes:
+            for own, _, asked in experiment._sets_to_ask(indexes, watch):
+                costs = []
+                memory = experiment.evaluators(own, None)
+                for evaluator, known, (_, methods) in zip(
+                    memory, experiment.evaluators(own, self.out), own.indexes, strict=True
+                ):
+                    missing = {}
+                    for method, budget in methods:
+                        if not known.unmet_needs(method):
+                            one = known.method_rows(method, budget)
+                            rows = [one, *experiment._repeats(known, one)]
+                            missing[method.name, budget] = sum(len(each.missing(asked)) for each in rows)
+                    costs += estimated_costs(evaluator, methods, asked, missing)
+                yield own.needs, costs
+
+    def plan(self) -> RunPlan:
+        """Return the part of the plan that does not depend on the sets."""
+        methods = {method.name: method for method, _ in self.methods}
+        return RunPlan(
+            methods=tuple(
+                PlannedMethod(
+                    one.name, one.strategy, one.mode or "", one.judge, one.about, one.search, weights_line(one.weights)
+                )
+                for one in methods.values()
+            ),
+            budgets=tuple(dict.fromkeys(budget for _, budget in self.methods)),
+            repeats=self.repeats,
+            answers=self.answers,
+            split=self.split,
+            limit=self.limit or 0,
+            sample=self.sample or 0,
+            seed=self.seed,
+            max_tokens=self.asking.max_tokens,
+            together=self.asking.together,
+            workers=self.workers,
+            reference=self.reference,
+            tables=tuple(preset.name for preset in self.presets),
+            command=self.command,
+            models=self.models.by_role(),
+            versions=installed_versions(),
+            machine=this_machine(),
+        )
+
+    @contextmanager
+    def _index_folder(self) -> Iterator[Path]:
+        """Yield the folder of the sets' indexes. A stopped run continues with its own indexes."""
+        named = self.index if isinstance(self.index, Path) else None
+        if named is None and self.out is not None and not self.is_estimate:
+            named = self.out / INDEXES
+        if self.is_estimate and any(method.assigned for method, _ in self.methods):
+            # an estimate builds other rows than the methods read
+            named = None
+        with nullcontext(named) if named is not None else TemporaryDirectory(prefix="mergewise-eval-") as place:
+            yield Path(place)
+
+    def indexed_sets(self, indexes: Path, watch: Watch = SILENT) -> Iterator[SetIndexes]:
+        """Yield each set with its indexes, which are closed before those of the next set are opened.
+
+        Methods that lack a model have no index.
+        """
+        taken: set[str] = set()
+        with self.models.loaded(self.open_index) as (models, opening):
+            for one in self.sets:
+                tasks = [one] if isinstance(one, QuestionSet) else tasks_at(one, self.set_format, self.is_strict, taken)
+                for task in tasks:
+                    taken.add(task.name)
+                    if isinstance(self.index, Index):
+                        yield SetIndexes(task, [(self.index, self.methods)], {})
+                        continue
+                    with ExitStack() as opened:
+                        found = []
+                        for index, methods in (
+                            self._set_indexes(task, indexes, models, opening, watch)
+                            if task.documents
+                            else [(existing_index(task, self.index or INDEX, opening), self.methods)]
+                        ):
+                            opened.callback(index.close)
+                            found.append((index, methods))
+                        yield SetIndexes(task, found, self.needs(models) if task.documents else {})
+
+    def _set_indexes(
+        self, task: QuestionSet, folder: Path, models: Models, opening: Callable[..., Index], watch: Watch
+    ) -> Iterator[tuple[Index, Sequence[tuple[Method, int]]]]:
+        """Build the indexes of a set, and yield each with its methods. Report the costs before the chat model is asked."""
+        needs = self.needs(models)
+        ready = [(method, budget) for method, budget in self.methods if not needs[method.name]]
+        if models.chat is not None:
+            watch.view_costs(self._view_costs(task, folder, models, ready))
+        for one in shared_indexes(folder, task.name, ready):
+            # views that need vectors are not built without an embedder; methods that use them then report a missing view
+            views = [
+                view
+                for view in needed_views([method for method, _ in one.methods])
+                if self.models.embedder != "none" or not VIEWS[view].needs_embedder
+            ]
+            settings = {view: own for view, own in one.settings.items() if view in views}
+            show = partial(watch.progress, in_characters=True)
+            index = task_index(task, one.place, opening, show, views=views, settings=settings)
+            if "raptor" in views and not self.is_estimate:
+                # its tree is grown now, and no question waits for it
+                index.context("?", strategy="raptor", budget=16)
+            yield index, one.methods
+
+    def _view_costs(
+        self, task: QuestionSet, folder: Path, models: Models, methods: Sequence[tuple[Method, int]]
+    ) -> Iterator[tuple[list[str], Estimate]]:
+        """Yield the views of each index that the chat model writes, and their costs, if it is asked."""
+        if self.is_estimate and self.out is not None:
+            folder = self.index if isinstance(self.index, Path) else self.out / INDEXES
+        whole = [(replace(method, is_written=True), budget) for method, budget in methods]
+        for one in shared_indexes(folder, task.name, whole):
+            written = {view: own for view, own in one.settings.items() if is_written(view, own)}
+            asked: dict[str, Any] = {"settings": written, "chat": models.chat, "prompts": self.models.prompts}
+            if written and (cost := estimate(one.place, *task.documents, **asked)).usage.calls:
+                yield list(written), cost
+
+    def needs(self, models: Models) -> dict[str, str]:
+        """Return what each method needs and lacks, as far as it is known before there is an index."""
+        utility, found = self.models.utility_predictor(), dict[str, str]()
+        # the index decides about vectors
+        models = replace(models, embedder=cast(Any, self.models.embedder or defaults.EMBEDDER))
+        for method, _ in self.methods:
+            views: dict[str, Any] = {view: {} for view in method.all_views} | stored_settings(method.view_settings())
+            judged = method.with_judge(models, utility)
+            found[method.name] = unmet_needs(method, views, judged, self.answers, is_built=False)
+        return found
+
+    def questions(self, task: QuestionSet) -> Sequence[Question]:
+        return chosen_questions(task, self.split, self.limit, self.sample, self.seed)
+
+    def part(self, questions: Sequence[Question]) -> Sequence[Question]:
+        """Return the questions of this shard."""
+        number, count = self.shard or (1, 1)
+        return questions[number - 1 :: count]
+
+    def evaluators(self, known: SetIndexes, folder: Path | None) -> list[Evaluator]:
+        """Return an evaluator for each index of a set. They share the rows."""
+        name = "" if self.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
+        store = RowStore() if folder is None else open_store(folder, known.task.name, name, self.reuse)
+        # a batch has no time per question, so methods may share the causal model's background texts
+        backgrounds: dict[str, Decoded] | None = {} if self.asking.together > 1 else None
+        asking, utility = self.asking if self.answers else None, self.models.utility_predictor()
+        return [Evaluator(index, known.task, asking, store, backgrounds, utility) for index, _ in known.indexes]
+
+    def rows(
+        self, known: SetIndexes, evaluators: Sequence[Evaluator]
+    ) -> tuple[list[tuple[Evaluator, list[MethodRows], list[MethodRows]]], list[PlannedRows]]:
+        """Return for each evaluator the rows of methods that can run and of their repeats, and a plan entry for every method.
+
+        Raises UsageError if no method can run, or if any cannot and the experiment is strict.
+        """
+        name = known.task.name
+        names = dict.fromkeys(method.name for method, _ in self.methods)
+        planned = {method: PlannedRows(name, method, "", known.needs.get(method, "")) for method in names}
+        found = []
+        for evaluator, (_, methods) in zip(evaluators, known.indexes, strict=True):
+            ready, again = [], []
+            for method, budget in methods:
+                if needs := planned[method.name].needs or evaluator.unmet_needs(method):
+                    planned[method.name] = PlannedRows(name, method.name, "", needs)
+                    continue
+                one = evaluator.method_rows(method, budget)
+                planned[method.name] = evaluator.plan_of(one)
+                ready.append(one)
+                again += self._repeats(evaluator, one)
+            found.append((evaluator, ready, again))
+        unmet = [one for one in planned.values() if one.needs]
+        if unmet and (self.is_strict or not any(ready for _, ready, _ in found)):
+            others = dict.fromkeys(f"{one.method} {one.needs}" for one in unmet[1:])
+            hint = "leave the method out, or provide its requirements"
+            raise UsageError(f"{unmet[0].method} {unmet[0].needs}", "; ".join([hint, *list(others)[:WARNED]]))
+        return found, list(planned.values())
+
+    def _repeats(self, evaluator: Evaluator, one: MethodRows) -> list[MethodRows]:
+        """Return the rows of a method's repeats, without the first."""
+        times = self.repeats if evaluator.repeats(one) else 1
+        return [evaluator.method_rows(one.method, one.budget, repeat) for repeat in range(1, times)]
+
+    def _sets_to_ask(
+        self, indexes: Path, watch: Watch
+    ) -> Iterator[tuple[SetIndexes, Sequence[Question], Sequence[Question]]]:
+        """Yield each set with its indexes, the chosen questions, and those of this shard."""
+        names = set()
+        for own in self.indexed_sets(indexes, watch):
+            task = own.task
+            if task.name in names:
+                raise UsageError(f"duplicate name of a question set: {task.name}", "rename one of the sets")
+            names.add(task.name)
+            questions = self.questions(task)
+            asked = self.part(questions)
+            if not asked:
+                raise UsageError(f"no questions left in {task.name}", "use --split all, or fewer shards")
+            watch.begin_set(task, asked)
+            yield own, questions, asked
+
+    def _run_sets(self, indexes: Path, watch: Watch) -> Run:
+        folder, plan = self.out, self.plan()
+        results = _Results(None if folder is None or self.shard is not None else RunTables(folder), self.has_texts)
+        if folder is not None:
+            earlier = earlier_plan(folder)
+            plan = plan.joined_to(earlier)
+            before, now = (one.versions.get("mergewise", "") for one in (earlier, plan))
+            if before and before != now:
+                watch.warn(f"run started by version {before}: its rows stay, and version {now} adds the rest")
+        has_written_views = False
+        for own, questions, asked in self._sets_to_ask(indexes, watch):
+            evaluators = self.evaluators(own, folder)
+            found, planned = self.rows(own, evaluators)
+            for evaluator in evaluators:
+                views = evaluator.index.manifest.views
+                has_written_views |= any(VIEWS[name].asks_chat(one.settings) for name, one in views.items())
+                plan = plan.with_records([_planned_set(evaluator, questions)], planned, _view_choices(evaluator.index))
+            if folder is not None:
+                write_plan(folder, plan)
+            if results.tables is not None:
+                results.tables.add_questions(own.task.name, own.task.questions)
+            with watch.progress("Evaluating") as advance:
+                for evaluator, ready, again in found:
+                    evaluator.complete([*ready, *again], asked, advance)
+            every = [one for _, ready, _ in found for one in ready]
+            repeats = [one for _, _, again in found for one in again]
+            every, planned = _without_failed(every, planned, len(asked))
+            plan = plan.with_records(rows=planned)
+            names = {one.method.name for one in every}
+            rows = [row for one in (*every, *repeats) if one.method.name in names for row in one.rows(asked)]
+            for warning in _failures(rows):
+                watch.warn(warning)
+            results.add(evaluators[0], asked, rows)
+            watch.end_set(memory_run(rows, {own.task.name: asked}, plan=plan))
+        if results.tables is None or folder is None:
+            return memory_run(results.rows, results.questions, results.texts, plan)
+        with other_shards_done(folder):
+            results.tables.write(plan)
+        if not has_written_views:
+            # rows by a chat model are kept: another table may need them
+            shutil.rmtree(folder / INDEXES, ignore_errors=True)
+        return open_run(folder)
+
+    def _let_workers_compute(self, folder: Path, indexes: Path, watch: Watch) -> None:
+        """Let each worker compute a shard of the missing rows. This process computes the rows that they leave."""
+        missing = 0
+        for own in self.indexed_sets(indexes, watch):
+            found, _ = self.rows(own, self.evaluators(own, folder))
+            asked = self.questions(own.task)
+            missing += sum(len(one.missing(asked)) for _, ready, again in found for one in (*ready, *again))
+        if not missing:
+            return
+        count = RowCount(folder / LINES)
+        before = count()
+        executors = executors_of(self.workers, self.ray, self.gpus_per_worker)
+        with executors(missing) as executor, watch.progress(f"Evaluating in {executor.workers} processes") as advance:
+            compute = partial(compute_shard, replace(self, index=self.index or indexes), executor.workers)
+            shards = range(1, executor.workers + 1)
+            for wrong in executor.map(compute, shards, lambda: advance(count() - before, missing, "")):
+                if wrong:
+                    watch.warn(wrong)
+
+
+@dataclass(slots=True)
+class _Results:
+    """The results of the sets so far: in the tables of a run folder, or in memory."""
+
+    tables: RunTables | None
+    has_texts: bool
+    rows: list[RunRow] = field(default_factory=list)
+    questions: dict[str, Sequence[Question]] = field(default_factory=dict)
+    texts: list[tuple[str, str, str, str]] = field(default_factory=list)
+
+    def add(self, evaluator: Evaluator, asked: Sequence[Question], rows: Sequence[RunRow]) -> None:
+        index, task = evaluator.index, evaluator.task
+        if self.tables is not None:
+            documents = {one.doc for row in evaluator.store.known.values() for one in row.ranking}
+            self.tables.add_texts(index, task.name, task.questions, documents)
+            return
+        self.rows += rows
+        self.questions[task.name] = asked
+        if self.has_texts:
+            documents = {one.doc for row in rows for one in row.ranking}
+            self.texts += document_texts(index, task.name, asked, documents)
+
+
+def evaluate(
+    sets: QuestionSet | str | Path | Sequence[QuestionSet | str | Path],
+    methods: str | Method | Sequence[str | Method] = ("topk", defaults.STRATEGY),
+    budgets: int | Sequence[int] = BUDGETS,
+    *,
+    index: Index | str | Path | None = None,
+    models: Mapping[str, str] | None = None,
+    out: str | Path | None = None,
+    answers: bool = False,
+    split: Split = "all",
+    limit: int | None = None,
+    watch: Watch = SILENT,
+) -> Run:
+    """Compare methods on question sets.
+
+    Args:
+        sets: Question sets, or paths of sets, of folders of sets and of tables of questions.
+        methods: Strategies, such as "weave" or "auto-merge(mode=never)", and methods. The first one is the reference.
+        budgets: Token budgets of contexts.
+        index: Open index or directory of an index that questions without documents are asked. For sets with documents, the
+            folder of their indexes; by default they are made in a temporary folder.
+        models: Specs of models by role: embedder, chat, causal, reranker, scorer, utility. An open index has its own models.
+        out: Run folder. A stopped run continues there, and rows that it holds are not computed again.
+        answers: Answer the questions, too, and score the answers.
+        split: "dev" for the first half of each set, "test" for the second half, or "all".
+        limit: Number of questions of each set.
+        watch: Callbacks. The default is silent.
+
+    Returns:
+        The run. A notebook shows its report; `means()` and `rows()` return its figures.
+
+    Raises:
+        UsageError: if an argument is invalid, or no method can run.
+    """
+    specs: dict[str, Any] = dict(models or {})
+    roles = ("embedder", *ModelSpecs().by_role())
+    if unknown := specs.keys() - set(roles):
+        raise UsageError(f"unknown model: {min(unknown)!r}", one_of(min(unknown), roles))
+    compared: list[Method] = []
+    for one in [methods] if isinstance(methods, str | Method) else methods:
+        compared += [one] if isinstance(one, Method) else strategy_methods(one)
+    sizes = [budgets] if isinstance(budgets, int) else budgets
+    chosen = [sets] if isinstance(sets, QuestionSet | str | Path) else sets
+    experiment = Experiment(
+        sets=[one if isinstance(one, QuestionSet) else Path(one) for one in chosen],
+        methods=[(method.with_settings(None, None), budget) for method in compared for budget in sizes],
+        models=ModelSpecs(**specs),
+        index=Path(index) if isinstance(index, str) else index,
+        out=None if out is None else Path(out),
+        answers=answers,
+        split=split,
+        limit=limit,
+    )
+    return experiment.run(watch)
+
+
+def compute_shard(experiment: Experiment, count: int, number: int) -> str:
+    """Add the rows of shard `number` (from 1) of `count` to the run folder, silently, in a worker process.
+
+    Returns:
+        The error message, or an empty string.
+    """
+    folder = experiment.out
+    assert folder is not None and isinstance(experiment.index, Path)
+    if not (folder / LOCK).exists():
+        return f"folder {folder} not found on {gethostname()}: the nodes of a cluster must share it"
+    try:
+        alone = replace(experiment, shard=(number, count), workers=1, ray=None)
+        with run_lock(folder, f"{LOCK}-{number}-of-{count}"):
+            for own in alone.indexed_sets(experiment.index):
+                asked = alone.part(alone.questions(own.task))
+                for evaluator, ready, again in alone.rows(own, alone.evaluators(own, folder))[0]:
+                    evaluator.complete([*ready, *again], asked)
+    except MergewiseError as error:
+        return str(error)
+    return ""
+
+
+def _without_failed(
+    ready: Sequence[MethodRows], planned: Sequence[PlannedRows], count: int
+) -> tuple[list[MethodRows], list[PlannedRows]]:
+    """Remove the methods that failed on all `count` questions, and note the failure in their plan entries.
+
+    If all methods failed, raise the error of the first one.
+    """
+    failed = {one.method.name: next(iter(one.failures.values())) for one in ready if len(one.failures) == count}
+    left = [one for one in ready if one.method.name not in failed]
+    if not left:
+        raise next(iter(failed.values()))
+    return left, [
+        replace(one, spec="", needs=f"failed on every question: {failed[one.method]}") if one.method in failed else one
+        for one in planned
+    ]
+
+
+def _failures(rows: Sequence[RunRow]) -> Iterator[str]:
+    failed = [row for row in rows if row.error]
+    for row in failed[:WARNED]:
+        yield f"{row.method}, question {row.question}: {row.error}"
+    if failed:
+        yield f"{len(failed)} of {len(rows)} rows failed; they count as wrong, and the next run retries them"
+
+
+def _view_choices(index: Index) -> dict[str, str]:
+    """Return the text settings of the index's views, such as the marker view's examples as "marker.examples"."""
+    views = index.manifest.views.items()
+    texts = {f"{view}.{name}": v for view, s in views for name, v in s.settings.items() if isinstance(v, str) and v}
+    # examples are long, and their digest tells them apart
+    return {name: digest(text) if text.startswith("[") else text for name, text in texts.items()}
+
+
+def _planned_set(evaluator: Evaluator, questions: Sequence[Question]) -> PlannedSet:
+    task = evaluator.task
+    asked = digest([question_digest(question, with_gold=True) for question in task.questions])
+    manifest = evaluator.index.manifest
+    return PlannedSet(task.name, len(task.questions), len(questions), asked, evaluator.documents(), manifest.embedder)
