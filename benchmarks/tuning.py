@@ -21,8 +21,7 @@ from tests.evaluate.tuning.simulated import POINTS, matrix, question_list
 from benchmarks.cells import markdown
 from mergewise.evaluate.tuning.keeping import ALPHA, HoldoutAccess
 from mergewise.evaluate.tuning.measuring import PointScore
-from mergewise.evaluate.tuning.trials import Trials, winner_of
-from mergewise.evaluate.tuning.tune import cross_fitted, folded_questions, held_out_of
+from mergewise.evaluate.tuning.tune import Trials, cross_fitted, folded_questions, held_out_of, winner_of
 
 PLANTED = 5
 HELD_OUT = 0.4

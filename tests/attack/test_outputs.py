@@ -24,7 +24,7 @@ from mergewise.designs.aed.training.candidates import Example, TrainCandidate
 from mergewise.designs.aed.training.labels import Label, LabelStore
 from mergewise.errors import MergewiseError
 from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.runs.folder import open_run
+from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.evaluate.tuning.keeping import HoldoutLog, KeptMeasure
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point

@@ -13,7 +13,7 @@ from tests.evaluate.towns import QUESTIONS, Reader, WordReranker, saved_task
 
 import mergewise.models
 from mergewise.errors import UsageError
-from mergewise.evaluate.runs.folder import open_run
+from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.models.causal_chat import CausalChat
 
 
@@ -104,7 +104,7 @@ def test_conflicting_options_are_refused(tmp_path: Path, reader: Reader, monkeyp
     bench = str(saved_task(tmp_path / "towns"))
     for words, settings, reason in (
         ((), {"shard": "1/2"}, "shard requires --out"),
-        (("--workers", "2"), {}, "--workers requires --out"),
+        ((), {"workers": "2"}, "workers requires --out"),
         ((), {"ray": "local"}, "ray requires --out"),
         (("--out", "run"), {"shard": "3/2"}, "invalid shard: '3/2'"),
         ((), {"reference": "dense"}, "unknown reference method: 'dense'"),

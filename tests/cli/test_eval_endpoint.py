@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from mergewise.cli.main import app
 from mergewise.evaluate.report import PLUMBING
-from mergewise.evaluate.runs.folder import open_run
+from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.models import RERANKERS
 from mergewise.models.scripted import ChatServer
 from mergewise.types import Message

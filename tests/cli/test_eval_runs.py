@@ -34,9 +34,9 @@ from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate import evaluator
 from mergewise.evaluate.experiment import compute_shard
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.runs.folder import open_run, read_table, write_table
 from mergewise.evaluate.runs.lines import RowCount
-from mergewise.evaluate.runs.schema import ROWS
+from mergewise.evaluate.runs.run_folder import open_run, read_table, write_table
+from mergewise.evaluate.runs.run_schema import ROWS
 from mergewise.models.scripted import ScriptedChat
 from mergewise.query import Query
 from mergewise.retrieve.hybrid import SearchSettings
@@ -250,7 +250,7 @@ def test_shards_of_several_places_become_one_run(
 @pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="starts processes: with MERGEWISE_ATTACK=1")
 def test_workers_compute_the_same(indexed: Path, uninterrupted: tuple[list[str], bytes]) -> None:
     words, whole = uninterrupted
-    run(*words, "run", "--workers", "2")
+    run(*words, "run", workers="2")
     assert timeless_bytes(indexed / "run" / "rows.parquet") == whole
 
 

@@ -11,7 +11,7 @@ from tests.evaluate.towns import saved_task
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.judging import judge_requests, kappa, verdict_of
-from mergewise.evaluate.runs.folder import open_run
+from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.models.scripted import ChatServer
 from mergewise.types import Message
 

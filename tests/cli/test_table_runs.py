@@ -27,7 +27,7 @@ from mergewise.designs.raptor import clusters
 from mergewise.designs.raptor.mixture import principal, soft_shares
 from mergewise.evaluate import methods
 from mergewise.evaluate.presets import preset, preset_names
-from mergewise.evaluate.runs.folder import open_run
+from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.generate.mode import Need
 from mergewise.models.scripted import ChatServer, Turn
 from mergewise.protocols import FloatArray

@@ -11,7 +11,7 @@ from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.judged import LostStage, LostText
 from mergewise.evaluate.methods import Method
 from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.runs.folder import (
+from mergewise.evaluate.runs.run_folder import (
     PLAN,
     QUESTIONS_FILE,
     ROWS_FILE,
@@ -24,9 +24,9 @@ from mergewise.evaluate.runs.folder import (
     texts_table,
     write_table,
 )
-from mergewise.evaluate.runs.plan import RunPlan, plan_text
-from mergewise.evaluate.runs.record import RunPassage, RunRow
-from mergewise.evaluate.runs.schema import ROWS, SECONDS, rows_table
+from mergewise.evaluate.runs.run_plan import RunPlan, plan_text
+from mergewise.evaluate.runs.run_row import RunPassage, RunRow
+from mergewise.evaluate.runs.run_schema import ROWS, SECONDS, rows_table
 from mergewise.files import write_whole
 from mergewise.types import Span
 

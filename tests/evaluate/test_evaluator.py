@@ -28,8 +28,8 @@ from mergewise.evaluate.means import MethodMeans, method_means, question_rows
 from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.methods import METHODS, Method, methods_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.evaluate.runs.record import passages_of
-from mergewise.evaluate.runs.store import open_store
+from mergewise.evaluate.runs.row_store import open_store
+from mergewise.evaluate.runs.run_row import passages_of
 from mergewise.evaluate.searches import SearchMemory, shared_state
 from mergewise.generate.mode import Request
 from mergewise.models.causal_chat import CausalChat

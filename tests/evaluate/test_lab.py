@@ -22,7 +22,7 @@ from mergewise.evaluate.measured import Measured, measured_runs
 from mergewise.evaluate.presets import preset, read_preset
 from mergewise.evaluate.report import evaluation_report, layouts
 from mergewise.evaluate.report_records import EvaluationReport, ReportPair, ReportTable
-from mergewise.evaluate.runs.plan import PlannedRows, plan_text
+from mergewise.evaluate.runs.run_plan import PlannedRows, plan_text
 from mergewise.page.curves import CurvePoint
 
 

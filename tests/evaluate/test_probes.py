@@ -11,8 +11,8 @@ from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, Reader
 
 import mergewise
 from mergewise.evaluate.evaluator import Asking, Evaluator
+from mergewise.evaluate.judged import agreement
 from mergewise.evaluate.methods import Method
-from mergewise.evaluate.probes import agreement
 from mergewise.models.causal_chat import CausalChat
 from mergewise.models.scripted_causal import ScriptedCausal
 

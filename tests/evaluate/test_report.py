@@ -15,8 +15,8 @@ from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.report import evaluation_report
 from mergewise.evaluate.report_records import EvaluationReport, ReportPair
-from mergewise.evaluate.runs.folder import memory_run
-from mergewise.evaluate.runs.record import RunRow
+from mergewise.evaluate.runs.run_folder import memory_run
+from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.statistics import holm, paired_interval, sign_flip, wilson
 from mergewise.types import Span
 

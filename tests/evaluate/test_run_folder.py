@@ -13,13 +13,13 @@ from tests.evaluate.towns import DOCUMENTS, QUESTIONS
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.judged import FoundText, LostStage, LostText
-from mergewise.evaluate.runs.folder import LINES, PLAN, ROWS_FILE, Run, open_run
-from mergewise.evaluate.runs.keys import question_digest
+from mergewise.evaluate.runs.digests import question_digest
 from mergewise.evaluate.runs.lines import RowLines
-from mergewise.evaluate.runs.plan import Machine, PlannedSet, RunPlan, plan_text, read_plan
-from mergewise.evaluate.runs.record import RankedDocument, RunPassage, RunRow
-from mergewise.evaluate.runs.schema import QUESTIONS as QUESTIONS_SCHEMA
-from mergewise.evaluate.runs.schema import ROWS, TEXTS, scores_of
+from mergewise.evaluate.runs.run_folder import LINES, PLAN, ROWS_FILE, Run, open_run
+from mergewise.evaluate.runs.run_plan import Machine, PlannedSet, RunPlan, plan_text, read_plan
+from mergewise.evaluate.runs.run_row import RankedDocument, RunPassage, RunRow
+from mergewise.evaluate.runs.run_schema import QUESTIONS as QUESTIONS_SCHEMA
+from mergewise.evaluate.runs.run_schema import ROWS, TEXTS, scores_of
 from mergewise.types import GAP, Span
 
 TEXT_ROWS = [("towns", one.id, one.title, one.text) for one in DOCUMENTS]

@@ -15,8 +15,8 @@ from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.presets import preset
 from mergewise.evaluate.report import evaluation_report
 from mergewise.evaluate.report_records import EvaluationReport
-from mergewise.evaluate.runs.folder import memory_run
-from mergewise.evaluate.runs.record import RunRow
+from mergewise.evaluate.runs.run_folder import memory_run
+from mergewise.evaluate.runs.run_row import RunRow
 from tests.evaluate.measured_runs import COUNT, HOSTILE, question, saved_run
 from tests.page import chromium
 from tests.page.chromium import Browser

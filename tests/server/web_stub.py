@@ -19,8 +19,8 @@ from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.report import evaluation_report
 from mergewise.evaluate.report_records import EvaluationReport
-from mergewise.evaluate.runs.folder import memory_run
-from mergewise.evaluate.runs.record import RunRow
+from mergewise.evaluate.runs.run_folder import memory_run
+from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.jsonable import context_json, reply_json
 from mergewise.page import comparison_fragment, context_fragment
 from mergewise.server.web import page_files

@@ -41,7 +41,6 @@ class EvaluationOptions:
     ] = None
     limit: options.LimitOption = None
     split: options.SplitOption = "all"
-    workers: Annotated[int, typer.Option(min=1, max=64, help="With --out: number of worker processes.")] = 1
     answers: Annotated[
         bool, typer.Option("--answers", "-a", help="Also answer the questions and score the answers.")
     ] = False
@@ -62,10 +61,6 @@ class EvaluationOptions:
     out: Annotated[Path | None, typer.Option(help="Run folder; rows that it already holds are not computed again.")] = (
         None
     )
-    form: Annotated[
-        str | None,
-        typer.Option("--format", metavar="FORMAT", help="Format of the question sets.", show_default="detected"),
-    ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Estimate the cost from five questions, without calling a chat model.")
     ] = False
@@ -73,22 +68,20 @@ class EvaluationOptions:
     show_missed: Annotated[
         bool, typer.Option("--show-missed", help="Also print the missed questions, and the passages found instead.")
     ] = False
-    to_json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the mean scores to this JSON file.")
-    ] = None
-    to_csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write the mean scores to this CSV file.")
-    ] = None
-    reports: Annotated[
+    files: Annotated[
         list[Path] | None,
         typer.Option(
             "--report",
             "--html",
             "--md",
+            "--json",
+            "--csv",
             metavar="FILE",
-            help="Report file: Markdown for .md, otherwise HTML; may be repeated.",
+            help="Output file; may be repeated. Mean scores for .json and .csv, a report for .md and others.",
         ),
     ] = None
+    set_format: Annotated[str | None, Setting("Format of the question sets; detected by default")] = None
+    workers: Annotated[int, Setting("With --out: number of worker processes", Range(1, 64))] = 1
     sample: Annotated[
         int | None, Setting("Number of questions drawn at random from each set", Range(1, 1_000_000_000))
     ] = None
@@ -120,7 +113,7 @@ class EvaluationOptions:
         """The folder of the rows, or None to keep them only in memory."""
         if self.out is not None or not self.answers:
             return self.out
-        return None if self.to_json is None else self.to_json.with_suffix(".answers")
+        return next((path.with_suffix(".answers") for path in self.files or () if path.suffix == ".json"), None)
 
 
 @options.with_options
@@ -147,10 +140,17 @@ def evaluate(
 @options.with_options
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders that `eval --out` wrote.")],
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
-    md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all figures, one per line.")] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each curve to a file in this folder.")] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--html",
+            "--md",
+            "--csv",
+            "--svg",
+            metavar="PATH",
+            help="Output file; may be repeated. Tables for .md, all figures for .csv, curves for a folder, others are a page.",
+        ),
+    ] = None,
     reference: Annotated[
         str | None,
         typer.Option(
@@ -176,28 +176,25 @@ def report(
     Bold marks the best method and every method that is not worse than it. Published numbers appear next to ours. --judge prints
     the verdicts of a chat model instead, and their agreement with exact match.
     """
-    from mergewise.cli.reports import say_report, write_report_file
+    from mergewise.cli.reports import judge_runs, report_text, say_report, write_report_file
     from mergewise.evaluate.columns import metric_names
-    from mergewise.evaluate.drawing import evaluation_page
-    from mergewise.evaluate.exports import csv_table, markdown, svg_files
+    from mergewise.evaluate.exports import csv_table, svg_files
     from mergewise.evaluate.measured import measured_runs
     from mergewise.evaluate.presets import presets_of
     from mergewise.evaluate.report import evaluation_report
-    from mergewise.evaluate.runs.folder import open_run
+    from mergewise.evaluate.runs.run_folder import open_run
 
     if judge is not None:
-        from mergewise.cli.judging import judge_runs
-
         judge_runs(runs, judge, price_in, price_out, dry_run=dry_run)
         return
     measured = measured_runs([open_run(folder) for folder in runs], reference, metric_names(metric))
     presets = presets_of(",".join(measured.tables) if table is None else table) if table or measured.tables else []
     found = evaluation_report(measured, presets, metric)
-    for path, text in ((html, evaluation_page), (md, markdown), (csv, csv_table)):
-        if path is not None:
-            write_report_file(path, text(found))
-    if svg is not None:
-        for name, drawn in svg_files(found).items():
-            write_report_file(svg / name, drawn)
-    if not any((html, md, csv, svg)):
+    for path in files or ():
+        if not path.suffix or path.is_dir():
+            for name, drawn in svg_files(found).items():
+                write_report_file(path / name, drawn)
+        else:
+            write_report_file(path, csv_table(found) if path.suffix == ".csv" else report_text(found, path))
+    if not files:
         say_report(found)

@@ -31,7 +31,7 @@ from mergewise.evaluate.presets import Preset, preset_methods, presets_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.report import evaluation_report, set_facts
 from mergewise.evaluate.run import parse_shard
-from mergewise.evaluate.runs.folder import Run
+from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.set_indexes import ModelSpecs
 from mergewise.evaluate.watch import Watch
 from mergewise.index import executors_of
@@ -45,7 +45,7 @@ SKIPPED = 3
 def run_evaluation(sets: Sequence[Path], options: EvaluationOptions) -> None:
     """Run or estimate an evaluation. Raises UsageError for options that exclude each other."""
     experiment = experiment_of(sets, options)
-    files = EvaluationFiles(options.to_json, options.to_csv, options.reports or ())
+    files = EvaluationFiles(options.files or ())
     # fail now, not after hours of work
     files.check()
     terminal = Terminal(options, files)
@@ -172,14 +172,14 @@ def experiment_of(sets: Sequence[Path], options: EvaluationOptions) -> Experimen
         sample=options.sample,
         seed=options.seed,
         reference=options.reference or "",
-        set_format=options.form,
+        set_format=options.set_format,
         is_strict=options.strict,
         shard=None if options.shard is None else parse_shard(options.shard),
         workers=options.workers,
         ray=options.ray,
         gpus_per_worker=options.gpus_per_worker,
         reuse=[Path(one.strip()) for one in (options.reuse or "").split(",") if one.strip()],
-        has_texts=bool(options.reports),
+        has_texts=bool(EvaluationFiles(options.files or ()).reports),
         command=shlex.join(["mergewise", *sys.argv[1:]]),
         open_index=open_permitted,
     )
@@ -198,7 +198,7 @@ def _check(options: EvaluationOptions) -> None:
         if getattr(options, name) and options.run_folder is None:
             raise UsageError(f"{name} requires --out", "name a run folder")
     if (options.workers > 1 or options.ray is not None) and (options.out is None or options.shard is not None):
-        option = "--workers" if options.ray is None else "ray"
+        option = "workers" if options.ray is None else "ray"
         raise UsageError(f"{option} requires --out, and excludes shard", "name a run folder, and leave out shard")
     executors_of(options.workers, options.ray, options.gpus_per_worker)
 

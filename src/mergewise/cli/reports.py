@@ -9,10 +9,12 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from mergewise.cli.output import say, say_aside, write_text
+from mergewise.cli.output import say, say_aside, usage_text, write_text
+from mergewise.cli.progress import progress
 from mergewise.errors import UsageError
 from mergewise.evaluate.drawing import evaluation_page
 from mergewise.evaluate.exports import csv_rows, markdown
+from mergewise.evaluate.judging import FOLDER, judge_cost, judge_requests, judged_methods
 from mergewise.evaluate.means import is_missed
 from mergewise.evaluate.measured import Measured, MeasuredSet
 from mergewise.evaluate.question_sets import Question
@@ -24,7 +26,9 @@ from mergewise.evaluate.report_records import (
     ReportTable,
     probability_text,
 )
-from mergewise.evaluate.runs.record import RunRow
+from mergewise.evaluate.runs.run_folder import open_run
+from mergewise.evaluate.runs.run_row import RunRow
+from mergewise.models import CachedChat, load_chat, release
 from mergewise.page import shorten
 
 WIDTH = 80
@@ -37,6 +41,8 @@ GOLDS, FOUND = 3, 2
 SHORTEST, LONGEST = 10, 30
 """Minimum and maximum width of the name column, in characters."""
 MARKS = {"best": "*", "second": "+"}
+MEANS = {".json": 0, ".csv": 1}
+"""Suffixes of files of mean scores, in their order."""
 
 
 def say_report(report: EvaluationReport) -> None:
@@ -222,15 +228,21 @@ def _say_wrapped(text: str, style: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationFiles:
-    """Output files of an evaluation. The rows of all questions are written next to the first file."""
+    """Output files of an evaluation, by their suffix mean scores or a report.
 
-    json: Path | None = None
-    csv: Path | None = None
-    reports: Sequence[Path] = ()
+    The rows of all questions are written next to the first file of mean scores, else of reports.
+    """
+
+    named: Sequence[Path] = ()
+
+    @property
+    def reports(self) -> list[Path]:
+        return [path for path in self.named if path.suffix not in MEANS]
 
     def paths(self) -> list[Path]:
-        named = [path for path in (self.json, self.csv, *self.reports) if path is not None]
-        return [*named, *(named[0].with_suffix(f".questions{suffix}") for suffix in (".jsonl", ".csv") if named)]
+        first = min(self.named, key=lambda path: MEANS.get(path.suffix, len(MEANS)), default=None)
+        rows = [] if first is None else [first.with_suffix(f".questions{suffix}") for suffix in (".jsonl", ".csv")]
+        return [*self.named, *rows]
 
     def check(self) -> None:
         """Check that all files are writable, without changing or leaving any. Raises UsageError."""
@@ -241,10 +253,11 @@ class EvaluationFiles:
                 path.unlink()
 
     def write(self, means: Sequence[Mapping[str, Any]], questions: Sequence[Mapping[str, Any]]) -> None:
-        if self.json is not None:
-            write_text(self.json, json.dumps(means, indent=1) + "\n")
-        if self.csv is not None:
-            write_text(self.csv, csv_rows(means))
+        for path in self.named:
+            if path.suffix == ".json":
+                write_text(path, json.dumps(means, indent=1) + "\n")
+            elif path.suffix == ".csv":
+                write_text(path, csv_rows(means))
         if self.paths():
             *_, lines, table = self.paths()
             write_text(lines, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in questions))
@@ -274,3 +287,33 @@ def write_report_file(path: Path, text: str) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}", "name a writable file") from None
     write_text(path, text)
     say_aside(f"written: {path}")
+
+
+COLUMNS = ("answers", "correct", "EM", "agreement", "kappa", "faithful", "unread")
+
+
+def judge_runs(folders: Sequence[Path], spec: str, price_in: float, price_out: float, *, dry_run: bool) -> None:
+    """Judge the answers of each run. Raises UsageError without a chat model, or if a run has no answers."""
+    chat = load_chat(spec)
+    if chat is None:
+        raise UsageError(f"not a chat model: {spec!r}", "pass --judge openai:MODEL")
+    try:
+        for folder in folders:
+            requests = judge_requests(open_run(folder))
+            if not requests:
+                raise UsageError(f"no answers in {folder}", "run `mergewise eval --answers --out RUN` first")
+            cached = CachedChat(chat, folder / FOLDER)
+            cost = judge_cost(requests, cached)
+            say(f"{folder}: {usage_text(cost, price_in, price_out)}")
+            if dry_run:
+                continue
+            with progress("Judging") as advance:
+                found = judged_methods(requests, cached, advance)
+            say("  ".join(["budget", *(f"{name:>9}" for name in COLUMNS), "method"]), style="bold")
+            for one in found:
+                shares = (one.correct, one.em, one.agreement, one.kappa, one.faithful)
+                cells = [f"{one.answers:>9}", *(f"{'-' if share is None else f'{share:.3f}':>9}" for share in shares)]
+                say("  ".join([f"{one.budget:>6}", *cells, f"{one.unread:>9}", one.method]))
+            say_aside(f"judged by {chat.spec}; agreement and kappa compare its verdicts with exact match")
+    finally:
+        release(chat)

@@ -9,7 +9,7 @@ from mergewise.lazy import lazy_names
 if TYPE_CHECKING:
     from mergewise.evaluate.experiment import evaluate as evaluate
     from mergewise.evaluate.loaders import load_question_set as load_question_set
-    from mergewise.evaluate.runs.folder import open_run as open_run
+    from mergewise.evaluate.runs.run_folder import open_run as open_run
     from mergewise.evaluate.synthetic import make_questions as make_questions
     from mergewise.evaluate.synthetic import write_questions as write_questions
     from mergewise.evaluate.tuning import fit_weights as fit_weights
@@ -21,7 +21,7 @@ __getattr__ = lazy_names(
     {
         "experiment": "evaluate",
         "loaders": "load_question_set",
-        "runs.folder": "open_run",
+        "runs.run_folder": "open_run",
         "synthetic": "make_questions write_questions",
         "tuning": "fit_weights tune",
     },

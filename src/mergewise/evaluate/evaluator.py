@@ -25,15 +25,14 @@ from mergewise.engine import Index
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import prediction_of, score_answer
 from mergewise.evaluate.citing import score_citations
-from mergewise.evaluate.judged import ContextJudge
+from mergewise.evaluate.judged import PROBES, ContextJudge
 from mergewise.evaluate.methods import Method, mode_of, stored_settings, unmet_needs
-from mergewise.evaluate.probes import PROBES
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents
-from mergewise.evaluate.runs.keys import digest, question_digest
-from mergewise.evaluate.runs.plan import PlannedRows
-from mergewise.evaluate.runs.record import RankedDocument, RowKey, RunRow, passages_of
-from mergewise.evaluate.runs.store import RowStore
+from mergewise.evaluate.runs.digests import digest, question_digest
+from mergewise.evaluate.runs.row_store import RowStore
+from mergewise.evaluate.runs.run_plan import PlannedRows
+from mergewise.evaluate.runs.run_row import RankedDocument, RowKey, RunRow, passages_of
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
 from mergewise.generate import NO_MODEL, Request
 from mergewise.models import CachedChat, Decoded, Models

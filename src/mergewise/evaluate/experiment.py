@@ -22,13 +22,14 @@ from mergewise.evaluate.methods import Method, is_written, needed_views, stored_
 from mergewise.evaluate.presets import Preset
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.run import Split, chosen_questions, tasks_at
+from mergewise.evaluate.runs.digests import digest, question_digest
 from mergewise.evaluate.runs.estimate import MethodEstimate, estimated_costs
 from mergewise.evaluate.runs.finish import RunTables, document_texts, earlier_plan, write_plan
-from mergewise.evaluate.runs.folder import LINES, Run, memory_run, open_run
-from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.runs.lines import RowCount
 from mergewise.evaluate.runs.locks import LOCK, other_shards_done, run_lock
-from mergewise.evaluate.runs.plan import (
+from mergewise.evaluate.runs.row_store import RowStore, open_store
+from mergewise.evaluate.runs.run_folder import LINES, Run, memory_run, open_run
+from mergewise.evaluate.runs.run_plan import (
     PlannedMethod,
     PlannedRows,
     PlannedSet,
@@ -36,8 +37,7 @@ from mergewise.evaluate.runs.plan import (
     installed_versions,
     this_machine,
 )
-from mergewise.evaluate.runs.record import RunRow
-from mergewise.evaluate.runs.store import RowStore, open_store
+from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.set_indexes import ModelSpecs, SetIndexes, existing_index, shared_indexes, task_index
 from mergewise.evaluate.watch import SILENT, Watch
 from mergewise.index import executors_of

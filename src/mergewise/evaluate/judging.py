@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from mergewise import concurrency
 from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.runs.folder import Run
-from mergewise.evaluate.runs.record import RunRow
+from mergewise.evaluate.runs.run_folder import Run
+from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.models import CachedChat, count_tokens
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import json_in, object_schema

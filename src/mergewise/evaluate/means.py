@@ -12,8 +12,8 @@ from mergewise.evaluate.measured import CellKey, Measured
 from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.ranking import RANKING_SCORES, is_measure
-from mergewise.evaluate.runs.folder import Run
-from mergewise.evaluate.runs.record import RunRow
+from mergewise.evaluate.runs.run_folder import Run
+from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.statistics import Interval
 
 ANSWER_FIGURES = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)

@@ -27,9 +27,9 @@ from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.pairs import Numbers, PairedTests, ScoreVector, over_sets
 from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.ranking import is_measure, ranking_score
-from mergewise.evaluate.runs.folder import Run, rows_at, rows_of
-from mergewise.evaluate.runs.record import RunRow
-from mergewise.evaluate.runs.schema import scores_of
+from mergewise.evaluate.runs.run_folder import Run, rows_at, rows_of
+from mergewise.evaluate.runs.run_row import RunRow
+from mergewise.evaluate.runs.run_schema import scores_of
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 OF_ANSWERS = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)

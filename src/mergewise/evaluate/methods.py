@@ -80,7 +80,7 @@ class Method:
     in the form of `--search`, and `weights` the weights of weave's features. Both default to the index's own. `settings` are
     assignments `VIEW.NAME=VALUE`, which override the user's `given` ones. Those of views that the method does not read are
     ignored. Without `is_written`, views have default settings instead of rows by a chat model. `requires` are names in `NEEDS`.
-    `probe` is a name in `probes.PROBES`, or empty for a method that answers.
+    `probe` is a name in `judged.PROBES`, or empty for a method that answers.
     """
 
     name: str

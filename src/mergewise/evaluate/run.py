@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from mergewise.errors import UsageError, one_of
 from mergewise.evaluate.loaders import find_tasks, load_question_set
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.evaluate.runs.keys import digest
+from mergewise.evaluate.runs.digests import digest
 
 Split: TypeAlias = Literal["dev", "test", "all"]
 SPLITS: tuple[Split, ...] = get_args(Split)

@@ -10,7 +10,7 @@ from mergewise.store import Estimate, Progress
 
 if TYPE_CHECKING:
     from mergewise.evaluate.question_sets import Question, QuestionSet
-    from mergewise.evaluate.runs.folder import Run
+    from mergewise.evaluate.runs.run_folder import Run
 
 
 class Watch:

@@ -46,7 +46,7 @@ def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
     from mergewise.evaluate.measured import measured_runs
     from mergewise.evaluate.methods import Method
     from mergewise.evaluate.report import evaluation_report
-    from mergewise.evaluate.runs.folder import plan_of
+    from mergewise.evaluate.runs.run_folder import plan_of
 
     questions = as_list("questions", request.get("questions"), "a list of {question, answers}")
     strategies = as_list("strategies", request.get("strategies") or [STRATEGY], "a list of names")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.runs.keys import digest
+from mergewise.evaluate.runs.digests import digest
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point
 from mergewise.evaluate.tuning.tune import TuningReport, compare_points, folded_questions

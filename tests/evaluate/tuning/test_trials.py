@@ -12,8 +12,7 @@ from tests.evaluate.tuning.simulated import POINTS, SETUP, matrix, question_list
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.tuning.measuring import Measure, PointScore
 from mergewise.evaluate.tuning.space import Point
-from mergewise.evaluate.tuning.trials import run_trials, winner_of
-from mergewise.evaluate.tuning.tune import compare_points, cross_fitted, folded_questions
+from mergewise.evaluate.tuning.tune import compare_points, cross_fitted, folded_questions, run_trials, winner_of
 
 LONG = bool(os.environ.get("MERGEWISE_ATTACK"))
 

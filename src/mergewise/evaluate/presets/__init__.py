@@ -20,7 +20,7 @@ column the metric, the budget or the mode. The file lists published numbers cell
     [[rows]]                            label, method or strategy with mode and judge, published = [[group], ...], only, needs;
                                         modes = [...]: a cell is their mean; set: settings of views, after those of all rows;
                                         requires = [...]: needed models and packages (`methods.NEEDS`);
-                                        probe: scores beside those of a context (`probes.PROBES`)
+                                        probe: scores beside those of a context (`judged.PROBES`)
 
 `only` restricts the runs that fill a row: to a part of a model's name, as in `{chat = "Qwen3-14B"}`, or to a setting of a view,
 as in `{"marker.prompt" = "none"}`. An empty text means any setting except "none". A row that the run's own models cannot fill is

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from mergewise.engine import Index
 from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.runs.folder import (
+from mergewise.evaluate.runs.digests import digest
+from mergewise.evaluate.runs.run_folder import (
     LINES,
     PLAN,
     QUESTIONS_FILE,
@@ -32,9 +33,8 @@ from mergewise.evaluate.runs.folder import (
     texts_table,
     write_table,
 )
-from mergewise.evaluate.runs.keys import digest
-from mergewise.evaluate.runs.plan import RunPlan, plan_text
-from mergewise.evaluate.runs.schema import QUESTIONS, TEXTS
+from mergewise.evaluate.runs.run_plan import RunPlan, plan_text
+from mergewise.evaluate.runs.run_schema import QUESTIONS, TEXTS
 from mergewise.files import write_whole
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.runs.keys import digest, question_digest
+from mergewise.evaluate.runs.digests import digest, question_digest
 from mergewise.evaluate.runs.lines import RowLines, known_lines
 from mergewise.evaluate.tuning.measuring import Measure, PointScore
 from mergewise.evaluate.tuning.space import Point

@@ -39,7 +39,7 @@ from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import place_of
 from mergewise.evaluate.question_sets import Evidence, Question
-from mergewise.evaluate.runs.keys import digest, question_digest
+from mergewise.evaluate.runs.digests import digest, question_digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Point, Value
 from mergewise.evaluate.tuning.tune import (

@@ -22,7 +22,7 @@ from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.citing import CITATION_SCORES
 from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.ranking import RANKING_SCORES
-from mergewise.evaluate.runs.record import RunRow
+from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.types import Span
 
 SPAN = pa.struct([("doc", pa.string()), ("start", pa.int32()), ("end", pa.int32())])

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.runs.folder import LINES, ROWS_FILE, existing_table, line_tables, rows_of
-from mergewise.evaluate.runs.keys import digest
+from mergewise.evaluate.runs.digests import digest
 from mergewise.evaluate.runs.lines import RowLines
-from mergewise.evaluate.runs.record import RowKey, RunRow
-from mergewise.evaluate.runs.schema import ROWS
+from mergewise.evaluate.runs.run_folder import LINES, ROWS_FILE, existing_table, line_tables, rows_of
+from mergewise.evaluate.runs.run_row import RowKey, RunRow
+from mergewise.evaluate.runs.run_schema import ROWS
 from mergewise.files import find_untrusted_entry
 
 

@@ -14,7 +14,7 @@ from mergewise.types import Context, Span
 class RowKey(NamedTuple):
     """The key of a row. Rows with the same key are computed once.
 
-    `asked` is the digest of the question (`runs.keys.question_digest`). `spec` is the digest of everything else that the row
+    `asked` is the digest of the question (`runs.digests.question_digest`). `spec` is the digest of everything else that the row
     depends on.
     """
 

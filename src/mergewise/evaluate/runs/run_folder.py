@@ -1,8 +1,8 @@
 """The reader of run folders, which `eval --out` writes. A run may be finished or in progress.
 
-run.toml            the resolved plan (`runs.plan`)
+run.toml            the resolved plan (`runs.run_plan`)
 rows/*.jsonl        the rows of a run in progress (`runs.lines`), deleted when it finishes
-rows.parquet        all rows, in the order of the plan (`runs.schema`)
+rows.parquet        all rows, in the order of the plan (`runs.run_schema`)
 questions.parquet   the questions with their gold
 texts.parquet       the documents that rows and evidence refer to
 trec/*.run          the ranked documents of each method and budget, and trec/gold.qrels
@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Evidence, Question, clusters
 from mergewise.evaluate.runs.lines import known_lines
-from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, read_plan
-from mergewise.evaluate.runs.record import RowKey, RunPassage, RunRow, row_of, span_of
-from mergewise.evaluate.runs.schema import (
+from mergewise.evaluate.runs.run_plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, read_plan
+from mergewise.evaluate.runs.run_row import RowKey, RunPassage, RunRow, row_of, span_of
+from mergewise.evaluate.runs.run_schema import (
     QUESTIONS,
     ROWS,
     TEXTS,
@@ -59,18 +59,18 @@ class Run:
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
     def rows(self) -> pa.Table:
-        """Return the rows of the plan, in its order, including failed rows: `schema.ROWS` and a column for each score.
+        """Return the rows of the plan, in its order, including failed rows: `run_schema.ROWS` and a column for each score.
 
         Rows of older settings are left out. A run in progress has the rows written so far.
         """
         return self._rows
 
     def questions(self) -> pa.Table:
-        """Return the questions of each set with their gold (`schema.QUESTIONS`). The table is empty for a run in progress."""
+        """Return the questions of each set with their gold (`run_schema.QUESTIONS`). The table is empty for a run in progress."""
         return self._table(QUESTIONS_FILE, QUESTIONS)
 
     def texts(self) -> pa.Table:
-        """Return the documents that contexts and evidence refer to (`schema.TEXTS`). The table is empty for a run in progress."""
+        """Return the documents that contexts and evidence refer to (`run_schema.TEXTS`). A run in progress has none yet."""
         return self._table(TEXTS_FILE, TEXTS)
 
     def run_rows(self) -> Iterator[RunRow]:
