@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from mergewise.evaluate.report import evaluation_report, set_facts
 from mergewise.evaluate.run import parse_shard
 from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.set_indexes import ModelSpecs
-from mergewise.evaluate.watch import Watch
+from mergewise.evaluate.watch import ExperimentWatch
 from mergewise.index import executors_of
 from mergewise.store import Estimate, Progress
 from mergewise.types import Usage
@@ -70,7 +70,7 @@ def run_evaluation(sets: Sequence[Path], options: EvaluationOptions) -> None:
     files.say_rows()
 
 
-class Terminal(Watch):
+class Terminal(ExperimentWatch):
     """Prints warnings, progress and results, and writes the files of an evaluation."""
 
     def __init__(self, options: EvaluationOptions, files: EvaluationFiles) -> None:
@@ -128,18 +128,7 @@ def experiment_of(sets: Sequence[Path], options: EvaluationOptions) -> Experimen
     _check(options)
     settings.set_patience(options.timeout, options.retries)
     presets: Sequence[Preset] = ()
-    models = ModelSpecs(
-        embedder=options.embedder,
-        chat=options.chat,
-        causal=options.causal,
-        reranker=options.reranker,
-        scorer=options.scorer,
-        utility=options.utility,
-        window=options.window,
-        cache=options.cache,
-        prompts=options.prompts,
-        second_source=options.second_source,
-    )
+    models = ModelSpecs(**{one.name: getattr(options, one.name) for one in fields(ModelSpecs)})
     if options.table is None:
         compared = (
             strategy_methods(options.strategies, options.mode)

@@ -105,16 +105,12 @@ def _overlap(said: str, gold: str) -> tuple[float, float, float]:
 
 
 def _rouge_l(said: str, gold: str) -> float:
-    words, wanted = _ROUGE_WORD.findall(said.lower()), _ROUGE_WORD.findall(gold.lower())
-    return 2 * _longest_common(words, wanted) / (len(words) + len(wanted)) if words and wanted else 0.0
-
-
-def _longest_common(words: Sequence[str], others: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence."""
+    """Return ROUGE-L, by the length of the longest common subsequence of words."""
+    words, others = _ROUGE_WORD.findall(said.lower()), _ROUGE_WORD.findall(gold.lower())
     row = [0] * (len(others) + 1)
     for word in words:
         before = row
         row = [0]
         for place, other in enumerate(others):
             row.append(before[place] + 1 if word == other else max(row[place], before[place + 1]))
-    return row[-1]
+    return 2 * row[-1] / (len(words) + len(others)) if words and others else 0.0

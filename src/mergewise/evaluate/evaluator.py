@@ -290,7 +290,12 @@ class Evaluator:
         asking = self.asking
         models = replace(method.with_judge(models, self.utility), weights=method.weights or models.weights)
         if asking is not None and (repeat or asking.temperature is not None):
-            models = replace(models, chat=_sampled(models.chat, asking.temperature, repeat))
+            chat = models.chat
+            # a model that cannot sample stays unchanged
+            if (model := _sampling_model(chat)) is not None:
+                sampled: ChatModel = model.drawing(asking.temperature, repeat)
+                cached = CachedChat(sampled, chat.directory) if isinstance(chat, CachedChat) else sampled
+                models = replace(models, chat=cached)
         return models
 
     def settings(self, method: Method, mode: str | None) -> Mapping[str, Any]:
@@ -369,12 +374,3 @@ def _sampling_model(chat: ChatModel | None) -> Any:
     """Return the model, without its cache, if it can sample its answers."""
     inner = chat.chat if isinstance(chat, CachedChat) else chat
     return inner if hasattr(inner, "drawing") else None
-
-
-def _sampled(chat: ChatModel | None, temperature: float | None, repeat: int) -> ChatModel | None:
-    """Return the model at this temperature, seeded by the repeat. A model that cannot sample is returned unchanged."""
-    model = _sampling_model(chat)
-    if model is None:
-        return chat
-    sampled: ChatModel = model.drawing(temperature, repeat)
-    return CachedChat(sampled, chat.directory) if isinstance(chat, CachedChat) else sampled

@@ -39,7 +39,7 @@ from mergewise.evaluate.runs.run_plan import (
 )
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.set_indexes import ModelSpecs, SetIndexes, existing_index, shared_indexes, task_index
-from mergewise.evaluate.watch import SILENT, Watch
+from mergewise.evaluate.watch import SILENT, ExperimentWatch
 from mergewise.index import executors_of
 from mergewise.models import Decoded, Models
 from mergewise.opening import estimate
@@ -107,7 +107,7 @@ class Experiment:
     command: str = ""
     open_index: Callable[..., Index] = open_index
 
-    def run(self, watch: Watch = SILENT) -> Run:
+    def run(self, watch: ExperimentWatch = SILENT) -> Run:
         """Compute the missing rows.
 
         Returns:
@@ -126,7 +126,7 @@ class Experiment:
                 self._let_workers_compute(self.out, indexes, watch)
             return self._run_sets(indexes, watch)
 
-    def estimates(self, watch: Watch = SILENT) -> Iterator[tuple[Mapping[str, str], list[MethodEstimate]]]:
+    def estimates(self, watch: ExperimentWatch = SILENT) -> Iterator[tuple[Mapping[str, str], list[MethodEstimate]]]:
         """Yield for each set what methods need and lack, and the costs of the missing rows, without asking a chat model."""
         plain = [(replace(method, is_written=False), budget) for method, budget in self.methods]
         experiment = replace(self, methods=plain, is_estimate=True)
@@ -186,7 +186,7 @@ class Experiment:
         with nullcontext(named) if named is not None else TemporaryDirectory(prefix="mergewise-eval-") as place:
             yield Path(place)
 
-    def indexed_sets(self, indexes: Path, watch: Watch = SILENT) -> Iterator[SetIndexes]:
+    def indexed_sets(self, indexes: Path, watch: ExperimentWatch = SILENT) -> Iterator[SetIndexes]:
         """Yield each set with its indexes, which are closed before those of the next set are opened.
 
         Methods that lack a model have no index.
@@ -212,7 +212,7 @@ class Experiment:
                         yield SetIndexes(task, found, self.needs(models) if task.documents else {})
 
     def _set_indexes(
-        self, task: QuestionSet, folder: Path, models: Models, opening: Callable[..., Index], watch: Watch
+        self, task: QuestionSet, folder: Path, models: Models, opening: Callable[..., Index], watch: ExperimentWatch
     ) -> Iterator[tuple[Index, Sequence[tuple[Method, int]]]]:
         """Build the indexes of a set, and yield each with its methods. Report the costs before the chat model is asked."""
         needs = self.needs(models)
@@ -310,7 +310,7 @@ class Experiment:
         return [evaluator.method_rows(one.method, one.budget, repeat) for repeat in range(1, times)]
 
     def _sets_to_ask(
-        self, indexes: Path, watch: Watch
+        self, indexes: Path, watch: ExperimentWatch
     ) -> Iterator[tuple[SetIndexes, Sequence[Question], Sequence[Question]]]:
         """Yield each set with its indexes, the chosen questions, and those of this shard."""
         names = set()
@@ -326,7 +326,7 @@ class Experiment:
             watch.begin_set(task, asked)
             yield own, questions, asked
 
-    def _run_sets(self, indexes: Path, watch: Watch) -> Run:
+    def _run_sets(self, indexes: Path, watch: ExperimentWatch) -> Run:
         folder, plan = self.out, self.plan()
         results = _Results(None if folder is None or self.shard is not None else RunTables(folder), self.has_texts)
         if folder is not None:
@@ -356,8 +356,13 @@ class Experiment:
             plan = plan.with_records(rows=planned)
             names = {one.method.name for one in every}
             rows = [row for one in (*every, *repeats) if one.method.name in names for row in one.rows(asked)]
-            for warning in _failures(rows):
-                watch.warn(warning)
+            failed = [row for row in rows if row.error]
+            for row in failed[:WARNED]:
+                watch.warn(f"{row.method}, question {row.question}: {row.error}")
+            if failed:
+                watch.warn(
+                    f"{len(failed)} of {len(rows)} rows failed; they count as wrong, and the next run retries them"
+                )
             results.add(evaluators[0], asked, rows)
             watch.end_set(memory_run(rows, {own.task.name: asked}, plan=plan))
         if results.tables is None or folder is None:
@@ -369,7 +374,7 @@ class Experiment:
             shutil.rmtree(folder / INDEXES, ignore_errors=True)
         return open_run(folder)
 
-    def _let_workers_compute(self, folder: Path, indexes: Path, watch: Watch) -> None:
+    def _let_workers_compute(self, folder: Path, indexes: Path, watch: ExperimentWatch) -> None:
         """Let each worker compute a shard of the missing rows. This process computes the rows that they leave."""
         missing = 0
         for own in self.indexed_sets(indexes, watch):
@@ -423,7 +428,7 @@ def evaluate(
     answers: bool = False,
     split: Split = "all",
     limit: int | None = None,
-    watch: Watch = SILENT,
+    watch: ExperimentWatch = SILENT,
 ) -> Run:
     """Compare methods on question sets.
 
@@ -505,14 +510,6 @@ def _without_failed(
         replace(one, spec="", needs=f"failed on every question: {failed[one.method]}") if one.method in failed else one
         for one in planned
     ]
-
-
-def _failures(rows: Sequence[RunRow]) -> Iterator[str]:
-    failed = [row for row in rows if row.error]
-    for row in failed[:WARNED]:
-        yield f"{row.method}, question {row.question}: {row.error}"
-    if failed:
-        yield f"{len(failed)} of {len(rows)} rows failed; they count as wrong, and the next run retries them"
 
 
 def _view_choices(index: Index) -> dict[str, str]:

@@ -55,10 +55,14 @@ def markdown_table(table: ReportTable) -> str:
     """Return a table as Markdown, with its title and notes."""
     head = ["method", *(f"{column.group} {column.label}".strip() for column in table.columns)]
     lines = [list(map(in_markdown, head)), ["---"] * len(head)]
-    for section, rows in _sections(table):
+    for section in dict.fromkeys(row.section for row in table.rows):
         if section:
             lines.append([f"**{in_markdown(section)}**", *[""] * len(table.columns)])
-        lines += [[in_markdown(name), *map(_markdown_cell, table.columns, cells)] for name, cells in rows]
+        for row in table.rows:
+            if row.section == section:
+                remarks = [row.note] * bool(row.note) + [f"judge: {row.judge}"] * bool(row.judge)
+                name = f"{row.name} ({'; '.join(remarks)})" if remarks else row.name
+                lines.append([in_markdown(name), *map(_markdown_cell, table.columns, row.cells)])
     drawn = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     notes = [table.about, table.source, *(f"{number}. {note}" for number, note in enumerate(table.notes, 1))]
     return "\n\n".join([f"### {in_markdown(table.title)}", drawn, "\n".join(filter(None, notes))]).strip()
@@ -84,16 +88,6 @@ def in_markdown(text: str) -> str:
     for sign in "\\|<*_`[":
         line = line.replace(sign, f"\\{sign}")
     return line
-
-
-def _sections(table: ReportTable) -> list[tuple[str, list[tuple[str, Sequence[ReportCell]]]]]:
-    """Group the rows by section. The note and the judge of a row are appended to its name."""
-    found: dict[str, list[tuple[str, Sequence[ReportCell]]]] = {}
-    for row in table.rows:
-        remarks = [row.note] * bool(row.note) + [f"judge: {row.judge}"] * bool(row.judge)
-        name = f"{row.name} ({'; '.join(remarks)})" if remarks else row.name
-        found.setdefault(row.section, []).append((name, row.cells))
-    return list(found.items())
 
 
 def csv_table(report: EvaluationReport) -> str:

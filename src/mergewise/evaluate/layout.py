@@ -130,17 +130,17 @@ def preset_tables(measured: Measured, preset: Preset) -> list[ReportTable]:
     found = []
     for place, column in enumerate(preset.columns):
         over = tuple(replace(column, label=f"{budget:,}", budget=budget) for budget in preset.budgets)
-        rows = tuple(replace(row, published=_curve_numbers(row, place, len(over)), spread=()) for row in preset.rows)
+        # the published numbers belong to the largest budget
+        smaller = [None] * (len(over) - 1)
+        rows = tuple(
+            replace(row, published=tuple((*smaller, own[place]) for own in row.published), spread=())
+            for row in preset.rows
+        )
         curve = replace(preset, columns=over, rows=rows)
         found.append(
             _preset_table(measured, curve, over, f"{preset.title}: {column.label}", f"{preset.name}-{column.metric}")
         )
     return found
-
-
-def _curve_numbers(row: PresetRow, place: int, count: int) -> tuple[tuple[float | None, ...], ...]:
-    """Return the published numbers of a metric of a curve. They belong to the largest of `count` budgets."""
-    return tuple((*[None] * (count - 1), numbers[place]) for numbers in row.published)
 
 
 def _preset_table(
@@ -157,7 +157,9 @@ def _preset_table(
     rows = []
     for place, (row, run, note) in enumerate(variants):
         label = row.label if run is None or len(measured.runs) == 1 else f"{row.label} ({measured.runs[run].label})"
-        rows.append((label, row, note, _row_judge(measured, preset, row, run), [block[place] for block in blocks]))
+        names = _method_names(preset, row)
+        judge = next((one.judge for one in measured.methods if one.run == run and one.method in names), "")
+        rows.append((label, row, note, judge, [block[place] for block in blocks]))
     columns = [[_preset_column(preset, column, group.label) for column in over] for group in groups]
     lines = []
     if preset.shape == "stacked":
@@ -198,7 +200,11 @@ def _block(
                 line[place] = _CellData(mean_of([one for one in rest if one] if all(rest) else []))
     columns = [_preset_column(preset, column, group.label) for column in over]
     cells: list[list[ReportCell]] = [[] for _ in variants]
-    for places in _rows_to_compare(preset, variants):
+    # rows of a section of a stacked table are compared with each other, otherwise all rows
+    sections: dict[str, list[int]] = {}
+    for place, (row, _, _) in enumerate(variants):
+        sections.setdefault(row.section if preset.shape == "stacked" else "", []).append(place)
+    for places in sections.values():
         for place, own in zip(places, _cells(measured, columns, [filled[p] for p in places]), strict=True):
             cells[place] = own
     number = preset.groups.index(group) if group in preset.groups else None
@@ -206,16 +212,6 @@ def _block(
         [_with_published(cell, row, number, place) for place, cell in enumerate(own)]
         for own, (row, _, _) in zip(cells, variants, strict=True)
     ]
-
-
-def _rows_to_compare(preset: Preset, variants: Sequence[tuple[PresetRow, int | None, str]]) -> list[list[int]]:
-    """Group the rows to compare with each other: by section in a stacked table, otherwise all together."""
-    if preset.shape != "stacked":
-        return [list(range(len(variants)))]
-    sections: dict[str, list[int]] = {}
-    for place, (row, _, _) in enumerate(variants):
-        sections.setdefault(row.section, []).append(place)
-    return list(sections.values())
 
 
 def _fill(
@@ -280,11 +276,6 @@ def _method_names(preset: Preset, row: PresetRow) -> set[str]:
     return {method.name for column in preset.columns for method in preset.methods_of(row, column)} | (
         set() if row.method is None else {row.method.name}
     )
-
-
-def _row_judge(measured: Measured, preset: Preset, row: PresetRow, run: int | None) -> str:
-    names = _method_names(preset, row)
-    return next((one.judge for one in measured.methods if one.run == run and one.method in names), "")
 
 
 def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | None) -> str:

@@ -6,6 +6,7 @@ missing or the metric does not apply to the question. Repeats are averaged. Cont
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -157,7 +158,9 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None, metrics: Se
     """
     labels = _labels([run.folder for run in runs])
     keys = [_row_keys(run) for run in runs]
-    twice = _names_of_several(keys)
+    counts = Counter(pair for own in keys for pair in {(key.set, key.method) for key in own})
+    # methods that two runs have rows of for the same set
+    twice = {method for (_, method), count in counts.items() if count > 1}
     names = {
         (number, method): f"{method} ({labels[number]})" if method in twice else method
         for number, own in enumerate(keys)
@@ -225,15 +228,6 @@ def _row_keys(run: Run) -> dict[CellKey, list[tuple[str, int, int]]]:
     ):
         found.setdefault(CellKey(set_name, method, budget), []).append((question, repeat, row))
     return found
-
-
-def _names_of_several(keys: Sequence[Mapping[CellKey, object]]) -> set[str]:
-    """Return the methods that two runs have rows of for the same set."""
-    seen: dict[tuple[str, str], int] = {}
-    for own in keys:
-        for pair in {(key.set, key.method) for key in own}:
-            seen[pair] = seen.get(pair, 0) + 1
-    return {method for (_, method), count in seen.items() if count > 1}
 
 
 def _united_sets(runs: Sequence[Run], asked: Container[tuple[str, str]]) -> list[MeasuredSet]:

@@ -321,19 +321,18 @@ def strategy_methods(specs: str, mode: str | None = None) -> list[Method]:
     # the first method is the default reference
     every = sorted(STRATEGIES, key=lambda name: name != "topk")
     names = every if specs.strip() == ALL else split_specs(specs)
-    return [_strategy_method(spec, mode) for spec in names]
-
-
-def _strategy_method(spec: str, mode: str | None) -> Method:
-    name, arguments = split_spec(spec)
-    given = assignments(arguments, spec)
-    file = given.pop("weights", None) if name == "weave" else None
-    search = {key.removeprefix(OF_SEARCH): given.pop(key) for key in list(given) if key.startswith(OF_SEARCH)}
-    if file is None and not search:
-        return Method(spec, spec, mode)
-    weights = None if file is None else weights_of(str(file))
-    own = f"{name}({_assigned(given)})" if given else name
-    return Method(spec, own, mode, search=_assigned(search), weights=weights)
+    methods = []
+    for spec in names:
+        name, arguments = split_spec(spec)
+        given = assignments(arguments, spec)
+        file = given.pop("weights", None) if name == "weave" else None
+        search = {key.removeprefix(OF_SEARCH): given.pop(key) for key in list(given) if key.startswith(OF_SEARCH)}
+        weights = None if file is None else weights_of(str(file))
+        own = spec
+        if weights is not None or search:
+            own = f"{name}({_assigned(given)})" if given else name
+        methods.append(Method(spec, own, mode, search=_assigned(search), weights=weights))
+    return methods
 
 
 def _assigned(given: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mergewise.evaluate.runs.run_folder import Run
 
 
-class Watch:
+class ExperimentWatch:
     """Callbacks that do nothing. A terminal and a job of the server have their own."""
 
     def progress(self, title: str, in_characters: bool = False) -> AbstractContextManager[Progress]:
@@ -33,4 +33,4 @@ class Watch:
         """Report the rows of a set. A killed experiment loses only the current set."""
 
 
-SILENT = Watch()
+SILENT = ExperimentWatch()

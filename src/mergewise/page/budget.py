@@ -27,17 +27,13 @@ def shares(context: Context, count_tokens: TokenCounter | None) -> list[int]:
 
 def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], linked: int, prefix: str = "p") -> Markup:
     """Draw the bar, each segment in the colour of its kind. The first `linked` segments link to passages on the page."""
-    segments = [
-        tag(
-            "li",
-            _segment(share, kind, context.budget, number, f"#{prefix}{number}" if number <= linked else None),
-            style=f"flex-grow:{max(1, share)}",
-            data_step=begun,
-        )
-        for number, (share, kind, begun) in enumerate(
-            zip(tokens[:MOST], kinds, first_steps(context, MOST), strict=False), 1
-        )
-    ]
+    segments = []
+    shown = zip(tokens[:MOST], kinds, first_steps(context, MOST), strict=False)
+    for number, (share, kind, begun) in enumerate(shown, 1):
+        label = f"Passage {number}: {share} tokens, {share / context.budget:.0%} of the budget"
+        href = f"#{prefix}{number}" if number <= linked else None
+        link = tag("a", str(number), href=href, title=label, aria_label=label, class_=f"k {kind}")
+        segments.append(tag("li", link, style=f"flex-grow:{max(1, share)}", data_step=begun))
     if len(context.passages) > MOST:
         more = sum(tokens[MOST:])
         further = tag("span", f"{more} tokens in further passages", class_="sr")
@@ -48,11 +44,6 @@ def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], li
     caption = f"{context.tokens:,} of {context.budget:,} tokens" + (f", {unused:,} unused" if unused else "")
     bar = tag("ol", *segments, class_="bar", aria_label="Tokens by passage")
     return tag("figure", bar, tag("figcaption", caption), class_="budget")
-
-
-def _segment(tokens: int, kind: str, budget: int, number: int, href: str | None) -> Markup:
-    label = f"Passage {number}: {tokens} tokens, {tokens / budget:.0%} of the budget"
-    return tag("a", str(number), href=href, title=label, aria_label=label, class_=f"k {kind}")
 
 
 def main_kind(passage: Passage, marks: Marks) -> str:

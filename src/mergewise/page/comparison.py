@@ -9,7 +9,7 @@ from mergewise.page.budget import MOST, budget_bar, shares
 from mergewise.page.detail import Detail
 from mergewise.page.markup import Markup, join, tag
 from mergewise.page.passages import GAP_SHOWN, GOES_ON, card_head, shown_path, split_space, with_styles
-from mergewise.page.source_texts import Places, Styled
+from mergewise.page.source_texts import Places
 from mergewise.protocols import TokenCounter
 from mergewise.text.context_diff import OtherSpans, other_spans, unshared_texts
 from mergewise.text.markup import says_something
@@ -103,17 +103,13 @@ def _text(passage: Passage, side: ContextColumn) -> Markup:
         shown = Span(span.doc_id, span.start, min(span.end, span.start + left))
         words, styles = side.places.screen_text(span, part)
         for piece, alone in side.others.pieces(shown):
-            pieces.append(_piece(piece, words[piece.start - span.start : piece.end - span.start], styles, alone))
+            lead, inner, tail = split_space(words[piece.start - span.start : piece.end - span.start])
+            body = with_styles(Span(piece.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, styles)
+            if alone and says_something(inner):
+                body = tag("mark", body, class_="k only", title="only here")
+            pieces += [lead, body, tail]
         left -= len(part)
     return join([tag("div", *pieces, class_="text", dir="auto"), GOES_ON if left < 0 else ""])
-
-
-def _piece(piece: Span, words: str, styles: Sequence[Styled], alone: bool) -> Markup:
-    lead, inner, tail = split_space(words)
-    body = with_styles(Span(piece.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, styles)
-    if alone and says_something(inner):
-        body = tag("mark", body, class_="k only", title="only here")
-    return join([lead, body, tail])
 
 
 _LEGEND = tag(

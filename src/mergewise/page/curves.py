@@ -150,15 +150,13 @@ def _curve(curve: Curve, colour: str, across: _Scale, upwards: _Scale, has_band:
         parts.append(tag("polyline", points=" ".join(f"{x},{y}" for x, y in places), class_="line"))
     if len(places) <= DOTS:
         for point, (x, y) in zip(curve.points, places, strict=True):
-            parts.append(tag("circle", tag("title", _point_text(curve.name, point)), cx=x, cy=y, r=3, class_="dot"))
+            if point.budget is None:
+                about = f"{curve.name} at {point.x:,.0f}: {point.y:.3f}"
+            else:
+                interval = f"{point.low:.3f} to {point.high:.3f}"
+                about = f"{curve.name} at {point.budget:,}: {point.y:.3f} ({interval}), {point.x:,.0f} tokens"
+            parts.append(tag("circle", tag("title", about), cx=x, cy=y, r=3, class_="dot"))
     return tag("g", *parts, class_=colour)
-
-
-def _point_text(name: str, point: CurvePoint) -> str:
-    if point.budget is None:
-        return f"{name} at {point.x:,.0f}: {point.y:.3f}"
-    interval = f"{point.low:.3f} to {point.high:.3f}"
-    return f"{name} at {point.budget:,}: {point.y:.3f} ({interval}), {point.x:,.0f} tokens"
 
 
 def _names(figure: CurveFigure, classes: dict[str, str], upwards: _Scale, across: _Scale) -> list[Markup]:

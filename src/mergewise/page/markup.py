@@ -31,7 +31,11 @@ def join(children: Iterable[str], between: str = "") -> Markup:
 
 def tag(name: str, /, *children: Child, **attributes: object) -> Markup:
     """Return an element. Attributes: `class_` is `class`, underscores become dashes, None and False are left out."""
-    shown = "".join(_attribute(key, value) for key, value in attributes.items())
+    shown = ""
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            attribute = key.rstrip("_").replace("_", "-")
+            shown += f" {attribute}" if value is True else f' {attribute}="{text(str(value))}"'
     inside = join(text(child) if isinstance(child, str) else join(child or ()) for child in children)
     return Markup(f"<{name}{shown}>{inside}</{name}>")
 
@@ -39,13 +43,6 @@ def tag(name: str, /, *children: Child, **attributes: object) -> Markup:
 def void(name: str, /, **attributes: object) -> Markup:
     """Return an element without an end tag."""
     return Markup(tag(name, **attributes).removesuffix(f"</{name}>"))
-
-
-def _attribute(key: str, value: object) -> str:
-    if value is None or value is False:
-        return ""
-    name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{text(str(value))}"'
 
 
 def shorten(value: str, length: int) -> str:

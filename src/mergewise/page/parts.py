@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from mergewise.page.detail import Detail, notice
-from mergewise.page.markup import Markup, join, shorten, tag
+from mergewise.page.markup import Markup, shorten, tag
 from mergewise.page.passages import Anchor, score, shown_path, with_styles
-from mergewise.page.reasons import LEFT_OUT, Marks, Reason
-from mergewise.page.source_texts import Places, Styled, styles_of
+from mergewise.page.reasons import LEFT_OUT, Marks
+from mergewise.page.source_texts import Places, styles_of
 from mergewise.text.markup import readable
 from mergewise.types import Answer, Citation, Span, Step
 
@@ -62,33 +62,17 @@ def _paragraphs(text: str, targets: dict[int, str]) -> list[Markup]:
     ends = [match.span() for match in _PARAGRAPH_END.finditer(text)]
     starts = [0, *(end for _, end in ends)]
     stops = [*(start for start, _ in ends), len(text)]
-    return [
-        tag(
-            "p", _with_links(text, start, stop, [m for m in marks if start <= m[0] < stop], styles, targets), dir="auto"
-        )
-        for start, stop in zip(starts, stops, strict=True)
-    ]
-
-
-def _with_links(
-    text: str,
-    start: int,
-    stop: int,
-    marks: Sequence[tuple[int, int, int]],
-    styles: Sequence[Styled],
-    targets: dict[int, str],
-) -> Markup:
-    """Draw the answer from `start` to `stop` with its marks as links."""
-    pieces = []
-    at = start
-    for first, last, number in (*marks, (stop, stop, 0)):
-        pieces.append(with_styles(Span("", at, first), text[at:first], styles))
-        if number:
-            pieces.append(
-                tag("a", str(number), href=f"#{targets[number]}", class_="cite", aria_label=f"Citation {number}")
-            )
-        at = last
-    return join(pieces)
+    paragraphs = []
+    for at, stop in zip(starts, stops, strict=True):
+        pieces = []
+        for first, last, number in (*(mark for mark in marks if at <= mark[0] < stop), (stop, stop, 0)):
+            pieces.append(with_styles(Span("", at, first), text[at:first], styles))
+            if number:
+                name = f"Citation {number}"
+                pieces.append(tag("a", str(number), href=f"#{targets[number]}", class_="cite", aria_label=name))
+            at = last
+        paragraphs.append(tag("p", *pieces, dir="auto"))
+    return paragraphs
 
 
 def _letters(words: str) -> str:
@@ -109,21 +93,27 @@ def _citations(
         for citation, _ in group
         if _letters(readable(citation.text)) not in above
     ]
-    where = [tag("span", _place(citation, places), id=f"q{anchor.id}") for citation, anchor in group]
+    where = []
+    for citation, anchor in group:
+        place = places.linked_location(citation.span)
+        page = f", page {citation.page}" if citation.page is not None and ", page " not in place else ""
+        where.append(tag("span", place, page, id=f"q{anchor.id}"))
     name = tag("span", path, class_="path", dir="auto") if path else None
     return tag("li", mark, tag("div", *quotes, tag("p", name, *where, class_="where")))
-
-
-def _place(citation: Citation, places: Places) -> Markup:
-    where = places.linked_location(citation.span)
-    return join([where, f", page {citation.page}"]) if citation.page is not None and ", page " not in where else where
 
 
 def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:
     """Draw the best candidates that are not in the context, in grey."""
     if not marks.left_out or not detail.left:
         return None
-    shown = [_candidate(out, places) for out in marks.left_out[: detail.left]]
+    shown = []
+    for out in marks.left_out[: detail.left]:
+        words = places.text(out.span)
+        quote = tag("p", shorten(words, LONGEST_LEFT), class_="quote", dir="auto") if words and words.strip() else None
+        where = " · ".join(part for part in (places.title(out.span.doc_id), places.location(out.span)) if part)
+        why = tag("span", f"{out.label}: {out.why}" if out.why else out.label, class_="because")
+        line = tag("p", where, " · ", why, score(out.score), class_="where", title=out.span.doc_id)
+        shown.append(tag("li", quote, line))
     more = len(marks.left_out) - len(shown)
     heading = tag("h2", "Left out", id="left-out")
     tail = tag("p", f"{more} more candidates were left out.", class_="where") if more > 0 else None
@@ -132,31 +122,21 @@ def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:
     )
 
 
-def _candidate(out: Reason, places: Places) -> Markup:
-    words = places.text(out.span)
-    quote = tag("p", shorten(words, LONGEST_LEFT), class_="quote", dir="auto") if words and words.strip() else None
-    where = " · ".join(part for part in (places.title(out.span.doc_id), places.location(out.span)) if part)
-    why = tag("span", f"{out.label}: {out.why}" if out.why else out.label, class_="because")
-    return tag("li", quote, tag("p", where, " · ", why, score(out.score), class_="where", title=out.span.doc_id))
-
-
 def steps(trace: Sequence[Step], places: Places, most: int) -> Markup | None:
     """Draw all steps of the strategy, one per line, in a collapsed list."""
     if not trace or not most:
         return None
-    lines = [_step(step, places) for step in trace[:most]]
+    lines = []
+    for step in trace[:most]:
+        where = [places.location(span) for span in step.inputs[:SPANS]]
+        if len(step.inputs) > SPANS:
+            where.append(f"and {len(step.inputs) - SPANS} more")
+        spelled = ", ".join(where) + (f" → {places.location(step.output)}" if step.output else "")
+        faint = "faint" if step.cause in LEFT_OUT else None
+        why = tag("span", shorten(step.reason, REASON), class_="because", dir="auto")
+        places_line = tag("span", spelled, class_="where") if spelled else None
+        lines.append(tag("li", tag("b", step.action), " ", why, score(step.score), places_line, class_=faint))
     if len(trace) > most:
         lines.append(tag("li", f"and {len(trace) - most} more steps"))
     summary = tag("summary", f"Every step ({len(trace)})")
     return tag("details", summary, tag("ol", *lines, class_="steps"), class_="trace")
-
-
-def _step(step: Step, places: Places) -> Markup:
-    where = [places.location(span) for span in step.inputs[:SPANS]]
-    if len(step.inputs) > SPANS:
-        where.append(f"and {len(step.inputs) - SPANS} more")
-    spelled = ", ".join(where) + (f" → {places.location(step.output)}" if step.output else "")
-    faint = "faint" if step.cause in LEFT_OUT else None
-    why = tag("span", shorten(step.reason, REASON), class_="because", dir="auto")
-    places_line = tag("span", spelled, class_="where") if spelled else None
-    return tag("li", tag("b", step.action), " ", why, score(step.score), places_line, class_=faint)

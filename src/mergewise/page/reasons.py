@@ -104,11 +104,24 @@ class Marks:
             return self._stretches[span, text]
         covering = self._reasons.at(span)
         pieces = [
-            _stretch(piece, text[piece.start - span.start : piece.end - span.start], covering)
+            (
+                piece,
+                sorted(
+                    (r for r in covering if r.span.contains(piece)), key=lambda r: (RANK[r.kind], -(r.score or 0.0))
+                ),
+            )
             for piece in pieces_of(span, [reason.span for reason in covering])
         ]
-        found = any(piece.reasons for piece in pieces)
-        self._stretches[span, text] = _unite_alike([_with_kind(piece, found) for piece in pieces])
+        # an unexplained piece with words is a neighbour if its span has reasons elsewhere
+        other = "neighbour" if any(own for _, own in pieces) else "taken"
+        found = []
+        for piece, own in pieces:
+            words = text[piece.start - span.start : piece.end - span.start]
+            has_words = any(map(str.isalnum, words))
+            found.append(
+                Stretch(piece, words, own[0].kind if own else other, tuple(own)) if has_words else Stretch(piece, words)
+            )
+        self._stretches[span, text] = _unite_alike(found)
         return self._stretches[span, text]
 
     def _left_out(self, trace: Sequence[Step]) -> list[Reason]:
@@ -155,18 +168,6 @@ def pieces_of(span: Span, bounds: Iterable[Span]) -> list[Span]:
     """Split the span at the bounds of the other spans."""
     inner = {at for other in bounds for at in (other.start, other.end) if span.start < at < span.end}
     return [Span(span.doc_id, start, end) for start, end in pairwise([span.start, *sorted(inner), span.end])]
-
-
-def _stretch(piece: Span, text: str, covering: Sequence[Reason]) -> Stretch:
-    own = sorted((r for r in covering if r.span.contains(piece)), key=lambda r: (RANK[r.kind], -(r.score or 0.0)))
-    return Stretch(piece, text, own[0].kind if own else "", tuple(own))
-
-
-def _with_kind(piece: Stretch, found: bool) -> Stretch:
-    """Give an unexplained piece with words a kind: "neighbour" if its span has reasons elsewhere, else "taken"."""
-    if not any(map(str.isalnum, piece.text)):
-        return Stretch(piece.span, piece.text)
-    return piece if piece.kind else Stretch(piece.span, piece.text, "neighbour" if found else "taken")
 
 
 def _unite_alike(pieces: Sequence[Stretch]) -> list[Stretch]:

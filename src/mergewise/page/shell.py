@@ -60,25 +60,19 @@ def html_page(title: str, body: Child, *, surroundings: bool, script: str = "") 
 
 def _controls(surroundings: bool) -> Markup:
     around = tag("label", void("input", type="checkbox", id="around", checked=True), "Surrounding text")
+    choices = []
+    for name in ("auto", "light", "dark"):
+        choice = void("input", type="radio", name="scheme", id=f"scheme-{name}", value=name, checked=name == "auto")
+        choices.append(tag("label", choice, tag("span", name.capitalize())))
     return tag(
         "nav",
         tag("a", "Skip to the sources", href="#sources", class_="skip"),
         tag("span", "mergewise", class_="brand"),
         around if surroundings else None,
-        tag(
-            "fieldset",
-            tag("legend", "Colours", class_="sr"),
-            *map(_scheme, ("auto", "light", "dark")),
-            class_="schemes",
-        ),
+        tag("fieldset", tag("legend", "Colours", class_="sr"), *choices, class_="schemes"),
         tag("button", "?", id="help-button", type="button", aria_label=_HELP, title=_HELP, hidden=True),
         aria_label="Page",
     )
-
-
-def _scheme(name: str) -> Markup:
-    choice = void("input", type="radio", name="scheme", id=f"scheme-{name}", value=name, checked=name == "auto")
-    return tag("label", choice, tag("span", name.capitalize()))
 
 
 def _help() -> Markup:

@@ -103,13 +103,16 @@ def first_steps(context: Context, most: int) -> list[int]:
     """Return, for each of the first `most` passages, the number of the first step that took some of its text."""
     taking = [(number, step.covers) for number, step in enumerate(context.trace) if step.cause not in _TOOK_NOTHING]
     return [
-        next((number for number, covers in taking if any(_overlap(passage.spans, span) for span in covers)), 0)
+        next(
+            (
+                number
+                for number, covers in taking
+                if any(own.overlaps(span) for span in covers for own in passage.spans)
+            ),
+            0,
+        )
         for passage in context.passages[:most]
     ]
-
-
-def _overlap(spans: Sequence[Span], other: Span) -> bool:
-    return any(span.overlaps(other) for span in spans)
 
 
 class TreePicture:

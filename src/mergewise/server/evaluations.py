@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mergewise.defaults import STRATEGY
 from mergewise.errors import DeadlineExceeded, UsageError
-from mergewise.evaluate.watch import Watch
+from mergewise.evaluate.watch import ExperimentWatch
 from mergewise.ranges import BUDGET, as_list, text, whole
 from mergewise.server.records import Json, JsonDict
 from mergewise.store import Progress
@@ -79,7 +79,7 @@ def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
     }
 
 
-class JobWatch(Watch):
+class JobWatch(ExperimentWatch):
     """Reports the progress of a job. Raises DeadlineExceeded if the whole work would take longer than `SECONDS`."""
 
     def __init__(self, progress: Progress) -> None:

@@ -7,6 +7,7 @@ questions are compressed data in the page, unpacked on demand (`page.questions`)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from mergewise.evaluate.report_records import (
     EvaluationReport,
@@ -19,7 +20,7 @@ from mergewise.evaluate.report_records import (
     ReportTable,
     probability_text,
 )
-from mergewise.page import CURVE_RULES, CurveFigure, Markup, asset, figure_svg, html_page, join, shorten, tag
+from mergewise.page import CURVE_RULES, Markup, asset, figure_svg, html_page, join, shorten, tag
 
 LONGEST = 600
 """Longest title in characters."""
@@ -50,14 +51,13 @@ def evaluation_page(report: EvaluationReport) -> str:
 
 def _headline(report: EvaluationReport) -> Markup | None:
     about = tag("p", report.about, class_="about-table") if report.about else None
-    lines = [*([about] if about else []), *(tag("p", _emphasised(line)) for line in report.headline)]
+    lines = [about] if about else []
+    for line in report.headline:
+        # `**name**` is bold
+        pieces = enumerate(line.split("**"))
+        lines.append(tag("p", *(tag("b", piece, dir="auto") if place % 2 else piece for place, piece in pieces)))
     remarks = tag("ul", *(tag("li", remark) for remark in report.remarks), class_="remarks") if report.remarks else None
     return tag("section", *lines, remarks, class_="headline", aria_label="Results") if lines or remarks else None
-
-
-def _emphasised(line: str) -> Markup:
-    """Convert `**name**` to bold text."""
-    return join(tag("b", piece, dir="auto") if place % 2 else piece for place, piece in enumerate(line.split("**")))
 
 
 def _contents(report: EvaluationReport, parts: Sequence[ReportPart]) -> Markup | None:
@@ -71,16 +71,14 @@ def _contents(report: EvaluationReport, parts: Sequence[ReportPart]) -> Markup |
 
 
 def _part(part: ReportPart) -> Markup:
-    figures = [_figure(figure) for figure in part.figures]
+    figures = []
+    for figure in part.figures:
+        caption = tag("figcaption", figure.title, dir="auto")
+        drawing = tag("div", figure_svg(figure), class_="drawing", tabindex="0", role="group", aria_label=figure.title)
+        figures.append(tag("figure", caption, drawing))
     grid = tag("div", *figures, class_="figures") if figures else None
     body = (*map(_table, part.tables), grid, *(tag("p", note, class_="where") for note in part.notes))
     return tag("section", tag("h2", part.title, class_="set", dir="auto"), *body, id=part.key, class_="part")
-
-
-def _figure(figure: CurveFigure) -> Markup:
-    caption = tag("figcaption", figure.title, dir="auto")
-    drawing = tag("div", figure_svg(figure), class_="drawing", tabindex="0", role="group", aria_label=figure.title)
-    return tag("figure", caption, drawing)
 
 
 # -- tables
@@ -94,10 +92,12 @@ def _table(table: ReportTable) -> Markup:
     published = any(cell.published is not None for row in table.rows for cell in row.cells)
     has_cells = any(row.cells for row in table.rows)
     legend = tag("p", _legend(table, published), class_="where legend-line") if has_cells else None
+    heads = [tag("th", column.label, scope="col", title=column.about or None, dir="auto") for column in table.columns]
+    head_line = tag("tr", tag("th", "method", scope="col"), *heads)
     drawn = tag(
         "table",
         tag("caption", table.title),
-        tag("thead", _group_line(table.columns) if grouped else None, _head_line(table.columns)),
+        tag("thead", _group_line(table.columns) if grouped else None, head_line),
         *_bodies(table),
         data_title=table.title,
     )
@@ -124,19 +124,9 @@ def _legend(table: ReportTable, published: bool) -> Markup:
 
 
 def _group_line(columns: Sequence[ReportColumn]) -> Markup:
-    cells: list[tuple[str, int]] = []
-    for column in columns:
-        if cells and cells[-1][0] == column.group:
-            cells[-1] = (column.group, cells[-1][1] + 1)
-        else:
-            cells.append((column.group, 1))
-    heads = [tag("th", name, colspan=count, scope="colgroup", dir="auto") for name, count in cells]
+    groups = groupby(column.group for column in columns)
+    heads = [tag("th", name, colspan=len(list(own)), scope="colgroup", dir="auto") for name, own in groups]
     return tag("tr", tag("td"), *heads, class_="groups")
-
-
-def _head_line(columns: Sequence[ReportColumn]) -> Markup:
-    heads = [tag("th", column.label, scope="col", title=column.about or None, dir="auto") for column in columns]
-    return tag("tr", tag("th", "method", scope="col"), *heads)
 
 
 def _bodies(table: ReportTable) -> list[Markup]:

@@ -5,10 +5,8 @@ Questions of one document are one cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from mergewise.evaluate.loaders.rows import (
     BETWEEN,
@@ -50,15 +48,13 @@ def _squad_article(numbered: tuple[int, Record]) -> tuple[Document, list[tuple[s
     title = str(article.get("title") or "")
     paragraphs = article["paragraphs"]
     document = Document(str(number), BETWEEN.join(one["context"] for one in paragraphs), title.replace("_", " "))
-    return document, list(_squad_rows(document, paragraphs))
-
-
-def _squad_rows(document: Document, paragraphs: Any) -> Iterator[tuple[str, tuple[Document, int, Record]]]:
+    rows = []
     start = 0
-    for number, paragraph in enumerate(paragraphs, 1):
+    for position, paragraph in enumerate(paragraphs, 1):
         for place, question in enumerate(paragraph["qas"], 1):
-            yield f"article {document.id}, paragraph {number}, question {place}", (document, start, question)
+            rows.append((f"article {number}, paragraph {position}, question {place}", (document, start, question)))
         start += len(paragraph["context"]) + len(BETWEEN)
+    return document, rows
 
 
 def _squad_question(one: tuple[Document, int, Record]) -> Question:

@@ -102,14 +102,11 @@ def _judgement(row: list[str]) -> tuple[str, str, int]:
 
 
 def _qrels(folder: Path) -> Path:
-    files = sorted((folder / "qrels").glob("*.tsv*"), key=lambda one: _order(one.name.split(".")[0]))
+    order = {part: place for place, part in enumerate(_PARTS)}
+    files = sorted((folder / "qrels").glob("*.tsv*"), key=lambda one: order.get(one.name.split(".")[0], len(order)))
     if not files:
         raise UsageError(f"no judgements in {folder / 'qrels'}", "add qrels/test.tsv")
     return files[0]
-
-
-def _order(part: str) -> int:
-    return _PARTS.index(part) if part in _PARTS else len(_PARTS)
 
 
 def _beir_document(row: Record) -> Document:

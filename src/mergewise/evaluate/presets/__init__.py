@@ -101,7 +101,15 @@ class PresetRow:
 
     def can_fill(self, models: Mapping[str, str]) -> bool:
         """Return whether a run with these models, by role and view setting, fills this row."""
-        return all(_holds(models, name, value) for name, value in self.only.items())
+        for name, value in self.only.items():
+            known = models.get(name, "")
+            if "." not in name:
+                is_met = _plain(value) in _plain(known)
+            else:
+                is_met = (known or "none") == value if value else known not in ("", "none")
+            if not is_met:
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +200,6 @@ class Preset:
         )
 
 
-def _holds(models: Mapping[str, str], name: str, value: str) -> bool:
-    known = models.get(name, "")
-    if "." in name:
-        return (known or "none") == value if value else known not in ("", "none")
-    return _plain(value) in _plain(known)
-
-
 def _plain(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).lower()
 
@@ -261,22 +262,22 @@ def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
     columns = tuple(PresetColumn(**one) for one in table["columns"])
     common = tuple(table.get("set", ()))
     judge = table.get("judge", "given")
-    rows = tuple(_row({**one, "set": (*common, *one.get("set", ()))}, judge) for one in table["rows"])
-    for row in rows:
-        for numbers in (row.published, row.spread):
+    rows = []
+    for one in table["rows"]:
+        given: dict[str, Any] = {key: one[key] for key in ("label", "section", "only", "needs") if key in one}
+        for key in ("published", "spread"):
+            # TOML has no null, so a missing number is nan
+            numbers = [[None if number != number else float(number) for number in group] for group in one.get(key, ())]
             if numbers and [len(group) for group in numbers] != [len(columns)] * len(groups):
-                raise ValueError(f"{name}: the numbers of {row.label!r} do not match its columns")
+                raise ValueError(f"{name}: the numbers of {one['label']!r} do not match its columns")
+            given[key] = tuple(map(tuple, numbers))
+        method = _method({**one, "set": (*common, *one.get("set", ()))}, judge)
+        rows.append(PresetRow(**given, method=method, modes=tuple(one.get("modes", ()))))
     values: dict[str, Any] = {
         key: tuple(one) if isinstance(one, list) else one for key, one in table.items() if key not in ("set", "judge")
     }
-    values |= {"groups": groups, "columns": columns, "rows": rows}
+    values |= {"groups": groups, "columns": columns, "rows": tuple(rows)}
     return Preset(name=name, **values)
-
-
-def _row(one: Mapping[str, Any], judge: Judge) -> PresetRow:
-    given: dict[str, Any] = {name: one[name] for name in ("label", "section", "only", "needs") if name in one}
-    given |= {name: _numbers(one.get(name, ())) for name in ("published", "spread")}
-    return PresetRow(**given, method=_method(one, judge), modes=tuple(one.get("modes", ())))
 
 
 def _method(one: Mapping[str, Any], judge: Judge) -> Method | None:
@@ -295,8 +296,3 @@ def _method(one: Mapping[str, Any], judge: Judge) -> Method | None:
         requires=tuple(one.get("requires", ())),
         probe=one.get("probe", ""),
     )
-
-
-def _numbers(groups: Sequence[Sequence[float]]) -> Published:
-    # TOML has no null, so a missing number is nan
-    return tuple(tuple(None if number != number else float(number) for number in group) for group in groups)

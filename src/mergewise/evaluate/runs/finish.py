@@ -6,9 +6,8 @@ Rows outside the plan stay in the folder: rows of other sets, and rows of other 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -113,19 +112,14 @@ def write_rankings(folder: Path, rows: pa.Table, questions: pa.Table) -> None:
     for tag, ranked in lines.items():
         name = re.sub(r"[^\w.@=,()+-]+", "-", tag)[:100]
         write_whole(folder / f"{name}.{digest(tag)}.run", "".join(ranked).encode("utf-8", "replace"))
-    gold = [
-        f"{_word(one['set'])}/{_word(one['question'])} 0 {_word(doc)} {gain}\n"
-        for one in questions.select(["set", "question", "gold_docs", "grades", "evidence"]).to_pylist()
-        for doc, gain in _gains(one)
-    ]
+    gold: list[str] = []
+    for one in questions.select(["set", "question", "gold_docs", "grades", "evidence"]).to_pylist():
+        marked = dict.fromkeys(piece["doc"] for piece in one["evidence"] or () if piece["doc"])
+        documents = one["gold_docs"] or list(marked)
+        gains = one["grades"] or [1] * len(documents)
+        name = f"{_word(one['set'])}/{_word(one['question'])}"
+        gold += [f"{name} 0 {_word(doc)} {gain}\n" for doc, gain in zip(documents, gains, strict=True)]
     write_whole(folder / "gold.qrels", "".join(gold).encode("utf-8", "replace"))
-
-
-def _gains(question: Mapping[str, Any]) -> list[tuple[str, int]]:
-    documents = question["gold_docs"] or list(
-        dict.fromkeys(one["doc"] for one in question["evidence"] or () if one["doc"])
-    )
-    return list(zip(documents, question["grades"] or [1] * len(documents), strict=True))
 
 
 def _word(text: str) -> str:

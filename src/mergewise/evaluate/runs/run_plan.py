@@ -166,11 +166,11 @@ def _is_table(value: object) -> bool:
 
 
 def _lines(values: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(name)} = {toml_value(value)}\n" for name, value in values.items())
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else toml_value(name)
+    lines = []
+    for name, value in values.items():
+        key = name if re.fullmatch(r"[\w-]+", name, re.ASCII) else toml_value(name)
+        lines.append(f"{key} = {toml_value(value)}\n")
+    return "".join(lines)
 
 
 def toml_value(value: object) -> str:

@@ -38,16 +38,14 @@ class KeptMeasure:
         key = question_digest(question, with_gold=True)
         missing = [point for point in points if (point.key, key) not in self._known]
         if missing:
-            scores = self._measure(missing, question)
-            self._known |= {(point.key, key): score for point, score in zip(missing, scores, strict=True)}
-            self._lines.add(self._row(point, question, key) for point in missing)
+            rows = []
+            for point, score in zip(missing, self._measure(missing, question), strict=True):
+                self._known[point.key, key] = score
+                row = {"set": "", "question": key, "asked": question.text, "method": point.key, "spec": point.spec}
+                scores = {self._metric: score.score, "tokens": score.tokens}
+                rows.append({**row, "budget": 0, "repeat": 0, "scores": scores, "error": ""})
+            self._lines.add(rows)
         return [self._known[point.key, key] for point in points]
-
-    def _row(self, point: Point, question: Question, key: str) -> dict[str, Any]:
-        score = self._known[point.key, key]
-        row = {"set": "", "question": key, "asked": question.text, "method": point.key, "spec": point.spec}
-        scores = {self._metric: score.score, "tokens": score.tokens}
-        return {**row, "budget": 0, "repeat": 0, "scores": scores, "error": ""}
 
 
 @dataclass(frozen=True, slots=True)

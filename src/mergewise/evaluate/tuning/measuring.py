@@ -16,7 +16,6 @@ from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.searches import SearchMemory, shared_state
 from mergewise.evaluate.tuning.space import Point
 from mergewise.models import Calibrated, Calibration, RememberingReranker, count_tokens
-from mergewise.protocols import Reranker
 from mergewise.query import Query
 from mergewise.types import Context
 
@@ -48,7 +47,13 @@ class ContextMeasure:
     def __init__(self, index: Index, metric: Metric, budget: int) -> None:
         state = index.state()
         self.memory = SearchMemory()
-        models = replace(state.models, reranker=_remembering(state.models.reranker))
+        reranker = state.models.reranker
+        if isinstance(reranker, Calibrated):
+            # the calibration stays the outermost wrapper
+            reranker = Calibrated(RememberingReranker(reranker.reranker), reranker.calibration)
+        elif reranker is not None:
+            reranker = RememberingReranker(reranker)
+        models = replace(state.models, reranker=reranker)
         self.state = shared_state(replace(state, models=models), self.memory)
         self._metric, self._budget = metric, budget
 
@@ -87,12 +92,3 @@ class ContextMeasure:
         state = replace(self.state, settings=point.settings(self.state.settings))
         query = Query(question.text, strategy=point.spec, budget=budget or self._budget, where=question.where)
         return asking.context(query, state)
-
-
-def _remembering(reranker: Reranker | None) -> Reranker | None:
-    """Return the reranker with a cache for all questions. A calibration stays the outermost wrapper."""
-    if reranker is None:
-        return None
-    if isinstance(reranker, Calibrated):
-        return Calibrated(RememberingReranker(reranker.reranker), reranker.calibration)
-    return RememberingReranker(reranker)
