@@ -91,7 +91,8 @@ def load_question_set(path: Path, form: str | None = None, is_strict: bool = Fal
         name = form or form_of(path)
         if name is None:
             raise UsageError(
-                f"unknown form of question set: {path}", f"name the form with --format: {', '.join(LOADERS)}"
+                f"unknown form of question set: {path}",
+                f"name the form with the setting set-format: {', '.join(LOADERS)}",
             )
         if name not in LOADERS:
             raise UsageError(f"unknown form of question sets: {name!r}", f"one of: {', '.join(LOADERS)}")

@@ -138,7 +138,9 @@ class SetReader:
         asked = tuple(questions)
         if not asked:
             first = f": {self.skipped[0]}" if self.skipped else ""
-            raise UsageError(f"no questions in {path}{first}", "name another form with --format, or another file")
+            raise UsageError(
+                f"no questions in {path}{first}", "name another form with the setting set-format, or another file"
+            )
         return QuestionSet(name, tuple(documents), asked, tuple(self.skipped))
 
 
