@@ -455,6 +455,8 @@ def evaluate(
     roles = ("embedder", *ModelSpecs().by_role())
     if unknown := specs.keys() - set(roles):
         raise UsageError(f"unknown model: {min(unknown)!r}", one_of(min(unknown), roles))
+    if isinstance(index, Index) and specs.keys() - {"utility"}:
+        raise UsageError("an open index has its own models", "open the index with these models, or pass its directory")
     compared: list[Method] = []
     for one in [methods] if isinstance(methods, str | Method) else methods:
         compared += [one] if isinstance(one, Method) else strategy_methods(one)

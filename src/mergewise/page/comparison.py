@@ -45,7 +45,12 @@ def comparison_part(
 
 def _column(side: ContextColumn) -> Markup:
     context = side.context
-    kinds = [_kind(passage, side) for passage in context.passages[:MOST]]
+    kinds = []
+    for passage in context.passages[:MOST]:
+        # most of an only passage is in no other context
+        alone = sum(len(piece) for span in passage.spans for piece, only in side.others.pieces(span) if only)
+        is_only = not passage.verbatim or 2 * alone > sum(map(len, passage.spans))
+        kinds.append("only" if is_only else "shared")
     prefix = f"s{side.number}p"
     cards = [_card(prefix, n, passage, side) for n, passage in enumerate(context.passages[: side.detail.passages], 1)]
     head = tag(
@@ -56,14 +61,6 @@ def _column(side: ContextColumn) -> Markup:
     )
     empty = tag("p", "No passages found.", class_="notice") if not cards else None
     return tag("section", head, empty, *cards, class_="column", aria_labelledby=f"s{side.number}")
-
-
-def _kind(passage: Passage, side: ContextColumn) -> str:
-    """Return "only" if most of the passage is in no other context, else "shared"."""
-    if not passage.verbatim:
-        return "only"
-    alone = sum(len(piece) for span in passage.spans for piece, only in side.others.pieces(span) if only)
-    return "only" if 2 * alone > sum(map(len, passage.spans)) else "shared"
 
 
 def _facts(side: ContextColumn) -> list[str]:

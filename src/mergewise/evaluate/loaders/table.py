@@ -54,7 +54,11 @@ def _lower(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     with open_text(path, newline="") as file:
-        rows = csv.DictReader(file, delimiter=_delimiter(path))
+        header = file.readline()
+        file.seek(0)
+        # spreadsheets write a semicolon in locales with a decimal comma
+        written = ";" if header.count(";") > header.count(",") else ","
+        rows = csv.DictReader(file, delimiter="\t" if ".tsv" in path.name.lower() else written)
         names = [name.strip().lower() for name in rows.fieldnames or ()]
         if "question" not in names or not set(_ANSWERS) & set(names):
             raise UsageError(
@@ -66,15 +70,6 @@ def _table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             if any(value for value in row.values()):
                 # a short line lacks its last columns, rather than leaving them empty
                 yield f"line {rows.line_num}", {name: value for name, value in row.items() if value is not None}
-
-
-def _delimiter(path: Path) -> str:
-    """Detect the delimiter of the header. Spreadsheets write a semicolon in locales with a decimal comma."""
-    if ".tsv" in path.name.lower():
-        return "\t"
-    with open_text(path) as file:
-        header = file.readline()
-    return ";" if header.count(";") > header.count(",") else ","
 
 
 def _question(row: Mapping[str, Any]) -> Question:
