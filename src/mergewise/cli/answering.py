@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mergewise import defaults
+from mergewise import AnswerQuery, defaults
 from mergewise.cli import last, settings
 from mergewise.cli.asking import AskingOptions
 from mergewise.cli.output import citation_lines, say, say_aside, say_piece, say_warning, usage_line
 from mergewise.cli.places import DocumentNames, locations_in
 from mergewise.cli.trace import say_streams, say_trace
-from mergewise.jsonable import answer_json
-from mergewise.query import AnswerQuery
+from mergewise.extend import answer_json
 from mergewise.types import Answer, Context, Turn, Where
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    from mergewise import Index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +102,7 @@ def is_found(result: Answer | Context) -> bool:
 
 def say_other_mode(answer: Answer) -> None:
     """Warn that another mode answers, because the mode that the strategy prefers lacks a model."""
-    from mergewise.designs import MODES
+    from mergewise import MODES
 
     needs = MODES[answer.instead_of].needs
     say_warning(

@@ -14,7 +14,7 @@ from mergewise.cli.places import file_links
 from mergewise.types import Answer, Context
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    from mergewise import Index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,8 @@ class IndexModelOptions:
     def open_index(self, *, scorer: str = defaults.SCORER, causal: str = defaults.CAUSAL) -> Index:
         """Open the index with the models that the options and the arguments name."""
         import mergewise
-        from mergewise.models import count_tokens, counter_from_file, load_chat
+        from mergewise import count_tokens
+        from mergewise.extend import counter_from_file, load_chat
 
         settings.set_patience(self.timeout, self.retries)
         index = mergewise.open(
@@ -81,7 +82,7 @@ class AskingOptions(IndexModelOptions):
 
 
 def _page(shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> str:
-    from mergewise.page import answer_page, comparison_page, context_page
+    from mergewise.extend import answer_page, comparison_page, context_page
 
     known: dict[str, Any] = {"document": index.document, "count_tokens": index.tokens, "link": file_links(index)}
     if isinstance(shown, Answer):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from mergewise import AnswerQuery
 from mergewise.cli import batch, last, options
 from mergewise.cli.answering import Answerer, AnswerOptions, is_found, say_citations
 from mergewise.cli.batch import QuestionLine
@@ -27,12 +28,11 @@ from mergewise.cli.questions import say_context
 from mergewise.cli.show import AROUND, excerpts_of, say_excerpts
 from mergewise.cli.trace import say_trace
 from mergewise.errors import MergewiseError, UsageError, one_of
-from mergewise.files import regular_bytes, state_directory, write_whole
-from mergewise.query import AnswerQuery
+from mergewise.extend import regular_bytes, state_directory, write_whole
 from mergewise.types import Answer
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    from mergewise import Index
 
 TURNS = 20
 """Latest turns that a follow-up question may refer to."""

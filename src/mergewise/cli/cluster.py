@@ -12,7 +12,7 @@ import typer
 
 from mergewise.cli import options, settings
 from mergewise.cli.output import say, say_aside, say_json, say_warning
-from mergewise.defaults import CACHE_SIZE
+from mergewise.extend import CACHE_SIZE
 
 if TYPE_CHECKING:
     from mergewise.cluster import Control

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mergewise import Query
 from mergewise.cli import options
 from mergewise.cli.asking import AskingOptions
 from mergewise.cli.output import CLOSES, OPENS, say, say_drawn, say_json
 from mergewise.cli.places import Locations, locations_in
 from mergewise.cli.trace import say_trace
-from mergewise.jsonable import comparison_json
-from mergewise.query import Query
-from mergewise.text.context_diff import other_spans, unshared_texts
-from mergewise.text.sections import heading_path
+from mergewise.extend import comparison_json, heading_path, other_spans, unshared_texts
 from mergewise.types import GAP, Context, Passage, Span
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ def compare(
 
     Text that only one strategy shows is marked.
     """
-    from mergewise.designs import split_specs
+    from mergewise.extend import split_specs
 
     index = common.open_index(scorer=common.scorer)
     timed: list[Timed] = []

@@ -19,12 +19,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mergewise.defaults import FILE_SECONDS, SHIPPED_EMBEDDERS
 from mergewise.errors import UsageError, did_you_mean
-from mergewise.files import load_toml, user_directory
+from mergewise.extend import FILE_SECONDS, SHIPPED_EMBEDDERS, load_toml, user_directory
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    from mergewise import Index
 
 NAME = "mergewise.toml"
 _RENAMED = {"index": "index_dir"}
@@ -71,7 +70,7 @@ def trusted_folders(own: Path) -> list[Path]:
 
 def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
     """Return the embedder that the user names, else the one that an index in a trusted folder names, or None."""
-    from mergewise.store import is_url, place_of
+    from mergewise.extend import is_url, place_of
 
     own = existing_configuration()
     # a bucket is in no folder

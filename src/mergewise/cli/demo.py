@@ -13,11 +13,11 @@ from mergewise.cli.manage import say_report
 from mergewise.cli.output import say
 from mergewise.cli.places import DocumentNames
 from mergewise.cli.progress import characters, progress
-from mergewise.defaults import BUDGET, STRATEGY
 from mergewise.errors import UsageError
+from mergewise.extend import STRATEGY, defaults
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    from mergewise import Index
 
 MANUAL_FOLDERS = ("tutorials", "how-to")
 QUESTIONS = ("What happens if indexing is interrupted?", "Can a context exceed its budget?")
@@ -43,7 +43,7 @@ def demo(
             raise typer.Exit(1)
         for text in [question] if question else QUESTIONS if docs is None else [_some_question(opened)]:
             say(f"\n? {text}", style="cyan")
-            say_answer(opened.ask(text, strategy=STRATEGY, budget=BUDGET), DocumentNames(opened.files))
+            say_answer(opened.ask(text, strategy=STRATEGY, budget=defaults.BUDGET), DocumentNames(opened.files))
 
 
 def manual_folders() -> list[Path]:

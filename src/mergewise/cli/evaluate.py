@@ -15,7 +15,7 @@ import typer
 from mergewise import defaults
 from mergewise.cli import options, settings
 from mergewise.cli.settings import Setting
-from mergewise.ranges import OUTPUT, Range
+from mergewise.extend import OUTPUT, Range
 
 BUDGETS = "128,384,640"
 METHOD_BUDGET = "4096"

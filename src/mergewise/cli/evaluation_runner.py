@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from mergewise import defaults
+from mergewise import Estimate, Progress, defaults
 from mergewise.cli import settings
 from mergewise.cli.configuration import open_permitted
 from mergewise.cli.evaluate import BUDGETS, METHOD_BUDGET, EvaluationOptions
@@ -34,8 +34,7 @@ from mergewise.evaluate.run import parse_shard
 from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.set_indexes import ModelSpecs
 from mergewise.evaluate.watch import ExperimentWatch
-from mergewise.index import executors_of
-from mergewise.store import Estimate, Progress
+from mergewise.extend import executors_of
 from mergewise.types import Usage
 
 SKIPPED = 3

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
 
-from mergewise.files import regular_bytes, state_directory, write_whole
+from mergewise.extend import regular_bytes, state_directory, write_whole
 from mergewise.types import Answer, Context, Span
 
 _MAX_BYTES = 10_000_000

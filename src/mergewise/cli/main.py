@@ -166,7 +166,7 @@ def run() -> int:
         say_error(error.message, error.hint)
         return error.exit_code
     except (OSError, MemoryError) as error:
-        from mergewise.store import machine_advice
+        from mergewise.extend import machine_advice
 
         if not (advice := machine_advice(error)):
             raise

@@ -18,16 +18,12 @@ from mergewise.cli.output import outdated_line, say, say_aside, say_error, say_j
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import MergewiseError, UsageError
-from mergewise.indexing import IndexingOptions
-from mergewise.jsonable import info_json, problem_json, report_json
-from mergewise.ranges import short_repr
-from mergewise.text.spans import number_ranges
+from mergewise.extend import IndexingOptions, info_json, number_ranges, problem_json, report_json, short_repr
 from mergewise.types import AddReport, Duplicate, MetadataValue
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
-    from mergewise.index import IndexContents
-    from mergewise.store import Estimate, Manifest
+    from mergewise import Estimate, Index
+    from mergewise.extend import IndexContents, Manifest
 
 NAMED = 10
 """Lines of a list that are printed; the rest are counted."""
@@ -72,9 +68,8 @@ def index(
     Needs paths; the index is created if it does not exist. Without paths, missing vectors of the index are computed.
     """
     import mergewise
-    from mergewise.designs import view_settings
-    from mergewise.opening import estimate
-    from mergewise.readers import Limits
+    from mergewise import Limits, estimate
+    from mergewise.extend import view_settings
 
     embedder = embedder or permitted_embedder(index_dir)
     settings.set_patience(timeout, retries)
@@ -155,7 +150,7 @@ def index(
 
 def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], None]) -> None:
     """Synchronise now, and after every burst of changes. An error is printed and does not end the watch."""
-    from mergewise.readers import bursts
+    from mergewise.extend import bursts
 
     try:
         for number, _ in enumerate(bursts(folders, [index_dir])):
@@ -202,7 +197,7 @@ def _report_on_interrupt(opened: Index) -> Iterator[None]:
 
 def _run_metadata(assignments: Sequence[str]) -> dict[str, MetadataValue]:
     """Parse the values of `--meta`, typed and named like front matter. Raises UsageError for invalid metadata."""
-    from mergewise.readers import ADDING_KEYS, key_of, metadata_from, typed_value
+    from mergewise.extend import ADDING_KEYS, key_of, metadata_from, typed_value
 
     pairs: list[tuple[str, MetadataValue]] = []
     for assignment in assignments:
@@ -246,7 +241,7 @@ def say_cost(cost: Estimate, price_in: float, price_out: float, *, as_json: bool
 
 def _refuse_absent(paths: Sequence[Path], index_dir: Path) -> None:
     """Exit with an error instead of creating an index if none of the paths exist. An existing index reports them itself."""
-    from mergewise.store import place_of
+    from mergewise.extend import place_of
 
     if place_of(index_dir).known() is not None:
         return
@@ -307,7 +302,7 @@ def info(
 ) -> None:
     """Show the contents of an index."""
     import mergewise
-    from mergewise.index import contents_of
+    from mergewise.extend import contents_of
 
     opened = mergewise.open(index_dir, create=False)
     reported = options.reported_view(view, markers, triplets)
@@ -354,9 +349,8 @@ def _own_prompts(manifest: Manifest) -> dict[str, str]:
 
 def say_view_report(index: Index, name: str, as_json: bool) -> None:
     """Print how the rows of a view were made. Raises UsageError if the view has no report or is missing in the index."""
-    from mergewise.designs import VIEWS
-    from mergewise.retrieve import HybridReader
-    from mergewise.store import views_of
+    from mergewise import VIEWS
+    from mergewise.extend import HybridReader, views_of
 
     (view,) = views_of(VIEWS, [name])
     if view.report is None:
@@ -472,8 +466,8 @@ def check(
 ) -> None:
     """Check an index for damage. With --repair, repair the damage where possible."""
     import mergewise
-    from mergewise.designs import VIEWS
-    from mergewise.store import LOCK_SECONDS, MOVED, restore_manifest
+    from mergewise import VIEWS
+    from mergewise.extend import LOCK_SECONDS, MOVED, restore_manifest
 
     settings.set_patience(timeout, retries)
     if repair and restore_manifest(index_dir, VIEWS, LOCK_SECONDS, embedder):
@@ -518,7 +512,7 @@ def copy(
     goal: Annotated[str, typer.Argument(metavar="TO", help="New directory, or new prefix of a bucket.")],
 ) -> None:
     """Copy an index to a new directory or bucket prefix. Cached answers of chat models are not copied."""
-    from mergewise.store import LOCK_SECONDS, copy_index, place_of
+    from mergewise.extend import LOCK_SECONDS, copy_index, place_of
 
     files = copy_index(place_of(source), place_of(goal), LOCK_SECONDS)
     say(f"{files} files copied to {place_of(goal)}")
@@ -531,8 +525,7 @@ def prompts(
     ] = None,
 ) -> None:
     """List the prompts of chat models, or write them into a folder. Edit the files and pass the folder as --prompts."""
-    from mergewise.designs import PROMPTS
-    from mergewise.prompting.own import write_prompts
+    from mergewise.extend import PROMPTS, write_prompts
 
     if out is not None:
         fresh = write_prompts(out, PROMPTS)

@@ -20,18 +20,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from mergewise import AnswerQuery, Query
 from mergewise.cli.settings import Setting, setting_of, setting_value, variable
 from mergewise.errors import UsageError
-from mergewise.indexing import EmbeddingOptions, IndexingOptions
-from mergewise.plugins import plugins
-from mergewise.query import AnswerQuery, Option, Query, options_of
-from mergewise.ranges import choice, short_repr
-from mergewise.redaction import masked
-from mergewise.text.printable import on_one_line
+from mergewise.extend import (
+    EmbeddingOptions,
+    IndexingOptions,
+    Option,
+    choice,
+    masked,
+    on_one_line,
+    options_of,
+    plugins,
+    short_repr,
+)
 
 if TYPE_CHECKING:
+    from mergewise import SearchSettings
     from mergewise.evaluate.run import Split
-    from mergewise.retrieve import SearchSettings
 
 DEFAULT_INDEX = Path("mergewise.index")
 # panels of options in help
@@ -43,7 +49,7 @@ _PLACEHOLDER_IN_SENTENCE = re.compile(r"[:;,]? *\(?\{\w+\}\)?\.?")
 @cache
 def _registered_names() -> Mapping[str, str]:
     """Return the text of each placeholder."""
-    from mergewise.designs import MODES, STRATEGIES, VIEWS
+    from mergewise import MODES, STRATEGIES, VIEWS
     from mergewise.evaluate.methods import GROUPS, METHODS
     from mergewise.evaluate.presets import preset_names
 
@@ -230,7 +236,7 @@ def _merging_strategies() -> Iterable[str]:
 
 
 def _forms() -> Iterable[str]:
-    from mergewise.generate import FORMS
+    from mergewise.extend import FORMS
 
     return FORMS
 
@@ -336,7 +342,7 @@ SetOption = Annotated[
 
 def search_settings(text: str | None) -> SearchSettings:
     """Parse the setting `search`."""
-    from mergewise.designs import search_settings
+    from mergewise.extend import search_settings
 
     return search_settings(text or "", "search")
 

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mergewise.cli.places import DocumentNames, joined_places
 from mergewise.errors import UsageError
-from mergewise.redaction import masked
-from mergewise.text.printable import escaped_json, on_one_line, printable
-from mergewise.text.sections import heading_path
+from mergewise.extend import escaped_json, heading_path, masked, on_one_line, printable
 from mergewise.types import Answer, Citation, Usage, VectorCount
 
 if TYPE_CHECKING:
@@ -132,7 +130,7 @@ def write_text(
         with path.open(mode, encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)
     except OSError as error:
-        from mergewise.store import machine_advice
+        from mergewise.extend import machine_advice
 
         raise UsageError(f"cannot write {path}: {error.strerror}", machine_advice(error) or hint) from None
 

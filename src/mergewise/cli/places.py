@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from mergewise.types import Citation, Span
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
-    from mergewise.generate import DocumentLookup
+    from mergewise import Index
+    from mergewise.extend import DocumentLookup
 
 LONGEST_QUOTE = 200
 """Characters of a quoted span."""
@@ -74,7 +74,7 @@ def file_links(index: Index) -> Callable[[str], str | None]:
     It returns None for anything but a regular file inside the index's folder. The index names the files, and its author must not
     be able to link to other files of the reader.
     """
-    from mergewise.store import root_of
+    from mergewise.extend import root_of
 
     root = root_of(index.store.place, index.root)
     roots = [root] if isinstance(root, Path) else list(root.values())
@@ -127,7 +127,7 @@ class Locations:
     """Places and texts of spans. Each document is read once."""
 
     def __init__(self, document: DocumentLookup, names: DocumentNames | None = None) -> None:
-        from mergewise.generate import Locator
+        from mergewise.extend import Locator
 
         self.document = cache(document)
         self.names = names or DocumentNames()

@@ -10,7 +10,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeAlias
 
 from mergewise.cli.output import console, is_plain, say_aside
-from mergewise.text.printable import on_one_line
+from mergewise.extend import on_one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

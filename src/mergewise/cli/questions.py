@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from mergewise import AnswerQuery, Query
 from mergewise.cli import batch, last, options
 from mergewise.cli.answering import Answerer, AnswerOptions, is_found
 from mergewise.cli.asking import AskingOptions
@@ -17,13 +18,11 @@ from mergewise.cli.output import say, say_aside, say_error, say_json
 from mergewise.cli.places import Locations, locations_in
 from mergewise.cli.trace import say_trace
 from mergewise.errors import UsageError, one_of
-from mergewise.jsonable import context_json
-from mergewise.query import AnswerQuery, Query
-from mergewise.ranges import short_repr
+from mergewise.extend import context_json, short_repr
 from mergewise.types import Answer, Context, Where
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    from mergewise import Index
 
 Result = TypeVar("Result", Answer, Context)
 
@@ -46,7 +45,7 @@ def context(
 
     Exits with 1 if nothing was found.
     """
-    from mergewise.generate import FORMS
+    from mergewise.extend import FORMS
 
     if form not in FORMS:
         raise UsageError(f"unknown format: {short_repr(form)}", one_of(form, FORMS))
@@ -111,7 +110,7 @@ def _each_question(
 
 def say_form(form: str, context: Context, index: Index) -> None:
     """Print the context in a format for programs, with no other output."""
-    from mergewise.generate import xml_of
+    from mergewise.extend import xml_of
 
     if form == "xml":
         say(xml_of(context))

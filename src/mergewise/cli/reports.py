@@ -28,8 +28,7 @@ from mergewise.evaluate.report_records import (
 )
 from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.evaluate.runs.run_row import RunRow
-from mergewise.models import CachedChat, load_chat, release
-from mergewise.page import shorten
+from mergewise.extend import CachedChat, load_chat, release, shorten
 
 WIDTH = 80
 MISSED = 20

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-from mergewise.ranges import GPUS, PRICE, RETRYING, SECONDS, TOKENS, Range, value_of
+from mergewise.extend import GPUS, PRICE, RETRYING, SECONDS, TOKENS, Range, value_of
 
 
 @dataclass(frozen=True, slots=True)

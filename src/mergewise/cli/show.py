@@ -16,14 +16,11 @@ from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_styled
 from mergewise.cli.places import DocumentNames, Locations, locations_in, one_line, place
 from mergewise.errors import UsageError
-from mergewise.jsonable import citation_json
-from mergewise.ranges import short_repr
-from mergewise.text.sections import heading_path
-from mergewise.text.spans import line_at, line_starts
+from mergewise.extend import citation_json, heading_path, line_at, line_starts, short_repr
 from mergewise.types import Citation, Document, Span
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    from mergewise import Index
 
 AROUND = 3
 MOST_NAMED = 10

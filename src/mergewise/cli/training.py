@@ -17,14 +17,13 @@ from mergewise.cli.output import say, say_warning
 from mergewise.cli.progress import characters, progress
 from mergewise.cli.settings import EmbedderSetting, GPUsSetting, Setting
 from mergewise.errors import UsageError, one_of
-from mergewise.files import load_toml
+from mergewise.extend import load_toml
 
 if TYPE_CHECKING:
-    from mergewise.designs.aed import Example, LabelSettings, LabelSource, TrainingReport, TrainSettings
-    from mergewise.engine import Index
+    from mergewise import Index
     from mergewise.evaluate.question_sets import QuestionSet
     from mergewise.evaluate.run import Split
-    from mergewise.index import Executors
+    from mergewise.extend import Example, Executors, LabelSettings, LabelSource, TrainingReport, TrainSettings
 
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
 
@@ -70,8 +69,7 @@ def utility(
     solvable questions. The preset gainrag uses no triplets, the best candidate and 15 random ones, two epochs, and only solvable
     questions.
     """
-    from mergewise.designs.aed import LabelStore, check_base, check_packages, train_utility
-    from mergewise.index import executors_of
+    from mergewise.extend import LabelStore, check_base, check_packages, executors_of, train_utility
 
     settings, chosen = _settings(preset, config)
     folder = labels or out / "labels"
@@ -94,7 +92,7 @@ def utility(
 
 def _settings(preset: str, config: Path | None) -> tuple[LabelSettings, TrainSettings]:
     """Return the settings of labels and training. The file overrides the preset."""
-    from mergewise.designs.aed import PRESETS, LabelSettings, TrainSettings
+    from mergewise.extend import PRESETS, LabelSettings, TrainSettings
 
     if preset not in PRESETS:
         raise UsageError(f"unknown preset: {preset!r}", one_of(preset, PRESETS))
@@ -128,8 +126,7 @@ def _say_training(report: TrainingReport, out: Path) -> None:
 def _label(
     sources: Sequence[LabelSource], chat: str, folder: Path, settings: LabelSettings, executors: Executors
 ) -> None:
-    from mergewise.designs.aed import LabelStore, label
-    from mergewise.models import load_causal
+    from mergewise.extend import LabelStore, label, load_causal
 
     model = load_causal(chat) if chat else None
     if model is None:
@@ -177,9 +174,8 @@ def _sources(
 
 def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
     """Combine questions with the index that they search."""
-    from mergewise.designs import VIEWS
-    from mergewise.designs.aed import LabelSource, label_facts
-    from mergewise.retrieve import HybridReader
+    from mergewise import VIEWS
+    from mergewise.extend import HybridReader, LabelSource, label_facts
 
     settings = index.search_settings
     reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, settings)
@@ -188,8 +184,8 @@ def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
 
 def _examples(task: QuestionSet, split: Split, limit: int | None, excluded: frozenset[str]) -> list[Example]:
     """Return up to `limit` questions of a split that have answers and are not excluded."""
-    from mergewise.designs.aed import Example
     from mergewise.evaluate.run import chosen_questions
+    from mergewise.extend import Example
 
     kept = [q for q in chosen_questions(task, split) if _fold_case(q.text) not in excluded and any(q.answers)]
     return [Example(q.id, q.text, q.answers, task.name) for q in kept[:limit]]

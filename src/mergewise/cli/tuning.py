@@ -17,7 +17,7 @@ from mergewise.cli.output import say, say_aside, say_json, say_warning, write_te
 from mergewise.cli.progress import progress
 from mergewise.cli.settings import Setting
 from mergewise.errors import UsageError
-from mergewise.ranges import Range
+from mergewise.extend import Range
 
 if TYPE_CHECKING:
     from mergewise.evaluate.tuning import TuningReport
@@ -155,7 +155,7 @@ def questions(
     Without a chat model, rules make the questions. A question is left out if full-text search ranks its source first.
     """
     from mergewise.evaluate.synthetic import make_questions, write_questions
-    from mergewise.models import load_chat
+    from mergewise.extend import load_chat
 
     if out is None:
         raise UsageError("missing output file", "add --out made.jsonl")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mergewise.lazy import lazy_names
+from mergewise.extend import lazy_names
 
 if TYPE_CHECKING:
     from mergewise.cluster.control import Control as Control

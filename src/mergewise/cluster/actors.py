@@ -10,7 +10,7 @@ from typing import Any
 
 from mergewise.cluster.placement import CONTROL, COORDINATOR, Placement, full_name
 from mergewise.errors import StoreError
-from mergewise.store.places.place import Place
+from mergewise.extend import Place
 
 # seconds within which a searcher must answer a question about its state, and Ray's head any question
 PATIENCE = 2.0

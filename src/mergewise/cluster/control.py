@@ -12,8 +12,7 @@ from mergewise.cluster.actors import Actors
 from mergewise.cluster.coordinator import Coordinator
 from mergewise.cluster.placement import CACHE, COORDINATOR, NodeCache, full_name, sharded_place
 from mergewise.errors import StoreError, UsageError
-from mergewise.index.cluster import join, leave, load_ray
-from mergewise.store.places import place_of
+from mergewise.extend import join_cluster, leave_cluster, load_ray, place_of
 
 _LOOK_SECONDS = 0.2
 
@@ -30,7 +29,7 @@ class Control:
         place = sharded_place(index)
         self._index = full_name(place)
         self._ray = load_ray()
-        join(self._ray, address)
+        join_cluster(self._ray, address)
         self._actors = Actors(self._ray, place)
 
     @property
@@ -73,7 +72,7 @@ class Control:
 
     def leave(self) -> None:
         """Leave the cluster. A local one ends."""
-        leave(self._ray)
+        leave_cluster(self._ray)
 
     def wait(self, is_done: Callable[[dict[str, Any]], bool], patience: float) -> dict[str, Any]:
         """Wait for a state and return it. Raises StoreError if it takes longer than `patience` seconds."""

@@ -22,8 +22,7 @@ from mergewise.cluster.actors import Actors
 from mergewise.cluster.placement import CONTROL, REFRESH, NodeCache, Placement, searchers_of, sharded_place
 from mergewise.cluster.searcher import Searcher
 from mergewise.errors import StoreError, UsageError
-from mergewise.index.cluster import load_ray
-from mergewise.store.shards.reader import snapshot_of
+from mergewise.extend import load_ray, snapshot_of
 
 # seconds between two looks while searchers open shards
 SOON = 0.1

@@ -22,19 +22,24 @@ from typing import Any
 import numpy as np
 
 import mergewise
+from mergewise import VIEWS
 from mergewise.cluster.actors import Actors
 from mergewise.cluster.placement import REFRESH, Placement, searchers_of
-from mergewise.concurrency import check_time
-from mergewise.designs import VIEWS
 from mergewise.errors import ShardsMissing, StoreError, UsageError
-from mergewise.index.cluster import join, load_ray
-from mergewise.store.lance import LanceStore
-from mergewise.store.lance_reader import LanceReader
-from mergewise.store.manifest import ShardedManifest
-from mergewise.store.places.place import Place
-from mergewise.store.shards.calls import Answers, Calls, answers
-from mergewise.store.shards.reader import ShardedReader
-from mergewise.store.shards.store import ShardedStore
+from mergewise.extend import (
+    Answers,
+    Calls,
+    LanceReader,
+    LanceStore,
+    Place,
+    ShardedManifest,
+    ShardedReader,
+    ShardedStore,
+    answers,
+    check_time,
+    join_cluster,
+    load_ray,
+)
 
 # share of messages that may be hedged, and seconds until the first ones are
 HEDGED, FIRST_HEDGE = 0.05, 0.5
@@ -228,7 +233,7 @@ class ClusterStore(ShardedStore):
     def __init__(self, place: Place, address: str, *, partial: bool = False) -> None:
         super().__init__(place, VIEWS)
         ray = load_ray()
-        join(ray, address)
+        join_cluster(ray, address)
         self._searchers, self._partial, self._looked_at = Searchers(ray, place), partial, monotonic()
         found, _ = self._searchers.newest_placement(self._searchers.searchers())
         if found is None:

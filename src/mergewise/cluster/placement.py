@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeAlias
 
-from mergewise.defaults import CACHE_SIZE
 from mergewise.errors import UsageError
-from mergewise.store.manifest import Manifest, ShardedManifest
-from mergewise.store.places import place_of
-from mergewise.store.places.place import ManifestState, Place
-from mergewise.store.shards.reader import snapshot_of
+from mergewise.extend import CACHE_SIZE, Manifest, ManifestState, Place, ShardedManifest, place_of, snapshot_of
 
 COORDINATOR = "coordinator"
 # the thread pool of a searcher that stays free of questions

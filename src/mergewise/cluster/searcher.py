@@ -17,15 +17,10 @@ from typing import Any
 import numpy as np
 
 import mergewise
+from mergewise import VIEWS
 from mergewise.cluster.placement import NodeCache, Placement, sharded_place
-from mergewise.concurrency import check_time, deadline_in
-from mergewise.designs import VIEWS
 from mergewise.errors import MergewiseError, StoreError
-from mergewise.store.lance_reader import LanceReader
-from mergewise.store.manifest import Manifest
-from mergewise.store.places.place import ManifestState
-from mergewise.store.shards.calls import answers
-from mergewise.store.shards.reader import snapshot_of
+from mergewise.extend import LanceReader, Manifest, ManifestState, answers, check_time, deadline_in, snapshot_of
 
 # seconds for which a searcher holds a shard that no placement names any more, and for which an error excludes it from a snapshot
 KEPT, EXCLUDED = 60.0, 30.0

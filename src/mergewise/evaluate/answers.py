@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 from mergewise.evaluate.words import normalise_answer
-from mergewise.generate import without_unknown
+from mergewise.extend import without_unknown
 from mergewise.types import Answer
 
 _ROUGE_WORD = re.compile(r"[a-z0-9]+")

@@ -22,9 +22,7 @@ import numpy as np
 from mergewise.evaluate.measured import Measured, MeasuredSet
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.run_row import RunRow
-from mergewise.page import shorten
-from mergewise.text.printable import printable
-from mergewise.text.spans import union
+from mergewise.extend import printable, shorten, union
 
 LIMIT = 5_500_000
 """Maximum of bytes of all blocks."""

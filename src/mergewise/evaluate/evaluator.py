@@ -17,11 +17,7 @@ from hashlib import blake2b
 from time import perf_counter
 from typing import Any
 
-from mergewise.asking import answer_together, context, prepare_request
-from mergewise.async_api import each
-from mergewise.defaults import MAX_TOKENS, STRATEGY
-from mergewise.designs import MODES, modes, preferred_mode, resolve, search_settings
-from mergewise.engine import Index
+from mergewise import MODES, AnswerQuery, Index, Models, Progress, Query
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import prediction_of, score_answer
 from mergewise.evaluate.citing import score_citations
@@ -34,12 +30,24 @@ from mergewise.evaluate.runs.row_store import RowStore
 from mergewise.evaluate.runs.run_plan import PlannedRows
 from mergewise.evaluate.runs.run_row import RankedDocument, RowKey, RunRow, passages_of
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
-from mergewise.generate import NO_MODEL, Request
-from mergewise.models import CachedChat, Decoded, Models
-from mergewise.opening import IndexSource
+from mergewise.extend import (
+    MAX_TOKENS,
+    NO_MODEL,
+    STRATEGY,
+    CachedChat,
+    Decoded,
+    IndexSource,
+    Request,
+    answer_together,
+    context,
+    each,
+    modes,
+    preferred_mode,
+    prepare_request,
+    resolve,
+    search_settings,
+)
 from mergewise.protocols import ChatModel, Reranker, SecondSource
-from mergewise.query import AnswerQuery, Query
-from mergewise.store import Progress
 from mergewise.types import Answer, Context
 
 

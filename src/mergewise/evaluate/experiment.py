@@ -12,10 +12,8 @@ from socket import gethostname
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from mergewise import defaults
-from mergewise.designs import VIEWS
-from mergewise.designs.weave import weights_line
-from mergewise.engine import Index
+from mergewise import VIEWS, Estimate, Index, Models, defaults, estimate
+from mergewise import open as open_index
 from mergewise.errors import MergewiseError, UsageError, one_of
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
 from mergewise.evaluate.methods import Method, is_written, needed_views, stored_settings, strategy_methods, unmet_needs
@@ -40,11 +38,7 @@ from mergewise.evaluate.runs.run_plan import (
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.set_indexes import ModelSpecs, SetIndexes, existing_index, shared_indexes, task_index
 from mergewise.evaluate.watch import SILENT, ExperimentWatch
-from mergewise.index import executors_of
-from mergewise.models import Decoded, Models
-from mergewise.opening import estimate
-from mergewise.opening import open as open_index
-from mergewise.store import Estimate
+from mergewise.extend import Decoded, executors_of, weights_line
 
 WARNED = 3
 """Failed questions that warnings name."""

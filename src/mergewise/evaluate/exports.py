@@ -17,7 +17,7 @@ from mergewise.evaluate.report_records import (
     ReportTable,
     probability_text,
 )
-from mergewise.page import figure_svg
+from mergewise.extend import figure_svg
 
 SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """Characters that make a spreadsheet take a cell for a formula."""

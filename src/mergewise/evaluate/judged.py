@@ -10,15 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mergewise.asking import IndexState
-from mergewise.engine import Index
+from mergewise import Index, count_tokens
 from mergewise.evaluate.metrics import CONTEXT_SCORES, score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking_score
 from mergewise.evaluate.words import normalise
-from mergewise.generate import DocumentLookup, Locator
-from mergewise.models import count_tokens
-from mergewise.page import shorten
+from mergewise.extend import DocumentLookup, IndexState, Locator, shorten
 from mergewise.protocols import FloatArray
 from mergewise.types import Cause, Context, Span
 
@@ -218,7 +215,7 @@ CHUNKS = 20  # chunks whose pairs are compared (MergeRAG)
 
 def source_scores(question: Question, state: IndexState) -> dict[str, float]:
     """Mark the source with the least CPPL of the gold answer: a passage, a triplet set or the model's own text."""
-    from mergewise.designs.aed import KINDS, Example, LabelSettings, likeliest_kind
+    from mergewise.extend import KINDS, Example, LabelSettings, likeliest_kind
 
     if state.models.causal is None or not question.has_answers:
         return {}
@@ -253,7 +250,7 @@ def marker_scores(question: Question, state: IndexState) -> dict[str, float]:
 
 def pair_scores(question: Question, state: IndexState) -> dict[str, float]:
     """Compare cosines with L_NLL over the pairs of the best chunks, as `mergerag-asym` reads them."""
-    from mergewise.designs.mergerag import chunk_texts
+    from mergewise.extend import chunk_texts
 
     models = state.models
     assert models.embedder is not None and models.scorer is not None

@@ -14,16 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mergewise import concurrency
+from mergewise import Progress, concurrency, count_tokens
 from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.runs.run_row import RunRow
-from mergewise.models import CachedChat, count_tokens
-from mergewise.prompting.quoting import code_for, quotation, turn, warning
-from mergewise.prompting.replies import json_in, object_schema
+from mergewise.extend import CachedChat, code_for, json_in, object_schema, quotation, turn, warning
 from mergewise.protocols import ChatModel
-from mergewise.store import Progress
 from mergewise.types import Message, Usage
 
 FOLDER = "judge"

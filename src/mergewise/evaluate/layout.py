@@ -15,7 +15,7 @@ from mergewise.evaluate.measured import Measured, MeasuredMethod
 from mergewise.evaluate.pairs import ScoreVector, mean_of, over_sets
 from mergewise.evaluate.presets import Preset, PresetColumn, PresetGroup, PresetRow
 from mergewise.evaluate.report_records import ReportCell, ReportColumn, ReportRow, ReportTable
-from mergewise.page import Curve, CurveFigure, CurvePoint
+from mergewise.extend import Curve, CurveFigure, CurvePoint
 
 OVER_SETS = "sets"
 """Key of the table over all sets."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mergewise.designs import STRATEGIES, split_spec
+from mergewise import STRATEGIES
 from mergewise.errors import UsageError
 from mergewise.evaluate.answers import ANSWER_SCORES, REFUSALS, WITHHELD
 from mergewise.evaluate.citing import CITATION_SCORES
@@ -31,6 +31,7 @@ from mergewise.evaluate.ranking import is_measure, ranking_score
 from mergewise.evaluate.runs.run_folder import Run, rows_at, rows_of
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.runs.run_schema import scores_of
+from mergewise.extend import split_spec
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 OF_ANSWERS = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)

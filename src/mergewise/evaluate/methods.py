@@ -20,23 +20,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from mergewise.defaults import CHAT as NO_CHAT
-from mergewise.defaults import PASSAGE_TOKENS
-from mergewise.designs import (
-    MODES,
-    STRATEGIES,
-    VIEWS,
+from mergewise import MODES, STRATEGIES, VIEWS, Models, designs
+from mergewise.errors import UsageError, one_of
+from mergewise.extend import (
+    CAUSAL,
+    PASSAGE_TOKENS,
+    RERANKER,
+    Need,
     assignments,
     resolve,
     search_settings,
     split_spec,
     split_specs,
     view_settings,
+    weights_of,
 )
-from mergewise.designs.weave import weights_of
-from mergewise.errors import UsageError, one_of
-from mergewise.generate import CAUSAL, CHAT, RERANKER, Need
-from mergewise.models import Models
+from mergewise.extend import CHAT as NO_CHAT
 from mergewise.protocols import Reranker
 
 Judge = Literal["given", "none", "reranker", "utility"]
@@ -51,7 +50,7 @@ NEEDS: Mapping[str, Need[Any]] = {
         "train one with `mergewise train utility`, and set MERGEWISE_UTILITY=cross-encoder:PATH",
     ),
     "causal": CAUSAL,
-    "chat": CHAT,
+    "chat": designs.CHAT,
     "scorer": Need("scorer", lambda models: models.scorer, "a scorer", "set MERGEWISE_SCORER=hf:PATH"),
     "umap": Need(
         "umap",
@@ -361,7 +360,7 @@ def unmet_needs(
     needs: list[Need[Any]] = [strategy.needs] if strategy.needs is not None else []
     needs += [NEEDS[name] for name in (method.judge, *method.requires) if name in NEEDS]
     whole = {} if is_built else replace(method, is_written=True).view_settings()
-    needs += [CHAT for name, own in whole.items() if is_written(name, own)]
+    needs += [designs.CHAT for name, own in whole.items() if is_written(name, own)]
     if answers:
         # a method without a mode never lacks one: its strategy's preferred mode has a fallback
         mode = mode_of(method, models)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mergewise.page import CurveFigure
+from mergewise.extend import CurveFigure
 
 PAIRS = 24
 """Largest number of methods in a table of pairs."""

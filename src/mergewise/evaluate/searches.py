@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mergewise.asking import IndexState
+from mergewise.extend import HybridReader, IndexState, ReaderArguments
 from mergewise.protocols import Embedder, FloatArray, Ranking, SearchKind
-from mergewise.retrieve import HybridReader, ReaderArguments
 from mergewise.types import Where
 
 Result = TypeVar("Result")

@@ -9,24 +9,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from mergewise import defaults
-from mergewise.designs import VIEWS
-from mergewise.engine import Index
+from mergewise import VIEWS, Index, Models, Progress, count_tokens, defaults
 from mergewise.errors import UsageError
 from mergewise.evaluate.methods import Method, stored_settings
 from mergewise.evaluate.question_sets import QuestionSet
-from mergewise.models import (
-    Models,
-    causal_of,
-    count_tokens,
-    load_causal,
-    load_chat,
-    load_reranker,
-    load_scorer,
-    release,
-)
+from mergewise.extend import NAME, causal_of, load_causal, load_chat, load_reranker, load_scorer, place_of, release
 from mergewise.protocols import Reranker
-from mergewise.store import NAME, Progress, place_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from mergewise.store import Estimate, Progress
+from mergewise import Estimate, Progress
 
 if TYPE_CHECKING:
     from mergewise.evaluate.question_sets import Question, QuestionSet

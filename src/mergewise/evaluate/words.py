@@ -11,7 +11,7 @@ import string
 import unicodedata
 from functools import lru_cache
 
-from mergewise.text.terms import DENSE, MARKS, UNSPACED
+from mergewise.extend import DENSE, MARKS, UNSPACED
 
 _CHARACTER = re.compile(rf"[{DENSE}{UNSPACED}][{MARKS}]*")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

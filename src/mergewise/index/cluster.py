@@ -98,14 +98,14 @@ def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    join(ray, address, workers or 1)
+    join_cluster(ray, address, workers or 1)
     try:
         yield
     finally:
-        leave(ray)
+        leave_cluster(ray)
 
 
-def leave(ray: Any) -> None:
+def leave_cluster(ray: Any) -> None:
     """Leave the cluster. A local one ends, and its folder is removed."""
     with redirect_stdout(sys.stderr):
         ray.shutdown()
@@ -113,7 +113,7 @@ def leave(ray: Any) -> None:
         _FOLDERS.pop().cleanup()
 
 
-def join(ray: Any, address: str, workers: int = 1) -> None:
+def join_cluster(ray: Any, address: str, workers: int = 1) -> None:
     """Join the cluster for the rest of this process, unless it has joined one.
 
     Raises:

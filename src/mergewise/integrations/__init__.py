@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mergewise.lazy import lazy_names
+from mergewise.extend import lazy_names
 
 if TYPE_CHECKING:
     from mergewise.integrations.haystack import HaystackRetriever

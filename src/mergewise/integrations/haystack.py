@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 import mergewise
-from mergewise.engine import Index
+from mergewise import Index
 from mergewise.errors import MissingExtra
 from mergewise.integrations.passages import QUERY_OPTIONS, id_of, with_metadata
 from mergewise.types import Context, Where

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mergewise.engine import Index
+from mergewise import Index
 from mergewise.errors import MissingExtra
 from mergewise.integrations.passages import QUERY_OPTIONS, id_of, with_metadata
 from mergewise.types import Context

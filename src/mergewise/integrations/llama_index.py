@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mergewise.engine import Index
+from mergewise import Index
 from mergewise.errors import MissingExtra
 from mergewise.integrations.passages import QUERY_OPTIONS, id_of, with_metadata
 from mergewise.types import Context, Passage, Span

@@ -7,9 +7,8 @@ from functools import cache
 from hashlib import blake2b
 from typing import Any
 
-from mergewise.engine import Index
-from mergewise.query import Query, options_of
-from mergewise.ranges import MOST_ROWS, Range, whole
+from mergewise import Index, Query
+from mergewise.extend import MOST_ROWS, Range, options_of, whole
 from mergewise.types import Context, Passage, Span
 
 QUERY_OPTIONS = {option.name: option for option in options_of(Query)}

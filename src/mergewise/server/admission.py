@@ -21,7 +21,7 @@ from math import inf
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
-from mergewise.concurrency import CancellableWork
+from mergewise.extend import CancellableWork
 from mergewise.protocols import ChatModel
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics

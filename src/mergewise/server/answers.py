@@ -8,13 +8,19 @@ from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from mergewise.generate import marked_texts
-from mergewise.jsonable import citation_json, context_json, evidence_json, reply_json, span_json
-from mergewise.page import context_fragment
+from mergewise.extend import (
+    citation_json,
+    code_in,
+    context_fragment,
+    context_json,
+    evidence_json,
+    marked_texts,
+    reply_json,
+    span_json,
+)
 from mergewise.server.collections import key_of
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped, Traced
-from mergewise.text.light import code_in
 from mergewise.types import Answer, Citation, Context, Location, Span
 
 PageAddress: TypeAlias = Callable[[str, int, int], str | None]

@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Lifespan
 
 import mergewise as mw
-from mergewise.concurrency import in_thread
+from mergewise.extend import in_thread
 from mergewise.server import native, problems
 from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.collections import Collection, Collections

@@ -21,12 +21,11 @@ import tempfile
 from pathlib import Path
 
 from mergewise.errors import CorruptIndex, UsageError
-from mergewise.files import new_file
+from mergewise.extend import is_url, new_file
 from mergewise.server.configuration import NAME
 from mergewise.server.locks import lock_file, waiting_lock
 from mergewise.server.spool import private_folder
 from mergewise.server.state import DATABASE_FILE, State
-from mergewise.store import is_url
 
 _CHECKSUMS = "checksums.json"
 _COLLECTIONS = "collections"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from mergewise.query import AnswerQuery
+from mergewise import AnswerQuery
 from mergewise.server.records import Json
 from mergewise.types import Message, ReplyOptions
 

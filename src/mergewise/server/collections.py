@@ -15,23 +15,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import mergewise as mw
-from mergewise.defaults import DEFAULT_BUDGET, STRATEGY
-from mergewise.designs import search_settings
 from mergewise.errors import MergewiseError, ReadError, StoreError
-from mergewise.inputs import split_digest
-from mergewise.models import load_chat, release
-from mergewise.ranges import AT_ONCE
-from mergewise.readers import digest_of, file_bytes
+from mergewise.extend import (
+    AT_ONCE,
+    DEFAULT_BUDGET,
+    STRATEGY,
+    digest_of,
+    file_bytes,
+    is_url,
+    load_chat,
+    release,
+    search_settings,
+    split_digest,
+    state_file,
+)
 from mergewise.server.admission import SlotReleasingChat
 from mergewise.server.configuration import CollectionConfig, ServerConfig, folder_roots
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, JobProgress, Json, JsonDict
 from mergewise.server.spool import local_blob
 from mergewise.server.state import State
-from mergewise.store import is_url, state_file
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    from mergewise import Index
     from mergewise.protocols import ChatModel
 
 log = logging.getLogger("mergewise.server")

@@ -32,14 +32,28 @@ from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
+from mergewise import AnswerQuery
 from mergewise.errors import UsageError
-from mergewise.files import load_toml, regular_bytes
+from mergewise.extend import (
+    OUTPUT,
+    ROUNDS,
+    Range,
+    as_list,
+    check_filter,
+    hints_of,
+    is_url,
+    load_toml,
+    options_of,
+    place_of,
+    ranges,
+    regular_bytes,
+    remember_key,
+    short_repr,
+    text,
+    value_of,
+)
 from mergewise.protocols import ChatModel
-from mergewise.query import AnswerQuery, options_of
-from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, as_list, hints_of, short_repr, text, value_of
-from mergewise.redaction import remember_key
 from mergewise.server.records import Json, JsonDict
-from mergewise.store import check_filter, is_url, place_of
 
 NAME = "serve.toml"
 PORT = 8077
@@ -76,7 +90,7 @@ class ServeLimits:
     answer_seconds: Annotated[float, _SECONDS, "Time for a whole answer"] = 600.0
     k: Annotated[int, _COUNT, "Largest k of a strategy"] = 500
     candidates: Annotated[int, _COUNT, "Largest number of candidates of a search"] = 2000
-    budget: Annotated[int, BUDGET, "Largest token budget of a context"] = 32_768
+    budget: Annotated[int, ranges.BUDGET, "Largest token budget of a context"] = 32_768
     rounds: Annotated[int, ROUNDS, "Largest number of search rounds"] = 4
     max_tokens: Annotated[int, OUTPUT, "Largest number of tokens of an answer"] = 4096
     rate: Annotated[float, Range(0, 1e6, above=True), "Requests per second and token, over all workers"] = 20.0
@@ -421,8 +435,7 @@ def missing_parts(config: ServerConfig) -> list[str]:
 
 def _check_collection(where: str, own: CollectionConfig) -> None:
     """Check the place and the tuned settings of a collection. Raises UsageError."""
-    from mergewise.designs import search_settings
-    from mergewise.designs.weave import weights_of
+    from mergewise.extend import search_settings, weights_of
 
     if own.path is not None and own.is_in_bucket:
         # fails for an invalid URL, or without the client of object stores

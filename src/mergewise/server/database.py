@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from mergewise.errors import MissingExtra, StoreError
-from mergewise.redaction import remember_keys_of
+from mergewise.extend import remember_keys_of
 from mergewise.server.schema import (
     MIGRATIONS,
     check_local_disk,

@@ -10,12 +10,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mergewise.defaults import STRATEGY
+from mergewise import Progress
 from mergewise.errors import DeadlineExceeded, UsageError
 from mergewise.evaluate.watch import ExperimentWatch
-from mergewise.ranges import BUDGET, as_list, text, whole
+from mergewise.extend import STRATEGY, as_list, ranges, text, whole
 from mergewise.server.records import Json, JsonDict
-from mergewise.store import Progress
 
 if TYPE_CHECKING:
     import mergewise as mw
@@ -52,7 +51,7 @@ def evaluate(index: mw.Index, request: Json, progress: Progress) -> JsonDict:
     strategies = as_list("strategies", request.get("strategies") or [STRATEGY], "a list of names")
     methods = [Method(text("strategy", one), one) for one in strategies]
     sizes = as_list("budgets", request.get("budgets") or BUDGETS, "a list of numbers")
-    budgets = [whole("budget", one, BUDGET) for one in sizes]
+    budgets = [whole("budget", one, ranges.BUDGET) for one in sizes]
     if len(questions) * len(methods) * len(budgets) > MOST:
         raise UsageError(f"too many contexts (expected up to {MOST:,})", "use fewer questions, strategies or budgets")
     with tempfile.TemporaryDirectory(prefix="mergewise-questions-") as folder:

@@ -12,8 +12,7 @@ import sys
 from datetime import UTC, datetime
 from traceback import extract_tb
 
-from mergewise.redaction import masked
-from mergewise.text.printable import on_one_line
+from mergewise.extend import masked, on_one_line
 
 _FRAMES = 12
 

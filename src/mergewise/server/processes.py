@@ -31,7 +31,7 @@ from types import FrameType
 from typing import Any
 
 from mergewise.errors import MergewiseError, StoreError, UsageError
-from mergewise.files import write_whole
+from mergewise.extend import write_whole
 from mergewise.server.balance import ABSENT, ConnectionCounts, SharedListener, ending_connections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.jobs.process import run_jobs

@@ -30,9 +30,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import mergewise as mw
-from mergewise.concurrency import in_thread
-from mergewise.jsonable import milliseconds, span_json
-from mergewise.page import comparison_fragment
+from mergewise.extend import comparison_fragment, in_thread, milliseconds, other_spans, span_json
 from mergewise.protocols import takes_options
 from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.answers import AnswerForms, page_address
@@ -43,11 +41,10 @@ from mergewise.server.problems import HTTPProblem, invalid, problem_json, proble
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped
 from mergewise.server.shared_work import Shared, SharedWork
-from mergewise.text.context_diff import other_spans
 from mergewise.types import Context, Location, ReplyOptions, Span
 
 if TYPE_CHECKING:
-    from mergewise.asking import PreparedAnswer
+    from mergewise import PreparedAnswer
 
 
 @dataclass(frozen=True, slots=True)

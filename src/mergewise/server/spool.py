@@ -22,10 +22,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import IO
 
-from mergewise.concurrency import in_thread
 from mergewise.errors import UsageError
-from mergewise.files import new_file
-from mergewise.store import is_url, objects_of
+from mergewise.extend import in_thread, is_url, new_file, objects_of
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 UNNEEDED_SECONDS = 3600.0

@@ -15,9 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from mergewise.errors import UsageError
-from mergewise.files import state_directory
+from mergewise.extend import is_url, state_directory, state_file
 from mergewise.server.configuration import CollectionConfig
-from mergewise.store import is_url, state_file
 
 DEFAULT_INDEX = Path("mergewise.index")
 _GENERIC_NAMES = frozenset({"index", "mergewise", "mergewise-index", ""})

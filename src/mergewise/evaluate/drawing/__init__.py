@@ -20,7 +20,7 @@ from mergewise.evaluate.report_records import (
     ReportTable,
     probability_text,
 )
-from mergewise.page import CURVE_RULES, Markup, asset, figure_svg, html_page, join, shorten, tag
+from mergewise.extend import CURVE_RULES, Markup, asset, figure_svg, html_page, join, shorten, tag
 
 LONGEST = 600
 """Longest title in characters."""

@@ -16,7 +16,7 @@ from typing import Any, TextIO, TypeAlias, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Question, QuestionSet, SkippedRow
-from mergewise.text.sentences import split_sentences
+from mergewise.extend import split_sentences
 from mergewise.types import Document, Span
 
 Record: TypeAlias = Mapping[str, Any]

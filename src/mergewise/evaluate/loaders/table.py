@@ -23,7 +23,7 @@ from typing import Any
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import BadRow, Sample, SetReader, bare_name, is_lines, open_text
 from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
-from mergewise.ranges import short_repr
+from mergewise.extend import short_repr
 from mergewise.types import Span
 
 _ANSWERS = ("answer", "answers")

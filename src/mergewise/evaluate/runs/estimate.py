@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.methods import Method
 from mergewise.evaluate.question_sets import Question
-from mergewise.models import CachedChat
+from mergewise.extend import CachedChat
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.types import Message, Reply, Usage
 

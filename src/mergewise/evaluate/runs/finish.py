@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mergewise.engine import Index
+from mergewise import Index
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.digests import digest
 from mergewise.evaluate.runs.run_folder import (
@@ -34,7 +34,7 @@ from mergewise.evaluate.runs.run_folder import (
 )
 from mergewise.evaluate.runs.run_plan import RunPlan, plan_text
 from mergewise.evaluate.runs.run_schema import QUESTIONS, TEXTS
-from mergewise.files import write_whole
+from mergewise.extend import write_whole
 
 
 def earlier_plan(folder: Path) -> RunPlan:

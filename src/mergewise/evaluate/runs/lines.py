@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mergewise.errors import UsageError
-from mergewise.files import regular_bytes
+from mergewise.extend import regular_bytes
 
 _LONGEST = 1 << 33
 """Maximum of bytes of a file."""

@@ -15,7 +15,7 @@ from mergewise.evaluate.runs.lines import RowLines
 from mergewise.evaluate.runs.run_folder import LINES, ROWS_FILE, existing_table, line_tables, rows_of
 from mergewise.evaluate.runs.run_row import RowKey, RunRow
 from mergewise.evaluate.runs.run_schema import ROWS
-from mergewise.files import find_untrusted_entry
+from mergewise.extend import find_untrusted_entry
 
 
 @dataclass(slots=True)

@@ -36,8 +36,7 @@ from mergewise.evaluate.runs.run_schema import (
     score_order,
     scores_of,
 )
-from mergewise.files import regular_bytes, write_whole
-from mergewise.jsonable import span_json
+from mergewise.extend import regular_bytes, span_json, write_whole
 from mergewise.types import GAP, Span
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class Run:
         from mergewise.evaluate.drawing import evaluation_page
         from mergewise.evaluate.measured import measured_runs
         from mergewise.evaluate.report import evaluation_report
-        from mergewise.page import frame
+        from mergewise.extend import frame
 
         report = evaluation_report(measured_runs([self]), limit=0)
         return frame(evaluation_page(report), report.title)

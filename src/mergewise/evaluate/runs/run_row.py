@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from mergewise.evaluate.judged import FoundText, LostStage, LostText
-from mergewise.jsonable import span_json
+from mergewise.extend import span_json
 from mergewise.types import Context, Span
 
 

@@ -6,15 +6,13 @@ import random
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
-from mergewise.engine import Index
+from mergewise import Index, Progress
 from mergewise.errors import UsageError
 from mergewise.evaluate.synthetic.records import MadeQuestion
 from mergewise.evaluate.synthetic.rules import RULES, Rule
 from mergewise.evaluate.synthetic.sections import SourceReader, SourceSection
 from mergewise.evaluate.synthetic.written import written_questions
-from mergewise.ranges import Range, whole
-from mergewise.store import Progress
-from mergewise.text.alignment import words
+from mergewise.extend import Range, whole, words
 from mergewise.types import Span
 
 EASY = 2.0

@@ -15,12 +15,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
-from mergewise.designs.aed import Triplet
 from mergewise.evaluate.synthetic import lexicon
 from mergewise.evaluate.synthetic.records import MadeQuestion
 from mergewise.evaluate.synthetic.sections import SectionSentence, SourceReader, SourceSection
-from mergewise.text.alignment import words
-from mergewise.text.terms import STOP_WORDS
+from mergewise.extend import STOP_WORDS, Triplet, words
 
 SHORTEST, LONGEST = 6, 40
 """Minimum and maximum of words of a sentence that can be evidence."""

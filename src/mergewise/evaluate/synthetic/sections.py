@@ -8,13 +8,9 @@ from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from mergewise.designs import VIEWS
-from mergewise.designs.aed import Triplet, triplets_by_rules
+from mergewise import VIEWS
+from mergewise.extend import UNKNOWN, HybridReader, Triplet, document_language, readable, triplets_by_rules, words_of
 from mergewise.protocols import StoreReader
-from mergewise.retrieve import HybridReader
-from mergewise.text.languages import UNKNOWN, document_language
-from mergewise.text.markup import readable
-from mergewise.text.names import words_of
 from mergewise.types import Leaf, Span
 
 DOCUMENTS = 64

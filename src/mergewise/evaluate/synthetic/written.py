@@ -15,11 +15,8 @@ from mergewise.errors import ModelError
 from mergewise.evaluate.synthetic.records import MadeQuestion
 from mergewise.evaluate.synthetic.sections import SourceSection
 from mergewise.evaluate.words import normalise
-from mergewise.prompting.quoting import code_for, quotation, turn, warning
-from mergewise.prompting.records import Fields, records_in
-from mergewise.prompting.replies import object_schema
+from mergewise.extend import Fields, code_for, heading_path, object_schema, quotation, records_in, turn, warning
 from mergewise.protocols import ChatModel
-from mergewise.text.sections import heading_path
 from mergewise.types import Message, Span
 
 AT_ONCE = 8

@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from math import log
 from typing import Literal, TypeAlias, get_args
 
-from mergewise import asking
-from mergewise.engine import Index
+from mergewise import Index, Query, asking, count_tokens
 from mergewise.errors import UsageError
 from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.searches import SearchMemory, shared_state
 from mergewise.evaluate.tuning.space import Point
-from mergewise.models import Calibrated, Calibration, RememberingReranker, count_tokens
-from mergewise.query import Query
+from mergewise.extend import Calibrated, Calibration, RememberingReranker
 from mergewise.types import Context
 
 Metric: TypeAlias = Literal["evidence", "all", "answer", "density"]

@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from mergewise.designs import resolve, split_spec, with_parameters
-from mergewise.ranges import Range, range_of
-from mergewise.retrieve import SearchSettings
+from mergewise import SearchSettings
+from mergewise.extend import Range, range_of, resolve, split_spec, with_parameters
 
 Value: TypeAlias = float | int | bool | str
 Place: TypeAlias = Literal["strategy", "search", "weights"]

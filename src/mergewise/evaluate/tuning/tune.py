@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.defaults import STRATEGY
-from mergewise.engine import Index
+from mergewise import Index, Progress
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.question_sets import Question, clusters
@@ -36,8 +35,7 @@ from mergewise.evaluate.synthetic.records import MADE
 from mergewise.evaluate.tuning.keeping import HoldoutAccess, HoldoutLog, KeptMeasure
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Measure, Metric, PointScore, judged_questions
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points
-from mergewise.ranges import BUDGET, Range, number, whole
-from mergewise.store import Progress
+from mergewise.extend import STRATEGY, Range, number, ranges, whole
 
 FOLDER = ".tuning"
 """Folder of rows and ledgers, in the index's directory."""
@@ -210,7 +208,7 @@ def tune(
         UsageError: if the metric can judge fewer than `FEWEST` questions, the questions cannot be split, some of them are made
             and `trust_made` is false, or the folder cannot be written.
     """
-    budget = whole("budget", budget, BUDGET)
+    budget = whole("budget", budget, ranges.BUDGET)
     number("time limit", seconds, float, Range(1, 1_000_000))
     started = time.monotonic()
     folded = folded_questions(usable_questions(questions, metric, trust_made), seed)

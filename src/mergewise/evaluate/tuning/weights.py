@@ -20,22 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.asking import IndexState
-from mergewise.designs import resolve
-from mergewise.designs.weave import (
-    FEATURES,
-    OWN_BIAS,
-    OWN_SLOPE,
-    WEIGHTS,
-    Candidates,
-    Weave,
-    features_of,
-    gather,
-    is_mostly,
-    scored_sentences,
-    weights_text,
-)
-from mergewise.engine import Index
+from mergewise import Index, Models, Progress
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import place_of
 from mergewise.evaluate.question_sets import Evidence, Question
@@ -52,9 +37,25 @@ from mergewise.evaluate.tuning.tune import (
     setup_of,
     usable_questions,
 )
-from mergewise.models import Calibration, Models, ScoredTexts, calibrate
+from mergewise.extend import (
+    FEATURES,
+    OWN_BIAS,
+    OWN_SLOPE,
+    WEIGHTS,
+    Calibration,
+    Candidates,
+    IndexState,
+    ScoredTexts,
+    Weave,
+    calibrate,
+    features_of,
+    gather,
+    is_mostly,
+    resolve,
+    scored_sentences,
+    weights_text,
+)
 from mergewise.protocols import IndexReader, Reranker, StoreReader
-from mergewise.store import Progress
 from mergewise.types import Span
 
 Array = npt.NDArray[np.float64]

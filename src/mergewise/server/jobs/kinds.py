@@ -11,7 +11,7 @@ from typing import Any
 
 import mergewise as mw
 from mergewise.errors import UsageError
-from mergewise.jsonable import problem_json, report_json
+from mergewise.extend import problem_json, report_json
 from mergewise.server.configuration import CollectionConfig
 from mergewise.server.evaluations import evaluate
 from mergewise.server.jobs.watch import Watch

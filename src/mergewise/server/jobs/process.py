@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from mergewise.readers import bursts
+from mergewise.extend import bursts
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.jobs.runner import JobRunner
 from mergewise.server.locks import lock_file, waiting_lock

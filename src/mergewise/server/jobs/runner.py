@@ -28,7 +28,7 @@ from filelock import FileLock
 
 import mergewise as mw
 from mergewise.errors import Cancelled, IndexBusy, MergewiseError, UsageError
-from mergewise.models import release
+from mergewise.extend import is_url, place_of, release, state_file
 from mergewise.server.configuration import ServerConfig, folder_roots
 from mergewise.server.jobs.kinds import JobWork, settings_of, sources
 from mergewise.server.jobs.watch import Watch
@@ -36,10 +36,9 @@ from mergewise.server.locks import is_held, lock_file
 from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind, JsonDict
 from mergewise.server.spool import DAY, drop_folder, is_disk_full, private_folder, sweep_blobs, sweep_spool
 from mergewise.server.state import State
-from mergewise.store import is_url, place_of, state_file
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
+    from mergewise import Index
 
 log = logging.getLogger("mergewise.server")
 

@@ -15,7 +15,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.routing import BaseRoute
 
-from mergewise.concurrency import in_thread
+from mergewise.extend import in_thread
 from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.leaves import best_leaves
 from mergewise.server.mcp.tools import mcp_server

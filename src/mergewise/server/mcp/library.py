@@ -7,11 +7,9 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mergewise.concurrency import in_thread
-from mergewise.defaults import STRATEGY
-from mergewise.engine import Index
+from mergewise import Index
 from mergewise.errors import UsageError
-from mergewise.jsonable import document_json
+from mergewise.extend import STRATEGY, document_json, in_thread
 from mergewise.server.answers import AnswerForms
 from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.collections import indexing_notice

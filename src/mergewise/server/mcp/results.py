@@ -8,11 +8,9 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 import mergewise as mw
-from mergewise.prompting.quoting import code_for, quotation, warning
+from mergewise.extend import code_for, heading_path, on_one_line, quotation, warning
 from mergewise.server.answers import supported_citations, unsupported_remark
 from mergewise.server.openai.markup import without_images
-from mergewise.text.printable import on_one_line
-from mergewise.text.sections import heading_path
 from mergewise.types import Document
 
 Json: TypeAlias = Mapping[str, Any]

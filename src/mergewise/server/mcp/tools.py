@@ -22,9 +22,9 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 import mergewise as mw
+from mergewise import AnswerQuery, Query
 from mergewise.errors import MergewiseError
-from mergewise.prompting.quoting import code_for, quotation, warning
-from mergewise.query import AnswerQuery, Query, options_of
+from mergewise.extend import code_for, heading_path, on_one_line, options_of, quotation, warning
 from mergewise.server.collection_query import CollectionQuery
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.mcp.library import IndexLibrary
@@ -45,8 +45,6 @@ from mergewise.server.native.requests import body_type
 from mergewise.server.openai.completions import web_address
 from mergewise.server.problems import log_failure, problem_of, unknown
 from mergewise.server.records import Json
-from mergewise.text.printable import on_one_line
-from mergewise.text.sections import heading_path
 from mergewise.types import Document
 
 if TYPE_CHECKING:

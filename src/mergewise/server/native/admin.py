@@ -9,7 +9,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request, Response
 
 import mergewise as mw
-from mergewise.defaults import SHIPPED_EMBEDDERS
+from mergewise.extend import SHIPPED_EMBEDDERS, check_filter
 from mergewise.server.collections import NO_CHAT
 from mergewise.server.configuration import ModelConfig
 from mergewise.server.guard import SECRET_HEADER, cookie_name
@@ -19,7 +19,6 @@ from mergewise.server.native.responses import NEW_TOKEN, SESSION, TOKEN, page_of
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import JsonDict
 from mergewise.server.routing import ADMIN, OPEN, READ, InService, ScopedRoute, WholeService
-from mergewise.store import check_filter
 
 router = APIRouter(prefix="/api/v1", tags=["administration"], route_class=ScopedRoute)
 

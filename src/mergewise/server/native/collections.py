@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 import mergewise as mw
-from mergewise.defaults import SHIPPED_EMBEDDERS
+from mergewise.extend import SHIPPED_EMBEDDERS
 from mergewise.server.configuration import DEFAULTS
 from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import AskForm, CollectionChangeForm, CollectionForm, validated

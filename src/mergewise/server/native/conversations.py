@@ -10,8 +10,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from mergewise.concurrency import in_thread
 from mergewise.errors import StoreError
+from mergewise.extend import in_thread
 from mergewise.server.native.documents import outline_of
 from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import AskForm, ConversationForm, RatingForm, WordsForm

@@ -14,9 +14,8 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.datastructures import UploadFile
 from starlette.responses import FileResponse, Response
 
-from mergewise.concurrency import in_thread
 from mergewise.errors import ReadError
-from mergewise.readers import page_picture
+from mergewise.extend import in_thread, markdown_headings, page_picture
 from mergewise.server.answers import document_form
 from mergewise.server.collections import id_of
 from mergewise.server.configuration import ServerConfig
@@ -36,7 +35,6 @@ from mergewise.server.records import DocumentState, DocumentStatus, Job, Json, J
 from mergewise.server.routing import READ, WRITE, InCollection, ScopedRoute
 from mergewise.server.scoped import DocumentEntry, Scoped
 from mergewise.server.spool import keep_bytes, receive
-from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, Heading
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["documents"], route_class=ScopedRoute)

@@ -11,8 +11,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
 import mergewise as mw
-from mergewise.concurrency import in_thread
-from mergewise.jsonable import report_json
+from mergewise.extend import in_thread, report_json
 from mergewise.server.jobs.kinds import settings_of
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.questions import event_bytes, failure_event

@@ -11,7 +11,8 @@ from fastapi import APIRouter, Request
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from mergewise.query import AnswerQuery, options_of
+from mergewise import AnswerQuery
+from mergewise.extend import options_of
 from mergewise.server.collection_query import CollectionQuery
 from mergewise.server.native.conversations import keep_turn
 from mergewise.server.native.requests import AskForm, CompareForm, ContextForm

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, create_model
 
-from mergewise.query import AnswerQuery, Option, Query, options_of
+from mergewise import AnswerQuery, Query
+from mergewise.extend import Option, options_of
 from mergewise.server.records import JsonDict, Scope
 
 

@@ -15,8 +15,8 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from mergewise.concurrency import in_thread, run
 from mergewise.errors import InputRefused
+from mergewise.extend import in_thread, run
 from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.configuration import ProfileConfig
 from mergewise.server.native.questions import STREAMED, event_bytes, given_options

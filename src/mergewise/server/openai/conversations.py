@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from mergewise.extend import split_sentences
 from mergewise.server.openai.requests import ChatMessage
 from mergewise.server.problems import HTTPProblem, invalid, refusal
-from mergewise.text.sentences import split_sentences
 from mergewise.types import Message
 
 MOST_HISTORY = 50

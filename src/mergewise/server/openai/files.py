@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi.responses import FileResponse
 
-from mergewise.concurrency import in_thread
+from mergewise.extend import in_thread, on_one_line
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.file_store import Attachment, ReceivedFile
 from mergewise.server.native.documents import chunks_of, document_row, download, list_documents
@@ -27,7 +27,6 @@ from mergewise.server.records import Job, JsonDict
 from mergewise.server.routing import READ, WRITE, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped
 from mergewise.server.spool import receive
-from mergewise.text.printable import on_one_line
 
 router = APIRouter(route_class=ScopedRoute)
 

@@ -16,7 +16,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from mergewise.concurrency import in_thread
+from mergewise.extend import in_thread
 from mergewise.server.collection_query import QuestionEvent
 from mergewise.server.collections import key_of
 from mergewise.server.native.questions import STREAMED, event_bytes

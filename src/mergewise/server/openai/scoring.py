@@ -14,10 +14,9 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 
 import mergewise as mw
-from mergewise.concurrency import in_thread
-from mergewise.defaults import EMBEDDER as SHIPPED
 from mergewise.errors import UsageError
-from mergewise.models import load_embedder, load_reranker
+from mergewise.extend import EMBEDDER as SHIPPED
+from mergewise.extend import in_thread, load_embedder, load_reranker
 from mergewise.protocols import Embedder, FloatArray, Reranker
 from mergewise.server.admission import Slot
 from mergewise.server.configuration import ModelConfig

@@ -10,7 +10,7 @@ from secrets import token_hex
 
 from fastapi import APIRouter, Request
 
-from mergewise.concurrency import in_thread
+from mergewise.extend import in_thread
 from mergewise.server.leaves import best_leaves
 from mergewise.server.native.collections import drop_collection, make_collection
 from mergewise.server.native.requests import CollectionForm

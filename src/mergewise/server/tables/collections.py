@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mergewise.extend import is_url
 from mergewise.server.database import Database, Row
 from mergewise.server.records import CollectionRecord, Json
 from mergewise.server.tables.rows import Conflict, columns, insert, record_of, update
-from mergewise.store import is_url
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from secrets import token_hex
 from types import MappingProxyType
 from typing import Any
 
-from mergewise.ranges import choice
+from mergewise.extend import choice
 from mergewise.server.database import Database, Row, StateTables
 from mergewise.server.records import (
     CHANGING,

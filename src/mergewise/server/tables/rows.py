@@ -8,9 +8,9 @@ from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from mergewise.errors import MergewiseError, UsageError
+from mergewise.extend import check_filter
 from mergewise.server.database import Row, StateTables
 from mergewise.server.records import CollectionRecord, DocumentState, Job, JobProgress, Json, JsonDict, Token, Upload
-from mergewise.store import check_filter
 
 Record = TypeVar("Record", CollectionRecord, DocumentState, Job, Token, Upload)
 

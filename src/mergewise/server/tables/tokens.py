@@ -12,11 +12,10 @@ from secrets import token_hex, token_urlsafe
 from typing import cast
 
 from mergewise.errors import UsageError
-from mergewise.ranges import choice
+from mergewise.extend import check_filter, choice
 from mergewise.server.database import Database, Row
 from mergewise.server.records import SCOPES, Json, Scope, Token
 from mergewise.server.tables.rows import columns, insert, record_of, records_of
-from mergewise.store import check_filter
 
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
