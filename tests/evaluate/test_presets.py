@@ -14,7 +14,7 @@ from mergewise.errors import UsageError
 from mergewise.evaluate import methods
 from mergewise.evaluate.methods import stored_settings, unmet_needs
 from mergewise.evaluate.presets import Preset, preset, preset_names, presets_of, read_preset
-from mergewise.models import Models
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 
 

@@ -24,8 +24,8 @@ from mergewise.server.records import READ_ONLY, CollectionRecord
 from mergewise.server.state import State
 from mergewise.server.tables.rows import Conflict
 from mergewise.server.targets import served_place
-from mergewise.store import place_of
 from mergewise.store.manifest import NAME, SHARDS_NAME
+from mergewise.store.places import place_of
 from tests.object_store import KEY, Proxy, object_store
 from tests.server.conftest import SHIPS, LiveServer
 from tests.support import patience

@@ -10,20 +10,9 @@ from weakref import WeakValueDictionary
 
 from mergewise.concurrency import run
 from mergewise.errors import UsageError
-from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from mergewise.models.cache import CachedChat as CachedChat
-    from mergewise.models.calibration import Calibrated as Calibrated
-    from mergewise.models.calibration import Calibration as Calibration
-    from mergewise.models.calibration import ScoredTexts as ScoredTexts
-    from mergewise.models.calibration import calibrate as calibrate
     from mergewise.models.causal import HFCausalModel
-    from mergewise.models.decoding import Decoded as Decoded
-    from mergewise.models.record import Models as Models
-    from mergewise.models.scores import RememberingReranker as RememberingReranker
-    from mergewise.models.tokens import count_tokens as count_tokens
-    from mergewise.models.tokens import counter_from_file as counter_from_file
     from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker
 
 Model = TypeVar("Model")
@@ -154,16 +143,3 @@ def release(model: object) -> None:
         run(aclose())
     elif close is not None:
         close()
-
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "cache": "CachedChat",
-        "calibration": "Calibrated Calibration ScoredTexts calibrate",
-        "decoding": "Decoded",
-        "record": "Models",
-        "scores": "RememberingReranker",
-        "tokens": "count_tokens counter_from_file",
-    },
-)

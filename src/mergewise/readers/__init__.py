@@ -19,11 +19,10 @@ from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
-from mergewise.lazy import lazy_names
 from mergewise.plugins import merge_parts, plugins
 from mergewise.readers.builder import Parsed
 from mergewise.readers.definitions import LANGUAGES
@@ -48,14 +47,6 @@ from mergewise.readers.table import read_csv, read_tsv
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.sections import short_name
 from mergewise.types import Document, OutwardLink
-
-if TYPE_CHECKING:
-    from mergewise.readers.front_matter import typed_value as typed_value
-    from mergewise.readers.metadata import ADDING_KEYS as ADDING_KEYS
-    from mergewise.readers.metadata import key_of as key_of
-    from mergewise.readers.pdf_page import page_picture as page_picture
-    from mergewise.readers.sandbox import Limits as Limits
-    from mergewise.readers.watching import bursts as bursts
 
 __all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "FolderSearch", "Parsed", "ReadFile", "Reader", "digest_of"]
 __all__ += ["file_bytes", "find_files", "read_file"]
@@ -320,15 +311,3 @@ def digest_of(content: bytes) -> str:
 
 def _first_line(error: Exception) -> str:
     return str(error).split("\n")[0].strip()[:200] or type(error).__name__
-
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "front_matter": "typed_value",
-        "metadata": "ADDING_KEYS key_of",
-        "pdf_page": "page_picture",
-        "sandbox": "Limits",
-        "watching": "bursts",
-    },
-)

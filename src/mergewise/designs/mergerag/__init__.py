@@ -7,14 +7,7 @@ budget.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 
 from mergewise.designs.design import Design, later
-from mergewise.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from mergewise.designs.mergerag.pieces import chunk_texts as chunk_texts
-
 
 DESIGN = Design(strategies=later(f"{__name__}.strategy", "STRATEGIES", "mergerag-sym", "mergerag-asym"))
-__getattr__ = lazy_names(__name__, {"pieces": "chunk_texts"})
