@@ -1,8 +1,7 @@
 """Confidence of quotations: the probabilities that the documents answer the question, and that the first quotation does.
 
 Each is a logistic function of a few signals: the overlap of the first quotation with the question, and its lead over the other
-candidates. `benchmarks/answers.py` fits the weights on first halves with ridge regularisation. archive/evaluation.md has the
-errors on second halves.
+candidates. `benchmarks/answers.py` fits the weights on first halves with ridge regularisation.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from mergewise.protocols import CountsCut, FloatArray, Reranker
 Values = npt.NDArray[np.float64]
 
 # Separations with their prior odds; shares of false alarms; the exponent from a share of false alarms to a share of misses; and
-# the slope of a false alarm's log-odds by the prior log-odds. See archive/evaluation.md.
+# the slope of a false alarm's log-odds by the prior log-odds.
 SEPARATIONS = np.array([-6.0, -3.0, -1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 ODDS = np.array([0.05, 0.05, 0.1, 0.5, 0.2, 0.15, 0.1, 0.08, 0.06, 0.04])
 FALSE_ALARMS = np.array([0.0003, 0.003, 0.03, 0.1, 0.3])

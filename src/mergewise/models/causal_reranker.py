@@ -5,7 +5,7 @@ parse and nothing to retry. One run of the network reads the prompts of `BATCH_T
 holds one text, so it fits small windows, and a prompt injection can change only the logit of its own text.
 
 Two other forms were worse on the few questions tried: a letter for each text in one prompt, where the letter's position mattered
-more than the text, and yes or no for each text after a prompt with all of them (archive/log.md).
+more than the text, and yes or no for each text after a prompt with all of them.
 """
 
 from __future__ import annotations

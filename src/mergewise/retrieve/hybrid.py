@@ -42,13 +42,13 @@ Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 
 
-# Weights of vectors in languages that the embedder does not know: archive/evaluation.md.
+# Weights of vectors in languages that the embedder does not know.
 WEIGHT_OF_LATIN, WEIGHT_OF_OTHERS = 0.2, 0.1
 
 # Leaves of a sample that tells how common a term is, and the fewest that can tell.
 SAMPLE, FEWEST = 300, 60
 
-# Log-odds that a leaf is needed, by the logarithm of its rank: archive/evaluation.md.
+# Log-odds that a leaf is needed, by the logarithm of its rank, fitted on the first halves of the question sets.
 FIRST_ODDS, ODDS_BY_RANK = 0.43, -1.91
 HAIR = 1e-6
 
@@ -318,7 +318,7 @@ def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:
 # -- fusion
 
 
-# Maximum weight of a row that only the second of two text searches finds: archive/evaluation.md.
+# Maximum weight of a row that only the second of two text searches finds.
 SECOND = 0.5
 
 

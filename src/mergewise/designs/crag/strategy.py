@@ -13,7 +13,7 @@ Differences from the paper:
   a table are comparable. It skips passages of the first search, which are used only if the second search returns nothing. An
   index opened with `second_source` searches there instead: in another index, or with a function of yours.
 - Our evaluator differs (`evaluations`), so the paper's thresholds (0.592 and -0.995 on PopQA) do not apply. Ours are tuned on the
-  first halves of the question sets (archive/evaluation.md).
+  first halves of the question sets.
 - A last strip of a single sentence is joined to the strip before it. Strips are rendered under their headings, not joined with
   semicolons.
 """

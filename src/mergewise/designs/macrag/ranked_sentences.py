@@ -4,7 +4,7 @@
 
 The cosines are scaled to [0, 1]. The idf is computed over the candidate sentences, each with its headings. r(q, d) is a share
 of the best document's. Then a sentence gets a share of the score of its better neighbour under the same heading, since evidence
-is often adjacent. archive/evaluation.md has the measurements behind the weights.
+is often adjacent. The weights were measured on the first halves of the question sets.
 """
 
 from __future__ import annotations

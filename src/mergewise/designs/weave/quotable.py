@@ -2,7 +2,6 @@
 
 Nothing is searched. The leaves under the context's spans are read. Instead of a leaf's score in the search, `evidence` gets the
 score of the best passage that overlaps the leaf. Names lead from sentence to sentence within the context alone.
-archive/evaluation.md compares the answers with those of a weave search.
 """
 
 from __future__ import annotations

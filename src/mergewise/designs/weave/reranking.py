@@ -24,7 +24,7 @@ class Reranked:
 
 
 SPREAD = 0.77
-"""1 minus the mean cosine of two candidates, by the embedder that the weights were fitted with: archive/evaluation.md."""
+"""1 minus the mean cosine of two candidates, by the embedder that the weights were fitted with, measured on the question sets."""
 
 
 def scale_to_fitted(vectors: FloatArray) -> float:
