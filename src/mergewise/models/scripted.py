@@ -88,7 +88,9 @@ class Transcript:
     def turn(self, asked: ChatRequest) -> Iterator[Turn]:
         """Record a request and provide its turn. The request is in progress until the block ends."""
         with self._lock:
-            turn = self._next(asked.messages)
+            script = self._script
+            given = script(asked.messages) if callable(script) else script[min(len(self.asked), len(script) - 1)]
+            turn = Turn(given) if isinstance(given, str) else given
             self.asked.append(asked)
             self._under_way += 1
             self.most_at_once = max(self.most_at_once, self._under_way)
@@ -101,11 +103,6 @@ class Transcript:
     def waits(self, turn: Turn, since: float) -> bool:
         """Check whether the answer to a request that arrived at `since` still waits for other calls."""
         return self.most_at_once < turn.together and time.monotonic() < since + COMPANY_SECONDS
-
-    def _next(self, messages: Sequence[Message]) -> Turn:
-        script = self._script
-        turn = script(messages) if callable(script) else script[min(len(self.asked), len(script) - 1)]
-        return Turn(turn) if isinstance(turn, str) else turn
 
 
 class ScriptedChat:
@@ -244,8 +241,12 @@ class _Handler(BaseHTTPRequestHandler):
             elif not fails:
                 time.sleep(turn.pause_per_token * count_tokens([text])[0])
         # The rest must be quick, so that `most_at_once` does not count a client's next request together with this one.
-        if fails:
-            self._fail(turn)
+        if turn.fault == "disconnect":
+            self.close_connection = True
+        elif turn.fault == "nonsense":
+            self._send(200, b"<html>" + turn.text.encode() + b"</html>", {"Content-Type": "text/html"})
+        elif fails:
+            self._send_error(turn.status, "failed as scripted", turn.headers)
         elif streamed and turn.fault != "truncate":
             self._event(choices=[{"index": 0, "delta": {}, "finish_reason": _reason(complete)}])
             if (asked.options.get("stream_options") or {}).get("include_usage"):
@@ -254,14 +255,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._chunk(b"")
         elif not streamed:
             self._complete(turn, asked, text, complete)
-
-    def _fail(self, turn: Turn) -> None:
-        if turn.fault == "disconnect":
-            self.close_connection = True
-        elif turn.fault == "nonsense":
-            self._send(200, b"<html>" + turn.text.encode() + b"</html>", {"Content-Type": "text/html"})
-        else:
-            self._send_error(turn.status, "failed as scripted", turn.headers)
 
     def _complete(self, turn: Turn, asked: ChatRequest, text: str, complete: bool) -> None:
         message = {"role": "assistant", "content": text}

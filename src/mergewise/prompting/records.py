@@ -85,19 +85,17 @@ def _salvage(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[lis
             current[name] = [int(number) for number in _NUMBER.findall(inner)]
             closed = "}" in (rest if listed else raw)
         else:
-            current[name] = _text(raw)
             body, quote = _unquote(raw)
-            closed = "}" in (body[_closing(body, quote) :] if quote else body)
+            end = _closing(body, quote) if quote else 0
+            closed = "}" in body[end:]
+            if quote:
+                text = _ESCAPED.sub(lambda match: str(json.loads(f'"{match[0]}"')), body[:end])
+            else:
+                text = _ENDING.sub("", body[:200].partition("}")[0].partition("\n")[0])
+            current[name] = text.strip()
     if current and closed:
         records.append(current)
     return records, bool(current) and not closed
-
-
-def _text(raw: str) -> str:
-    body, quote = _unquote(raw)
-    if not quote:
-        return _ENDING.sub("", body[:200].partition("}")[0].partition("\n")[0]).strip()
-    return _ESCAPED.sub(lambda match: str(json.loads(f'"{match[0]}"')), body[: _closing(body, quote)]).strip()
 
 
 def _unquote(raw: str) -> tuple[str, str]:

@@ -149,7 +149,8 @@ def next_question(
     if not lines:
         return None, reply.usage + Usage(unread=1)
     wanted = lines[0]
-    return None if wanted.strip(".`_ ").upper() == NOTHING or _same(wanted, asked) else wanted, reply.usage
+    repeated = " ".join(wanted.casefold().split()) in {" ".join(q.casefold().split()) for q in asked}
+    return None if wanted.strip(".`_ ").upper() == NOTHING or repeated else wanted, reply.usage
 
 
 def _prompt(question: str, asked: Sequence[str], sources: Sequence[Source], code: str) -> list[Message]:
@@ -168,7 +169,11 @@ def by_name(question: str, asked: Sequence[str], context: Context) -> str | None
     sentences = [passage.text[start:end] for passage in ranked for start, end in split_sentences(passage.text)]
     best = sorted(sentences, key=lambda sentence: -len(wanted & content_terms(sentence)))[:_SENTENCES]
     for sentence in (one for one in best if wanted & content_terms(one)):
-        for name in _names(sentence):
+        for match in _NAME.finditer(sentence):
+            name = " ".join(dropwhile(lambda word: word.casefold() in STOP_WORDS, match.group().split()))
+            # A single word that begins the sentence is always capitalised, so it does not count.
+            if not name or (match.start() == 0 and " " not in name) or name.casefold() in STOP_WORDS:
+                continue
             if not {word.casefold() for word in _WORD.findall(name)} <= known:
                 # The name and the words of the question that its sentence does not hold.
                 held = content_terms(sentence)
@@ -176,14 +181,6 @@ def by_name(question: str, asked: Sequence[str], context: Context) -> str | None
                 left = [word for word in words if (terms := content_terms(word)) and not terms <= held]
                 return " ".join([name, *left])
     return None
-
-
-def _names(sentence: str) -> Iterator[str]:
-    """Yield the names in order. A single word that begins the sentence is always capitalised, so it does not count."""
-    for match in _NAME.finditer(sentence):
-        name = " ".join(dropwhile(lambda word: word.casefold() in STOP_WORDS, match.group().split()))
-        if name and (match.start() > 0 or " " in name) and name.casefold() not in STOP_WORDS:
-            yield name
 
 
 def _same(wanted: str, asked: Sequence[str]) -> bool:

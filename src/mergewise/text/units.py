@@ -103,7 +103,11 @@ class _Walk:
 
     def units(self) -> list[TextUnit]:
         self.plain = readable(self.text)
-        stretch = list(_blocks(self.text))
+        stretch: list[_Block] = []
+        for start, end, is_prose in blocks(self.text):
+            margin = self.text[self.text.rfind("\n", 0, start) + 1 : start]
+            indent = len(margin.expandtabs(4)) if not margin.strip() else 0
+            stretch.append(_Block(start, end, _kind(self.text, start, end, is_prose), indent))
         at = 0
         while at < len(stretch):
             upto = self._region(stretch, at)
@@ -296,13 +300,6 @@ class _Walk:
             else:
                 parts.append((start, end))
         return parts
-
-
-def _blocks(text: str) -> Iterator[_Block]:
-    for start, end, is_prose in blocks(text):
-        margin = text[text.rfind("\n", 0, start) + 1 : start]
-        indent = len(margin.expandtabs(4)) if not margin.strip() else 0
-        yield _Block(start, end, _kind(text, start, end, is_prose), indent)
 
 
 def _kind(text: str, start: int, end: int, is_prose: bool) -> Kind:

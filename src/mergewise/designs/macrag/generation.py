@@ -24,9 +24,10 @@ Passages that do not fit are left out, the worst first, and never cut.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Literal, TypeAlias
 
 from mergewise.concurrency import both, together
@@ -107,8 +108,17 @@ def _units(base: Sequence[Source], reading: Reading | None) -> list[tuple[Source
     chunks = reading.chunks if isinstance(reading, ChunkReading) else ()
     units: list[tuple[Source, set[int]]] = []
     for chunk in chunks:
-        found = [(source, [one for part in source.parts for one in _overlap(part, chunk)]) for source in base]
-        inside = [(source, parts) for source, parts in found if parts]
+        inside: list[tuple[Source, list[tuple[Span, str]]]] = []
+        for source in base:
+            # The text that the source has in common with the chunk.
+            common = []
+            for (span, text), own in product(source.parts, chunk):
+                if own.overlaps(span):
+                    start, end = max(own.start, span.start), min(own.end, span.end)
+                    shared = text[start - span.start : end - span.start]
+                    common.append((Span(span.doc_id, start, end), shared))
+            if common:
+                inside.append((source, common))
         if inside:
             first, parts = inside[0][0], tuple(part for _, own in inside for part in own)
             headings = first.headings if len(inside) == 1 else ()
@@ -116,15 +126,6 @@ def _units(base: Sequence[Source], reading: Reading | None) -> list[tuple[Source
             units.append((replace(first, headings=headings, text=text, parts=parts), {one.number for one, _ in inside}))
     judged = {number for _, own in units for number in own}
     return units + [(source, {source.number}) for source in base if source.number not in judged]
-
-
-def _overlap(part: tuple[Span, str], chunk: Sequence[Span]) -> Iterator[tuple[Span, str]]:
-    """Yield the text that a part has in common with a chunk."""
-    span, text = part
-    for own in chunk:
-        if own.overlaps(span):
-            start, end = max(own.start, span.start), min(own.end, span.end)
-            yield Span(span.doc_id, start, end), text[start - span.start : end - span.start]
 
 
 async def _judge(writer: AnswerWriter, thoughts: str, source: Source) -> bool | None:

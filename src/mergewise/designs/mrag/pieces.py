@@ -127,18 +127,18 @@ def value_text(marker: Marker, sentences: Sequence[ValueSentence]) -> str:
 
 def _fragments(marker: Marker, sentences: Sequence[ValueSentence]) -> Iterable[Fragment]:
     """Yield the sentences of a verbatim value as fragments of the document, each with the white space after it."""
-    for run in split_runs(sentences, _are_adjacent):
+
+    def are_adjacent(one: ValueSentence, other: ValueSentence) -> bool:
+        # The sentences have the same distance in the document as in the value.
+        return other.support[0][0] - one.support[0][0] == other.start - one.start and other.start > one.start
+
+    for run in split_runs(sentences, are_adjacent):
         first, last = run[0], run[-1]
         start, end = first.support[0][0], last.support[0][1]
         after = marker.value[last.end :]
         after = "" if after.startswith(GAP) else after[: len(after) - len(after.lstrip())]
         text = marker.value[first.start : last.end] + after
         yield Fragment(marker.doc_id, marker.title, marker.headings, start, end + len(after), start, text)
-
-
-def _are_adjacent(one: ValueSentence, other: ValueSentence) -> bool:
-    """Check that two sentences have the same distance in the document as in the value."""
-    return other.support[0][0] - one.support[0][0] == other.start - one.start and other.start > one.start
 
 
 # -- duplicates

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Literal
 
 from mergewise.assemble.budget import Packer
@@ -107,7 +106,15 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         trace.append(Step("summary", f"layer {tree.nodes[node].layer}, {below}", score=score, cause=Cause.SEARCH))
     packer: Packer[Candidate] = Packer(budget, models.count_tokens, "cut", parameters.order == "document")
     packer.fill(ranked)
-    return packer.context(question, partial(_passages, order=parameters.order), trace)
+
+    def passages(chosen: Sequence[Candidate]) -> list[Passage]:
+        # Summaries by a model, best first, and then passages of documents.
+        written = sorted((one for one in chosen if isinstance(one, WrittenSummary)), key=lambda one: -one.score)
+        verbatim = [one for one in chosen if not isinstance(one, WrittenSummary)]
+        shown = [Passage(one.text, one.score, one.sources, False) for one in written]
+        return shown + passages_of(verbatim, parameters.order)
+
+    return packer.context(question, passages, trace)
 
 
 def _nearest_of_all_layers(
@@ -171,13 +178,6 @@ def _candidates(
             spans = tuple(rows[chunk].span for chunk in sorted(tree.chunks_below[node]) if chunk in rows)
             candidates.append(WrittenSummary((), score, (), tree.nodes[node].text, spans))
     return [one for one in candidates if one.texts]
-
-
-def _passages(chosen: Sequence[Candidate], order: Order) -> list[Passage]:
-    """Arrange summaries by a model, best first, and then passages of documents."""
-    written = sorted((one for one in chosen if isinstance(one, WrittenSummary)), key=lambda one: -one.score)
-    verbatim = [one for one in chosen if not isinstance(one, WrittenSummary)]
-    return [Passage(one.text, one.score, one.sources, False) for one in written] + passages_of(verbatim, order)
 
 
 STRATEGIES: dict[str, Strategy] = {

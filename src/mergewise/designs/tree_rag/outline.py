@@ -16,7 +16,7 @@ from mergewise.protocols import RowReader
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import View, ViewRows
-from mergewise.types import DocumentRows, LeafId, RowId, Rows, Section
+from mergewise.types import DocumentRows, Leaf, LeafId, RowId, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +45,23 @@ OUTLINE = Table("outline", OutlineNode, (KEY,), vectors=("vector",), text="key",
 
 
 def build(documents: Sequence[DocumentRows], settings: OutlineSettings, models: Models) -> list[ViewRows]:
-    """Build the nodes of each document, and embed all of them in one call."""
-    nodes = [{OUTLINE.name: Rows(tuple(_nodes(rows, settings)))} for rows in documents]
-    return with_vectors(nodes, OUTLINE.name, models.embedder)
+    """Build a node per section of each document, and embed all of them in one call.
 
-
-def _nodes(rows: DocumentRows, settings: OutlineSettings) -> Iterator[OutlineNode]:
-    """Yield a node per section. Ids of sections may be final or count from 0, so leaves are found by offset."""
-    leaves = rows["leaf"]
-    sections: Sequence[Section] = rows["section"]
-    for number, section in enumerate(sections):
-        first = section.first_leaf - leaves[0].id
-        below = leaves[first : first + section.leaf_count]
-        sentences = [sentence for leaf in below for sentence in leaf.sentences][: settings.sentences]
-        text = rows.document.text[sentences[0].start : sentences[-1].end] if sentences else ""
-        title, headings = below[0].title, section.headings
-        yield OutlineNode(number, rows.document.id, title, headings, first, section.leaf_count, text)
+    Ids of sections may be final or count from 0, so leaves are found by offset.
+    """
+    built: list[ViewRows] = []
+    for rows in documents:
+        leaves: Sequence[Leaf] = rows["leaf"]
+        nodes = []
+        for number, section in enumerate(rows["section"]):
+            first = section.first_leaf - leaves[0].id
+            below = leaves[first : first + section.leaf_count]
+            sentences = [sentence for leaf in below for sentence in leaf.sentences][: settings.sentences]
+            text = rows.document.text[sentences[0].start : sentences[-1].end] if sentences else ""
+            title, headings = below[0].title, section.headings
+            nodes.append(OutlineNode(number, rows.document.id, title, headings, first, section.leaf_count, text))
+        built.append({OUTLINE.name: Rows(tuple(nodes))})
+    return with_vectors(built, OUTLINE.name, models.embedder)
 
 
 def problems(rows: DocumentRows, settings: OutlineSettings, dimension: int) -> Iterator[str]:

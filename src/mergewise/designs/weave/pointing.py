@@ -168,14 +168,14 @@ class _Pointer:
 
     def _lines(self, shown: Sequence[int]) -> list[str]:
         """Return the numbered sentences. Needed sentences that are not shown come before them in square brackets."""
-        known = set(shown)
-        return list(numbered_lines((self.pool.sentences[i].fragment, self._with_leads(i, known)) for i in shown))
-
-    def _with_leads(self, candidate: int, shown: set[int]) -> str:
-        sentences = self.pool.sentences
-        needed = self.pool.bundle(candidate, previous=self.parameters.previous) or ()
-        leads = " ".join(sentences[i].text for i in needed if i != candidate and i not in shown)
-        return f"[{leads}] {sentences[candidate].text}" if leads else sentences[candidate].text
+        sentences, known = self.pool.sentences, set(shown)
+        texts = []
+        for candidate in shown:
+            needed = self.pool.bundle(candidate, previous=self.parameters.previous) or ()
+            leads = " ".join(sentences[i].text for i in needed if i not in known)
+            text = sentences[candidate].text
+            texts.append((sentences[candidate].fragment, f"[{leads}] {text}" if leads else text))
+        return list(numbered_lines(texts))
 
 
 def _join(found: Candidates, candidates: Candidates, parameters: Weave) -> tuple[Candidates, dict[int, float]]:

@@ -35,13 +35,12 @@ def prompt_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
         if number % 2:
             ids += _ids_behind(partial(plain_ids, tokenizer), messages[int(part)].text)
         elif part:
-            template = partial(_template_ids, tokenizer)
+
+            def template(text: str) -> list[int]:
+                return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
             ids += _ids_behind(template, part) if number else template(part)
     return ids
-
-
-def _template_ids(tokenizer: Any, text: str) -> list[int]:
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def _ids_behind(tokenize: Callable[[str], list[int]], text: str) -> list[int]:

@@ -30,7 +30,7 @@ from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_long, split_sentences, strip_span
 from mergewise.text.spans import Part, union
 from mergewise.text.terms import content_terms
-from mergewise.types import DocumentRows, Leaf, Rows
+from mergewise.types import DocumentRows, Rows
 
 # A summary of up to this number of sentences leaves none out.
 FEW = 3
@@ -74,7 +74,10 @@ class _Unit:
     heading: bool = False
 
 
-def _units(leaves: Sequence[Leaf]) -> Iterator[_Unit]:
+def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
+    """Cut chunks of whole sentences and extract their summaries. The last chunk ends with the document."""
+    leaves, text = document["leaf"], document.document.text
+    units: list[_Unit] = []
     for number, leaf in enumerate(leaves):
         starts = [sentence.start for sentence in leaf.sentences]
         headed = not starts or bool(leaf.text[: starts[0] - leaf.start].strip())
@@ -82,13 +85,7 @@ def _units(leaves: Sequence[Leaf]) -> Iterator[_Unit]:
         tokens = [sentence.tokens for sentence in leaf.sentences]
         tokens = [max(0, leaf.tokens - sum(tokens)), *tokens] if headed else tokens
         for i, ((start, end), count) in enumerate(zip(pairwise(bounds), tokens, strict=True)):
-            yield _Unit(start, end, count, number, heading=headed and i == 0)
-
-
-def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
-    """Cut chunks of whole sentences and extract their summaries. The last chunk ends with the document."""
-    leaves, text = document["leaf"], document.document.text
-    units = list(_units(leaves))
+            units.append(_Unit(start, end, count, number, heading=headed and i == 0))
     sizes = [unit.tokens if settings.unit == "tokens" else unit.end - unit.start for unit in units]
     chunks = []
     for ordinal, (first, end) in enumerate(windows(sizes, settings.chunk, settings.overlap)):

@@ -171,13 +171,18 @@ def prompt(
 ) -> list[Message]:
     """Build the prompt about some segments. The rules come first and never change, for endpoints with a prefix cache."""
     least = max(1, ceil(request.source.tokens(request.asked) / settings.segment))
+    lines = ["\nGood markers of other documents, to show the form. None of it belongs into your answer:"]
+    for example in examples:
+        marker = {name: example[name] for name in ("value", "key", "paragraphs")}
+        given = f"{example['text']}\n=> " if example.get("text") else ""
+        lines.append(given + json.dumps(marker, ensure_ascii=False))
     rules = prompts.fill(
         RULES,
         most=settings.most,
         over=settings.most + 1,
         too_many=", ".join(str(4 + i) for i in range(settings.most + 1)),
         least=least,
-        examples=_examples_text(examples),
+        examples="\n".join([*lines, ""]) if examples else "",
     )
     wish = f"Write at least {least} markers for {paragraph_names(request.asked)} of this document."
     return request_messages(request, rules, wish, "Markers", "document")
@@ -248,17 +253,6 @@ def _is_example(given: object) -> bool:
         return False
     texts = (given.get("value"), given.get("key"), given.get("text", ""))
     return all(isinstance(text, str) for text in texts) and all(type(n) is int for n in given["paragraphs"])
-
-
-def _examples_text(examples: Sequence[Mapping[str, Any]]) -> str:
-    if not examples:
-        return ""
-    lines = ["\nGood markers of other documents, to show the form. None of it belongs into your answer:"]
-    for example in examples:
-        marker = {name: example[name] for name in ("value", "key", "paragraphs")}
-        given = f"{example['text']}\n=> " if example.get("text") else ""
-        lines.append(given + json.dumps(marker, ensure_ascii=False))
-    return "\n".join(lines) + "\n"
 
 
 # -- an answer

@@ -63,7 +63,11 @@ class MarkerReport:
         coverages = [one.coverage for one in read] or [1.0]
         attempts = [len(one.coverages) for one in read if one.coverages]
         sentences = [row for packed in markers["sentences"].to_pylist() for row in json.loads(packed)]
-        keys, values = (_token_counts(markers, column) for column in ("key_tokens", "value_tokens"))
+        # The tokens without those of copies, or with them if all markers are copies.
+        counts = (markers[name].to_pylist() for name in ("made", "key_tokens", "value_tokens"))
+        rows = list(zip(*counts, strict=True))
+        rows = [row for row in rows if row[0] != COPY] or rows
+        keys, values = [row[1] for row in rows], [row[2] for row in rows]
         return cls(
             documents=len(extractions),
             coverage={"mean": fmean(coverages), "variance": pvariance(coverages), "least": min(coverages)},
@@ -109,12 +113,6 @@ class MarkerReport:
         yield f"  keys: mean {self.key_tokens:.1f} tokens, {self.key_lengths}"
         yield f"  values: mean {self.value_tokens:.1f} tokens, {self.value_lengths}"
         yield from unfinished_lines(self.unfinished)
-
-
-def _token_counts(markers: Any, column: str) -> list[int]:
-    """Return the column without copies, or with them if all markers are copies."""
-    pairs = list(zip(markers[column].to_pylist(), markers["made"].to_pylist(), strict=True))
-    return [value for value, made in pairs if made != COPY] or [value for value, _ in pairs]
 
 
 def _share(some: int, all_: int) -> float:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
+from mergewise.designs.mrag.chunks.fixed import fixed_bounds
 from mergewise.designs.mrag.markers.grounding import Ungrounded, ValueSentence
-from mergewise.designs.mrag.markers.paragraphs import paragraphs_of
 from mergewise.index.views import PromptHash, json_column
-from mergewise.index.writing.segments import TextSegment
+from mergewise.index.writing.segments import TextSegment, segments_of
+from mergewise.models.tokens import count_tokens
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import Presets
+from mergewise.text.sentences import strip_span
 from mergewise.text.spans import Part
-from mergewise.types import DocumentRows, RowId, Span
+from mergewise.types import DocumentRows, RowId, Sentence, Span
 
 Made: TypeAlias = str
 """Maker of a marker: the chat "model", "rules", or "copy" for a copy of a segment without a marker (k = v)."""
@@ -55,12 +58,28 @@ class MarkerSettings(CheckedFields):
     prompt: PromptHash = ""
 
     def paragraphs(self, document: DocumentRows) -> list[TextSegment]:
-        """Return the numbered paragraphs of a document.
+        """Return the numbered paragraphs of a document: up to `segment` tokens each, by the built-in tokenizer.
+
+        At the token limit, a paragraph ends after its last whole word (M-RAG section 2.1). A part of a sentence then counts as a
+        sentence of the paragraph.
 
         Args:
             document: Rows of the document.
         """
-        return paragraphs_of(document, self.segment, whole_sentences=self.ends == "sentence" or self.made == "rules")
+        leaves, text = document["leaf"], document.document.text
+        if self.ends == "sentence" or self.made == "rules" or not leaves:
+            return segments_of(document, self.segment)
+        bounds = fixed_bounds(text, self.segment, count_tokens)
+        sizes = count_tokens([text[start:end] for start, end in bounds])
+        starts = [leaf.start for leaf in leaves]
+        segments: list[TextSegment] = []
+        for (start, end), tokens in zip(bounds, sizes, strict=True):
+            touched = [s for leaf in leaves for s in leaf.sentences if s.start < end and start < s.end]
+            parts = [strip_span(text, max(s.start, start), min(s.end, end)) for s in touched]
+            sentences = tuple(Sentence(a, b, count_tokens([text[a:b]])[0]) for a, b in parts if a < b)
+            headings = leaves[bisect_right(starts, start) - 1].headings
+            segments.append(TextSegment(len(segments), start, end, tokens, headings, sentences))
+        return segments
 
 
 PRESETS: Presets = {
