@@ -86,7 +86,17 @@ class MarkReader:
         at = 0
         while at < len(text):
             if self._fenced:
-                at = self._in_fence(text, at, last)
+                closing = text.find(_FENCE, at)
+                if closing >= 0:
+                    self._fenced = False
+                    end = closing + len(_FENCE)
+                    self._show(text[at:end])
+                    at = end
+                else:
+                    end = len(text) if last else at + len(text[at:].rstrip("`"))
+                    self._show(text[at:end])
+                    self._hold(text[end:], None)
+                    at = len(text)
             elif (match := _NEXT.search(text, at)) and match[0][0] == "\\":
                 self._show(text[at : match.end()])
                 at = match.end()
@@ -113,17 +123,6 @@ class MarkReader:
     def _hold(self, text: str, still_open: Callable[[str], bool] | None) -> None:
         if text:
             self._held, self._open = [text], still_open
-
-    def _in_fence(self, text: str, at: int, last: bool) -> int:
-        closing = text.find(_FENCE, at)
-        if closing >= 0:
-            self._fenced = False
-            self._show(text[at : closing + len(_FENCE)])
-            return closing + len(_FENCE)
-        end = len(text) if last else at + len(text[at:].rstrip("`"))
-        self._show(text[at:end])
-        self._hold(text[end:], None)
-        return len(text)
 
     def _code(self, text: str, at: int, tick: int, last: bool) -> int:
         """Read a fence, or code that ends on its line. A backtick without another one on its line is text."""

@@ -171,12 +171,12 @@ def _outwards(documents: Sequence[_Retrieved], taken: Sequence[Span], most: int)
                 sentence = Span(document.id, start + left, start + right)
                 # skip sentences that the window cuts
                 if (left > 0 or start == 0) and (right < end - start or end == len(document.text)):
-                    distant.append((min(_distance(sentence, hit) for hit in hits), sentence))
+                    # Characters between the spans, or -1 if a hit contains the sentence.
+                    distances = (
+                        -1 if hit.contains(sentence) else max(0, hit.start - sentence.end, sentence.start - hit.end)
+                        for hit in hits
+                    )
+                    distant.append((min(distances), sentence))
     nearest = [sentence for distance, sentence in sorted(distant, key=lambda s: s[0]) if distance >= 0]
     sizes = accumulate(len(sentence) for sentence in nearest)
     return [sentence for sentence, size in zip(nearest, sizes, strict=True) if size <= most]
-
-
-def _distance(sentence: Span, hit: Span) -> int:
-    """Count the characters between the spans. Return -1 if the hit contains the sentence."""
-    return -1 if hit.contains(sentence) else max(0, hit.start - sentence.end, sentence.start - hit.end)

@@ -44,7 +44,11 @@ class CausalReranker:
 
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
         room = self._room(question)
-        prompts = [self._prompt(question, self._beginning(text, room)) for text in texts]
+        encoded = [self.model.encode(text) for text in texts]
+        prompts = [
+            self._prompt(question, text if len(ids) <= room else self.model.decode(ids[:room]))
+            for text, ids in zip(texts, encoded, strict=True)
+        ]
         logits = np.zeros(len(texts), np.float32)
         for first in range(0, len(prompts), BATCH_TEXTS):
             check_time()
@@ -65,10 +69,6 @@ class CausalReranker:
                 f"question fills the window of {self.spec}: {self.model.window} tokens", "shorten the question"
             )
         return room
-
-    def _beginning(self, text: str, room: int) -> str:
-        ids = self.model.encode(text)
-        return text if len(ids) <= room else self.model.decode(ids[:room])
 
     def _prompt(self, question: str, text: str) -> list[int]:
         asked = f"Question: {question}\n\nPassage: {text}"

@@ -42,21 +42,21 @@ class CausalScorer:
         nonempty = [i for i, ids in enumerate(tokens) if ids]
         scores = [0.0] * len(pairs)
         try:
-            log_probs = self.model.score([self._state(pairs[i][1]) for i in nonempty], [tokens[i] for i in nonempty])
+            states = []
+            for anchor in (pairs[i][1] for i in nonempty):
+                # The model reads each anchor once.
+                if anchor not in self._anchors:
+                    self._anchors[anchor] = self.model.start([self.prefix(anchor)])
+                    while len(self._anchors) > max(REMEMBERED_ANCHORS, self._batch_pairs):
+                        self._anchors.popitem(last=False)
+                self._anchors.move_to_end(anchor)
+                states.append(self._anchors[anchor])
+            log_probs = self.model.score(states, [tokens[i] for i in nonempty])
         except ModelError as error:
             raise ModelError(error.message, "try a smaller model, or the scorer lm") from error
         for i, row in zip(nonempty, log_probs, strict=True):
             scores[i] = -float(row.mean())
         return scores
-
-    def _state(self, anchor: str) -> Any:
-        """Return the model's state after this anchor. The model reads the anchor once."""
-        if anchor not in self._anchors:
-            self._anchors[anchor] = self.model.start([self.prefix(anchor)])
-            while len(self._anchors) > max(REMEMBERED_ANCHORS, self._batch_pairs):
-                self._anchors.popitem(last=False)
-        self._anchors.move_to_end(anchor)
-        return self._anchors[anchor]
 
     def prefix(self, anchor: str) -> list[int]:
         """Return the tokens before a source."""

@@ -50,7 +50,13 @@ class ONNXCrossEncoder:
             reason = str(error).partition("\n")[0]
             raise ModelError(f"cannot load {file}: {reason}", "export the model to ONNX again") from error
         self._inputs = {given.name for given in self._session.get_inputs()}
-        self._tokenizer.enable_truncation(_longest(folder), strategy="longest_first")
+        # The maximum of tokens of a pair: the limit in the tokenizer's settings, if any, but at most 512.
+        try:
+            length = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["model_max_length"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            length = MAX_TOKENS
+        longest = int(min(MAX_TOKENS, length)) if isinstance(length, int | float) and length >= 1 else MAX_TOKENS
+        self._tokenizer.enable_truncation(longest, strategy="longest_first")
         self._tokenizer.enable_padding()
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
@@ -83,15 +89,6 @@ class ONNXCrossEncoder:
             )
         # for two labels, the softmax of the second is the logistic function of the difference
         return np.asarray(answer[:, 0] if answer.shape[1] == 1 else answer[:, 1] - answer[:, 0])
-
-
-def _longest(folder: Path) -> int:
-    """Return the maximum of tokens of a pair: the limit in the tokenizer's settings, if any, but at most 512."""
-    try:
-        length = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["model_max_length"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return MAX_TOKENS
-    return int(min(MAX_TOKENS, length)) if isinstance(length, int | float) and length >= 1 else MAX_TOKENS
 
 
 class SentenceTransformersCrossEncoder:

@@ -84,7 +84,12 @@ class ScriptedCausal:
 
     def score(self, states: Sequence[ScriptedState], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
         """Return the log-probabilities of the tokens of each continuation of a state."""
-        return [self._score(state.texts[0], ids) for state, ids in zip(states, continuations, strict=True)]
+        scored = []
+        for state, ids in zip(states, continuations, strict=True):
+            self.tokens_run += len(ids)
+            values = [self._log_probs(state.texts[0] + self.decode(ids[:i]))[token] for i, token in enumerate(ids)]
+            scored.append(np.array(values, np.float32))
+        return scored
 
     def contrast(
         self,
@@ -94,17 +99,17 @@ class ScriptedCausal:
         alpha: float,
     ) -> list[FloatArray]:
         """Return log-probabilities like `score`, contrasted with the states `without` by the weight `alpha`."""
-        triples = zip(states, continuations, without, strict=True)
-        return [self._contrast(state.texts[0], ids, other.texts[0], alpha) for state, ids, other in triples]
-
-    def _contrast(self, text: str, ids: Sequence[int], other: str, alpha: float) -> FloatArray:
-        self.tokens_run += 2 * len(ids)
-        values = []
-        for i, token in enumerate(ids):
-            said = self.decode(ids[:i])
-            scores = (1 + alpha) * self._log_probs(text + said) - alpha * self._log_probs(other + said)
-            values.append(scores[token] - np.log(np.exp(scores).sum()))
-        return np.array(values, np.float32)
+        contrasted = []
+        for state, ids, other in zip(states, continuations, without, strict=True):
+            self.tokens_run += 2 * len(ids)
+            values = []
+            for i, token in enumerate(ids):
+                said = self.decode(ids[:i])
+                own, alone = self._log_probs(state.texts[0] + said), self._log_probs(other.texts[0] + said)
+                scores = (1 + alpha) * own - alpha * alone
+                values.append(scores[token] - np.log(np.exp(scores).sum()))
+            contrasted.append(np.array(values, np.float32))
+        return contrasted
 
     def select(self, state: ScriptedState, rows: Sequence[int]) -> ScriptedState:
         """Return a state of these rows."""
@@ -117,11 +122,6 @@ class ScriptedCausal:
     def _read(self, texts: list[str], tokens: int) -> ScriptedState:
         self.tokens_run += tokens
         return ScriptedState(texts, np.stack([self._log_probs(text) for text in texts]))
-
-    def _score(self, text: str, ids: Sequence[int]) -> FloatArray:
-        self.tokens_run += len(ids)
-        values = [self._log_probs(text + self.decode(ids[:i]))[token] for i, token in enumerate(ids)]
-        return np.array(values, np.float32)
 
     def _log_probs(self, text: str) -> FloatArray:
         rule = self._rule(text)

@@ -96,7 +96,9 @@ class Aligner:
             lacking = turning and not self._turning[number].issuperset(turning)
             if (halved := share / 2 if lacking else share) > support:
                 best, support = number, halved
-        if not _names(sentence) <= self._vocabulary:
+        # The capitalised words, except the first word, which is always capitalised.
+        later = TOKEN.findall(unicodedata.normalize("NFKC", sentence))[1:]
+        if not {word.casefold() for word in later if word[0].isupper()} <= self._vocabulary:
             support /= 2
         return Alignment(() if best is None else self._candidates[best], support)
 
@@ -120,11 +122,6 @@ _Term = str | tuple[str, str]
 def words(text: str) -> list[str]:
     """Return the words, case-folded and normalised, or single characters in scripts without spaces."""
     return TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
-
-
-def _names(sentence: str) -> set[str]:
-    """Return the capitalised words, except the first word, which is always capitalised."""
-    return {word.casefold() for word in TOKEN.findall(unicodedata.normalize("NFKC", sentence))[1:] if word[0].isupper()}
 
 
 def _terms(tokens: Sequence[str]) -> Counter[_Term]:

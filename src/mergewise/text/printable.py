@@ -50,7 +50,14 @@ def printable(text: str) -> str:
     """Replace every unsafe character by its picture, or by U+FFFD."""
     if text.isascii() and text.isprintable():
         return text
-    return _STEERS.sub(_picture, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+    def picture(steering: re.Match[str]) -> str:
+        if steering["flag"]:
+            return steering[0]
+        code = ord(steering[0])
+        return chr(0x2400 + code) if code < 32 else "\u2421" if code == 0x7F else REPLACEMENT
+
+    return _STEERS.sub(picture, text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def on_one_line(text: str) -> str:
@@ -67,10 +74,3 @@ def escaped_json(text: str) -> str:
         return "".join(f"\\u{halves[at : at + 2].hex()}" for at in range(0, len(halves), 2))
 
     return _UNSAFE_IN_JSON.sub(escapes, text)
-
-
-def _picture(steering: re.Match[str]) -> str:
-    if steering["flag"]:
-        return steering[0]
-    code = ord(steering[0])
-    return chr(0x2400 + code) if code < 32 else "\u2421" if code == 0x7F else REPLACEMENT

@@ -60,18 +60,24 @@ def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int])
     taken = np.full(len(pool), count)
     taken[list(order[: sizes[-1]])] = np.repeat(np.arange(count), np.diff(sizes, prepend=0))
     left = np.where(taken > step, relevance, 0)
-    in_section, in_document = (_first_steps(taken, groups, count) <= step for groups in pool.groups)
+    held = []
+    for groups in pool.groups:
+        # for each candidate the step that takes the first candidate of its group
+        first = np.full(int(groups.max(initial=0)) + 1, count)
+        np.minimum.at(first, groups, taken)
+        held.append(first[groups] <= step)
+    in_section, in_document = held
     tokens = np.cumsum([pool.tokens[i] for i in order])[np.array(sizes) - 1]
     best = np.clip(left.max(axis=1), FAINT, 1 - FAINT)
     weakest_name = np.zeros(count)
     for section in signals.named:
         if members := pool.members.get(section):
-            held = np.where(taken[members] <= step, relevance[members], 0).max(axis=1)
-            weakest_name = np.maximum(weakest_name, 1 - held)
+            best_shown = np.where(taken[members] <= step, relevance[members], 0).max(axis=1)
+            weakest_name = np.maximum(weakest_name, 1 - best_shown)
     strongest_link = np.zeros(count + 1)
     for section, links in signals.links.items():
-        first = taken[pool.members[section]].min()
-        strongest_link[first] = max(strongest_link[first], *(link.strength for link in links))
+        taken_at = taken[pool.members[section]].min()
+        strongest_link[taken_at] = max(strongest_link[taken_at], *(link.strength for link in links))
     lacking, at, lacking_shares = frozenset[str]().union(*pool.covered_terms), 0, []
     for size in sizes:
         lacking = lacking.difference(*(pool.covered_terms[i] for i in order[at:size]))
@@ -91,10 +97,3 @@ def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int])
         "comparison": float(pool.asked.kind == "comparison"),
     }
     return np.column_stack([np.broadcast_to(columns[name], count) for name in COMPLETENESS_FEATURES])
-
-
-def _first_steps(taken: Steps, groups: Steps, count: int) -> Steps:
-    """Return for each candidate the step that takes the first candidate of its group."""
-    first = np.full(int(groups.max(initial=0)) + 1, count)
-    np.minimum.at(first, groups, taken)
-    return np.asarray(first[groups])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from mergewise.assemble.fragments import SectionKey
@@ -109,7 +109,12 @@ class Follower:
                 targets = self._targets(self.pool.sentences[i].leaf, self._definitions[mention.name])
                 rarity = self._rarity(i, mention) if targets else 0.0
                 near = self._is_near(i, mention)
-                trusted = self._as_named(i, strength, candidates.signals.named) if near else float(strength[i])
+                trusted = float(strength[i])
+                section = pool.sentences[i].section
+                if near and section in candidates.signals.named:
+                    # The sentence holds the asked relation. "Music was composed by Ravi" has little in common with the question
+                    # where the film's composer was born, and yet it is the one sentence of the film's section that leads on.
+                    trusted = max(trusted, EVEN * float(strength[pool.members[section]].max()))
                 own = trusted * rarity / math.sqrt(max(len(targets), 1))
                 gain = own * lacking[i] * (NEAR if near else 1)
                 for target in targets if gain >= WORTH else ():
@@ -150,18 +155,6 @@ class Follower:
             self._mentioned[written] = sum([holds(text, written) for text in self._texts if written in text])
         share = (self._mentioned[written] - 1 - defined) / len(leaves)
         return min(1.0, max(0.0, 2 - 2 * share / (MENTIONED if sure else UNMARKED)))
-
-    def _as_named(self, candidate: int, strength: FloatArray, named: Container[SectionKey]) -> float:
-        """Return the strength of a candidate that holds the asked relation, raised in a named section.
-
-        "Music was composed by Ravi" has little in common with the question where the film's composer was born, and yet it is
-        the one sentence of the film's section that leads on.
-        """
-        section = self.pool.sentences[candidate].section
-        own = float(strength[candidate])
-        if section not in named:
-            return own
-        return max(own, EVEN * float(strength[self.pool.members[section]].max()))
 
     def _look_up(self, evidence: Iterable[int]) -> None:
         """Look up, in one call, the definitions of all names that the evidence may hold."""

@@ -9,14 +9,12 @@ of its activations. The file has a single vector for the token type, but BERT ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.models import minilm
@@ -135,7 +133,15 @@ def minilm_weights(path: Path = minilm.MODEL) -> dict[str, FloatArray]:
     graph = onnx.load(str(path)).graph
     values = {constant.name: numpy_helper.to_array(constant) for constant in graph.initializer}
     makers = {output: node for node in graph.node for output in node.output}
-    products = [_linear(node, makers, values) for node in graph.node if node.op_type == "MatMulIntegerToFloat"]
+    products = []
+    for node in graph.node:
+        if node.op_type == "MatMulIntegerToFloat":
+            # Weight (outputs, inputs) and bias. The divisor of the input is folded into the weight.
+            kernel = values[node.input[1]].astype(np.float32) * values[node.input[3]]
+            given = makers[makers[node.input[0]].input[0]]
+            factors = values.get(given.input[1]) if given.op_type == "Mul" else None
+            weight = kernel if factors is None else kernel * factors[:, None]
+            products.append((weight.T, values[node.input[6]]))
     norms = [[values[name] for name in node.input[1:]] for node in graph.node if node.op_type == "LayerNormalization"]
     # the words, their scales, and the positions
     embedded = [node.input[0] for node in graph.node if node.op_type == "Gather"]
@@ -158,16 +164,6 @@ def minilm_weights(path: Path = minilm.MODEL) -> dict[str, FloatArray]:
         named |= _dense(f"{prefix}.attention.output.LayerNorm", *norms[1 + 2 * layer])
         named |= _dense(f"{prefix}.output.LayerNorm", *norms[2 + 2 * layer])
     return {name: np.ascontiguousarray(value, np.float32) for name, value in named.items()}
-
-
-def _linear(
-    node: Any, makers: Mapping[str, Any], values: Mapping[str, npt.NDArray[Any]]
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return weight (outputs, inputs) and bias of an integer product. The divisor of the input is folded into the weight."""
-    kernel = values[node.input[1]].astype(np.float32) * values[node.input[3]]
-    given = makers[makers[node.input[0]].input[0]]
-    factors = values.get(given.input[1]) if given.op_type == "Mul" else None
-    return (kernel if factors is None else kernel * factors[:, None]).T, values[node.input[6]]
 
 
 def _dense(name: str, weight: FloatArray, bias: FloatArray) -> dict[str, FloatArray]:

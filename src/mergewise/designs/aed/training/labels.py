@@ -386,13 +386,6 @@ def likeliest_kind(
     return min(labels, key=lambda one: one.cppl).candidate.kind if labels else None
 
 
-def _has_room(model: CausalModel[Any], example: Example) -> bool:
-    """Check that the question and its answers fit into the reader's window without a context."""
-    answer = max(len(model.encode(answer)) for answer in example.answers)
-    asked = (reader_prompt(example.text, None), prompts.background(example.text))
-    return all(len(model.prompt(messages)) + max(answer, 1) < model.window for messages in asked)
-
-
 def labels_of(
     model: CausalModel[Any], example: Example, candidates: Sequence[TrainCandidate], alpha: float
 ) -> list[Label] | None:
@@ -413,6 +406,13 @@ def labels_of(
     contexts = [model.prompt(reader_prompt(example.text, candidate)) for candidate in fitting]
     values = cppl(model, question, contexts, example.answers, alpha=alpha)
     return [Label(candidate, float(value)) for candidate, value in zip(fitting, values, strict=True)]
+
+
+def _has_room(model: CausalModel[Any], example: Example) -> bool:
+    """Check that the question and its answers fit into the reader's window without a context."""
+    answer = max(len(model.encode(answer)) for answer in example.answers)
+    asked = (reader_prompt(example.text, None), prompts.background(example.text))
+    return all(len(model.prompt(messages)) + max(answer, 1) < model.window for messages in asked)
 
 
 def _label_solved(

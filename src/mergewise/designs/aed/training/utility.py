@@ -119,6 +119,15 @@ def _export_with_report(
     apart = export(trained.base, out, settings.tokens, sample.example.text, texts)
     used = [*trained.split.learnt, *held_out]
     labelled = [one.candidate for question in used for one in question.candidates]
+    # The mean difference between the trained predictor and the others, with its interval, by measure.
+    differences: dict[str, dict[str, list[float]]] = {}
+    for other, quality in found.items():
+        if other != "trained":
+            pairs = {
+                name: zip(getattr(found["trained"], name), getattr(quality, name), strict=True) for name in MEASURES
+            }
+            less = {name: [None if a is None or b is None else a - b for a, b in both] for name, both in pairs.items()}
+            differences[other] = {name: list(interval(values)) for name, values in less.items()}
     report = TrainingReport(
         parameters,
         {"learnt": len(trained.split.learnt), "held_out": len(held_out), "dropped": trained.split.dropped},
@@ -129,7 +138,7 @@ def _export_with_report(
         },
         asdict(trained.history),
         {name: one.means() for name, one in found.items()},
-        {name: _differences(found["trained"], one) for name, one in found.items() if name != "trained"},
+        differences,
         trained.shift,
         apart,
     )
@@ -139,13 +148,6 @@ def _export_with_report(
         write_whole(out / name, partial(Path.write_text, data=text, encoding="utf-8"))
     shutil.rmtree(out / STATE)
     return report
-
-
-def _differences(trained: RankingQuality, other: RankingQuality) -> dict[str, list[float]]:
-    """Return the mean difference between the trained predictor and the other, with its interval, by measure."""
-    pairs = {name: zip(getattr(trained, name), getattr(other, name), strict=True) for name in MEASURES}
-    less = {name: [None if a is None or b is None else a - b for a, b in both] for name, both in pairs.items()}
-    return {name: list(interval(values)) for name, values in less.items()}
 
 
 def card(report: TrainingReport) -> str:
