@@ -125,7 +125,7 @@ def by_score(scores: FloatArray) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class PoolSignals:
-    """PoolSignals about the candidates of a question from outside of their texts and the first search.
+    """Signals about the candidates of a question from outside of their texts and the first search.
 
     Attributes:
         named: sections that define a name in the question, with this name.
