@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-
 from mergewise.designs.design import Design, later
 
 _MODES = ("aed", "aed-best", "naive", "recomp", "replug", "short")

@@ -7,7 +7,6 @@ budget.
 
 from __future__ import annotations
 
-
 from mergewise.designs.design import Design, later
 
 DESIGN = Design(strategies=later(f"{__name__}.strategy", "STRATEGIES", "mergerag-sym", "mergerag-asym"))

@@ -8,7 +8,6 @@ extractive compressor, which is `sentence` with other parameters.
 
 from __future__ import annotations
 
-
 from mergewise.designs.design import Design, later
 
 DESIGN = Design(strategies=later(f"{__name__}.strategy", "STRATEGIES", "weave", "sentence", "recomp"))
