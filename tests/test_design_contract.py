@@ -134,13 +134,14 @@ def test_adding_and_removing_documents_updates_rows(home: Path, tmp_path: Path) 
 # -- from an installed package
 
 
-def install(site: Path, package: str, module: str, entry_points: str) -> None:
+def install(site: Path, package: str, module: str, entry_points: str, group: str = "mergewise.designs") -> None:
     """Create the files that an installer leaves for a package of one module."""
+    site.mkdir(exist_ok=True)
     (site / f"{package}.py").write_text(module)
     info = site / f"{package}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[mergewise.designs]\n{entry_points}\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{entry_points}\n")
 
 
 def with_site(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

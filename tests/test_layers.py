@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts import budgets
 
 import mergewise
+from mergewise import extend
 
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
@@ -28,6 +30,7 @@ LEVELS = [
     {"asking"},
     {"engine"},
     {"opening"},
+    {"extend"},
     {"evaluate", "scale"},
     {"server"},
     {"cli", "integrations"},
@@ -35,8 +38,15 @@ LEVELS = [
 ]
 # strings and spans, which all rooms above and on the same level may use
 SHARED = {"text"}
-# strings, and quoting for prompts: all rooms may use their modules
-GROUND_FLOOR = {"text", "prompting"}
+
+
+# modules of the public names
+PUBLIC_HOMES = {
+    name: module
+    for homes in (mergewise._HOMES, extend._HOMES)
+    for module, names in homes.items()
+    for name in names.split()
+} | {**extend._MODULES, "lazy_names": "mergewise.lazy"}
 
 
 def room(module: str) -> str:
@@ -52,8 +62,10 @@ def imports_of(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module in ("mergewise", "mergewise.extend"):
+            found |= {PUBLIC_HOMES.get(alias.name, f"mergewise.{alias.name}") for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module} if node.module != "mergewise" else {f"mergewise.{a.name}" for a in node.names}
+            found.add(node.module)
     return {name for name in found if name.startswith("mergewise.")}
 
 
@@ -61,7 +73,7 @@ def test_imports_point_downwards() -> None:
     for path in SOURCE.rglob("*.py"):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         own = parts[0]
-        if own == "__init__":
+        if own in ("__init__", "extend"):
             continue
         for name in imports_of(path):
             other = room(name)
@@ -87,18 +99,19 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     assert not any(name.startswith("mergewise.designs.") for name in set(loaded) - {"mergewise.designs.design"})
 
 
-UPPER = ("server", "evaluate", "integrations", "cli")
-
-
-@pytest.mark.parametrize("own", UPPER)
-def test_rooms_on_the_engine_import_public_modules(own: str) -> None:
-    """Imports are one level deep: a top module, or the `__init__` of a room or a wing."""
+@pytest.mark.parametrize("own", budgets.ON_THE_ENGINE)
+def test_rooms_on_the_engine_import_public_names(own: str) -> None:
+    """`mergewise`, `.types`, `.protocols`, `.errors` and `.extend` are all that they need of the engine, and nothing private."""
     for path in (SOURCE / own).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.ImportFrom) or not node.module or not node.module.startswith("mergewise."):
-                continue
-            _, where, *deeper = node.module.split(".")
-            if where in UPPER or where in GROUND_FLOOR:
-                continue
-            assert len(deeper) <= (where == "designs"), f"{path.name} imports {node.module}"
-            assert not any(alias.name.startswith("_") for alias in node.names), f"{path.name} imports {node.module}"
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert not list(budgets.private_imports(tree)), path
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mergewise"):
+                assert not any(alias.name.startswith("_") for alias in node.names if alias.name != "__version__"), path
+
+
+def test_names_of_extend_are_those_of_their_modules() -> None:
+    for name in extend.__all__:
+        assert getattr(extend, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        extend.nothing  # noqa: B018

@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     from mergewise.page.markup import tag as tag
     from mergewise.page.shell import asset as asset
     from mergewise.page.shell import html_page as html_page
+    from mergewise.plugins import merge_parts as merge_parts
     from mergewise.plugins import plugins as plugins
     from mergewise.prompting.own import write_prompts as write_prompts
     from mergewise.prompting.quoting import code_for as code_for
@@ -294,7 +295,7 @@ _HOMES = {
     "mergewise.page.curves": "CURVE_RULES Curve CurveFigure CurvePoint figure_svg",
     "mergewise.page.markup": "Markup join shorten tag",
     "mergewise.page.shell": "asset html_page",
-    "mergewise.plugins": "plugins",
+    "mergewise.plugins": "merge_parts plugins",
     "mergewise.prompting.own": "write_prompts",
     "mergewise.prompting.quoting": "code_for quotation turn warning",
     "mergewise.prompting.records": "Fields records_in",

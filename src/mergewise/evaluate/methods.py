@@ -28,6 +28,8 @@ from mergewise.extend import (
     RERANKER,
     Need,
     assignments,
+    merge_parts,
+    plugins,
     resolve,
     search_settings,
     split_spec,
@@ -290,7 +292,14 @@ GROUPS: Mapping[str, tuple[Method, ...]] = {
     "beta": _FIGURE_3,
     "baselines": _BASELINES,
 }
-METHODS: Mapping[str, Method] = {method.name: method for group in GROUPS.values() for method in group}
+METHODS: Mapping[str, Method] = merge_parts(
+    ("mergewise", {method.name: method for group in GROUPS.values() for method in group}),
+    *(
+        (one.origin, {one.part.name: one.part})
+        for one in plugins("mergewise.methods", Method, "mergewise.evaluate.Method")
+    ),
+)
+"""All methods by name, with those of other packages (entry points of the group `mergewise.methods`)."""
 
 
 def methods_of(names: str) -> list[Method]:

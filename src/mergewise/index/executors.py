@@ -50,7 +50,7 @@ LOOK_SECONDS = 0.2
 START_SECONDS = 60.0
 """Seconds after which a warning says that no worker has started."""
 CHARACTERS_A_WORKER = 4_000_000
-"""Characters of work, or bytes of files, that justify one worker (archive/evaluation.md)."""
+"""Characters of work, or bytes of files, that justify one worker, whose start takes 0.65 to 0.9 seconds of a processor."""
 _END = object()
 NO_MORE_THREADS = {"TOKENIZERS_PARALLELISM": "false"}
 

@@ -20,7 +20,7 @@ TEXTS_AT_ONCE = 512
 """Number of texts that are embedded between two progress messages."""
 
 TEXT_SHARE = 0.07
-"""Share of reading, splitting and writing in the work on a character. The rest is embedding (archive/evaluation.md)."""
+"""Share of reading, splitting and writing in the work on a character. The rest is embedding."""
 
 
 class IndexingProgress:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 
-# recall 0.99 of an exact search at 10^5 rows, see archive/evaluation.md
+# recall 0.99 of an exact search at 10^5 rows
 NPROBES, REFINE = 20, 2
 # Rows up to which NPROBES partitions are searched. Beyond, the number grows with the rows to the power 2/3, because a fixed
 # number of partitions of one size finds less and less: recall@10 of 0.96 at 10^6 rows (benchmarks/million.py).
@@ -215,7 +215,7 @@ class LanceSearch:
         query = query if refines else query.refine_factor(REFINE)
         query = query if others is None else query.fast_search()
         # The nearest rows of a small filter lie further apart, so more partitions are searched: recall 0.997 of an exact search,
-        # instead of 0.80 (archive/log.md).
+        # instead of 0.80.
         probes = int(NPROBES * max(1.0, self.state.row_count(table) / PROBED_ROWS) ** (2 / 3) / documents.share**0.5)
         is_scanned = table in self.state.manifest.unembedded and f"{table}.{column}" not in self.state.manifest.trained
         conditions = [f"{column} is not null"] if is_scanned else []

@@ -28,7 +28,8 @@ _SIZE = Range(1, 1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class TreeSettings(CheckedFields):
-    """Sizes in tokens of the built-in counter, or in characters. The defaults are measured in archive/evaluation.md.
+    """Sizes in tokens of the built-in counter, or in characters. With the defaults, contexts of SQuAD hold the
+    whole evidence for .78, .90 and .93 of the questions at 128, 384 and 640 tokens.
 
     Text in other languages counts as many tokens as English text of the same length (`text.languages.analysis`).
     Leaves have two sizes, because half a sentence is worth little.
