@@ -524,7 +524,7 @@ def prompts(
         typer.Option("--out", metavar="DIR", help="Write the prompts into this folder, except existing files."),
     ] = None,
 ) -> None:
-    """List the prompts of chat models, or write them into a folder. Edit the files and pass the folder as --prompts."""
+    """List the prompts of chat models, or write them into a folder. Edit the files and set MERGEWISE_PROMPTS to the folder."""
     from mergewise.extend import PROMPTS, write_prompts
 
     if out is not None:

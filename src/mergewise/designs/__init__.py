@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from mergewise.assemble.budget import pack as pack
     from mergewise.assemble.fragments import Candidate as Candidate
     from mergewise.assemble.fragments import Fragment as Fragment
-    from mergewise.designs.specs import assignments as assignments
-    from mergewise.designs.specs import search_settings as search_settings
-    from mergewise.designs.specs import split_spec as split_spec
-    from mergewise.designs.specs import split_specs as split_specs
-    from mergewise.designs.specs import view_settings as view_settings
-    from mergewise.designs.specs import with_parameters as with_parameters
-    from mergewise.designs.strategies import preferred_mode as preferred_mode
-    from mergewise.designs.strategies import resolve as resolve
     from mergewise.generate.mode import CAUSAL as CAUSAL
     from mergewise.generate.mode import CHAT as CHAT
     from mergewise.generate.mode import NO_MODEL as NO_MODEL
@@ -47,12 +39,7 @@ _HOMES = {
 }
 __all__ = ["DESIGNS", "MODES", "PROMPTS", "STRATEGIES", "VIEWS", "Design", "Strategy"]
 __all__ += [name for names in _HOMES.values() for name in names.split()]
-# Names for the evaluation, the server and the command line.
-_SPECS = {
-    "specs": "assignments search_settings split_spec split_specs view_settings with_parameters",
-    "strategies": "preferred_mode resolve",
-}
-__getattr__ = lazy_names(__name__, _HOMES | _SPECS)
+__getattr__ = lazy_names(__name__, _HOMES)
 
 DESIGNS = ("weave", "auto_merge", "macrag", "mergerag", "mrag", "aed", "raptor", "tree_rag", "crag", "self_rag")
 GROUP = "mergewise.designs"

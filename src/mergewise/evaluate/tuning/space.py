@@ -98,7 +98,7 @@ class Point:
 
     @property
     def search(self) -> str:
-        """The value for `--search`, empty without changes of the search."""
+        """The value of the setting `search`, empty without changes of the search."""
         return ", ".join(assignment_texts(self.changes.get("search", {})))
 
     @property
