@@ -78,7 +78,7 @@ class Method:
 
     `mode` is a name in `MODES`, or None for the strategy's preferred mode. `views` lists the views it needs besides those of its
     strategy. A method that `reads_one_prompt` needs no next-token probabilities, even if its mode does. `search` holds settings
-    in the form of the setting `search`, and `weights` the weights of weave's features. Both default to the index's own. `settings` are
+    in the form of that setting, and `weights` those of weave's features. Both default to the index's own. `settings` are
     assignments `VIEW.NAME=VALUE`, which override the user's `given` ones. Those of views that the method does not read are
     ignored. Without `is_written`, views have default settings instead of rows by a chat model. `requires` are names in `NEEDS`.
     `probe` is a name in `judged.PROBES`, or empty for a method that answers.
