@@ -22,7 +22,8 @@ LAZY_PACKAGES = [
 ]
 SHALLOW = {
     "mergewise",
-    *(f"mergewise.{room}" for room in ("designs", "errors", "evaluate", "integrations", "page", "protocols", "types")),
+    *(f"mergewise.{room}" for room in ("designs", "errors", "evaluate", "extend", "integrations", "page", "types")),
+    "mergewise.protocols",
 }
 SUFFIXES = ("toml", "index")
 LONG = "Cats eat fish.\n\nThey sleep. " * 400
