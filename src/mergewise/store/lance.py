@@ -17,18 +17,16 @@ from functools import wraps
 from pathlib import Path
 from threading import Lock, Thread
 from time import sleep
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from weakref import ref
 
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.store.audit import audit
 from mergewise.store.damage import REINDEX_HINT, after_change, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
-from mergewise.store.lance_change import Change
 from mergewise.store.lance_import import IN_USE
-from mergewise.store.lance_indexes import Upkeep
+from mergewise.store.lance_indexes import LAST_ATTEMPT, Upkeep
 from mergewise.store.lance_inspection import Inspection
-from mergewise.store.lance_mapping import LAST_ATTEMPT
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.lance_tables import OpenTables, WritableTables
 from mergewise.store.manifest import Manifest, ViewState, holds, without
@@ -38,6 +36,9 @@ from mergewise.store.places.cache import TOUCHED
 from mergewise.store.places.place import ManifestState, Place, WritingRight
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Metadata, Problem
+
+if TYPE_CHECKING:
+    from mergewise.store.lance_change import Change
 
 log = logging.getLogger("mergewise")
 
@@ -362,6 +363,9 @@ class LanceStore:
     @contextmanager
     def _writing(self) -> Iterator[Change]:
         """Begin a change and commit it at the end."""
+        # its modules are imported by writers alone
+        from mergewise.store.lance_change import Change
+
         IN_USE.check_own_process(self.place)
         with self._held_state() as (writer, state):
             # On a bucket, reuse the open tables. In a folder, opening them again costs nothing and shows damage.

@@ -25,6 +25,10 @@ _PLAIN_WORDS: Mapping[str, Any] = {
 }
 
 
+# the last attempt of a change, after two attempts filled the disk
+LAST_ATTEMPT = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Upkeep:
     """Limits of the work that a change does for searches.

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
-from mergewise.store.lance_indexes import SearchIndexes, Upkeep
+from mergewise.store.lance_indexes import LAST_ATTEMPT, SearchIndexes, Upkeep
 from mergewise.store.lance_tables import WritableTables, scan_rows
 from mergewise.store.mapped import Mapped, files_of
 from mergewise.store.mapped_writer import MappingWriter
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
 
 log = logging.getLogger("mergewise")
-
-# the last attempt of a change, after two attempts filled the disk
-LAST_ATTEMPT = 3
 
 
 class MappedFiles:
