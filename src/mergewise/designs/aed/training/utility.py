@@ -19,7 +19,7 @@ from mergewise.designs.aed.training.trainer import History, OnProgress, Trained,
 from mergewise.errors import UsageError
 from mergewise.page.curves import Curve, CurveFigure, CurvePoint, figure_svg
 
-RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "svg", "checkpoint"
+RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "curve.svg", "checkpoint"
 CHECKED = 8  # candidates to compare the exported model with the trained one
 _DROPPED = {"differing": "equal candidates", "solved": "equal candidates, or a wrong answer from the best one"}
 MEASURES = {"kl": "KL to the teacher", "rho": "rank correlation", "first": "gain of the first"}
