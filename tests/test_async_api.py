@@ -333,3 +333,15 @@ class Gated(Plain):
         except (asyncio.CancelledError, GeneratorExit):
             self.ended = "cancelled"
             raise
+
+
+def test_every_form_of_a_question_takes_a_record(tmp_path: Path) -> None:
+    """The streams add their callback to the record."""
+    with mw.open(tmp_path / "records", embedder="none") as index:
+        index.add(mw.Document("d", "The Lisk is 61 kilometres long."))
+        query = mw.AnswerQuery("How long is the Lisk?", budget=60)
+        expected = index.ask(query)
+        assert expected.text and expected.context.budget == 60 and index.ask(query, budget=50).context.budget == 50
+        assert asyncio.run(index.aask(query)).text == expected.text  # type: ignore[arg-type]
+        assert index.ask_stream(query).answer().text == expected.text  # type: ignore[arg-type]
+        assert index.prepare(query).answer().text == expected.text

@@ -57,6 +57,7 @@ def test_an_option_is_one_field() -> None:
             return int(query.tone)
 
     assert Owner().ask("q") == 3 and Owner().ask("q", tone=7) == 7 and Owner().ask(Toned("q", tone=8)) == 8
+    assert Owner().ask(Toned("q", tone=8), tone=9) == 9
     assert inspect.signature(Owner.ask).parameters["tone"].default == 3
 
 
@@ -66,7 +67,9 @@ def test_an_option_of_indexing_is_one_field() -> None:
         return options.pace, options.workers
 
     assert add("a") == (2, 1) and add("a", pace=4, workers=None) == (4, None)
-    assert add("a", options=Paced(pace=5)) == (5, 1)
+    assert add("a", options=Paced(pace=5)) == (5, 1) and add("a", options=Paced(pace=5), workers=2) == (5, 2)
+    with pytest.raises(mw.UsageError, match="invalid options"):
+        add("a", options=AnswerQuery("q"))
     assert inspect.signature(add).parameters["pace"].annotation == "int"
     with pytest.raises(TypeError, match="unexpected keyword argument 'haste'"):
         add("a", haste=1)

@@ -9,7 +9,7 @@ without a help text exists only in Python.
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from typing import (
     Annotated,
@@ -26,7 +26,20 @@ from typing import (
 )
 
 from mergewise import defaults
-from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, SECONDS, Range, number, range_of, text, text_or_none, whole
+from mergewise.errors import UsageError
+from mergewise.ranges import (
+    BUDGET,
+    OUTPUT,
+    ROUNDS,
+    SECONDS,
+    Range,
+    number,
+    range_of,
+    short_repr,
+    text,
+    text_or_none,
+    whole,
+)
 from mergewise.types import Metadata, Turn, Where
 
 Budget: TypeAlias = int | Literal["auto", "default"]
@@ -125,7 +138,7 @@ class _TakesQuery(Protocol[Given, Record_contra, Result_co]):
     """A bound method that takes a record, or the fields of a record."""
 
     @overload
-    def __call__(self, query: Record_contra, /) -> Result_co: ...
+    def __call__(self, query: Record_contra, /, **options: Any) -> Result_co: ...
     @overload
     def __call__(self, *args: Given.args, **options: Given.kwargs) -> Result_co: ...
 
@@ -140,13 +153,14 @@ class _QueryMethod(Protocol[Owner_contra, Given, Record_contra, Result_co]):
 def takes(
     record: Callable[Given, Record],
 ) -> Callable[[Callable[[Owner, Record], Result]], _QueryMethod[Owner, Given, Record, Result]]:
-    """Let a method that takes a record take the record's fields as its arguments, too."""
+    """Let a method that takes a record take the record's fields as its arguments, too. Keywords override fields of a record."""
 
     def decorate(method: Callable[[Owner, Record], Result]) -> _QueryMethod[Owner, Given, Record, Result]:
         @wraps(method)
         def call(self: Owner, /, *args: Any, **options: Any) -> Result:
-            is_made = isinstance(args[0] if args else None, record)  # type: ignore[arg-type]
-            return method(self, *args, **options) if is_made else method(self, record(*args, **options))
+            if len(args) == 1 and isinstance(args[0], record):  # type: ignore[arg-type]
+                return method(self, replace(args[0], **options))
+            return method(self, record(*args, **options))
 
         return _with_arguments(call, method, record)  # type: ignore[no-any-return]
 
@@ -154,14 +168,19 @@ def takes(
 
 
 def takes_options(record: type[Record]) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Let a method with the keyword `options`, a record, take the record's fields as keywords, too."""
+    """Let a method with the keyword `options`, a record, take the record's fields as keywords, which override it.
+
+    The method raises UsageError for options of another type.
+    """
     names = {one.name for one in fields(record)}  # type: ignore[arg-type]
 
     def decorate(method: Callable[..., Result]) -> Callable[..., Result]:
         @wraps(method)
         def call(*args: Any, options: Record | None = None, **given: Any) -> Result:
             own = {name: given.pop(name) for name in given.keys() - names}
-            return method(*args, **own, options=record(**given) if options is None else options)
+            if not isinstance(options, record | None):
+                raise UsageError(f"invalid options: {short_repr(options)}", f"give keywords, or {record.__name__}(...)")
+            return method(*args, **own, options=record(**given) if options is None else replace(options, **given))  # type: ignore[type-var]
 
         return _with_arguments(call, method, record)  # type: ignore[no-any-return]
 

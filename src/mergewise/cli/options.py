@@ -100,7 +100,7 @@ class RootGroup(TyperGroup):
     """
 
     @cached_property
-    def _added(self) -> dict[str, Any]:
+    def _extra_commands(self) -> dict[str, Any]:
         """The commands of other packages, by name. They are loaded only for help and for words that name no command."""
         found = {}
         for one in plugins("mergewise.commands", Callable, "function"):
@@ -112,10 +112,10 @@ class RootGroup(TyperGroup):
         return found
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return super().get_command(ctx, cmd_name) or self._added.get(cmd_name)
+        return super().get_command(ctx, cmd_name) or self._extra_commands.get(cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *self._added]
+        return [*super().list_commands(ctx), *self._extra_commands]
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         with _printable_errors():

@@ -54,7 +54,7 @@ def _designs() -> dict[str, Design]:
     }
 
 
-def _provided(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parts_by_origin(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the parts of each design with its origin. Parts that were not read yet are not imported."""
     for origin, one in _designs().items():
         parts = getattr(one, kind)
@@ -64,23 +64,23 @@ def _provided(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _views() -> dict[str, View]:
     from mergewise.index import tree
 
-    return merge_parts(("the tree", {"leaf": tree.VIEW}), *_provided("views"))
+    return merge_parts(("the tree", {"leaf": tree.VIEW}), *_parts_by_origin("views"))
 
 
 def _strategies() -> dict[str, Strategy]:
-    return dict(sorted(merge_parts(*_provided("strategies")).items()))
+    return dict(sorted(merge_parts(*_parts_by_origin("strategies")).items()))
 
 
 def _modes() -> dict[str, Mode[Any]]:
     from mergewise.generate import modes
 
-    return dict(sorted(merge_parts(("mergewise", modes.MODES), *_provided("modes")).items()))
+    return dict(sorted(merge_parts(("mergewise", modes.MODES), *_parts_by_origin("modes")).items()))
 
 
 def _prompts() -> dict[str, PromptTemplate]:
     from mergewise.generate import prompts
 
-    return merge_parts(("mergewise", prompts.TEMPLATES), *_provided("prompts"))
+    return merge_parts(("mergewise", prompts.TEMPLATES), *_parts_by_origin("prompts"))
 
 
 VIEWS: Lazy[View] = Lazy(_views)

@@ -181,7 +181,3 @@ def by_name(question: str, asked: Sequence[str], context: Context) -> str | None
                 left = [word for word in words if (terms := content_terms(word)) and not terms <= held]
                 return " ".join([name, *left])
     return None
-
-
-def _same(wanted: str, asked: Sequence[str]) -> bool:
-    return " ".join(wanted.casefold().split()) in {" ".join(q.casefold().split()) for q in asked}

@@ -84,16 +84,6 @@ class ValuePiece(Candidate):
         sentences = tuple(s for s in self.sentences if not any(_is_duplicate(self.marker, s, other) for other in taken))
         return replace(self, sentences=sentences) if sentences else None
 
-    def _with_fragments(self, left: Sequence[Fragment]) -> ValuePiece:
-        spans = [fragment.span for fragment in left]
-        doc_id = self.marker.doc_id
-        kept = (
-            one
-            for one in self.sentences
-            if any(span.overlaps(Span(doc_id, start, end)) for span in spans for start, end in one.support)
-        )
-        return replace(self, sentences=tuple(kept), fragments=tuple(left))
-
     def beginnings(self, taken: Sequence[ValuePiece]) -> Iterator[ValuePiece]:
         for count in range(len(self.sentences) - 1, 0, -1):
             beginning = _piece(self.marker, self.score, self.sentences[:count], self.alone).beyond(taken)

@@ -38,13 +38,13 @@ def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
     }
     pool = SentencePool(QuestionAspects.read(context.question, reader), scores)
     pool.add(leaves.values())
-    candidates = read_needed(_linked(pool, reader), reader, EVERY, previous=True)
+    candidates = read_needed(_candidates_with_links(pool, reader), reader, EVERY, previous=True)
     return candidates.evidence(
         i for i, sentence in enumerate(pool.sentences) if any(span.contains(sentence.span) for span in spans)
     )
 
 
-def _linked(pool: SentencePool, reader: IndexReader) -> Candidates:
+def _candidates_with_links(pool: SentencePool, reader: IndexReader) -> Candidates:
     """Judge the pool with the names in the question, and with the names that lead from one candidate to another."""
     names, known = named_definitions(pool.asked, reader)
     named = [(definition, mention.name) for mention in names for definition in known[mention.name]]
