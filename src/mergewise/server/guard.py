@@ -94,39 +94,40 @@ class SecurityMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            await self._handle(scope, receive, send)
-        else:
+            return
+        if scope["type"] != "http":
             # the server has no WebSocket routes
             await send({"type": "websocket.close", "code": 1008})
-
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+            return
         began = perf_counter()
         scope["mergewise.request_id"] = request_id = "req_" + secrets.token_hex(12)
         scope["mergewise.token"] = NOBODY
-        headers = Headers(scope=scope)
         caching = "no-cache" if scope["path"] in self._page else "no-store"
-        answer = _BoundedAnswer(send, {**self._headers, "cache-control": caching, "x-request-id": request_id})
+        headers = {**self._headers, "cache-control": caching, "x-request-id": request_id}
+        exchange = _Exchange(scope, receive, send, headers)
         try:
-            limits, longest = self._check(scope, headers)
-            body = _BoundedBody(receive, longest, limits, answer)
-            await self._app(scope, body.receive, answer.send)
+            exchange.limit_body(*self._check(scope, Headers(scope=scope)))
+            await self._app(scope, exchange.receive, exchange.send)
         except HTTPProblem as problem:
-            await answer.refuse(problem, scope, receive)
+            await exchange.refuse(problem)
         except Exception as error:
             # a body refused halfway can make the application fail: that is not the server's failure
-            if answer.refusal is None and not answer.status:
+            if exchange.refusal is None and not exchange.status:
                 log_failure(error, problem_of(error), request_id)
-            await answer.refuse(answer.refusal or problem_of(error), scope, receive)
+            await exchange.refuse(exchange.refusal or problem_of(error))
         else:
-            if answer.refusal is not None:
-                await answer.refuse(answer.refusal, scope, receive)
+            if exchange.refusal is not None:
+                await exchange.refuse(exchange.refusal)
         finally:
-            self._record(scope, answer, perf_counter() - began)
+            self._record(scope, exchange.status, perf_counter() - began)
 
     def _check(self, scope: Scope, headers: Headers) -> tuple[ServeLimits, int]:
-        """Check the head of a request. Return the limits of its body. Raises HTTPProblem if the request is refused."""
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > self._config.limits.header_bytes:
+        """Check the head of a request. Return the limits and the largest size of its body in bytes.
+
+        Raises HTTPProblem if the request is refused.
+        """
+        limits, path, method = self._config.limits, scope["path"], scope["method"]
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > limits.header_bytes:
             raise HTTPProblem(431, "long-head", "headers too long", "send fewer or shorter headers")
         host = _single(headers, "host") or ""
         if host_name(host) not in self._hosts:
@@ -141,26 +142,34 @@ class SecurityMiddleware:
                 raise HTTPProblem(
                     403, "foreign-origin", "requests from other sites are refused", "add the site to allowed_origins"
                 )
-        if self._is_open(scope["path"], scope["method"], origin, headers):
-            return self._open_limits, _longest_body(scope, headers, self._open_limits)
-        if self._state.draining.is_set():
+
+        # health checks, the page's files, the login and CORS preflight requests need no token
+        reads_page = method in ("GET", "HEAD") and (path in HEALTH_PATHS or path in self._page)
+        is_login = method == "POST" and path == SESSION_PATH
+        is_preflight = method == "OPTIONS" and "access-control-request-method" in headers and origin in self._origins
+        is_open = reads_page or is_login or is_preflight
+        if is_open:
+            limits = self._open_limits
+        elif self._state.draining.is_set():
             raise HTTPProblem(503, "draining", "server shutting down", "try again", retry_after=1.0)
-        # a stream checks again whether its token is still valid
-        scope["mergewise.check_token"] = check = partial(self._token, scope, headers, origin)
-        scope["mergewise.token"] = token = check()
-        limits = self._config.limits
-        longest = _longest_body(scope, headers, limits)
-        if (wait := self._buckets.wait(token.id, token.rate or limits.rate)) > 0:
+        else:
+            # a stream checks again whether its token is still valid
+            scope["mergewise.check_token"] = check = partial(self._token, scope, headers, origin)
+            scope["mergewise.token"] = check()
+
+        is_json = (_single(headers, "content-type") or "").startswith("application/json")
+        longest = limits.body_bytes if _UPLOADS.fullmatch(path) and not is_json else limits.json_bytes
+        declared = _single(headers, "content-length")
+        if declared is not None and "transfer-encoding" in headers:
+            raise HTTPProblem(400, "two-lengths", "two lengths of the body", "send only one of the two headers")
+        if declared is not None and (not declared.isdecimal() or int(declared[:20]) > longest):
+            raise too_large(longest)
+
+        token: Token = scope["mergewise.token"]
+        if not is_open and (wait := self._buckets.wait(token.id, token.rate or limits.rate)) > 0:
             self._metrics.rejected.labels("rate").inc()
             raise HTTPProblem(429, "rate", "too many requests with this token", "send fewer requests", retry_after=wait)
         return limits, longest
-
-    def _is_open(self, path: str, method: str, origin: str | None, headers: Headers) -> bool:
-        """Check if the request needs no token: health checks, the page's files, login, and CORS preflight requests."""
-        if method in ("GET", "HEAD") and (path in HEALTH_PATHS or path in self._page):
-            return True
-        is_preflight = method == "OPTIONS" and "access-control-request-method" in headers
-        return (method == "POST" and path == SESSION_PATH) or (is_preflight and origin in self._origins)
 
     def _token(self, scope: Scope, headers: Headers, origin: str | None) -> Token:
         """Return the token of the request, or that of the user for whom a trusted front end sends it."""
@@ -181,17 +190,17 @@ class SecurityMiddleware:
             raise HTTPProblem(401, "unauthorized", "missing, invalid or expired token", hint, headers=challenge)
         return token if identity is None else token_of_user(token, identity, headers, scope)
 
-    def _record(self, scope: Scope, answer: _BoundedAnswer, seconds: float) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
         """Count and log the request, without its question, texts and keys."""
         path = getattr(scope.get("route"), "path", None)
         route = path or ("page" if scope["path"] in self._page else "none")
-        self._metrics.requests.labels(route, answer.status).inc()
+        self._metrics.requests.labels(route, status).inc()
         fields = {
             "request": scope["mergewise.request_id"],
             "token": scope["mergewise.token"].id,
             "method": scope["method"],
             "route": route,
-            "status": answer.status,
+            "status": status,
             "ms": round(1000 * seconds, 1),
         }
         if self._config.trusted_proxies:
@@ -225,20 +234,6 @@ def token_of_user(token: Token, config: IdentityConfig, headers: Headers, scope:
 
 def _refusal(detail: str, hint: str) -> HTTPProblem:
     return HTTPProblem(403, "wrong-identity", detail, hint)
-
-
-def _longest_body(scope: Scope, headers: Headers, limits: ServeLimits) -> int:
-    """Return the largest size of the body in bytes. Raises HTTPProblem 413 if the declared length is larger."""
-    uploads = _UPLOADS.fullmatch(scope["path"]) and not (_single(headers, "content-type") or "").startswith(
-        "application/json"
-    )
-    longest = limits.body_bytes if uploads else limits.json_bytes
-    declared = _single(headers, "content-length")
-    if declared is not None and "transfer-encoding" in headers:
-        raise HTTPProblem(400, "two-lengths", "two lengths of the body", "send only one of the two headers")
-    if declared is not None and (not declared.isdecimal() or int(declared[:20]) > longest):
-        raise too_large(longest)
-    return longest
 
 
 def _single(headers: Headers, name: str) -> str | None:
@@ -283,14 +278,38 @@ class _Buckets:
         return wait
 
 
-class _BoundedAnswer:
-    """A sender of the application's answer with the server's headers, or of a problem if the body is refused."""
+class _Exchange:
+    """A request with a body within its limits, and its answer with the server's headers.
 
-    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
-        self._send = send
+    The body is limited in bytes, total seconds, and seconds without a byte. A refused body is answered with its problem.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str]) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
         self.status = 0
         self.refusal: HTTPProblem | None = None
+
+    def limit_body(self, limits: ServeLimits, longest: int) -> None:
+        self._longest = self._left = longest
+        self._idle, self._until = limits.idle_seconds, monotonic() + limits.body_seconds
+        self._complete = False
+
+    async def receive(self) -> Message:
+        if self._complete:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(min(self._idle, self._until - monotonic())):
+                message = await self._receive()
+        except TimeoutError:
+            self.refusal = HTTPProblem(408, "slow-body", "body not received in time", "send the body faster")
+            raise self.refusal from None
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            self.refusal = too_large(self._longest)
+            raise self.refusal
+        self._complete = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
 
     async def send(self, message: Message) -> None:
         if self.refusal is not None and self.status == 0:
@@ -305,61 +324,29 @@ class _BoundedAnswer:
             message = {**message, "headers": [*kept, *ours]}
         await self._send(message)
 
-    async def refuse(self, problem: HTTPProblem, scope: Scope, receive: Receive) -> None:
+    async def refuse(self, problem: HTTPProblem) -> None:
         """Answer with the problem. If an answer has begun, do nothing, so that it just ends."""
         if self.status:
             return
         self.refusal = None
-        response = problem_response(problem, scope["path"], scope["mergewise.request_id"])
+        response = problem_response(problem, self._scope["path"], self._scope["mergewise.request_id"])
         response.headers["connection"] = "close"
         await self.send(
             {"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers}
         )
         await self.send({"type": "http.response.body", "body": response.body, "more_body": True})
-        await _linger(scope, receive)
+
+        # read some of the body: a client whose connection closes while it still sends would not see the answer
+        names = {name for name, _ in self._scope["headers"]}
+        left = _LINGER_BYTES if b"expect" not in names and names & {b"content-length", b"transfer-encoding"} else 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while left > 0:
+                    message = await self._receive()
+                    left -= len(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        break
         await self.send({"type": "http.response.body", "body": b""})
-
-
-async def _linger(scope: Scope, receive: Receive) -> None:
-    """Read and drop some of the body. A client whose connection closes while it still sends would not see the answer."""
-    names = {name for name, _ in scope["headers"]}
-    if b"expect" in names or not names & {b"content-length", b"transfer-encoding"}:
-        return
-    left = _LINGER_BYTES
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_LINGER_SECONDS):
-            while left > 0:
-                message = await receive()
-                left -= len(message.get("body", b""))
-                if not message.get("more_body", False):
-                    return
-
-
-class _BoundedBody:
-    """A reader of a body within its limits: bytes, total seconds, and seconds without a byte."""
-
-    def __init__(self, receive: Receive, longest: int, limits: ServeLimits, answer: _BoundedAnswer) -> None:
-        self._receive, self._longest, self._left, self._answer = receive, longest, longest, answer
-        self._idle = limits.idle_seconds
-        self._until = monotonic() + limits.body_seconds
-        self._complete = False
-
-    async def receive(self) -> Message:
-        if self._complete:
-            return await self._receive()
-        try:
-            async with asyncio.timeout(min(self._idle, self._until - monotonic())):
-                message = await self._receive()
-        except TimeoutError:
-            problem = HTTPProblem(408, "slow-body", "body not received in time", "send the body faster")
-            self._answer.refusal = problem
-            raise problem from None
-        self._left -= len(message.get("body", b""))
-        if self._left < 0:
-            self._answer.refusal = too_large(self._longest)
-            raise self._answer.refusal
-        self._complete = message["type"] != "http.request" or not message.get("more_body", False)
-        return message
 
 
 class BoundedHeadProtocol(H11Protocol):
