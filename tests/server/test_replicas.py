@@ -152,7 +152,7 @@ def test_nothing_of_a_removed_token_remains_in_the_tables(replica: Open, postgre
     for n in range(400):
         # enough for pages that hold nothing else
         state.conversations(user, "a").add_turn("", f"{secret} {n}", {"answer": {}}, ServeLimits())
-    state.responses.keep("resp_1", token, {"response": secret})
+    state.responses(token).keep("resp_1", {"response": secret})
     state.conversations(other, "a").add_turn("", "q", {"answer": {}}, ServeLimits())
     assert "base" in files()
     assert state.tokens.remove(token.id)

@@ -30,7 +30,7 @@ from mergewise.extend import (
     state_file,
 )
 from mergewise.server.admission import SlotReleasingChat
-from mergewise.server.configuration import CollectionConfig, ServerConfig, folder_roots
+from mergewise.server.configuration import ServerConfig, folder_roots
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, JobProgress, Json, JsonDict
 from mergewise.server.spool import local_blob
@@ -69,21 +69,18 @@ def id_of(key: str) -> str:
     return doc_id
 
 
-def percent_of(done: int, total: int) -> int:
-    """Return the share in whole percent, rounded down, and 0 for an unknown total."""
-    return 100 * done // max(1, total)
-
-
 def indexing_notice(done: int, total: int) -> str:
-    """Say how far indexing is, for people who ask before its end."""
-    return f"Indexing is at {percent_of(done, total)} %: answers may be incomplete"
+    """Say how far indexing is, for people who ask before its end. The share is rounded down, and 0 for an unknown total."""
+    return f"Indexing is at {100 * done // max(1, total)} %: answers may be incomplete"
 
 
 class Collection:
     """A collection and its index, which is opened on first use and then stays open."""
 
     def __init__(self, record: CollectionRecord, config: ServerConfig, chats: Chats, state: State) -> None:
-        self.record = record
+        self.record, self.name, self.is_in_bucket = record, record.name, is_url(record.path)
+        # the collection's table of the configuration
+        self.own = config.collection(record.name)
         self._config, self._chats, self._state = config, chats, state
         self._lock = threading.Lock()
         self._index: Index | None = None
@@ -98,15 +95,6 @@ class Collection:
         self._noticed = ("", 0.0)
 
     @property
-    def name(self) -> str:
-        return self.record.name
-
-    @property
-    def own(self) -> CollectionConfig:
-        """The collection's table of the configuration."""
-        return self._config.collection(self.name)
-
-    @property
     def is_made(self) -> bool:
         """True once the index can be used. A collection without an index is empty.
 
@@ -119,10 +107,6 @@ class Collection:
                 self._opening = threading.Thread(target=self._keep_opening, name=f"open {self.name}", daemon=True)
                 self._opening.start()
         return self._index is not None
-
-    @property
-    def is_in_bucket(self) -> bool:
-        return is_url(self.record.path)
 
     @property
     def index(self) -> Index:
@@ -294,7 +278,7 @@ class Collection:
             is_closed = self.is_in_bucket and not self.is_made
             return {"percent": None, "notice": _NOT_OPEN} if is_closed else None
         done, total = progress.done, progress.total
-        return {"percent": percent_of(done, total), "notice": indexing_notice(done, total)}
+        return {"percent": 100 * done // max(1, total), "notice": indexing_notice(done, total)}
 
     def _counts(self) -> JsonDict:
         """Describe the contents of the index."""
@@ -335,10 +319,6 @@ class Collection:
         """Return the ids of the documents that match a condition, cached per snapshot of the index."""
         return self._ids(self.index.snapshot, json.dumps(condition, sort_keys=True)) if self.is_made else frozenset()
 
-    def sizes_of(self, ids: frozenset[str]) -> tuple[int, int]:
-        """Return the number of leaves and of characters of these documents."""
-        return self.index.store.reader().sizes(ids) if ids else (0, 0)
-
 
 class Chats:
     """The chat models of the configuration, each loaded once."""
@@ -368,9 +348,8 @@ class Chats:
     def close(self) -> None:
         """Close the connections of the models."""
         with self._lock:
-            models, self._models = list(self._models.values()), {}
-        for model in models:
-            release(model.chat)
+            while self._models:
+                release(self._models.popitem()[1].chat)
 
 
 class Collections:

@@ -7,7 +7,7 @@ Both are defined in `routing`. Routes use nothing else of the service:
 | --- | --- |
 | `service.collections()`, `service.collection(name)` | collections of the token, else 404 |
 | `service.jobs`, `.job`, `.job_events`, `.cancel`, `.retry` | jobs of the token |
-| `service.response`, `.keep_response`, `.drop_response` | kept responses of the token |
+| `service.response`, `.responses` | kept responses of the token |
 | `service.files` | received files of the token |
 | `service.add_collection`, `collection.change` | admin only |
 | `collection.info()`, `.indexing()` | counts of what the token sees |
@@ -34,7 +34,6 @@ from functools import cached_property
 from hashlib import sha256
 from heapq import nsmallest
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mergewise.errors import UsageError
@@ -107,6 +106,10 @@ class ScopedService:
     def __init__(self, service: Service, token: Token) -> None:
         self._service, self._state, self.token = service, service.state, token
         self.config, self.admission, self.ending = service.config, service.admission, service.ending
+        self.responses = service.state.responses(token)
+        # the id of the token if it sees only its own jobs, else None
+        sees_all_jobs = token.filter is None and (token.may("write") or token.may("admin"))
+        self.own_jobs = None if sees_all_jobs else token.id
 
     def check_whole(self, scope: Scope) -> None:
         """Check a scope on all collections. Raises HTTPProblem 403 for an admin of some collections only."""
@@ -136,11 +139,6 @@ class ScopedService:
 
     # -- jobs
 
-    @property
-    def _own_jobs(self) -> str | None:
-        """The id of the token if it sees only its own jobs, else None."""
-        return None if _sees_all_jobs(self.token) else self.token.id
-
     def jobs(
         self,
         collection: str | None = None,
@@ -158,7 +156,7 @@ class ScopedService:
             collections=names,
             states=states,
             kinds=None if kind is None else {kind},
-            token=self._own_jobs,
+            token=self.own_jobs,
             before=None if before is None else before.number,
             limit=limit,
         )
@@ -168,7 +166,7 @@ class ScopedService:
         job = self._state.jobs.get(id)
         if job is None or self.token.filter is not None or not self._knows_of(job.collection):
             return None
-        return job if self._own_jobs in (None, job.token) else None
+        return job if self.own_jobs in (None, job.token) else None
 
     def job(self, id: str) -> Job:
         """Return the job. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
@@ -196,30 +194,19 @@ class ScopedService:
 
     # -- kept responses
 
-    def keep_response(self, id: str, body: Json) -> None:
-        self._state.responses.keep(id, self.token, body)
-
     def response(self, id: str) -> JsonDict | None:
         """Return a kept response of the token, or None if it does not exist. It is `withheld` if a source of it was removed."""
-        if (kept := self._state.responses.get(id, self.token)) is None:
+        if (kept := self.responses.get(id)) is None:
             return None
         known, sources = {one.name: one for one in self.collections()}, kept["sources"].items()
         is_whole = all(name in known and known[name].indexed(ids) == {*ids} for name, ids in sources)
         return {**kept, "withheld": not is_whole}
-
-    def drop_response(self, id: str) -> bool:
-        """Delete a kept response of the token. Return True if it existed."""
-        return self._state.responses.drop(id, self.token)
 
     # -- received files
 
     @property
     def files(self) -> FileStore:
         return FileStore(self._state.database, self.config.shared / "files", self.config.cache, self.token)
-
-
-def _sees_all_jobs(token: Token) -> bool:
-    return token.filter is None and (token.may("write") or token.may("admin"))
 
 
 class Scoped:
@@ -229,10 +216,11 @@ class Scoped:
         self._collection, self.service = collection, service
         self.token, self._state = service.token, service._state
         self.name, self.record, self.own = collection.name, collection.record, collection.own
-        self.url, self.strategies, self.check_strategy = (
-            collection.url,
-            collection.strategies,
+        self.url, self.strategies = collection.url, collection.strategies
+        self.check_strategy, self.blob, self.folder_file = (
             collection.check_strategy,
+            collection.blob,
+            collection.folder_file,
         )
         # questions to the open index must add the token's filter
         self.open_index, self.await_snapshot = collection.open_index, collection.await_snapshot
@@ -253,9 +241,9 @@ class Scoped:
     def info(self) -> JsonDict:
         """Describe the collection for clients, with counts of the documents that the token sees."""
         info = self._collection.info()
-        if self._visible_ids is not None:
-            leaves, characters = self._collection.sizes_of(self._visible_ids)
-            info |= {"documents": len(self._visible_ids), "leaves": leaves, "characters": characters, "indexing": None}
+        if (ids := self._visible_ids) is not None:
+            leaves, characters = self._collection.index.store.reader().sizes(ids) if ids else (0, 0)
+            info |= {"documents": len(ids), "leaves": leaves, "characters": characters, "indexing": None}
         return info
 
     def indexing(self) -> JsonDict | None:
@@ -350,7 +338,7 @@ class Scoped:
             return [
                 replace(one, status="indexed", job=None, error=None) for one in states if one.indexed_at is not None
             ]
-        return states if _sees_all_jobs(self.token) else [replace(one, job=None) for one in states]
+        return states if self.service.own_jobs is None else [replace(one, job=None) for one in states]
 
     def unfinished(self) -> list[DocumentState]:
         """Return the states of the documents that wait or failed. A token with a filter sees none."""
@@ -370,14 +358,6 @@ class Scoped:
             return self._collection.index.document(doc_id) if self.sees(doc_id) else None
         except UsageError:
             return None
-
-    def original(self, state: DocumentState) -> Path:
-        """Return the path of the bytes of an uploaded document."""
-        return self._collection.blob(state.blob or "")
-
-    def folder_file(self, entry: DocumentEntry) -> bytes | None:
-        """Return the bytes of a file in a folder of the configuration, or None if they are not those that were indexed."""
-        return self._collection.folder_file(entry.id)
 
     def without_hidden_steps(self, traced: Traced) -> Traced:
         """Return a context or an answer without the trace steps on documents that the token does not see."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -11,11 +12,11 @@ from mergewise.errors import StoreError
 from mergewise.server.configuration import ServeLimits, ServerConfig
 from mergewise.server.conversations import OwnConversations, oldest_kept
 from mergewise.server.database import Database, Postgres, SQLite
-from mergewise.server.records import ENDED, Token
+from mergewise.server.records import ENDED
 from mergewise.server.tables.collections import CollectionTable
 from mergewise.server.tables.documents import DocumentTable
 from mergewise.server.tables.jobs import KEY_SECONDS, JobTable
-from mergewise.server.tables.responses import ResponseTable
+from mergewise.server.tables.responses import OwnResponses
 from mergewise.server.tables.rows import marks
 from mergewise.server.tables.tokens import TokenTable
 
@@ -36,9 +37,15 @@ class State:
         # set while this process shuts down: /readyz answers 503, and new requests are refused
         self.draining = Event()
         self.database: Database = SQLite(path) if database is None else Postgres(database)
-        self.tokens, self.responses = TokenTable(self.database), ResponseTable(self.database)
-        self.collections = CollectionTable(self.database, storage or path.parent)
+        self.tokens, self.collections = (
+            TokenTable(self.database),
+            CollectionTable(self.database, storage or path.parent),
+        )
         self.documents, self.jobs = DocumentTable(self.database), JobTable(self.database)
+        # of a token, and of a token with a collection
+        self.responses = partial(OwnResponses, self.database)
+        self.conversations = partial(OwnConversations, self.database)
+        self.close = self.database.close
 
     @classmethod
     def of(cls, config: ServerConfig) -> State:
@@ -50,20 +57,12 @@ class State:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close the database."""
-        self.database.close()
-
     def check_writable(self) -> None:
         """Check that the state is writable. Raises StoreError if not, such as for a full disk or a missing directory."""
         with self.database.change():
             self.database.check()
             if shutil.disk_usage(self.path.parent).free < _FREE_BYTES:
                 raise StoreError("disk full: cannot write the server's state", "free some disk space")
-
-    def conversations(self, token: Token, collection: str) -> OwnConversations:
-        """Return the conversations of a token with a collection."""
-        return OwnConversations(self.database, token, collection)
 
     def prune(self, limits: ServeLimits) -> None:
         """Delete old idempotency keys, sessions and conversations, and the events and uploads of jobs that ended long ago."""

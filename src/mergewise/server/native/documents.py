@@ -153,7 +153,7 @@ def _path_of_original(collection: Scoped, entry: DocumentEntry) -> FilePath:
     state = entry.state
     if state is None or state.blob is None or state.is_document:
         raise unknown("original", "originals exist only for uploaded files")
-    path = collection.original(state)
+    path = collection.blob(state.blob)
     if not path.is_file():
         raise unknown("original", "its bytes were deleted")
     return path
@@ -161,7 +161,7 @@ def _path_of_original(collection: Scoped, entry: DocumentEntry) -> FilePath:
 
 def _content(collection: Scoped, entry: DocumentEntry) -> bytes:
     """Return the bytes of an uploaded file, or of a file in a folder that is as it was indexed. Raises HTTPProblem 404."""
-    content = collection.folder_file(entry)
+    content = collection.folder_file(entry.id)
     return _path_of_original(collection, entry).read_bytes() if content is None else content
 
 

@@ -69,7 +69,7 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
             own = {span["doc"] for passage in writer.context["passages"] for span in passage["spans"]}
             own |= {*sources.get(config.collection, ())}
             kept = {"messages": messages, "sources": {**sources, config.collection: sorted(own)}}
-            await in_thread(partial(service.keep_response, body["id"], {"response": body, **kept}))
+            await in_thread(partial(service.responses.keep, body["id"], {"response": body, **kept}))
 
     async def events() -> AsyncGenerator[bytes, None]:
         async with aclosing(await ask.events(request)) as coming:
@@ -96,7 +96,7 @@ def get_response(id: str, service: InService) -> JsonDict:
 
 @router.delete("/responses/{id}", openapi_extra=READ)
 def delete_response(id: str, service: InService) -> JsonDict:
-    if not service.drop_response(id):
+    if not service.responses.drop(id):
         raise unknown("response")
     return {"id": id, "object": "response", "deleted": True}
 

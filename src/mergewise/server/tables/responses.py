@@ -15,28 +15,33 @@ RESPONSE_SECONDS, MOST_RESPONSES = 30 * 86_400.0, 200
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseTable:
-    """The responses in a database. Each belongs to a token with its rights (`Token.owner`)."""
+class OwnResponses:
+    """The responses of a token with its rights (`Token.owner`)."""
 
     database: Database
+    token: Token
 
-    def keep(self, id: str, token: Token, body: Json) -> None:
+    def keep(self, id: str, body: Json) -> None:
         """Keep a response. Drop expired ones, and the oldest of the token if it has too many."""
-        now, owner = time.time(), token.owner
+        now, owner = time.time(), self.token.owner
         with self.database.change(lasting=False) as rows:
-            insert(rows, "responses", {"id": id, "token": token.id, "owner": owner, "created": now, "body": dict(body)})
+            insert(
+                rows,
+                "responses",
+                {"id": id, "token": self.token.id, "owner": owner, "created": now, "body": dict(body)},
+            )
             rows.execute("DELETE FROM responses WHERE created < ?", [now - RESPONSE_SECONDS])
             oldest = f"SELECT id FROM responses WHERE owner = ? ORDER BY created DESC LIMIT {ALL} OFFSET ?"
             rows.execute(f"DELETE FROM responses WHERE id IN ({oldest})", [owner, MOST_RESPONSES])
 
-    def get(self, id: str, token: Token) -> JsonDict | None:
+    def get(self, id: str) -> JsonDict | None:
         """Return what `keep` kept, or None if it is expired or if a token with other rights made it."""
         query = "SELECT body FROM responses WHERE id = ? AND owner = ? AND created > ?"
-        rows = self.database.rows(query, [id, token.owner, time.time() - RESPONSE_SECONDS])
+        rows = self.database.rows(query, [id, self.token.owner, time.time() - RESPONSE_SECONDS])
         return json.loads(rows[0]["body"]) if rows else None
 
-    def drop(self, id: str, token: Token) -> bool:
+    def drop(self, id: str) -> bool:
         """Delete a response. Return True if it existed."""
         query = "DELETE FROM responses WHERE id = ? AND owner = ?"
         with self.database.change() as rows:
-            return bool(rows.execute(query, [id, token.owner]).rowcount)
+            return bool(rows.execute(query, [id, self.token.owner]).rowcount)
