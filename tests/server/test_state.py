@@ -74,9 +74,10 @@ def test_only_the_secret_authenticates(own: State) -> None:
 
 def test_a_token_has_only_its_scopes_and_collections(own: State) -> None:
     token, _ = own.tokens.add(["write"], collections=["a"])
-    assert token.may("write", "a") and token.may("write")
-    assert not token.may("write", "b") and not token.may("read", "a") and not token.may("admin")
-    assert own.tokens.add(["read"])[0].may("read", "anything")
+    assert token.knows_of("a") and token.may("write")
+    assert not token.knows_of("b") and not token.may("read") and not token.may("admin")
+    anywhere, _ = own.tokens.add(["read"])
+    assert anywhere.knows_of("anything") and anywhere.may("read")
     with pytest.raises(UsageError):
         own.tokens.add(["all"])  # type: ignore[list-item]
     with pytest.raises(UsageError):
@@ -113,17 +114,17 @@ def test_responses_are_kept_for_a_while_and_up_to_a_number(own: State, monkeypat
     token, other = own.tokens.add(["read"])[0], own.tokens.add(["read"])[0]
     monkeypatch.setattr(responses, "MOST_RESPONSES", 2)
     for number in range(3):
-        own.responses.keep(f"resp_{number}", token, {"number": number})
-    own.responses.keep("resp_other", other, {})
-    assert own.responses.get("resp_0", token) is None and own.responses.get("resp_2", token) == {"number": 2}
-    assert own.responses.get("resp_2", other) is None and not own.responses.drop("resp_2", other)
+        own.responses(token).keep(f"resp_{number}", {"number": number})
+    own.responses(other).keep("resp_other", {})
+    assert own.responses(token).get("resp_0") is None and own.responses(token).get("resp_2") == {"number": 2}
+    assert own.responses(other).get("resp_2") is None and not own.responses(other).drop("resp_2")
     # the same token with other rights
-    assert own.responses.get("resp_2", replace(token, filter={"type": "eq"})) is None
-    assert own.responses.drop("resp_2", token) and own.responses.get("resp_2", token) is None
-    assert own.tokens.remove(token.id) and own.responses.get("resp_1", token) is None
-    assert own.responses.get("resp_other", other) == {}
+    assert own.responses(replace(token, filter={"type": "eq"})).get("resp_2") is None
+    assert own.responses(token).drop("resp_2") and own.responses(token).get("resp_2") is None
+    assert own.tokens.remove(token.id) and own.responses(token).get("resp_1") is None
+    assert own.responses(other).get("resp_other") == {}
     monkeypatch.setattr(responses, "RESPONSE_SECONDS", 0.0)
-    assert own.responses.get("resp_other", other) is None
+    assert own.responses(other).get("resp_other") is None
 
 
 # -- jobs

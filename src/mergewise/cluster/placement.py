@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TypeAlias
 
 from mergewise.errors import UsageError
 from mergewise.extend import CACHE_SIZE, Manifest, ManifestState, Place, ShardedManifest, place_of, snapshot_of
@@ -19,7 +18,7 @@ COORDINATOR = "coordinator"
 CONTROL = "control"
 # seconds between two looks at the index, at the searchers, and at the announced placement
 REFRESH = 1.0
-NodeCache: TypeAlias = tuple[str | None, str]
+NodeCache = tuple[str | None, str]
 """The copies of a bucket's files on each node: their directory and their size, as for `mergewise.open`."""
 CACHE: NodeCache = (None, CACHE_SIZE)
 

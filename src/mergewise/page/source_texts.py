@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from mergewise.errors import MergewiseError
 from mergewise.page.markup import Markup, tag, text
@@ -18,10 +18,10 @@ from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, Heading, Span
 
 T = TypeVar("T")
-DocumentLookup: TypeAlias = Callable[[str], Document | None]
-FileLink: TypeAlias = Callable[[str], str | None]
+DocumentLookup = Callable[[str], Document | None]
+FileLink = Callable[[str], str | None]
 """A function that returns the URL of a document's file (`file:///...`) by the document's id, or None."""
-SpanAddress: TypeAlias = Callable[[Span], str | None]
+SpanAddress = Callable[[Span], str | None]
 
 LONG_LINE = 55  # characters from which a line of prose counts as wrapped by its author
 SHORT_ID = 44

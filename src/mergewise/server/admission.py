@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
 from math import inf
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
@@ -82,16 +81,15 @@ class RetryLedger:
 class ConcurrencyLimiter:
     """The slots and places of a worker. Bound to the event loop that creates it."""
 
-    def __init__(self, limits: ServeLimits, metrics: Metrics, slots: int = 1) -> None:
+    def __init__(self, limits: ServeLimits, metrics: Metrics) -> None:
         self._limits, self.metrics = limits, metrics
         self.loop = asyncio.get_running_loop()
-        self._free = slots
+        self._free = 1
         self._queue: deque[asyncio.Future[None]] = deque()
         self._streams = 0
         self._mean = _FIRST_MEAN
         self._retries = RetryLedger()
-        threads = slots + limits.streams + limits.queue_most
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="mergewise-question")
+        self._pool = ThreadPoolExecutor(1 + limits.streams + limits.queue_most, thread_name_prefix="mergewise-question")
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -279,26 +277,16 @@ class Slot:
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(step(), self._admission.loop))
 
 
-@dataclass(frozen=True)
 class SlotReleasingChat:
     """A `ChatModel` whose callers release their slot while they wait for the model."""
 
-    chat: ChatModel
+    def __init__(self, chat: ChatModel) -> None:
+        self.chat, self.spec, self.identity, self.window = chat, chat.spec, chat.identity, chat.window
+        # streaming callers hold no slot
+        self.stream = chat.stream
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.chat, name)
-
-    @property
-    def spec(self) -> str:
-        return self.chat.spec
-
-    @property
-    def identity(self) -> str:
-        return self.chat.identity
-
-    @property
-    def window(self) -> int:
-        return self.chat.window
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
@@ -306,7 +294,3 @@ class SlotReleasingChat:
         slot = Slot.current.get()
         async with nullcontext() if slot is None else slot.paused():
             return await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
-
-    def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
-        """Stream from the model. Streaming callers hold no slot."""
-        return self.chat.stream(messages, max_tokens=max_tokens)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from mergewise.extend import (
     citation_json,
@@ -23,7 +22,7 @@ from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped, Traced
 from mergewise.types import Answer, Citation, Context, Location, Span
 
-PageAddress: TypeAlias = Callable[[str, int, int], str | None]
+PageAddress = Callable[[str, int, int], str | None]
 """A function that returns the URL of a document's span, or None."""
 
 
@@ -75,21 +74,24 @@ class AnswerForms:
 
     def answer(self, answer: Answer, include: Names[str] = ()) -> JsonDict:
         """Return an answer as JSON, without its context."""
-        marks = places_of_marks(answer.text, answer.citations)
-        citations = [self._citation(one, marks.get(one.number, [])) for one in answer.citations]
+        places: dict[int, list[JsonDict]] = {}
+        at = 0
+        for piece in marked_texts(answer.text, {citation.number for citation in answer.citations}):
+            start = at + piece.text.find("[") if piece.numbers else at
+            for number in piece.numbers:
+                end = start + len(f"[{number}]")
+                places.setdefault(number, []).append({"start": start, "end": end})
+                start = end
+            at += len(piece.text)
+        citations = []
+        for one in answer.citations:
+            known = (place.url for span, place in self.locations.items() if span.doc_id == one.span.doc_id)
+            url = next(known, None) or self._address(one.span)
+            citations.append({**citation_json(one), "answer_spans": [*places.get(one.number, ())], "url": url})
         form = {**reply_json(self._shown(answer, include)), "citations": citations}
         if "html" in include:
             form["html"] = self._html(answer.context, answer.citations)
         return _without_parts(form, include)
-
-    def _citation(self, citation: Citation, marks: Sequence[tuple[int, int]]) -> JsonDict:
-        span = citation.span
-        known = next((place.url for one, place in self.locations.items() if one.doc_id == span.doc_id), None)
-        return {
-            **citation_json(citation),
-            "answer_spans": [{"start": start, "end": end} for start, end in marks],
-            "url": known or self._address(span),
-        }
 
     def _address(self, span: Span) -> str | None:
         return self.url(span.doc_id, span.start, span.end)
@@ -139,17 +141,3 @@ def unsupported_remark(answer: Json) -> str:
     quotes = [f"“{one if len(one) <= _LONGEST_QUOTE else one[: _LONGEST_QUOTE - 1] + '…'}”" for one in sentences]
     more = [f"and {len(quotes) - _MOST_QUOTES} more"] if len(quotes) > _MOST_QUOTES else []
     return " ".join(["Not supported by the sources:", *quotes[:_MOST_QUOTES], *more]) if quotes else ""
-
-
-def places_of_marks(text: str, citations: Sequence[Citation]) -> dict[int, list[tuple[int, int]]]:
-    """Map each citation number to the positions of its marks in the answer."""
-    places: dict[int, list[tuple[int, int]]] = {}
-    at = 0
-    for piece in marked_texts(text, {citation.number for citation in citations}):
-        start = at + piece.text.find("[") if piece.numbers else at
-        for number in piece.numbers:
-            end = start + len(f"[{number}]")
-            places.setdefault(number, []).append((start, end))
-            start = end
-        at += len(piece.text)
-    return places

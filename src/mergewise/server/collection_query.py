@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from mergewise import AnswerQuery
 from mergewise.server.records import Json
 from mergewise.types import Message, ReplyOptions
 
-Include: TypeAlias = Literal["trace", "evidence", "streams", "html", "code"]
-EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
+Include = Literal["trace", "evidence", "streams", "html", "code"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +29,6 @@ class CollectionQuery:
     reply: ReplyOptions = field(default_factory=ReplyOptions)
     snapshot: str | None = None
 
-    def with_defaults(self, defaults: Json) -> CollectionQuery:
-        """Fill in the collection's defaults for options that the client did not give."""
-        own = {name: value for name, value in defaults.items() if name != "chat"}
-        return replace(self, options={**own, **self.options}, chat=self.chat or defaults.get("chat"))
-
     def query(self, forced: Json | None, deadline: float) -> AnswerQuery:
         """Return the question for `Index.prepare`. Documents must match `forced` too, the filter of the token.
 
@@ -51,5 +45,5 @@ class CollectionQuery:
 class QuestionEvent:
     """An event of a question. `data` is the JSON that the native API sends."""
 
-    name: EventName
+    name: Literal["started", "context", "delta", "citations", "done"]
     data: Json

@@ -28,7 +28,7 @@ from mergewise.server.schema import (
 )
 from mergewise.server.spool import private_folder
 
-Row: TypeAlias = Mapping[str, Any]
+Row = Mapping[str, Any]
 
 
 class StateUnavailable(StoreError):

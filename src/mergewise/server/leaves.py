@@ -12,10 +12,6 @@ STRATEGY = "topk"
 BUDGET = 32_768
 
 
-def leaf_parameters(most: int) -> JsonDict:
-    return {"k": most, "order": "score"}
-
-
 async def best_leaves(
     questions: Questions, collection: Scoped, query: str, most: int, condition: Json | None = None
 ) -> list[JsonDict]:
@@ -28,7 +24,7 @@ async def best_leaves(
         return []
     options: JsonDict = {"budget": questions.limits.budget}
     if STRATEGY in collection.strategies():
-        options |= {"strategy": STRATEGY, "parameters": leaf_parameters(most)}
+        options |= {"strategy": STRATEGY, "parameters": {"k": most, "order": "score"}}
     if condition is not None:
         options["where"] = condition
     context = await questions.context(CollectionQuery(query, options), collection)

@@ -227,7 +227,9 @@ class Questions:
         """Check the question and open its index. Raises HTTPProblem 422 for an invalid question."""
         if not question.question.strip():
             raise invalid("/question", "empty question", "send the text of a question")
-        question = question.with_defaults(collection.record.defaults)
+        defaults = dict(collection.record.defaults)
+        chat = defaults.pop("chat", None)
+        question = replace(question, options={**defaults, **question.options}, chat=question.chat or chat)
         for name in ("strategy", "merge_with"):
             if spec := question.options.get(name):
                 collection.check_strategy(spec, name)

@@ -8,24 +8,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
-Json: TypeAlias = Mapping[str, Any]
+Json = Mapping[str, Any]
 """A JSON object."""
-JsonDict: TypeAlias = dict[str, Any]
+JsonDict = dict[str, Any]
 """A JSON object that its receiver may change, such as the body of a response."""
-ReadingKind: TypeAlias = Literal["evaluate", "check"]
+ReadingKind = Literal["evaluate", "check"]
 """The kinds of jobs that change nothing. The evaluator runs them, the writer runs all others."""
-ViewKind: TypeAlias = Literal["add_view", "remove_view"]
+ViewKind = Literal["add_view", "remove_view"]
 """The kinds of jobs that change the rows of everybody's documents. Only an admin starts them."""
-JobKind: TypeAlias = Literal[
+JobKind = Literal[
     "add", "replace", "remove", "metadata", "sync", ViewKind, "embed", ReadingKind, "repair", "optimize", "drop"
 ]
 """`add` and `replace` index uploads, `drop` removes a whole collection; the rest are methods of an index."""
-JobState: TypeAlias = Literal["queued", "waiting_lock", "running", "cancelling", "done", "failed", "cancelled"]
-DocumentStatus: TypeAlias = Literal["queued", "indexing", "indexed", "failed"]
-OnConflict: TypeAlias = Literal["replace", "skip", "fail"]
-Scope: TypeAlias = Literal["read", "write", "feedback", "admin"]
+JobState = Literal["queued", "waiting_lock", "running", "cancelling", "done", "failed", "cancelled"]
+DocumentStatus = Literal["queued", "indexing", "indexed", "failed"]
+OnConflict = Literal["replace", "skip", "fail"]
+Scope = Literal["read", "write", "feedback", "admin"]
 """`feedback` reads the rated questions of all tokens, with their notes."""
 
 KINDS: tuple[JobKind, ...] = get_args(JobKind)
@@ -186,11 +186,13 @@ class Token:
     rate: float | None = None
     created: float = 0.0
 
-    def may(self, scope: Scope, collection: str | None = None) -> bool:
-        """Check if the token has the scope, and access to the collection if given. No scope includes another."""
-        return scope in self.scopes and (
-            collection is None or self.collections is None or collection in self.collections
-        )
+    def may(self, scope: Scope) -> bool:
+        """Check if the token has the scope. No scope includes another."""
+        return scope in self.scopes
+
+    def knows_of(self, collection: str) -> bool:
+        """Check if the token has access to the collection."""
+        return self.collections is None or collection in self.collections
 
     @property
     def owner(self) -> str:

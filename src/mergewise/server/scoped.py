@@ -122,15 +122,12 @@ class ScopedService:
     def collections(self) -> list[Scoped]:
         """Return the collections that the token may know of, ordered by name."""
         known = self._service.collections.all()
-        return [Scoped(one, self) for one in known if self._knows_of(one.name)]
+        return [Scoped(one, self) for one in known if self.token.knows_of(one.name)]
 
     def collection(self, name: str) -> Scoped:
         """Return the collection. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
-        found = self._service.collections.get(name) if self._knows_of(name) else None
+        found = self._service.collections.get(name) if self.token.knows_of(name) else None
         return Scoped(existing(found, "collection"), self)
-
-    def _knows_of(self, name: str) -> bool:
-        return self.token.collections is None or name in self.token.collections
 
     def add_collection(self, record: CollectionRecord) -> Scoped:
         self.check_whole("admin")
@@ -164,7 +161,7 @@ class ScopedService:
     def find_job(self, id: str) -> Job | None:
         """Return the job, or None if it does not exist or is hidden from the token."""
         job = self._state.jobs.get(id)
-        if job is None or self.token.filter is not None or not self._knows_of(job.collection):
+        if job is None or self.token.filter is not None or not self.token.knows_of(job.collection):
             return None
         return job if self.own_jobs in (None, job.token) else None
 

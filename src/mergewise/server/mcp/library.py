@@ -15,7 +15,6 @@ from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.collections import indexing_notice
 from mergewise.server.leaves import BUDGET as LEAF_BUDGET
 from mergewise.server.leaves import STRATEGY as STRATEGY_OF_LEAVES
-from mergewise.server.leaves import leaf_parameters
 from mergewise.server.records import Json, JsonDict
 from mergewise.types import Document
 
@@ -31,7 +30,8 @@ class IndexLibrary:
 
     async def search(self, query: str, most: int) -> Sequence[Json]:
         """Return the best passages, in the form of the native API."""
-        options = {"strategy": STRATEGY_OF_LEAVES, "parameters": leaf_parameters(most), "budget": LEAF_BUDGET}
+        parameters = {"k": most, "order": "score"}
+        options = {"strategy": STRATEGY_OF_LEAVES, "parameters": parameters, "budget": LEAF_BUDGET}
         passages: Sequence[Json] = (await self.context(CollectionQuery(query, options)))["passages"]
         return passages
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any
 
 import mergewise as mw
 from mergewise.extend import code_for, heading_path, on_one_line, quotation, warning
@@ -13,7 +13,7 @@ from mergewise.server.answers import supported_citations, unsupported_remark
 from mergewise.server.openai.markup import without_images
 from mergewise.types import Document
 
-Json: TypeAlias = Mapping[str, Any]
+Json = Mapping[str, Any]
 
 MOST_TOKENS = 8000
 # tokens of the warning and of the final note
@@ -53,17 +53,17 @@ def beginning(text: str, most: int) -> str:
     return kept[: seam + 1] if seam > 0 else kept
 
 
-def first_that_fit(texts: Sequence[Quoted], most: int = ROOM) -> list[Quoted]:
-    """Return the first texts that fit into `most` tokens together, or the beginning of the first one if it does not fit."""
+def first_that_fit(texts: Sequence[Quoted]) -> list[Quoted]:
+    """Return the first texts that fit into `ROOM` tokens together, or the beginning of the first one if it does not fit."""
     kept: list[Quoted] = []
-    left = most
+    left = ROOM
     for one, tokens in zip(texts, mw.count_tokens([one.text for one in texts]), strict=True):
         left -= tokens + _LINES
         if left < 0:
             break
         kept.append(one)
     if texts and not kept:
-        return [Quoted(texts[0].name, beginning(texts[0].text, most - _LINES))]
+        return [Quoted(texts[0].name, beginning(texts[0].text, ROOM - _LINES))]
     return kept
 
 

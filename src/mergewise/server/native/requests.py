@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, create_model
 
 from mergewise import AnswerQuery, Query
 from mergewise.extend import Option, options_of
+from mergewise.server.collection_query import Include
 from mergewise.server.records import JsonDict, Scope
 
 
@@ -23,22 +24,20 @@ def _number(value: object) -> object:
     return value
 
 
-Number: TypeAlias = Annotated[float, BeforeValidator(_number)]
-Whole: TypeAlias = Annotated[int, BeforeValidator(_number)]
-Parameters: TypeAlias = dict[str, str | int | float | bool | None]
+Number = Annotated[float, BeforeValidator(_number)]
+Whole = Annotated[int, BeforeValidator(_number)]
+Parameters = dict[str, str | int | float | bool | None]
 # repeated values are allowed
 REPEATED: JsonDict = {"uniqueItems": False}
-Includes: TypeAlias = Annotated[
-    set[Literal["trace", "evidence", "streams", "html", "code"]], Field(json_schema_extra=REPEATED)
-]
-Title: TypeAlias = Annotated[str, Field(max_length=200)]
-Phrase: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
-Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=8000)]
-Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=100)]
-Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-DocumentId: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
-Metadata: TypeAlias = dict[Title, str | int | float | bool]
-Filter: TypeAlias = JsonDict
+Includes = Annotated[set[Include], Field(json_schema_extra=REPEATED)]
+Title = Annotated[str, Field(max_length=200)]
+Phrase = Annotated[str, Field(min_length=1, max_length=200)]
+Words = Annotated[str, Field(min_length=1, max_length=8000)]
+Id = Annotated[str, Field(min_length=1, max_length=100)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+DocumentId = Annotated[str, Field(min_length=1, max_length=1000)]
+Metadata = dict[Title, str | int | float | bool]
+Filter = JsonDict
 
 
 class Form(BaseModel):
@@ -74,7 +73,7 @@ def body_type(option: Option) -> Any:
     return reduce(or_, types)
 
 
-Condition: TypeAlias = Words | Filter
+Condition = Words | Filter
 _BODY_TYPES: JsonDict = {
     "where": Condition | Annotated[list[Condition], Field(max_length=50)],
     "parameters": Parameters,

@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
-from typing import ClassVar
 from urllib.parse import quote
 
 from mergewise.server.answers import supported_citations, unsupported_remark
@@ -175,8 +174,8 @@ class Completion:
     A subclass is a completion of another API: it names its objects and makes its choices.
     """
 
-    KIND: ClassVar[str] = "chat.completion"
-    KIND_OF_CHUNKS: ClassVar[str] = "chat.completion.chunk"
+    KIND = "chat.completion"
+    KIND_OF_CHUNKS = "chat.completion.chunk"
 
     id: str
     model: str
@@ -260,8 +259,8 @@ class Completion:
 class TextCompletion(Completion):
     """A completion of the older API, which has a text instead of a message and no annotations."""
 
-    KIND: ClassVar[str] = "text_completion"
-    KIND_OF_CHUNKS: ClassVar[str] = "text_completion"
+    KIND = "text_completion"
+    KIND_OF_CHUNKS = "text_completion"
 
     def choice(self, content: str, annotations: Sequence[Json]) -> JsonDict:
         return {"text": content}

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi.responses import FileResponse
@@ -30,10 +30,10 @@ from mergewise.server.spool import receive
 
 router = APIRouter(route_class=ScopedRoute)
 
-Row: TypeAlias = Mapping[str, Any]
+Row = Mapping[str, Any]
 """A document as `list_documents` returns it."""
-FileStatus: TypeAlias = Literal["in_progress", "completed", "failed", "cancelled"]
-Purpose: TypeAlias = Literal["assistants", "user_data", "vision", "evals"]
+FileStatus = Literal["in_progress", "completed", "failed", "cancelled"]
+Purpose = Literal["assistants", "user_data", "vision", "evals"]
 """The purposes of OpenAI's files that need no service of their own, as batches and fine-tuning do."""
 
 _LONGEST_NAME = 255

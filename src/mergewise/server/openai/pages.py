@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import Query
 
 from mergewise.server.records import JsonDict
 
 Item = TypeVar("Item")
-Limit: TypeAlias = Annotated[int, Query(ge=1, le=100)]
-Order: TypeAlias = Literal["asc", "desc"]
+Limit = Annotated[int, Query(ge=1, le=100)]
+Order = Literal["asc", "desc"]
 
 
 def list_page(
