@@ -189,23 +189,17 @@ class _Drawing:
         context, marks, places = self._context, self._marks, self._places
         shown = replace(context, passages=context.passages[: detail.passages])
         cards = PassageCards(marks, places, self.cited, linked, detail)
+        drawn = [
+            cards.card(number, passage, f"{share} tokens")
+            for number, (passage, share) in enumerate(zip(shown.passages, self._tokens, strict=False), 1)
+        ]
+        heading = tag("h2", "Sources", id="sources")
+        above = legend(shown, marks, bool(self.cited)) if drawn else tag("p", "No passages found.", class_="notice")
         parts = [
             budget_bar(context, self._tokens, self._kinds, len(shown.passages)),
             self._tree.draw(detail.nodes, len(shown.passages)),
-            _sources(shown, self._tokens, cards),
+            tag("section", heading, above, *drawn, aria_labelledby="sources"),
             left_out(marks, places, detail),
             steps([*context.trace, *then], places, detail.steps),
         ]
         return [part for part in parts if part is not None]
-
-
-def _sources(context: Context, tokens: Sequence[int], cards: PassageCards) -> Markup:
-    passages = [
-        cards.card(number, passage, f"{share} tokens")
-        for number, (passage, share) in enumerate(zip(context.passages, tokens, strict=False), 1)
-    ]
-    heading = tag("h2", "Sources", id="sources")
-    if not passages:
-        return tag("section", heading, tag("p", "No passages found.", class_="notice"), aria_labelledby="sources")
-    marks_legend = legend(context, cards.marks, bool(cards.cited))
-    return tag("section", heading, marks_legend, *passages, aria_labelledby="sources")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from mergewise.page.markup import Markup, join, shorten, tag
+from mergewise.page.markup import Markup, shorten, tag
 
 WIDTH, HEIGHT = 640, 380
 LEFT, RIGHT, TOP, BOTTOM = 48, 186, 30, 46
@@ -92,7 +92,14 @@ def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
     banded = {curve.name for curve in ordered[-BANDS:]} | {figure.reference}
     drawn = [_curve(curve, classes[curve.name], across, upwards, curve.name in banded) for curve in ordered]
     below = _axis_text(figure.x_label, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, text_anchor="middle")
-    axes = [_grid(xs, ys, across, upwards), join([below, _axis_text(figure.y_label, LEFT - 40, TOP - 14)])]
+    grid: list[Markup] = []
+    for y in ys:
+        grid.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=upwards(y), y2=upwards(y), class_="grid"))
+        grid.append(_axis_text(_figure_of(y), LEFT - 8, upwards(y) + 4, text_anchor="end"))
+    for x in xs:
+        grid.append(tag("line", x1=across(x), x2=across(x), y1=HEIGHT - BOTTOM, y2=HEIGHT - BOTTOM + 4, class_="grid"))
+        grid.append(_axis_text(_figure_of(x), across(x), HEIGHT - BOTTOM + 18, text_anchor="middle"))
+    axes = [tag("g", *grid), below, _axis_text(figure.y_label, LEFT - 40, TOP - 14)]
     style = tag("style", Markup(STYLE + CURVE_RULES)) if is_file else None
     names = _names(figure, classes, upwards, across)
     title = tag("title", f"{figure.title}: {figure.y_label} over {figure.x_label}")
@@ -122,17 +129,6 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _figure_of(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.3g}"
-
-
-def _grid(xs: Sequence[float], ys: Sequence[float], across: _Scale, upwards: _Scale) -> Markup:
-    parts: list[Markup] = []
-    for y in ys:
-        parts.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=upwards(y), y2=upwards(y), class_="grid"))
-        parts.append(_axis_text(_figure_of(y), LEFT - 8, upwards(y) + 4, text_anchor="end"))
-    for x in xs:
-        parts.append(tag("line", x1=across(x), x2=across(x), y1=HEIGHT - BOTTOM, y2=HEIGHT - BOTTOM + 4, class_="grid"))
-        parts.append(_axis_text(_figure_of(x), across(x), HEIGHT - BOTTOM + 18, text_anchor="middle"))
-    return tag("g", *parts)
 
 
 def _axis_text(words: str, x: float, y: float, **more: object) -> Markup:

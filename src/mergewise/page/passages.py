@@ -97,7 +97,15 @@ class PassageCards:
 
     def _verbatim(self, passage: Passage, stretches: Sequence[Stretch]) -> Markup:
         pieces: list[str] = []
-        runs = _without_outer_space(list(self._runs(passage)))
+        runs = list(self._runs(passage))
+        # without white space at the outer ends of the surrounding text
+        if runs and not (first := runs[0]).taken:
+            trimmed = first.text.lstrip()
+            runs[0] = replace(first, text=trimmed, span=replace(first.span, start=first.span.end - len(trimmed)))
+        if runs and not (last := runs[-1]).taken:
+            trimmed = last.text.rstrip()
+            runs[-1] = replace(last, text=trimmed, span=replace(last.span, end=last.span.start + len(trimmed)))
+        runs = [run for run in runs if run.text]
         if runs and runs[0].cut:
             pieces.append(tag("span", "… ", class_="around"))
         for run in runs:
@@ -123,7 +131,7 @@ class PassageCards:
             floor, ceiling = bounds_around(span, self.marks.taken, places)
             if end is not None and end[0] == span.doc_id:
                 floor = max(floor, end[1])
-            reach = self.detail.around if places.holds(span, part) else 0
+            reach = self.detail.around if places.text(span) == part else 0
             before, after = places.before(span, reach, floor), places.after(span, reach, ceiling)
             gap = end is not None and end != (before.doc_id, before.start)
             if len(before):
@@ -136,37 +144,35 @@ class PassageCards:
             end = span.doc_id, after.end
 
     def _stretch(self, stretch: Stretch, words: str, styles: Sequence[Styled]) -> Markup:
-        """Draw a stretch with its mark. White space at its ends stays unmarked."""
+        """Draw a stretch with its mark and its anchors. White space at its ends stays unmarked."""
         lead, inner, tail = split_space(words)
         if not inner:
             return text(words)
         start = stretch.span.start + len(lead)
-        body = self._with_anchors(Span(stretch.span.doc_id, start, start + len(inner)), inner, styles)
-        if stretch.kind:
-            score = "" if stretch.score is None else f" · {stretch.score:.2f}"
-            body = tag("mark", body, class_=f"k {stretch.kind}", title=f"{stretch.label}: {_why(stretch)}{score}")
-        return join([lead, body, tail])
-
-    def _with_anchors(self, span: Span, words: str, styles: Sequence[Styled]) -> Markup:
+        span = Span(stretch.span.doc_id, start, start + len(inner))
         cited = [anchor for anchor in self.cited if anchor.span.overlaps(span)]
         pieces = []
-        for piece in pieces_of(span, [anchor.span for anchor in cited]):
-            body = with_styles(piece, words[piece.start - span.start : piece.end - span.start], styles)
+        for piece, own in pieces_of(span, [anchor.span for anchor in cited], inner):
+            body = with_styles(piece, own, styles)
             for anchor in cited:
                 if anchor.span.overlaps(piece):
                     names = {"id": anchor.id, "data_number": anchor.number} if anchor.id not in self.linked else {}
                     body = tag("span", body, class_="cited", **names)
                     self.linked.add(anchor.id)
             pieces.append(body)
-        return join(pieces)
+        body = join(pieces)
+        if stretch.kind:
+            score = "" if stretch.score is None else f" · {stretch.score:.2f}"
+            body = tag("mark", body, class_=f"k {stretch.kind}", title=f"{stretch.label}: {_why(stretch)}{score}")
+        return join([lead, body, tail])
 
     def _surroundings(self, span: Span, words: str, styles: Sequence[Styled]) -> Markup:
         """Draw surrounding text with slight marks on left-out candidates."""
         left = self.marks.left.at(span)
         pieces: list[str] = []
-        for piece in pieces_of(span, [out.span for out in left]):
+        for piece, own in pieces_of(span, [out.span for out in left], words):
             out = next((out for out in left if out.span.contains(piece)), None)
-            lead, inner, tail = split_space(words[piece.start - span.start : piece.end - span.start])
+            lead, inner, tail = split_space(own)
             body = with_styles(Span(span.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, styles)
             if out is not None and inner:
                 body = tag("span", body, class_="left", title=f"{out.label}: {out.why}")
@@ -192,23 +198,12 @@ def _first_characters(passage: Passage, characters: int | None) -> Passage:
 
 def _written_text(passage: Passage, places: Places) -> Markup:
     """Draw a passage that a model wrote, with its sources."""
+    body = with_styles(Span("", 0, len(passage.text)), passage.text, styles_of(passage.text))
     return Markup(
-        tag("div", tag("mark", styled_text(passage.text), class_="k written"), class_="text", dir="auto")
+        tag("div", tag("mark", body, class_="k written"), class_="text", dir="auto")
         + tag("p", KINDS["written"].meaning.capitalize() + ". Sources:", class_="where")
         + tag("ul", join(tag("li", places.location(span)) for span in passage.spans[:8]), class_="where")
     )
-
-
-def _without_outer_space(runs: Sequence[ShownPiece]) -> list[ShownPiece]:
-    """Trim white space at the outer ends of the surrounding text."""
-    trimmed = list(runs)
-    if trimmed and not (first := trimmed[0]).taken:
-        words = first.text.lstrip()
-        trimmed[0] = replace(first, text=words, span=replace(first.span, start=first.span.end - len(words)))
-    if trimmed and not (last := trimmed[-1]).taken:
-        words = last.text.rstrip()
-        trimmed[-1] = replace(last, text=words, span=replace(last.span, end=last.span.start + len(words)))
-    return [run for run in trimmed if run.text]
 
 
 def split_space(words: str) -> tuple[str, str, str]:
@@ -222,18 +217,13 @@ def with_styles(span: Span, words: str, styles: Sequence[Styled]) -> Markup:
     """Draw the text of a span with code and emphasis as elements, without their Markdown marks."""
     own = [styled for styled in styles if styled.span.overlaps(span)]
     pieces = []
-    for piece in pieces_of(span, [styled.span for styled in own]):
+    for piece, part in pieces_of(span, [styled.span for styled in own], words):
         names = {styled.name for styled in own if styled.span.contains(piece)}
-        body = text(words[piece.start - span.start : piece.end - span.start])
+        body = text(part)
         for name in sorted(names - {"mark"}):
             body = tag(name, body)
         pieces += [] if "mark" in names else [body]
     return join(pieces)
-
-
-def styled_text(words: str) -> Markup:
-    """Draw a text that a model wrote, with its styles."""
-    return with_styles(Span("", 0, len(words)), words, styles_of(words))
 
 
 def _why(stretch: Stretch) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from mergewise.page.source_texts import Overlaps
@@ -95,46 +95,46 @@ class Marks:
         self.taken = Overlaps([span for passage in context.passages for span in passage.spans], lambda span: span)
         self._reasons = Overlaps(dict.fromkeys(reasons(context.trace)), lambda reason: reason.span)
         self._stretches: dict[tuple[Span, str], list[Stretch]] = {}
-        self.left_out = self._left_out(context.trace)
-        self.left = Overlaps(self.left_out, lambda out: out.span)
-
-    def stretches(self, span: Span, text: str) -> list[Stretch]:
-        """Split the text of a span into stretches with their reasons."""
-        if (span, text) in self._stretches:
-            return self._stretches[span, text]
-        covering = self._reasons.at(span)
-        pieces = [
-            (
-                piece,
-                sorted(
-                    (r for r in covering if r.span.contains(piece)), key=lambda r: (RANK[r.kind], -(r.score or 0.0))
-                ),
-            )
-            for piece in pieces_of(span, [reason.span for reason in covering])
-        ]
-        # an unexplained piece with words is a neighbour if its span has reasons elsewhere
-        other = "neighbour" if any(own for _, own in pieces) else "taken"
-        found = []
-        for piece, own in pieces:
-            words = text[piece.start - span.start : piece.end - span.start]
-            has_words = any(map(str.isalnum, words))
-            found.append(
-                Stretch(piece, words, own[0].kind if own else other, tuple(own)) if has_words else Stretch(piece, words)
-            )
-        self._stretches[span, text] = _unite_alike(found)
-        return self._stretches[span, text]
-
-    def _left_out(self, trace: Sequence[Step]) -> list[Reason]:
-        """Return candidates without any text in the context, best first. Of overlapping candidates, keep only the best."""
+        # candidates without any text in the context, best first; of overlapping candidates, only the best
         out: dict[Span, Reason] = {}
-        for step in trace:
+        for step in context.trace:
             if step.cause in LEFT_OUT:
                 for span in step.inputs:
                     out.setdefault(span, Reason(span, "left", LEFT_OUT[step.cause], step.reason, step.score))
         absent = [left for left in out.values() if not self.taken.at(left.span)]
         ranked = sorted(absent, key=lambda left: 1.0 if left.score is None else -left.score)
         shown: dict[str, list[Span]] = {}  # sorted spans by document
-        return [left for left in ranked if _insert_disjoint(left.span, shown.setdefault(left.span.doc_id, []))]
+        self.left_out = [left for left in ranked if _insert_disjoint(left.span, shown.setdefault(left.span.doc_id, []))]
+        self.left = Overlaps(self.left_out, lambda out: out.span)
+
+    def stretches(self, span: Span, text: str) -> list[Stretch]:
+        """Split the text of a span into stretches with their reasons. Adjacent pieces with the same reasons are joined."""
+        if (span, text) in self._stretches:
+            return self._stretches[span, text]
+        covering = self._reasons.at(span)
+        pieces = [
+            (
+                Stretch(piece, words),
+                sorted(
+                    (r for r in covering if r.span.contains(piece)), key=lambda r: (RANK[r.kind], -(r.score or 0.0))
+                ),
+            )
+            for piece, words in pieces_of(span, [reason.span for reason in covering], text)
+        ]
+        # an unexplained piece with words is a neighbour if its span has reasons elsewhere
+        other = "neighbour" if any(own for _, own in pieces) else "taken"
+        found: list[Stretch] = []
+        for piece, own in pieces:
+            if any(map(str.isalnum, piece.text)):
+                piece = replace(piece, kind=own[0].kind if own else other, reasons=tuple(own))
+            last = found[-1] if found else None
+            if last is not None and (last.kind, _explanations(last)) == (piece.kind, _explanations(piece)):
+                whole = replace(last.span, end=piece.span.end)
+                found[-1] = replace(last, span=whole, text=last.text + piece.text)
+            else:
+                found.append(piece)
+        self._stretches[span, text] = found
+        return found
 
 
 def _insert_disjoint(span: Span, others: list[Span]) -> bool:
@@ -164,23 +164,13 @@ def reasons(trace: Iterable[Step]) -> list[Reason]:
     return found
 
 
-def pieces_of(span: Span, bounds: Iterable[Span]) -> list[Span]:
-    """Split the span at the bounds of the other spans."""
+def pieces_of(span: Span, bounds: Iterable[Span], text: str) -> list[tuple[Span, str]]:
+    """Split the span and its text at the bounds of the other spans."""
     inner = {at for other in bounds for at in (other.start, other.end) if span.start < at < span.end}
-    return [Span(span.doc_id, start, end) for start, end in pairwise([span.start, *sorted(inner), span.end])]
-
-
-def _unite_alike(pieces: Sequence[Stretch]) -> list[Stretch]:
-    """Join adjacent pieces with the same kind and the same explanations."""
-    joined: list[Stretch] = []
-    for piece in pieces:
-        last = joined[-1] if joined else None
-        if last is not None and (last.kind, _explanations(last)) == (piece.kind, _explanations(piece)):
-            span = Span(last.span.doc_id, last.span.start, piece.span.end)
-            joined[-1] = Stretch(span, last.text + piece.text, last.kind, last.reasons)
-        else:
-            joined.append(piece)
-    return joined
+    return [
+        (Span(span.doc_id, start, end), text[start - span.start : end - span.start])
+        for start, end in pairwise([span.start, *sorted(inner), span.end])
+    ]
 
 
 def _explanations(piece: Stretch) -> set[str]:

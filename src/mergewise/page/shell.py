@@ -54,7 +54,10 @@ def html_page(title: str, body: Child, *, surroundings: bool, script: str = "") 
         tag("style", Markup(asset("shared.css") + asset("page.css"))),
     )
     run = [tag("script", Markup(one)) for one in scripts]
-    page = tag("body", _controls(surroundings), tag("main", body, id="main"), _help(), *run)
+    keys = [tag("div", tag("dt", tag("kbd", key)), tag("dd", meaning)) for key, meaning in KEYS]
+    close = tag("form", tag("button", "Close", type="submit"), method="dialog")
+    help = tag("dialog", tag("h2", "Keys", id="keys"), tag("dl", *keys), close, id="help", aria_labelledby="keys")
+    page = tag("body", _controls(surroundings), tag("main", body, id="main"), help, *run)
     return "<!doctype html>\n" + tag("html", head, page, lang="en") + "\n"
 
 
@@ -73,9 +76,3 @@ def _controls(surroundings: bool) -> Markup:
         tag("button", "?", id="help-button", type="button", aria_label=_HELP, title=_HELP, hidden=True),
         aria_label="Page",
     )
-
-
-def _help() -> Markup:
-    keys = [tag("div", tag("dt", tag("kbd", key)), tag("dd", meaning)) for key, meaning in KEYS]
-    close = tag("form", tag("button", "Close", type="submit"), method="dialog")
-    return tag("dialog", tag("h2", "Keys", id="keys"), tag("dl", *keys), close, id="help", aria_labelledby="keys")

@@ -110,13 +110,9 @@ class Places:
         document = self.document(doc_id)
         return document is not None and bool(document.text[start:end].strip())
 
-    def holds(self, span: Span, text: str) -> bool:
-        """Check if the document is available and still has this text at the span."""
-        return self.text(span) == text
-
     def screen_text(self, span: Span, text: str) -> tuple[str, list[Styled]]:
-        """Return the text of a span for the screen, with the same length, and its styles. Uses the document if available."""
-        whole = self._whole(span.doc_id) if self.holds(span, text) else None
+        """Return the text of a span for the screen, with the same length, and its styles. Uses a document with this text."""
+        whole = self._whole(span.doc_id) if self.text(span) == text else None
         if whole is None:
             return unwrapped_prose(text), styles_of(text, span.doc_id, span.start)
         return whole.text[span.start : span.end], whole.styles.at(span)
