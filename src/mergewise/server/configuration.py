@@ -120,8 +120,14 @@ class ModelConfig:
         """Return the API key, or None if none is configured. Later logs mask the key. Raises UsageError if it is missing."""
         if self.key_env is None and self.key_file is None:
             return None
-        environment = os.environ
-        key = environment.get(self.key_env or "", "") or _first_line(self.key_file)
+        key = os.environ.get(self.key_env or "", "")
+        if not key and self.key_file is not None:
+            try:
+                content = regular_bytes(self.key_file, 10_000, follow=True).decode("utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                hint = "write the key on the first line of the file"
+                raise UsageError(f"cannot read {self.key_file}: {error}", hint) from None
+            key = content.partition("\n")[0].strip()
         if not key:
             place = f"{self.key_env} is not set" if self.key_file is None else f"{self.key_file} is empty"
             raise UsageError(f"missing API key of {self.spec}: {place}", "set it in the server's environment")
@@ -359,9 +365,15 @@ def load_config(
     wanted = {name: value for name, value in (flags or {}).items() if value is not None}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     options: dict[str, Any] = {"workers": min(cores, 4)}
-    for where, values in ((f"{path}: server.", server), (_ENVIRONMENT, _from_environment(environment)), ("", wanted)):
-        options |= _fields(ServerConfig, where, values, path.parent, among=_SERVER if where else None)
     hints = hints_of(ServerConfig)
+    variables: dict[str, object] = {}
+    for name in _SERVER:
+        if (given := environment.get(f"{_ENVIRONMENT}{name.upper()}")) is not None:
+            # commas separate the values of a list
+            is_list = get_origin(hints[name]) is tuple
+            variables[name] = [part.strip() for part in given.split(",") if part.strip()] if is_list else given
+    for where, values in ((f"{path}: server.", server), (_ENVIRONMENT, variables), ("", wanted)):
+        options |= _fields(ServerConfig, where, values, path.parent, among=_SERVER if where else None)
     for name in (name for name in _TABLES if name in tables):
         value, first = _value(f"{path}: {name}", tables[name], hints[name], path.parent), options.get(name, {})
         options[name] = {**first, **value, **first} if isinstance(value, dict) else value
@@ -375,8 +387,9 @@ _SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "needs
 
 def _valid_config(config: ServerConfig) -> ServerConfig:
     """Return the configuration if its settings fit together. Raises UsageError if not."""
-    is_open = not config.needs_token
-    if is_open and (config.host not in LOOPBACK or config.allowed_hosts or config.public_url):
+    from mergewise.extend import search_settings, weights_of
+
+    if not config.needs_token and (config.host not in LOOPBACK or config.allowed_hosts or config.public_url):
         raise UsageError(
             "--no-auth requires a loopback address, without allowed_hosts and public_url",
             "remove --no-auth and hand out tokens: without them anybody could read and delete everything",
@@ -390,28 +403,33 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
     for name, collection in config.collections.items():
         if not COLLECTION_NAME.fullmatch(name):
             raise UsageError(f"invalid collection name: {name!r}", "use up to 63 lower-case letters, digits and -")
-        _check_asking(f"collections.{name}", collection, config.chats)
-        _check_collection(f"collections.{name}", collection)
+        where = f"collections.{name}"
+        _check_asking(where, collection, config.chats)
+        if collection.path is not None and collection.is_in_bucket:
+            # fails for an invalid URL, or without the client of object stores
+            place_of(collection.path)
+        if collection.is_read_only and collection.folders:
+            hint = "remove folders, or set read_only = false"
+            raise UsageError(f"{where}.folders: the collection is read-only", hint)
+        search_settings(collection.search, f"{where}.search")
+        weights_of(collection.weights)
     for name, profile in config.profiles.items():
         _check_asking(f"profiles.{name}", profile, config.chats)
         if profile.filter is not None:
             check_filter(profile.filter)
-    if config.identity is not None:
-        _check_identity(config.identity)
+    if (identity := config.identity) is not None:
+        if not identity.peers and not identity.tokens:
+            hint = "name the addresses of the front end"
+            raise UsageError("missing setting: identity.peers or identity.tokens", hint)
+        for peer in identity.peers:
+            try:
+                ip_network(peer)
+            except ValueError:
+                raise UsageError(f"invalid identity.peers: {peer!r}", "expected an address such as 10.0.0.5") from None
+        check_filter(identity.filter)
+        if identity.filter_of("a") == identity.filter_of("b"):
+            raise UsageError(f"identity.filter has no {USER}", 'write { type = "eq", key = "owner", value = "{user}" }')
     return config
-
-
-def _check_identity(identity: IdentityConfig) -> None:
-    if not identity.peers and not identity.tokens:
-        raise UsageError("missing setting: identity.peers or identity.tokens", "name the addresses of the front end")
-    for peer in identity.peers:
-        try:
-            ip_network(peer)
-        except ValueError:
-            raise UsageError(f"invalid identity.peers: {peer!r}", "expected an address such as 10.0.0.5") from None
-    check_filter(identity.filter)
-    if identity.filter_of("a") == identity.filter_of("b"):
-        raise UsageError(f"identity.filter has no {USER}", 'write { type = "eq", key = "owner", value = "{user}" }')
 
 
 def missing_parts(config: ServerConfig) -> list[str]:
@@ -433,19 +451,6 @@ def missing_parts(config: ServerConfig) -> list[str]:
     return problems
 
 
-def _check_collection(where: str, own: CollectionConfig) -> None:
-    """Check the place and the tuned settings of a collection. Raises UsageError."""
-    from mergewise.extend import search_settings, weights_of
-
-    if own.path is not None and own.is_in_bucket:
-        # fails for an invalid URL, or without the client of object stores
-        place_of(own.path)
-    if own.is_read_only and own.folders:
-        raise UsageError(f"{where}.folders: the collection is read-only", "remove folders, or set read_only = false")
-    search_settings(own.search, f"{where}.search")
-    weights_of(own.weights)
-
-
 def _check_asking(where: str, own: CollectionConfig | ProfileConfig, chats: Collection[str]) -> None:
     """Check the chat model and the default options of questions. Raises UsageError for an unknown or invalid one."""
     if own.chat is not None and own.chat not in chats:
@@ -458,17 +463,6 @@ def _check_asking(where: str, own: CollectionConfig | ProfileConfig, chats: Coll
 def _check_table(where: str, given: object) -> JsonDict:
     if not isinstance(given, dict):
         raise UsageError(f"{where} is {short_repr(given)}", f"write a table [{where.rpartition(': ')[2]}]")
-    return given
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
-    """Return the fields of `ServerConfig` that environment variables set. Commas separate the values of a list."""
-    hints = hints_of(ServerConfig)
-    given: dict[str, object] = {}
-    for name in _SERVER:
-        if (value := environment.get(f"{_ENVIRONMENT}{name.upper()}")) is not None:
-            is_list = get_origin(hints[name]) is tuple
-            given[name] = [part.strip() for part in value.split(",") if part.strip()] if is_list else value
     return given
 
 
@@ -542,12 +536,3 @@ def check_directory(what: str, path: str | os.PathLike[str]) -> None:
             f"{what} is in a bucket (expected a local directory)",
             'only an index may be in a bucket: mergewise serve s3://BUCKET/PREFIX, or path = "s3://BUCKET/PREFIX"',
         )
-
-
-def _first_line(path: Path | None) -> str:
-    try:
-        return (
-            "" if path is None else regular_bytes(path, 10_000, follow=True).decode("utf-8").partition("\n")[0].strip()
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", "write the key on the first line of the file") from None

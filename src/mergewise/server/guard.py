@@ -100,7 +100,7 @@ class SecurityMiddleware:
             await send({"type": "websocket.close", "code": 1008})
             return
         began = perf_counter()
-        scope["mergewise.request_id"] = request_id = "req_" + secrets.token_hex(12)
+        scope["mergewise.request_id"] = request_id = f"req_{secrets.token_hex(12)}"
         scope["mergewise.token"] = NOBODY
         caching = "no-cache" if scope["path"] in self._page else "no-store"
         headers = {**self._headers, "cache-control": caching, "x-request-id": request_id}
@@ -251,7 +251,7 @@ def host_name(host: str) -> str:
 def cookie_name(headers: Headers) -> str:
     """Name the page's cookie after the port, so that several servers on a host keep their own sessions."""
     port = re.search(r":(\d{1,5})\Z", _single(headers, "host") or "")
-    return "mergewise_session" + (f"_{port[1]}" if port else "")
+    return f"mergewise_session_{port[1]}" if port else "mergewise_session"
 
 
 def too_large(longest: int) -> HTTPProblem:

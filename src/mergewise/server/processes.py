@@ -335,21 +335,10 @@ def _worker(
     options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
     uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), counts), **options)
     reserve_metrics()
-    server = draining_server(uvicorn_config, state, parent, counts, on_started=partial(_send, messages, "ready"))
-    server.run(sockets=[SharedListener(listener, counts)])
-    state.close()
-
-
-def draining_server(
-    config: Any, state: State, parent: int, connections: ConnectionCounts, on_started: Callable[[], None]
-) -> Any:
-    """Return a uvicorn server that finishes its answers at shutdown, while the application refuses new requests with 503.
-
-    The server keeps `connections` up to date.
-    """
-    import uvicorn
 
     class DrainingServer(uvicorn.Server):
+        """A server that finishes its answers at shutdown, while the application refuses new requests with 503."""
+
         _since: float | None = None
 
         @contextmanager
@@ -362,10 +351,10 @@ def draining_server(
         async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
             await super().startup(list(sockets or ()))
             if self.started:
-                on_started()
+                _send(messages, "ready")
 
         async def on_tick(self, counter: int) -> bool:
-            connections.set(len(self.server_state.connections))
+            counts.set(len(self.server_state.connections))
             if os.getppid() != parent:
                 state.draining.set()
             if state.draining.is_set():
@@ -376,7 +365,8 @@ def draining_server(
                 self.should_exit |= is_idle or waited > STREAM_SECONDS
             return await super().on_tick(counter)
 
-    return DrainingServer(config)
+    DrainingServer(uvicorn_config).run(sockets=[SharedListener(listener, counts)])
+    state.close()
 
 
 def _send(messages: Connection, what: str, text: str = "") -> None:

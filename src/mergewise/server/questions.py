@@ -131,7 +131,7 @@ class Questions:
         mode = mw.MODES.get(asked.question.options.get("mode") or "")
         has_place = asked.index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
         with self._admission.place() if has_place else nullcontext():
-            id = "ans_" + secrets.token_hex(12)
+            id = f"ans_{secrets.token_hex(12)}"
             shared = self._join(asked, answers=True, has_place=has_place)
             async with shared as assembling:
                 yield QuestionEvent("started", {"id": id, "snapshot": asked.index.snapshot})
@@ -174,7 +174,7 @@ class Questions:
         timings = clock.timings()
         del timings["first_token_ms"]
         return {
-            "id": "ctx_" + secrets.token_hex(12),
+            "id": f"ctx_{secrets.token_hex(12)}",
             "question": question.question,
             "context": assembly.form,
             "timings": timings,

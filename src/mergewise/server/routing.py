@@ -52,13 +52,13 @@ InQuestions = Annotated[Questions, of_application("questions")]
 # the service without a boundary: for sessions, tokens, health and metrics only
 WholeService = Annotated[Service, of_application("service")]
 
-# The scope that a route requires, as `openapi_extra=READ`; a route without one requires admin. Paths with `{c}` are limited to
+# The scope that a route requires, as `**READ`; a route without one requires admin. Paths with `{c}` are limited to
 # the collections of the token.
-READ: JsonDict = {"x-scope": "read"}
-WRITE: JsonDict = {"x-scope": "write"}
-FEEDBACK: JsonDict = {"x-scope": "feedback"}
-ADMIN: JsonDict = {"x-scope": "admin"}
-OPEN: JsonDict = {"x-scope": "none"}
+READ: JsonDict = {"openapi_extra": {"x-scope": "read"}}
+WRITE: JsonDict = {"openapi_extra": {"x-scope": "write"}}
+FEEDBACK: JsonDict = {"openapi_extra": {"x-scope": "feedback"}}
+ADMIN: JsonDict = {"openapi_extra": {"x-scope": "admin"}}
+OPEN: JsonDict = {"openapi_extra": {"x-scope": "none"}}
 
 
 class ScopedRoute(APIRoute):
@@ -66,7 +66,7 @@ class ScopedRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
-        scope = (self.openapi_extra or ADMIN).get("x-scope", "admin")
+        scope = (self.openapi_extra or {}).get("x-scope", "admin")
 
         async def handle(request: Request) -> Response:
             service = await scoped_service(request)

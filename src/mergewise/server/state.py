@@ -37,11 +37,8 @@ class State:
         # set while this process shuts down: /readyz answers 503, and new requests are refused
         self.draining = Event()
         self.database: Database = SQLite(path) if database is None else Postgres(database)
-        self.tokens, self.collections = (
-            TokenTable(self.database),
-            CollectionTable(self.database, storage or path.parent),
-        )
-        self.documents, self.jobs = DocumentTable(self.database), JobTable(self.database)
+        self.tokens, self.documents = TokenTable(self.database), DocumentTable(self.database)
+        self.jobs, self.collections = JobTable(self.database), CollectionTable(self.database, storage or path.parent)
         # of a token, and of a token with a collection
         self.responses = partial(OwnResponses, self.database)
         self.conversations = partial(OwnConversations, self.database)

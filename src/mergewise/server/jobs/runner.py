@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -219,16 +219,22 @@ class JobRunner:
             elif len(jobs) > 1:
                 self._run_together([job])
             else:
-                self.state.jobs.finish(job.id, "failed", error=error_json(error, self._place_names(job.collection)))
+                self.state.jobs.finish(job.id, "failed", error=self._error_json(error, job.collection))
 
-    def _place_names(self, name: str) -> dict[str, str]:
-        """Map the directories of a collection and of the server to names for clients."""
+    def _error_json(self, error: Exception, name: str) -> JsonDict:
+        """Return an error as clients see it: with names instead of the directories of a collection and of the server."""
+        from mergewise.server.problems import problem_of
+
         record = self.state.collections.get(name)
         # the collection's path first: it may be within the server's data
         places = {} if record is None else {record.path: name, os.path.realpath(record.path): name}
         for folder in map(os.path.normpath, self.config.collection(name).folders):
             places |= dict.fromkeys((folder, os.path.realpath(folder)), Path(folder).name)
-        return places | {str(self.config.data): "the server"}
+        problem = problem_of(error)
+        texts = {"detail": problem.message, "hint": problem.hint}
+        for place, shown in (places | {str(self.config.data): "the server"}).items():
+            texts = {field: text.replace(place, shown) for field, text in texts.items()}
+        return {"code": problem.code, **texts, "document": None}
 
     # -- indexes
 
@@ -317,14 +323,3 @@ class JobRunner:
         if record is None:
             raise UsageError(f"unknown collection: {name!r}", "create the collection again: it was removed")
         return record
-
-
-def error_json(error: Exception, places: Mapping[str, str]) -> JsonDict:
-    """Return an error as clients see it. `places` maps directories to the texts that replace them."""
-    from mergewise.server.problems import problem_of
-
-    problem = problem_of(error)
-    texts = {"detail": problem.message, "hint": problem.hint}
-    for place, name in places.items():
-        texts = {field: text.replace(place, name) for field, text in texts.items()}
-    return {"code": problem.code, **texts, "document": None}

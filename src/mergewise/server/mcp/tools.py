@@ -140,7 +140,9 @@ class FetchedDocument(BaseModel):
 
 def mcp_server(libraries_for: LibrariesFor, *, writes: bool = False) -> MCPServer[Any]:
     """Make the server with its tools. `writes` adds the two tools that change a collection."""
-    with _log_unchanged():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
         server: MCPServer[Any] = MCPServer(
             "mergewise",
             title="mergewise",
@@ -150,6 +152,10 @@ def mcp_server(libraries_for: LibrariesFor, *, writes: bool = False) -> MCPServe
             log_level="WARNING",
             subscriptions=False,
         )
+    finally:
+        # a server of the SDK configures the root logger of the whole process
+        root.handlers[:] = handlers
+        root.setLevel(level)
     tools = Tools(libraries_for)
     for structured in (tools.search, tools.fetch):
         server.add_tool(structured, annotations=READS, structured_output=True)
@@ -162,18 +168,6 @@ def mcp_server(libraries_for: LibrariesFor, *, writes: bool = False) -> MCPServe
         tools.document
     )
     return server
-
-
-@contextmanager
-def _log_unchanged() -> Iterator[None]:
-    """Restore the root logger, which a server of the SDK configures for the whole process."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        yield
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
 
 
 def with_options(record: type[Query]) -> Callable[[Tool], Tool]:
@@ -244,13 +238,14 @@ class Tools:
                 f" {len(libraries) - MOST_SEARCHED} collections were not searched: ask build_context with their names."
             )
         note = " ".join([note, *notices])
-        results = SearchResults(
-            note=note,
-            results=[
-                _found_document(libraries, name, passage, quotation("text", excerpt, code))
-                for (name, passage), excerpt in zip(ranked, excerpts, strict=True)
-            ],
-        )
+        results = SearchResults(note=note, results=[])
+        for (name, passage), excerpt in zip(ranked, excerpts, strict=True):
+            spans = passage["spans"]
+            place = DocumentPlace(name, passage["doc"], spans[0]["start"], spans[-1]["end"])
+            url = web_address(passage["url"]) or libraries[name].url(place.doc_id, place.start, place.end or 0)
+            title = short_title(on_one_line(heading_path(passage["title"] or passage["doc"], passage["headings"])))
+            text = quotation("text", excerpt, code)
+            results.results.append(FoundDocument(id=str(place), title=title, url=url or str(place), text=text))
         while len(results.results) > 1 and mw.count_tokens([results.model_dump_json(indent=2)])[0] > MOST_TOKENS:
             results.results.pop()
         return results
@@ -264,9 +259,28 @@ class Tools:
             library = libraries[place.collection]
             document = await library.document(place.doc_id)
         address = web_address(document.metadata.get("url")) or library.url(document.id, place.start, place.start)
+        # the start of the line, or the position itself if the line is long
+        start = max(0, min(place.start - _LEAD, len(document.text)))
+        line = document.text.rfind("\n", max(0, start - _LEAD), start) + 1
+        if line or start <= _LEAD:
+            start = line
         most = ROOM
         while True:
-            fetched = _fetched_document(document, place, id, address, most)
+            part, end = document_part(document, start, LONGEST_PART, most)
+            metadata: dict[str, str | int | float | bool] = {
+                "characters": len(document.text),
+                "start": start,
+                "end": end,
+            }
+            if end < len(document.text):
+                metadata["next"] = str(DocumentPlace(place.collection, place.doc_id, end + _LEAD))
+            fetched = FetchedDocument(
+                id=id,
+                title=short_title(document.title or document.id),
+                text=fence_texts([Quoted("document", part)]),
+                url=address or str(DocumentPlace(place.collection, place.doc_id)),
+                metadata=metadata,
+            )
             tokens = mw.count_tokens([fetched.model_dump_json(indent=2)])[0]
             if tokens <= MOST_TOKENS or most < _LEAST:
                 return fetched
@@ -392,32 +406,3 @@ def _place(libraries: Libraries, id: str, collection: str | None = None) -> Docu
     place = parse_place(id)
     name = _collection_named(libraries, collection if place is None else place.collection)
     return DocumentPlace(name, id) if place is None else place
-
-
-def _found_document(libraries: Libraries, collection: str, passage: Json, text: str) -> FoundDocument:
-    spans = passage["spans"]
-    place = DocumentPlace(collection, passage["doc"], spans[0]["start"], spans[-1]["end"])
-    url = web_address(passage["url"]) or libraries[collection].url(place.doc_id, place.start, place.end or 0)
-    title = on_one_line(heading_path(passage["title"] or passage["doc"], passage["headings"]))
-    return FoundDocument(id=str(place), title=short_title(title), url=url or str(place), text=text)
-
-
-def _fetched_document(
-    document: Document, place: DocumentPlace, id: str, address: str | None, most: int
-) -> FetchedDocument:
-    # the start of the line, or the position itself if the line is long
-    start = max(0, min(place.start - _LEAD, len(document.text)))
-    line = document.text.rfind("\n", max(0, start - _LEAD), start) + 1
-    if line or start <= _LEAD:
-        start = line
-    part, end = document_part(document, start, LONGEST_PART, most)
-    metadata: dict[str, str | int | float | bool] = {"characters": len(document.text), "start": start, "end": end}
-    if end < len(document.text):
-        metadata["next"] = str(DocumentPlace(place.collection, place.doc_id, end + _LEAD))
-    return FetchedDocument(
-        id=id,
-        title=short_title(document.title or document.id),
-        text=fence_texts([Quoted("document", part)]),
-        url=address or str(DocumentPlace(place.collection, place.doc_id)),
-        metadata=metadata,
-    )

@@ -25,7 +25,7 @@ router = APIRouter(prefix="/api/v1", tags=["administration"], route_class=Scoped
 SESSION_SECONDS = 30 * 86_400.0
 
 
-@router.post("/session", response_model=SESSION, openapi_extra=OPEN)
+@router.post("/session", response_model=SESSION, **OPEN)
 def open_session(form: SessionForm, request: Request, response: Response, service: WholeService) -> JsonDict:
     """Exchange a token for the page's cookie, which scripts cannot read, and a secret for the header `X-Mergewise`.
 
@@ -46,7 +46,7 @@ def open_session(form: SessionForm, request: Request, response: Response, servic
     return {"secret": secret}
 
 
-@router.delete("/session", status_code=204, openapi_extra=READ)
+@router.delete("/session", status_code=204, **READ)
 def close_session(request: Request, service: WholeService) -> Response:
     """End the page's session."""
     name = cookie_name(request.headers)
@@ -57,14 +57,14 @@ def close_session(request: Request, service: WholeService) -> Response:
     return response
 
 
-@router.get("/tokens", response_model=page_of(TOKEN), openapi_extra=ADMIN)
+@router.get("/tokens", response_model=page_of(TOKEN), **ADMIN)
 def list_tokens(service: WholeService, limit: Limit = 50, cursor: Cursor = None) -> JsonDict:
     """List all tokens, without their secrets."""
     tokens = sorted(service.state.tokens.all(), key=lambda token: token.id)
     return page_behind(tokens, cursor, limit, lambda token: token.id, lambda token: token.as_dict())
 
 
-@router.post("/tokens", status_code=201, response_model=NEW_TOKEN, openapi_extra=ADMIN)
+@router.post("/tokens", status_code=201, response_model=NEW_TOKEN, **ADMIN)
 def make_token(form: TokenForm, service: WholeService) -> JsonDict:
     """Create a token. Only this response contains its secret."""
     if form.filter is not None:
@@ -80,7 +80,7 @@ def make_token(form: TokenForm, service: WholeService) -> JsonDict:
     return {**token.as_dict(), "secret": secret}
 
 
-@router.delete("/tokens/{id}", status_code=204, openapi_extra=ADMIN)
+@router.delete("/tokens/{id}", status_code=204, **ADMIN)
 def remove_token(id: str, service: WholeService) -> Response:
     """Remove a token and its sessions."""
     if not service.state.tokens.remove(id):
@@ -88,7 +88,7 @@ def remove_token(id: str, service: WholeService) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/models", openapi_extra=READ)
+@router.get("/models", **READ)
 def list_models(service: InService) -> dict[str, list[JsonDict]]:
     """List the configured models by name, the strategies and the modes. Admins also see the specs of the models."""
     config = service.config
@@ -118,7 +118,7 @@ def _model_entries(models: Mapping[str, ModelConfig], is_admin: bool) -> list[Js
     ]
 
 
-@router.get("/settings", openapi_extra=ADMIN)
+@router.get("/settings", **ADMIN)
 def get_settings(service: WholeService) -> JsonDict:
     """Return the settings that the server started with, without keys and paths."""
     config = service.config

@@ -17,13 +17,13 @@ from mergewise.server.routing import ADMIN, READ, InCollection, InService, Scope
 router = APIRouter(prefix="/api/v1/collections", tags=["collections"], route_class=ScopedRoute)
 
 
-@router.get("", response_model=page_of(COLLECTION), openapi_extra=READ)
+@router.get("", response_model=page_of(COLLECTION), **READ)
 def list_collections(service: InService, limit: Limit = 50, cursor: Cursor = None) -> JsonDict:
     """List the collections that the token may see, by name."""
     return page_behind(service.collections(), cursor, limit, lambda one: one.name, lambda one: one.info())
 
 
-@router.post("", status_code=201, response_model=COLLECTION, openapi_extra=ADMIN)
+@router.post("", status_code=201, response_model=COLLECTION, **ADMIN)
 def make_collection(form: CollectionForm, service: InService) -> JsonDict:
     """Create an empty collection."""
     embedders = [*service.config.embedders, *sorted(SHIPPED_EMBEDDERS)]
@@ -38,13 +38,13 @@ def make_collection(form: CollectionForm, service: InService) -> JsonDict:
     return service.add_collection(record).info()
 
 
-@router.get("/{c}", response_model=COLLECTION, openapi_extra=READ)
+@router.get("/{c}", response_model=COLLECTION, **READ)
 def get_collection(collection: InCollection) -> JsonDict:
     """Describe the contents of a collection, and its strategies and defaults."""
     return collection.info()
 
 
-@router.patch("/{c}", response_model=COLLECTION, openapi_extra=ADMIN)
+@router.patch("/{c}", response_model=COLLECTION, **ADMIN)
 def change_collection(form: CollectionChangeForm, collection: InCollection) -> JsonDict:
     """Change the title, or the defaults of questions."""
     if form.defaults is not None:
@@ -54,7 +54,7 @@ def change_collection(form: CollectionChangeForm, collection: InCollection) -> J
     return collection.change(title=form.title, defaults=form.defaults)
 
 
-@router.delete("/{c}", status_code=202, response_model=STARTED, openapi_extra=ADMIN)
+@router.delete("/{c}", status_code=202, response_model=STARTED, **ADMIN)
 def drop_collection(collection: InCollection) -> JsonDict:
     """Drop a collection with its documents. A collection of the configuration cannot be dropped."""
     if collection.record.configured:

@@ -30,7 +30,7 @@ _UNKEPT = ("trace", "evidence", "streams", "html", "text", "context", "indexing"
 _SUGGESTIONS, _LISTED, _READ, _LONGEST_READ = 4, 200, 24, 400_000
 
 
-@router.get("/conversations", response_model=page_of(CONVERSATION), openapi_extra=READ)
+@router.get("/conversations", response_model=page_of(CONVERSATION), **READ)
 def list_conversations(collection: InCollection, limit: Limit = 50, cursor: Cursor = None) -> JsonDict:
     """List the conversations of this token, newest first."""
     if not collection.service.config.limits.conversations:
@@ -40,7 +40,7 @@ def list_conversations(collection: InCollection, limit: Limit = 50, cursor: Curs
     return page_behind(found, cursor, limit, lambda one: f"{1e11 - one.changed:019.6f} {one.id}", asdict)
 
 
-@router.post("/conversations/search", response_model=page_of(CONVERSATION), openapi_extra=READ)
+@router.post("/conversations/search", response_model=page_of(CONVERSATION), **READ)
 def search_conversations(form: WordsForm, collection: InCollection) -> JsonDict:
     """Return the conversations of this token with these words in their title, questions or answers, newest first."""
     # a POST, because addresses end up in the logs of proxies
@@ -48,7 +48,7 @@ def search_conversations(form: WordsForm, collection: InCollection) -> JsonDict:
     return {"items": [asdict(one) for one in found[: form.limit]], "next": None}
 
 
-@router.get("/conversations/{id}", response_model=TURNS, openapi_extra=READ)
+@router.get("/conversations/{id}", response_model=TURNS, **READ)
 def get_conversation(id: ConversationId, collection: InCollection) -> JsonDict:
     """Return a conversation with its questions and answers."""
     return {
@@ -57,7 +57,7 @@ def get_conversation(id: ConversationId, collection: InCollection) -> JsonDict:
     }
 
 
-@router.get("/shared/{id}", response_model=TURNS, openapi_extra=READ)
+@router.get("/shared/{id}", response_model=TURNS, **READ)
 def get_shared(id: ConversationId, collection: InCollection) -> JsonDict:
     """Return the conversation of a link, with the questions that it shares.
 
@@ -93,7 +93,7 @@ async def keep_turn(collection: Scoped, form: AskForm, context: Json, answer: Js
     return {}
 
 
-@router.patch("/conversations/{id}", response_model=CONVERSATION, openapi_extra=READ)
+@router.patch("/conversations/{id}", response_model=CONVERSATION, **READ)
 def change_conversation(id: ConversationId, form: ConversationForm, collection: InCollection) -> JsonDict:
     """Rename a conversation, or make or end its link, which everybody with access to the collection can open.
 
@@ -103,7 +103,7 @@ def change_conversation(id: ConversationId, form: ConversationForm, collection: 
     return asdict(existing(collection.conversations.get(id), "conversation"))
 
 
-@router.delete("/conversations/{id}", status_code=204, openapi_extra=READ)
+@router.delete("/conversations/{id}", status_code=204, **READ)
 def delete_conversation(id: ConversationId, collection: InCollection) -> Response:
     """Delete a conversation with its link and its ratings."""
     if not collection.conversations.delete(id):
@@ -111,7 +111,7 @@ def delete_conversation(id: ConversationId, collection: InCollection) -> Respons
     return Response(status_code=204)
 
 
-@router.get("/suggestions", response_model=SUGGESTIONS, openapi_extra=READ)
+@router.get("/suggestions", response_model=SUGGESTIONS, **READ)
 def suggest_questions(collection: InCollection) -> JsonDict:
     """Suggest questions from the headings of some documents."""
     infos = [one.info for one in collection.documents(limit=_LISTED, statuses=["indexed"]) if one.info is not None]
@@ -121,7 +121,7 @@ def suggest_questions(collection: InCollection) -> JsonDict:
     return {"items": suggested_questions(outlines, _SUGGESTIONS)}
 
 
-@router.put("/turns/{turn}/feedback", status_code=204, openapi_extra=READ)
+@router.put("/turns/{turn}/feedback", status_code=204, **READ)
 def rate_answer(turn: Annotated[int, Path(ge=0, le=2**62)], form: RatingForm, collection: InCollection) -> Response:
     """Rate a kept answer of this token, for the people who look after the collection."""
     if not collection.conversations.rate(turn, form.good, form.note):
@@ -129,7 +129,7 @@ def rate_answer(turn: Annotated[int, Path(ge=0, le=2**62)], form: RatingForm, co
     return Response(status_code=204)
 
 
-@router.get("/feedback", openapi_extra=FEEDBACK, response_class=Response)
+@router.get("/feedback", **FEEDBACK, response_class=Response)
 def export_feedback(collection: InCollection) -> Response:
     """Download all rated answers as a question set for `mergewise eval`, as JSON lines, newest first.
 

@@ -62,13 +62,13 @@ _FILES = {
 def _takes(schemas: Json) -> JsonDict:
     """Return the scope of a route that writes, with the schema of its body for each media type."""
     content = {kind: {"schema": schema} for kind, schema in schemas.items()}
-    return {**WRITE, "requestBody": {"required": True, "content": content}}
+    return {"x-scope": "write", "requestBody": {"required": True, "content": content}}
 
 
 _UPLOAD = _takes({"application/json": _DOCUMENTS, "multipart/form-data": _FILES})
 
 
-@router.get("/documents", response_model=page_of(DOCUMENT), openapi_extra=READ)
+@router.get("/documents", response_model=page_of(DOCUMENT), **READ)
 def list_documents(
     collection: InCollection,
     prefix: Annotated[str, Query(max_length=1000)] = "",
@@ -97,7 +97,7 @@ def document_row(entry: DocumentEntry) -> JsonDict:
     }
 
 
-@router.get("/documents/{key}", response_model=OUTLINED_DOCUMENT, openapi_extra=READ)
+@router.get("/documents/{key}", response_model=OUTLINED_DOCUMENT, **READ)
 def get_document(key: Key, collection: InCollection) -> JsonDict:
     """Return a document with its outline and pages, as far as they are known."""
     entry = collection.entry(id_of(key))
@@ -118,7 +118,7 @@ def outline_of(document: Document | None) -> Sequence[Heading]:
     return [heading for heading in outline if heading.title]
 
 
-@router.get("/documents/{key}/text", response_model=DOCUMENT_PART, openapi_extra=READ)
+@router.get("/documents/{key}/text", response_model=DOCUMENT_PART, **READ)
 def get_text(
     key: Key,
     collection: InCollection,
@@ -135,7 +135,7 @@ def get_text(
     return {"key": key, "start": start, "end": end, "characters": len(text), "text": text[start:end]}
 
 
-@router.get("/documents/{key}/original", openapi_extra=READ, response_class=FileResponse)
+@router.get("/documents/{key}/original", **READ, response_class=FileResponse)
 def get_original(key: Key, collection: InCollection) -> FileResponse:
     """Download the original bytes. A browser saves them and does not show them."""
     entry = collection.entry(id_of(key))
@@ -166,10 +166,7 @@ def _content(collection: Scoped, entry: DocumentEntry) -> bytes:
 
 
 @router.get(
-    "/documents/{key}/pages/{number}",
-    openapi_extra=READ,
-    response_class=Response,
-    responses={200: {"content": {"image/png": {}}}},
+    "/documents/{key}/pages/{number}", **READ, response_class=Response, responses={200: {"content": {"image/png": {}}}}
 )
 def get_page(
     key: Key,
@@ -294,7 +291,7 @@ async def put_document(
     return _accepted(job, [upload])
 
 
-@router.patch("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)
+@router.patch("/documents/{key}", status_code=202, response_model=STARTED, **WRITE)
 def describe_document(key: Key, form: MetadataForm, collection: InCollection) -> JsonDict:
     """Change the given metadata of a document. Other metadata stay."""
     entry = collection.entry(id_of(key))
@@ -302,14 +299,14 @@ def describe_document(key: Key, form: MetadataForm, collection: InCollection) ->
     return {"job": job.as_dict()}
 
 
-@router.delete("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)
+@router.delete("/documents/{key}", status_code=202, response_model=STARTED, **WRITE)
 def remove_document(key: Key, collection: InCollection) -> JsonDict:
     """Remove a document in any state."""
     entry = collection.entry(id_of(key))
     return {"job": collection.enqueue("remove", {"ids": [entry.id]}).as_dict()}
 
 
-@router.post("/documents:remove", status_code=202, response_model=REMOVAL, openapi_extra=WRITE)
+@router.post("/documents:remove", status_code=202, response_model=REMOVAL, **WRITE)
 def remove_documents(form: RemoveForm, collection: InCollection) -> JsonDict:
     """Remove documents by ids, by a prefix of their ids, or by a filter. `dry_run` only lists them."""
     named = {"ids": form.ids, "prefix": form.prefix, "filter": form.filter}

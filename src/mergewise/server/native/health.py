@@ -18,13 +18,13 @@ router = APIRouter(tags=["health"], route_class=ScopedRoute)
 _READY_SECONDS = 1.0
 
 
-@router.get("/livez", response_model=HEALTH, openapi_extra=OPEN)
+@router.get("/livez", response_model=HEALTH, **OPEN)
 def live() -> JsonDict:
     """Report that the worker answers."""
     return {"status": "alive"}
 
 
-@router.get("/readyz", response_model=HEALTH, openapi_extra=OPEN)
+@router.get("/readyz", response_model=HEALTH, **OPEN)
 def ready(service: WholeService) -> JsonDict:
     """Check that the state is writable, the writer is alive, and the indexes open."""
     if service.state.draining.is_set():
@@ -51,7 +51,7 @@ def _not_ready(why: str) -> HTTPProblem:
     return HTTPProblem(503, "not-ready", why, retry_after=1.0)
 
 
-@router.get("/metrics", openapi_extra=ADMIN, response_class=Response)
+@router.get("/metrics", **ADMIN, response_class=Response)
 def metrics(service: WholeService) -> Response:
     """Return the metrics of all workers, in Prometheus format."""
     return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -37,7 +37,7 @@ _EVENTS: dict[int | str, JsonDict] = {
 _POLL_SECONDS = 0.25
 
 
-@router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | ESTIMATE, openapi_extra=WRITE)
+@router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | ESTIMATE, **WRITE)
 async def start_job(form: JobForm, collection: InCollection) -> JsonDict:
     """Start a job on the whole collection. `dry_run` only estimates its work."""
     request = form.request
@@ -70,7 +70,7 @@ def _estimate(collection: Scoped, form: JobForm) -> JsonDict:
     return {"documents": collection.info()["documents"]}
 
 
-@router.get("/jobs", response_model=page_of(JOB), openapi_extra=READ)
+@router.get("/jobs", response_model=page_of(JOB), **READ)
 def list_jobs(
     service: InService,
     collection: Annotated[str | None, Query(max_length=63)] = None,
@@ -88,25 +88,25 @@ def list_jobs(
     return page(found, limit, lambda job: job.id, Job.as_dict)
 
 
-@router.get("/jobs/{id}", response_model=JOB, openapi_extra=READ)
+@router.get("/jobs/{id}", response_model=JOB, **READ)
 def get_job(id: JobId, service: InService) -> JsonDict:
     """Return the current state of a job."""
     return service.job(id).as_dict()
 
 
-@router.post("/jobs/{id}/cancel", response_model=JOB, openapi_extra=WRITE)
+@router.post("/jobs/{id}/cancel", response_model=JOB, **WRITE)
 def cancel_job(id: JobId, service: InService) -> JsonDict:
     """Cancel a job of the token, or as an admin any job. Finished batches stay."""
     return service.cancel(id).as_dict()
 
 
-@router.post("/jobs/{id}/retry", response_model=JOB, openapi_extra=WRITE)
+@router.post("/jobs/{id}/retry", response_model=JOB, **WRITE)
 def retry_job(id: JobId, service: InService) -> JsonDict:
     """Queue a failed or cancelled job of the token again, or as an admin any such job."""
     return service.retry(id).as_dict()
 
 
-@router.get("/jobs/{id}/events", openapi_extra=READ, responses=_EVENTS, response_class=Response)
+@router.get("/jobs/{id}/events", **READ, responses=_EVENTS, response_class=Response)
 async def watch_job(
     id: JobId, request: Request, service: InService, last_event_id: Annotated[int | None, Header(ge=0, le=2**62)] = None
 ) -> Response:
@@ -129,7 +129,7 @@ async def watch_job(
     return EventStream(events(), failure_event(request), service.ending)
 
 
-@router.get("/collections/{c}/evaluations/{id}", response_model=EVALUATION, openapi_extra=READ)
+@router.get("/collections/{c}/evaluations/{id}", response_model=EVALUATION, **READ)
 def get_evaluation(c: Name, id: JobId, service: InService) -> JsonDict:
     """Return the rows of an evaluation, question by question, and its report. `id` is the id of its job."""
     job = _evaluation(service, c, id)
@@ -137,7 +137,7 @@ def get_evaluation(c: Name, id: JobId, service: InService) -> JsonDict:
     return {"id": id, "state": job.state, "rows": list(found.get("rows") or []), "report": found.get("report")}
 
 
-@router.get("/collections/{c}/evaluations/{id}/page", openapi_extra=READ, response_class=HTMLResponse)
+@router.get("/collections/{c}/evaluations/{id}/page", **READ, response_class=HTMLResponse)
 def get_evaluation_page(c: Name, id: JobId, service: InService) -> Response:
     """Return the report of an evaluation as an HTML page."""
     found = _evaluation(service, c, id).report or {}

@@ -29,17 +29,17 @@ _EVENTS: JsonDict = {"text/event-stream": {}}
 STREAMED: dict[int | str, JsonDict] = {200: {"description": "The complete result, or its events", "content": _EVENTS}}
 
 
-@router.post("/context", response_model=CONTEXT_ANSWER, response_model_exclude_unset=True, openapi_extra=READ)
+@router.post("/context", response_model=CONTEXT_ANSWER, response_model_exclude_unset=True, **READ)
 async def context(form: ContextForm, request: Request, questions: InQuestions, collection: InCollection) -> JsonDict:
     """Assemble the context of a question."""
     return await until_disconnect(request, questions.context(question_of(form), collection))
 
 
-@router.post("/ask", openapi_extra=READ, response_model=ANSWER, response_model_exclude_unset=True, responses=STREAMED)
+@router.post("/ask", **READ, response_model=ANSWER, response_model_exclude_unset=True, responses=STREAMED)
 async def ask(form: AskForm, request: Request, questions: InQuestions, collection: InCollection) -> Any:
     """Answer a question: at once, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
     question = question_of(form)
-    if not wants_events(request, form.stream):
+    if not form.stream and "text/event-stream" not in request.headers.get("accept", ""):
         answer = await until_disconnect(request, questions.answer(question, collection))
         return {**answer, **await keep_turn(collection, form, answer["context"], answer)}
 
@@ -54,16 +54,14 @@ async def ask(form: AskForm, request: Request, questions: InQuestions, collectio
     return await EventStream(events(), failure_event(request), collection.service.ending).begun(request)
 
 
-@router.post(
-    "/compare", openapi_extra=READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=STREAMED
-)
+@router.post("/compare", **READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=STREAMED)
 async def compare(form: CompareForm, request: Request, questions: InQuestions, collection: InCollection) -> Any:
     """Compare the contexts of two to four strategies, each with its unshared spans: at once, or as events `run` and `done`."""
     shared = form.model_dump(exclude={"runs", "stream"}, exclude_unset=True)
     asked = [
         question_of(ContextForm.model_validate({**shared, **run.model_dump(exclude_unset=True)})) for run in form.runs
     ]
-    if not wants_events(request, form.stream):
+    if not form.stream and "text/event-stream" not in request.headers.get("accept", ""):
         return await until_disconnect(request, questions.compare(asked, collection))
 
     async def events() -> AsyncGenerator[bytes, None]:
@@ -90,10 +88,6 @@ def question_of(form: ContextForm) -> CollectionQuery:
 def given_options(form: BaseModel) -> JsonDict:
     """Return the options of a question that a body sets."""
     return form.model_dump(include={option.name for option in options_of(AnswerQuery)}, exclude_none=True)
-
-
-def wants_events(request: Request, stream: bool) -> bool:
-    return stream or "text/event-stream" in request.headers.get("accept", "")
 
 
 def event_bytes(name: str | None, data: Json, id: int | None = None) -> bytes:

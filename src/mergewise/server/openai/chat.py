@@ -88,19 +88,19 @@ def profile_named(service: ScopedService, id: str) -> Profile:
     return found[0]
 
 
-@router.get("/models", openapi_extra=READ)
+@router.get("/models", **READ)
 def list_models(service: InService) -> JsonDict:
     """List the models of this server: profiles, or collections with their strategies, and embedders."""
     return {"object": "list", "data": [*map(Profile.as_dict, profiles(service)), *embedder_forms(service)]}
 
 
-@router.get("/models/{model:path}", openapi_extra=READ)
+@router.get("/models/{model:path}", **READ)
 def get_model(model: str, service: InService) -> JsonDict:
     named = (one for one in embedder_forms(service) if one["id"] == model)
     return next(named, None) or profile_named(service, model).as_dict()
 
 
-@router.post("/chat/completions", openapi_extra=READ, responses=STREAMED)
+@router.post("/chat/completions", **READ, responses=STREAMED)
 async def complete_chat(form: ChatForm, request: Request, service: InService, questions: InQuestions) -> Response:
     """Answer from the documents, with the sources as annotations."""
     if form.tool_choice not in (None, "auto", "none"):
@@ -109,7 +109,7 @@ async def complete_chat(form: ChatForm, request: Request, service: InService, qu
     return await _completion_response(ask, ask.frame(Completion, "chatcmpl-", ["tools"] if form.tools else []), request)
 
 
-@router.post("/completions", openapi_extra=READ, responses=STREAMED)
+@router.post("/completions", **READ, responses=STREAMED)
 async def complete_text(form: TextForm, request: Request, service: InService, questions: InQuestions) -> Response:
     """Answer from the documents in the older form of the API."""
     messages = prompt_messages(form.prompt if isinstance(form.prompt, str) else form.prompt[0])

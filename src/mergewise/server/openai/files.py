@@ -45,14 +45,14 @@ _UNSUPPORTED = frozenset({"media-type", "unsupported"})
 # -- files
 
 
-@router.post("/files", openapi_extra=WRITE)
+@router.post("/files", **WRITE)
 async def send_file(
     service: InService, file: Annotated[UploadFile, File()], purpose: Annotated[Purpose, Form()] = "assistants"
 ) -> JsonDict:
     """Receive a file. It must be attached to a vector store within a day."""
     store = service.files
     blob = await receive(service.config.spool, store.folder, chunks_of(file))
-    id, sender = "file-" + secrets.token_hex(16), service.token.id
+    id, sender = f"file-{secrets.token_hex(16)}", service.token.id
     kept = ReceivedFile(id, label(file.filename), blob.bytes, blob.sha256, purpose, time.time(), sender)
     await in_thread(partial(store.keep, kept))
     return kept.as_dict()
@@ -64,7 +64,7 @@ def label(name: str | None) -> str:
     return last[-_LONGEST_NAME:] or "file"
 
 
-@router.get("/files", openapi_extra=READ)
+@router.get("/files", **READ)
 def list_files(
     service: InService,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
@@ -77,19 +77,19 @@ def list_files(
     return list_page(files, ReceivedFile.as_dict, limit, after, order)
 
 
-@router.get("/files/{id}", openapi_extra=READ)
+@router.get("/files/{id}", **READ)
 def get_file(id: str, service: InService) -> JsonDict:
     return service.files.get(id).as_dict()
 
 
-@router.get("/files/{id}/content", openapi_extra=READ, response_class=FileResponse)
+@router.get("/files/{id}/content", **READ, response_class=FileResponse)
 def get_file_content(id: str, service: InService) -> FileResponse:
     """Return the bytes of a file, which are kept for a day."""
     file = service.files.get(id)
     return download(service.files.bytes_of(file), file.name)
 
 
-@router.delete("/files/{id}", openapi_extra=WRITE)
+@router.delete("/files/{id}", **WRITE)
 def delete_file(id: str, service: InService) -> JsonDict:
     """Delete a file. Its documents stay."""
     service.files.drop(service.files.get(id))
@@ -99,7 +99,7 @@ def delete_file(id: str, service: InService) -> JsonDict:
 # -- files of a vector store
 
 
-@router.post("/vector_stores/{c}/files", openapi_extra=WRITE)
+@router.post("/vector_stores/{c}/files", **WRITE)
 def attach_file(form: AttachForm, collection: InCollection) -> JsonDict:
     """Attach a file, and start a job that indexes it."""
     job = attach(collection, [form])
@@ -122,7 +122,7 @@ def attach(collection: Scoped, forms: Sequence[AttachForm]) -> Job:
     return job
 
 
-@router.get("/vector_stores/{c}/files", openapi_extra=READ)
+@router.get("/vector_stores/{c}/files", **READ)
 def list_store_files(
     collection: InCollection, limit: Limit = 20, after: str | None = None, filter: FileStatus | None = None
 ) -> JsonDict:
@@ -132,7 +132,7 @@ def list_store_files(
     return list_form([_file_form(collection.name, row) for row in listed["items"]], has_more=listed["next"] is not None)
 
 
-@router.get("/vector_stores/{c}/files/{id}", openapi_extra=READ)
+@router.get("/vector_stores/{c}/files/{id}", **READ)
 def get_store_file(id: str, collection: InCollection) -> JsonDict:
     """Return a document, by the id of its file or by its key."""
     attachment = collection.attachment(id)
@@ -143,7 +143,7 @@ def get_store_file(id: str, collection: InCollection) -> JsonDict:
     return _file_form(collection.name, row, job) | {"id": id}
 
 
-@router.post("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
+@router.post("/vector_stores/{c}/files/{id}", **WRITE)
 def change_store_file(id: str, form: AttributesForm, collection: InCollection) -> JsonDict:
     """Start a job that changes the metadata of a document."""
     row = existing(_row(collection, id), "file")
@@ -152,7 +152,7 @@ def change_store_file(id: str, form: AttributesForm, collection: InCollection) -
     return _file_form(collection.name, row, job) | changed
 
 
-@router.get("/vector_stores/{c}/files/{id}/content", openapi_extra=READ)
+@router.get("/vector_stores/{c}/files/{id}/content", **READ)
 def get_store_file_content(id: str, collection: InCollection) -> JsonDict:
     """Return the text of a document, as read from the file."""
     row = existing(_row(collection, id), "file")
@@ -163,7 +163,7 @@ def get_store_file_content(id: str, collection: InCollection) -> JsonDict:
     return {**page, "data": [{"type": "text", "text": text}]}
 
 
-@router.delete("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
+@router.delete("/vector_stores/{c}/files/{id}", **WRITE)
 def remove_store_file(id: str, collection: InCollection) -> JsonDict:
     """Start a job that removes a document from the collection."""
     row = existing(_row(collection, id), "file")
@@ -206,7 +206,7 @@ def _file_form(c: str, row: Row | None, job: Job | None = None) -> JsonDict:
 # -- several files at once
 
 
-@router.post("/vector_stores/{c}/file_batches", openapi_extra=WRITE)
+@router.post("/vector_stores/{c}/file_batches", **WRITE)
 def attach_files(form: BatchForm, collection: InCollection) -> JsonDict:
     """Attach several files, and start one job that indexes them."""
     forms = form.attached()
@@ -215,12 +215,12 @@ def attach_files(form: BatchForm, collection: InCollection) -> JsonDict:
     return _batch_form(collection, attach(collection, forms))
 
 
-@router.get("/vector_stores/{c}/file_batches/{id}", openapi_extra=READ)
+@router.get("/vector_stores/{c}/file_batches/{id}", **READ)
 def get_batch(id: str, collection: InCollection) -> JsonDict:
     return _batch_form(collection, _batch(collection, id))
 
 
-@router.get("/vector_stores/{c}/file_batches/{id}/files", openapi_extra=READ)
+@router.get("/vector_stores/{c}/file_batches/{id}/files", **READ)
 def list_batch_files(
     id: str,
     collection: InCollection,
@@ -237,7 +237,7 @@ def list_batch_files(
     return list_page(shown, dict, limit, after, order)
 
 
-@router.post("/vector_stores/{c}/file_batches/{id}/cancel", openapi_extra=WRITE)
+@router.post("/vector_stores/{c}/file_batches/{id}/cancel", **WRITE)
 def cancel_batch(id: str, collection: InCollection) -> JsonDict:
     return _batch_form(collection, collection.service.cancel(_batch(collection, id).id))
 

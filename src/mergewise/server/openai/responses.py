@@ -41,7 +41,7 @@ _TOKEN_DETAILS = {
 }
 
 
-@router.post("/responses", openapi_extra=READ, responses=STREAMED)
+@router.post("/responses", **READ, responses=STREAMED)
 async def create_response(form: ResponseForm, request: Request, service: InService, questions: InQuestions) -> Response:
     """Answer from the documents, with the search as an item and the sources as annotations."""
     before, sources = await in_thread(partial(_messages_before, service, form.previous_response_id))
@@ -86,7 +86,7 @@ async def create_response(form: ResponseForm, request: Request, service: InServi
     return JSONResponse(whole)
 
 
-@router.get("/responses/{id}", openapi_extra=READ)
+@router.get("/responses/{id}", **READ)
 def get_response(id: str, service: InService) -> JsonDict:
     """Return a response as it was sent, or without its texts if a document behind them was removed since."""
     kept = existing(service.response(id), "response")
@@ -94,7 +94,7 @@ def get_response(id: str, service: InService) -> JsonDict:
     return {**kept["response"], **(withheld if kept["withheld"] else {})}
 
 
-@router.delete("/responses/{id}", openapi_extra=READ)
+@router.delete("/responses/{id}", **READ)
 def delete_response(id: str, service: InService) -> JsonDict:
     if not service.responses.drop(id):
         raise unknown("response")

@@ -38,7 +38,7 @@ _TOGETHER = 32
 _ELSEWHERE = frozenset({"openai", "http", "https"})
 
 
-@router.post("/embeddings", response_model=JsonDict, openapi_extra=READ)
+@router.post("/embeddings", response_model=JsonDict, **READ)
 async def embed(form: EmbeddingsForm, request: Request, service: InService) -> Response:
     """Embed texts with the embedder of this name."""
     config = _model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders})
@@ -105,7 +105,7 @@ async def _in_turns(
     service: ScopedService, config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]
 ) -> FloatArray:
     """Embed some texts at a time. Once admitted, the request waits for its next turn behind the questions in the queue."""
-    together = len(texts) if _is_elsewhere(config) else _TOGETHER
+    together = len(texts) if config.spec.partition(":")[0] in _ELSEWHERE else _TOGETHER
 
     def embedded(some: Sequence[str]) -> FloatArray:
         model = _embedder(config)
@@ -120,7 +120,7 @@ async def _in_turns(
     return np.concatenate(parts)
 
 
-@rerank_router.post("/rerank", openapi_extra=READ)
+@rerank_router.post("/rerank", **READ)
 async def rerank(form: RerankForm, request: Request, service: InService) -> JsonDict:
     """Rank texts for a query with the reranker of this name, best first."""
     texts, config = form.texts, _model_named(form.model, service.config.rerankers)
@@ -133,7 +133,7 @@ async def rerank(form: RerankForm, request: Request, service: InService) -> Json
         {"index": at, "relevance_score": float(scores[at]), **more} for at, more in zip(ranked, shown, strict=True)
     ]
     meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
-    return {"id": "rerank-" + secrets.token_hex(12), "results": results, "meta": meta}
+    return {"id": f"rerank-{secrets.token_hex(12)}", "results": results, "meta": meta}
 
 
 async def _admitted(
@@ -144,14 +144,10 @@ async def _admitted(
     With `again`, a full queue does not refuse the work.
     """
     admission = service.admission
-    if _is_elsewhere(config):
+    if config.spec.partition(":")[0] in _ELSEWHERE:
         with admission.place():
             return await admission.wait(work)
     return await (Slot(admission, False) if again else admission.enter()).start(lambda waited: work())
-
-
-def _is_elsewhere(config: ModelConfig) -> bool:
-    return config.spec.partition(":")[0] in _ELSEWHERE
 
 
 @cache

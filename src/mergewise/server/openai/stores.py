@@ -31,14 +31,14 @@ _UNNAMED = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME = 50
 
 
-@router.get("/vector_stores", openapi_extra=READ)
+@router.get("/vector_stores", **READ)
 def list_stores(service: InService, limit: Limit = 20, after: str | None = None, order: Order = "desc") -> JsonDict:
     """List the collections that the token may read, newest first."""
     newest = sorted(service.collections(), key=lambda one: (-one.record.created, one.name))
     return list_page({one.name: one for one in newest}, store_form, limit, after, order)
 
 
-@router.post("/vector_stores", openapi_extra=ADMIN)
+@router.post("/vector_stores", **ADMIN)
 def make_store(form: StoreForm, service: InService) -> JsonDict:
     """Create a collection named after the store, and start a job that indexes the files."""
     _check_expiry(form)
@@ -56,7 +56,7 @@ def make_store(form: StoreForm, service: InService) -> JsonDict:
     return store_form(collection)
 
 
-@router.post("/vector_stores/{c}", openapi_extra=ADMIN)
+@router.post("/vector_stores/{c}", **ADMIN)
 def change_store(form: StoreChangeForm, collection: InCollection) -> JsonDict:
     """Change the title or the metadata of a collection."""
     _check_expiry(form)
@@ -69,19 +69,19 @@ def _check_expiry(form: StoreChangeForm) -> None:
         raise refusal("unsupported expires_after: a vector store never expires", "expires_after")
 
 
-@router.delete("/vector_stores/{c}", openapi_extra=ADMIN)
+@router.delete("/vector_stores/{c}", **ADMIN)
 def delete_store(collection: InCollection) -> JsonDict:
     """Start a job that drops a collection with its documents. A collection of the configuration cannot be dropped."""
     drop_collection(collection)
     return {"id": collection.name, "object": "vector_store.deleted", "deleted": True}
 
 
-@router.get("/vector_stores/{c}", openapi_extra=READ)
+@router.get("/vector_stores/{c}", **READ)
 def get_store(collection: InCollection) -> JsonDict:
     return store_form(collection)
 
 
-@router.post("/vector_stores/{c}/search", openapi_extra=READ)
+@router.post("/vector_stores/{c}/search", **READ)
 async def search_store(
     form: StoreSearchForm, request: Request, questions: InQuestions, collection: InCollection
 ) -> JsonDict:

@@ -64,7 +64,8 @@ def queue_document(rows: StateTables, job: Row, upload: Upload) -> None:
     """Mark the document as waiting for the job. The record of an indexed document keeps describing the indexed bytes."""
     known = _row(rows, job["collection"], upload.id)
     if known is not None and known["indexed_at"] is not None:
-        _change(rows, job["collection"], upload.id, {"status": "queued", "job": job["id"], "error": None})
+        key = {"collection": job["collection"], "id": upload.id}
+        update(rows, "documents", key, {"status": "queued", "job": job["id"], "error": None})
     else:
         _put(rows, _document(job, upload, "queued"))
 
@@ -81,7 +82,8 @@ def settle(rows: StateTables, job: Row, doc_id: str, problem: Json | None, now: 
     is_newest = current is None or current["job"] == job["id"]
     if problem is not None:
         if is_newest:
-            _change(rows, job["collection"], doc_id, {"status": "failed", "error": problem})
+            key = {"collection": job["collection"], "id": doc_id}
+            update(rows, "documents", key, {"status": "failed", "error": problem})
         return
     indexed = _document(job, record_of(Upload, upload), "indexed", now)
     if not is_newest:
@@ -117,7 +119,3 @@ def _document(job: Row, upload: Upload, status: DocumentStatus, indexed_at: floa
 
 def _put(rows: StateTables, document: DocumentState) -> None:
     insert(rows, "documents", columns(document), "collection, id")
-
-
-def _change(rows: StateTables, collection: str, id: str, values: Json) -> None:
-    update(rows, "documents", {"collection": collection, "id": id}, values)

@@ -90,9 +90,13 @@ class JobTable:
         now = time.time()
         with self.database.change() as rows:
             if idempotency is not None:
-                known = _known_request(rows, token or "", *idempotency, now)
-                if known is not None:
-                    return record_of(Job, known)
+                rows.execute("DELETE FROM idempotency WHERE created < ?", [now - KEY_SECONDS])
+                query, key = "SELECT * FROM idempotency WHERE token = ? AND key = ?", [token or "", idempotency[0]]
+                if (known := rows.execute(query, key).fetchone()) is not None:
+                    if known["fingerprint"] != idempotency[1]:
+                        detail = "Idempotency-Key already used for another request"
+                        raise Conflict(detail, "use a new key for a new request")
+                    return record_of(Job, _row(rows, known["job"]))
             # Waiting uploads are withdrawn at once, so the job may overtake earlier ones. A filter cannot be urgent: it must see
             # the documents of earlier jobs.
             is_urgent = kind == "drop" or (kind == "remove" and "filter" not in asked)
@@ -101,8 +105,8 @@ class JobTable:
             row = _row(rows, job.id)
             if kind == "drop":
                 others = [("id != ?", job.id)]
-                query = selection("SELECT * FROM jobs", more=others, collection=[collection], state=WAITS_FOR_WRITER)
-                for other in rows.execute(*query).fetchall():
+                running = selection("SELECT * FROM jobs", more=others, collection=[collection], state=WAITS_FOR_WRITER)
+                for other in rows.execute(*running).fetchall():
                     _cancel(rows, other)
             elif is_urgent:
                 _withdraw_uploads(rows, collection, asked)
@@ -225,9 +229,7 @@ class JobTable:
             groups = [
                 group
                 for group in _groups_to_run(rows, queue)
-                if group[0]["collection"] not in busy
-                and _is_ripe(group, now - coalesce, now)
-                and not _waits_for_changes(rows, group[0])
+                if _is_ripe(group, now - coalesce, now) and not _waits_for_changes(rows, group[0])
             ]
             taken = _next_group(rows, groups, busy, turns, only_small)
             for row in taken:
@@ -350,16 +352,6 @@ def _right(kinds: Collection[JobKind], name: str) -> str:
 
 def _row(rows: StateTables, id: str) -> Any:
     return rows.execute("SELECT * FROM jobs WHERE id = ?", [id]).fetchone()
-
-
-def _known_request(rows: StateTables, token: str, key: str, fingerprint: str, now: float) -> Any:
-    rows.execute("DELETE FROM idempotency WHERE created < ?", [now - KEY_SECONDS])
-    known = rows.execute("SELECT * FROM idempotency WHERE token = ? AND key = ?", [token, key]).fetchone()
-    if known is None:
-        return None
-    if known["fingerprint"] != fingerprint:
-        raise Conflict("Idempotency-Key already used for another request", "use a new key for a new request")
-    return _row(rows, known["job"])
 
 
 def _add_event(rows: StateTables, id: str, *, is_progress: bool = False) -> None:
