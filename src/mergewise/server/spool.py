@@ -79,13 +79,7 @@ class _Receiving:
         # replaces an older blob with the same bytes, so that the sweep sees a young file
         self._path.replace(place)
         for folder in (place.parent, blobs):
-            # not every system can sync the entries of a folder
-            if hasattr(os, "O_DIRECTORY"):
-                handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-                try:
-                    os.fsync(handle)
-                finally:
-                    os.close(handle)
+            _sync_folder(folder)
         return blob
 
 
@@ -191,3 +185,13 @@ def _drop_old(paths: Iterable[Path], seconds: float) -> None:
         with suppress(OSError):
             if path.stat().st_mtime <= last:
                 path.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Sync the folder's entries to the disk, if the system supports it."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
