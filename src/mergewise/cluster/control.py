@@ -57,8 +57,7 @@ class Control:
 
     def state(self) -> dict[str, Any]:
         """Return the state of nodes and shards as JSON values."""
-        state: dict[str, Any] = self._call("state")
-        return state
+        return dict(self._call("state"))
 
     def drain(self, node: str) -> None:
         """Move the shards of a node to other nodes. Raises UsageError for an unknown node."""

@@ -54,7 +54,14 @@ class Searcher:
 
     def report(self) -> dict[str, Any]:
         """Return the state as JSON values: memory in bytes, and times of answers in milliseconds. Close unneeded readers."""
-        self._close_unneeded()
+        placements = self._placements + self._prepared
+        needed = {(one.snapshot, at) for one in placements for at in one.shards_of(self._name)}
+        now = monotonic()
+        self._unneeded = {key: self._unneeded.get(key, now) for key in self._readers.copy() if key not in needed}
+        for key, since in self._unneeded.items():
+            if now - since > KEPT:
+                del self._readers[key]
+
         self._place.touch()
         held = defaultdict(list)
         for snapshot, at in sorted(self._readers.copy()):
@@ -152,12 +159,3 @@ class Searcher:
             answer = pickle.dumps(StoreError(f"{type(error).__name__}: {error}"))
         self._seconds.append(perf_counter() - began)
         return answer
-
-    def _close_unneeded(self) -> None:
-        placements = self._placements + self._prepared
-        needed = {(one.snapshot, at) for one in placements for at in one.shards_of(self._name)}
-        now = monotonic()
-        self._unneeded = {key: self._unneeded.get(key, now) for key in self._readers.copy() if key not in needed}
-        for key, since in self._unneeded.items():
-            if now - since > KEPT:
-                del self._readers[key]

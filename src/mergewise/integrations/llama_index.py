@@ -53,16 +53,12 @@ class LlamaIndexRetriever(BaseRetriever):
         return self._nodes(await self._index.acontext(query_bundle.query_str, **self._search))
 
     def _nodes(self, context: Context) -> list[NodeWithScore]:
-        return [
-            NodeWithScore(node=node, score=passage.score)
-            for passage, metadata in with_metadata(context, self._index, self._most)
-            for node in self._nodes_of(passage, metadata)
-        ]
-
-    def _nodes_of(self, passage: Passage, metadata: Mapping[str, Any]) -> list[TextNode]:
-        if not passage.verbatim or (len(passage.spans) > 1 and not self._by_span):
-            return [_node(passage, passage.text, None, metadata)]
-        return [_node(passage, text, span, metadata) for span, text in passage.parts()]
+        nodes = []
+        for passage, metadata in with_metadata(context, self._index, self._most):
+            is_whole = not passage.verbatim or (len(passage.spans) > 1 and not self._by_span)
+            for span, text in [(None, passage.text)] if is_whole else passage.parts():
+                nodes.append(NodeWithScore(node=_node(passage, text, span, metadata), score=passage.score))
+        return nodes
 
 
 def _node(passage: Passage, text: str, span: Span | None, metadata: Mapping[str, Any]) -> TextNode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from typing import NamedTuple
 
 from mergewise.page.markup import Markup, shorten, tag
 
@@ -65,8 +66,7 @@ class CurveFigure:
     reference: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
+class _Scale(NamedTuple):
     """A linear map from values to pixels: `start` maps to `low`, `end` to `high`."""
 
     start: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mergewise.page.detail import Detail
 from mergewise.page.markup import Markup, join, shorten, tag, text
@@ -17,8 +18,7 @@ GAP_SHOWN = tag("span", "\n…\n", class_="gap")
 GOES_ON = tag("p", "The passage goes on.", class_="notice")
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(NamedTuple):
     """A stretch cited by an answer: `id` is the target of links, `number` the citation's number in the answer."""
 
     id: str

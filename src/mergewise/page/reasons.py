@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from mergewise.page.source_texts import Overlaps
 from mergewise.types import Cause, Context, Span, Step
@@ -24,8 +25,7 @@ LEFT_OUT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """A reason for taking a text: its CSS class (`name`), its label and meaning in the legend, and the causes of its steps."""
 
     name: str
@@ -59,8 +59,7 @@ def kind_of(step: Step) -> str:
     return _KINDS_OF_CAUSES.get(step.cause, "")
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(NamedTuple):
     """The reason why a step took a text or left it out (kind "left"). `label` is the step's action for the kind "other"."""
 
     span: Span

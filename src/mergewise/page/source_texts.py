@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from mergewise.errors import MergewiseError
 from mergewise.page.markup import Markup, tag, text
@@ -59,16 +59,14 @@ class Overlaps(Generic[T]):
         return (min(reach[before - 1], span.start) if before else 0), (starts[after] if after < len(starts) else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Styled:
+class Styled(NamedTuple):
     """A stretch of a text with a style on screen: code, emphasis, or a hidden mark."""
 
     span: Span
     name: StyleName
 
 
-@dataclass(frozen=True, slots=True)
-class ReadableText:
+class ReadableText(NamedTuple):
     """A document as shown on screen: with unwrapped lines of prose, and with styles."""
 
     text: str

@@ -37,7 +37,6 @@ class TraceTree:
     """The nodes of a trace, up to a limit. `more` counts the steps beyond the limit."""
 
     def __init__(self, trace: Sequence[Step], most: int) -> None:
-        self._most = most
         self.roots: list[TraceNode] = []
         self.more = 0
         self._nodes: list[TraceNode] = []
@@ -51,10 +50,22 @@ class TraceTree:
             elif is_link:
                 self._add_link(step, number)
             elif step.cause in (Cause.MERGE, Cause.FUSION):
-                self._add_merge(kind, step, number)
+                wholes = [step.output] if step.output else step.inputs
+                parts = [
+                    node
+                    for node in self.roots
+                    if node.kind not in ("link", *_MERGES) and any(whole.contains(node.span) for whole in wholes)
+                ]
+                self.roots = [node for node in self.roots if node not in parts]
+                self._add(kind, step, wholes[0], number, self.roots).children += parts
             else:
                 for span in step.covers:
-                    self._add_taken(kind, step, span, number)
+                    same = next((node for node in self._nodes if node.span == span and node.kind != "link"), None)
+                    if same is None and len(self._nodes) < most:
+                        above = self._last(node for node in self._nodes if _is_child(span, kind, node))
+                        self._add(kind, step, span, number, above.children if above else self.roots)
+                    elif same is not None and (same.kind == "evidence" or RANK[kind] < RANK[same.kind]):
+                        same.kind, same.step = kind, step
 
     def _add(self, kind: str, step: Step | None, span: Span, first: int, among: list[TraceNode]) -> TraceNode:
         node = TraceNode(kind, step, span, first)
@@ -73,24 +84,6 @@ class TraceTree:
             link = self._last(node for node in near if node.kind == "link")
             above = self._add("evidence", None, evidence, number, link.children if link else self.roots)
         self._add("link", step, step.covers[0], number, above.children)
-
-    def _add_merge(self, kind: str, step: Step, number: int) -> None:
-        wholes = [step.output] if step.output else step.inputs
-        parts = [
-            node
-            for node in self.roots
-            if node.kind not in ("link", *_MERGES) and any(whole.contains(node.span) for whole in wholes)
-        ]
-        self.roots = [node for node in self.roots if node not in parts]
-        self._add(kind, step, wholes[0], number, self.roots).children += parts
-
-    def _add_taken(self, kind: str, step: Step, span: Span, number: int) -> None:
-        same = next((node for node in self._nodes if node.span == span and node.kind != "link"), None)
-        if same is None and len(self._nodes) < self._most:
-            above = self._last(node for node in self._nodes if _is_child(span, kind, node))
-            self._add(kind, step, span, number, above.children if above else self.roots)
-        elif same is not None and (same.kind == "evidence" or RANK[kind] < RANK[same.kind]):
-            same.kind, same.step = kind, step
 
 
 def _is_child(span: Span, kind: str, node: TraceNode) -> bool:

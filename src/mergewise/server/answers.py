@@ -40,7 +40,7 @@ class AnswerForms:
     def context(self, context: Context, include: Names[str] = ()) -> JsonDict:
         """Return a context as JSON."""
         places = {
-            span: place if place.url else replace(place, url=self._address(span))
+            span: place if place.url else replace(place, url=self.url(span.doc_id, span.start, span.end))
             for span, place in self.locations.items()
         }
         form = context_json(self._shown(context, include), places)
@@ -86,15 +86,12 @@ class AnswerForms:
         citations = []
         for one in answer.citations:
             known = (place.url for span, place in self.locations.items() if span.doc_id == one.span.doc_id)
-            url = next(known, None) or self._address(one.span)
+            url = next(known, None) or self.url(one.span.doc_id, one.span.start, one.span.end)
             citations.append({**citation_json(one), "answer_spans": [*places.get(one.number, ())], "url": url})
         form = {**reply_json(self._shown(answer, include)), "citations": citations}
         if "html" in include:
             form["html"] = self._html(answer.context, answer.citations)
         return _without_parts(form, include)
-
-    def _address(self, span: Span) -> str | None:
-        return self.url(span.doc_id, span.start, span.end)
 
 
 def page_address(url: PageAddress) -> Callable[[Span], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mergewise import AnswerQuery
 from mergewise.server.records import Json
@@ -41,8 +41,7 @@ class CollectionQuery:
         return AnswerQuery(self.question, **options, **conditions, history=self.history, deadline=deadline)
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionEvent:
+class QuestionEvent(NamedTuple):
     """An event of a question. `data` is the JSON that the native API sends."""
 
     name: Literal["started", "context", "delta", "citations", "done"]

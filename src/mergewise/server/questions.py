@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import mergewise as mw
 from mergewise.extend import comparison_fragment, in_thread, milliseconds, other_spans, span_json
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from mergewise import PreparedAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class Assembly:
+class Assembly(NamedTuple):
     """An assembled context with its JSON.
 
     `prepared` continues to the answer. `answer` is set if no model writes it. Times are in seconds.
@@ -284,7 +283,10 @@ class Questions:
     async def _stream_answer(
         self, asked: _OpenQuestion, assembly: Assembly, clock: _Clock, streamed: bool
     ) -> AsyncGenerator[str | Json, None]:
-        """Yield the pieces of the answer as the model writes them, then the whole answer as JSON."""
+        """Yield the pieces of the answer as the model writes them, then the whole answer as JSON.
+
+        Raises TimeoutError if no piece comes in time.
+        """
         pieces: asyncio.Queue[str] = asyncio.Queue()
 
         def show(piece: str) -> None:
@@ -296,7 +298,20 @@ class Questions:
         task.add_done_callback(lambda _: pieces.put_nowait(""))
         try:
             while True:
-                piece = await self._next_piece(pieces, clock)
+                limits, is_first = self.limits, clock.first_token is None
+                most = limits.first_token_seconds if is_first else limits.answer_seconds
+                async with asyncio.timeout(max(0.0, most - clock.elapsed())):
+                    piece = await pieces.get()
+                if is_first:
+                    clock.first_token = clock.elapsed()
+                    self._metrics.first_token.observe(clock.first_token)
+                # all waiting pieces as one
+                while piece and not pieces.empty():
+                    more = pieces.get_nowait()
+                    if not more:
+                        pieces.put_nowait(more)
+                        break
+                    piece += more
                 if not piece:
                     break
                 yield piece
@@ -304,23 +319,6 @@ class Questions:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-    async def _next_piece(self, pieces: asyncio.Queue[str], clock: _Clock) -> str:
-        """Return all waiting pieces as one. Raises TimeoutError if none comes in time."""
-        limits = self.limits
-        most = limits.first_token_seconds if clock.first_token is None else limits.answer_seconds
-        async with asyncio.timeout(max(0.0, most - clock.elapsed())):
-            piece = await pieces.get()
-        if clock.first_token is None:
-            clock.first_token = clock.elapsed()
-            self._metrics.first_token.observe(clock.first_token)
-        while piece and not pieces.empty():
-            more = pieces.get_nowait()
-            if not more:
-                pieces.put_nowait(more)
-                break
-            piece += more
-        return piece
 
     def _write_answer(
         self, asked: _OpenQuestion, assembly: Assembly, show: Callable[[str], object], streamed: bool

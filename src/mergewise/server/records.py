@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 Json = Mapping[str, Any]
 """A JSON object."""
@@ -97,8 +97,7 @@ class Job:
 _SEPARATE_RESULTS = ("rows", "report", "page")
 
 
-@dataclass(frozen=True, slots=True)
-class JobEvent:
+class JobEvent(NamedTuple):
     """A change of a job, for its event stream. `number` grows within the job; streams resume after it. `job` is the new state."""
 
     number: int

@@ -34,7 +34,7 @@ from functools import cached_property
 from hashlib import sha256
 from heapq import nsmallest
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.server.admission import ConcurrencyLimiter
@@ -83,8 +83,7 @@ class Service:
     was_ready: float = -inf
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentEntry:
+class DocumentEntry(NamedTuple):
     """A document with its entries in the index and in the server's state, as far as they exist."""
 
     id: str
@@ -279,31 +278,27 @@ class Scoped:
         """Return documents by id, including waiting and failed ones, from the id `after` on."""
         if self._visible_ids is not None:
             has_any = statuses is None or "indexed" in statuses
-            ids = (id for id in self._visible_ids if has_any and id.startswith(prefix) and id > (after or ""))
-            return [self.entry(id) for id in nsmallest(limit, ids)]
+            seen = (id for id in self._visible_ids if has_any and id.startswith(prefix) and id > (after or ""))
+            return [self.entry(id) for id in nsmallest(limit, seen)]
         if statuses is not None and "indexed" not in statuses:
             # most documents are indexed: look up the others separately
             states = self._states(prefix=prefix, statuses=statuses, after=after, limit=limit)
             return [DocumentEntry(state.id, self._info(state.id), state) for state in states]
         found: list[DocumentEntry] = []
         while len(found) < limit:
-            entries, after = self._merged(prefix, after, limit)
+            infos = self._collection.index.documents(prefix, after=after, limit=limit) if self.is_made else []
+            states = self._states(prefix=prefix, after=after, limit=limit)
+            # up to the first end of the two lists, if one goes on
+            after = min((rows[-1].id for rows in (infos, states) if len(rows) == limit), default=None)
+            indexed = {info.id: info for info in infos if after is None or info.id <= after}
+            known = {state.id: state for state in states if after is None or state.id <= after}
+            # a document that was indexed and is not in the index has been removed
+            ids = sorted({*indexed, *(id for id, state in known.items() if state.status != "indexed")})
+            entries = (DocumentEntry(id, indexed.get(id), known.get(id)) for id in ids)
             found += [one for one in entries if statuses is None or (one.state or _INDEXED).status in statuses]
             if after is None:
                 break
         return found[:limit]
-
-    def _merged(self, prefix: str, after: str | None, limit: int) -> tuple[list[DocumentEntry], str | None]:
-        """Return the next documents of the index and the state, by id, and the id to continue after (None at the end)."""
-        infos = self._collection.index.documents(prefix, after=after, limit=limit) if self.is_made else []
-        states = self._states(prefix=prefix, after=after, limit=limit)
-        ends = [rows[-1].id for rows in (infos, states) if len(rows) == limit]
-        last = min(ends) if ends else None
-        indexed = {info.id: info for info in infos if last is None or info.id <= last}
-        known = {state.id: state for state in states if last is None or state.id <= last}
-        # a document that was indexed and is not in the index has been removed
-        ids = sorted({*indexed, *(id for id, state in known.items() if state.status != "indexed")})
-        return [DocumentEntry(id, indexed.get(id), known.get(id)) for id in ids], last
 
     def entry(self, doc_id: str) -> DocumentEntry:
         """Look up a document. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""

@@ -15,12 +15,11 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
-from typing import IO
+from typing import IO, NamedTuple
 
 from mergewise.errors import UsageError
 from mergewise.extend import in_thread, is_url, new_file, objects_of
@@ -33,8 +32,7 @@ DAY = 86_400.0
 _AT_ONCE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(NamedTuple):
     """Received bytes: their sha256 in hexadecimal, and their number."""
 
     sha256: str

@@ -10,9 +10,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from mergewise.errors import UsageError
 from mergewise.extend import is_url, state_directory, state_file
@@ -22,12 +23,11 @@ DEFAULT_INDEX = Path("mergewise.index")
 _GENERIC_NAMES = frozenset({"index", "mergewise", "mergewise-index", ""})
 
 
-@dataclass(frozen=True, slots=True)
-class ServedPlace:
+class ServedPlace(NamedTuple):
     """The directory of a server's state, and the collections that follow from the arguments."""
 
     data: Path
-    collections: Mapping[str, CollectionConfig] = field(default_factory=dict)
+    collections: Mapping[str, CollectionConfig]
 
 
 def served_place(named: Path | None, docs: Sequence[Path] = (), follow_links: bool = False) -> ServedPlace:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import mergewise as mw
 from mergewise.extend import code_for, heading_path, on_one_line, quotation, warning
 from mergewise.server.answers import supported_citations, unsupported_remark
 from mergewise.server.openai.markup import without_images
-from mergewise.types import Document
 
 Json = Mapping[str, Any]
 
@@ -28,8 +26,7 @@ _SEAM = 200
 _LONGEST_TITLE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Quoted:
+class Quoted(NamedTuple):
     """An untrusted text, with a name that we give it."""
 
     name: str
@@ -112,12 +109,6 @@ def answer_text(answer: Json, collection: str) -> str:
     if not answer["complete"]:
         note.append("The model stopped at its limit of tokens.")
     return fence_texts(shown, " ".join(note))
-
-
-def document_part(document: Document, start: int, length: int, most: int = ROOM) -> tuple[str, int]:
-    """Return the text of a document from `start`, unchanged, and the offset of its end."""
-    part = beginning(document.text[start : start + length], most)
-    return part, start + len(part)
 
 
 def fitting_documents(documents: Sequence[Json]) -> int:

@@ -13,7 +13,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -35,7 +35,6 @@ from mergewise.server.mcp.results import (
     answer_text,
     beginning,
     context_text,
-    document_part,
     documents_text,
     fence_texts,
     fitting_documents,
@@ -91,8 +90,7 @@ CollectionName = Annotated[
 DocumentName = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, description="The document's id, as listed.")]
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPlace:
+class DocumentPlace(NamedTuple):
     """A place in a document of a collection: from `start`, in characters."""
 
     collection: str
@@ -266,7 +264,8 @@ class Tools:
             start = line
         most = ROOM
         while True:
-            part, end = document_part(document, start, LONGEST_PART, most)
+            part = beginning(document.text[start : start + LONGEST_PART], most)
+            end = start + len(part)
             metadata: dict[str, str | int | float | bool] = {
                 "characters": len(document.text),
                 "start": start,
@@ -358,7 +357,8 @@ class Tools:
         characters = len(document.text)
         if start > characters or (start == characters and characters):
             raise ToolError(f"invalid start: {start} (the document has {characters} characters)")
-        part, end = document_part(document, start, length)
+        part = beginning(document.text[start : start + length], ROOM)
+        end = start + len(part)
         note = f"These are the characters {start} to {end} of {characters}. "
         note += f"To go on, call read_document with start {end}." if end < characters else "The document ends here."
         return fence_texts([Quoted(f"document {short_title(document.id)}", part)], note)

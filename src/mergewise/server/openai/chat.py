@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -46,8 +47,7 @@ LONGEST_TASK, _LONGEST_SCHEMA = 40_000, 50_000
 _UNSUPPORTED = frozenset({"n", "best_of", "echo", "suffix", "background", "conversation", "prompt"})
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(NamedTuple):
     """A model of this server: a collection with the options of its questions."""
 
     id: str

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 from urllib.parse import quote
 
 from mergewise.server.answers import supported_citations, unsupported_remark
@@ -53,8 +54,7 @@ class CompletionStyle:
         return "".join(f"\n\n{part}" for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedSource:
+class MarkedSource(NamedTuple):
     """The source of a mark. `answer_span` is its first citation in the sent text, or (0, 0). `doc` is the document's id."""
 
     mark: int

@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from mergewise.extend import split_sentences
 from mergewise.server.openai.requests import ChatMessage
@@ -43,8 +42,7 @@ _QUOTED_MAIL = re.compile(
 _ASKS = ("?", "\uff1f", "\u061f")
 
 
-@dataclass(frozen=True, slots=True)
-class ChatQuestion:
+class ChatQuestion(NamedTuple):
     """A question and its history.
 
     Attributes:

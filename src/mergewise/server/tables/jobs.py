@@ -213,7 +213,8 @@ class JobTable:
     ) -> list[Job]:
         """Return the jobs to run next as one group, now in state `running`. Empty if no job of these kinds is ready.
 
-        Removals go first. Collections take turns: `busy` ones must wait, and `turns` has the time of each collection's last turn.
+        Removals go first. Collections take turns: `busy` ones have a running job and must wait, and `turns` has the time of each
+        collection's last turn.
         With `only_small`, large jobs must wait too. This process holds the right to the collection until `release`.
         Uploads to one collection run together once the newest is `coalesce` seconds old.
         """
@@ -226,12 +227,32 @@ class JobTable:
             order = " ORDER BY urgent DESC, number"
             query = selection("SELECT * FROM jobs", order, state=["queued"], kind=kinds, collection=waiting)
             queue = rows.execute(*query).fetchall()
-            groups = [
-                group
-                for group in _groups_to_run(rows, queue)
-                if _is_ripe(group, now - coalesce, now) and not _waits_for_changes(rows, group[0])
-            ]
-            taken = _next_group(rows, groups, busy, turns, only_small)
+            groups, alone = [], []
+            for group in _groups_to_run(rows, queue):
+                first, created = group[0], [row["created"] for row in group]
+                # more uploads may come; a job from the future is ripe: the clock was set back
+                is_young = now - coalesce < max(created) <= now and min(created) > now - LONGEST_WAIT
+                # a job that reads waits for earlier jobs that change the collection
+                earlier, names = [("number < ?", first["number"])], [first["collection"]]
+                query = selection(
+                    "SELECT 1 FROM jobs", more=earlier, collection=names, state=WAITS_FOR_WRITER, kind=CHANGING
+                )
+                waits = first["kind"] in READ_ONLY and rows.execute(*query).fetchone() is not None
+                if waits or (is_young and _may_be_joined(first)):
+                    continue
+                if first["kills"] >= ALONE_AFTER:
+                    alone.append(group)
+                elif not only_small or _is_small(rows, group):
+                    groups.append(group)
+            if alone:
+                # a job at which its process died repeatedly runs before the others, and beside no other job
+                taken = [] if busy else alone[0]
+            else:
+                taken = min(
+                    groups,
+                    key=lambda group: (not group[0]["urgent"], turns.get(group[0]["collection"], 0.0)),
+                    default=[],
+                )
             for row in taken:
                 rows.execute(
                     "UPDATE documents SET status = 'indexing' WHERE job = ? AND status = 'queued'", [row["id"]]
@@ -429,33 +450,6 @@ def _groups_to_run(rows: StateTables, queue: Sequence[Row]) -> Iterator[list[Row
 def _may_be_joined(row: Row) -> bool:
     """Check for uploads at which the writer did not die repeatedly. After deaths, uploads run alone to find the culprit."""
     return row["kind"] in ("add", "replace") and row["kills"] < ALONE_AFTER
-
-
-def _is_ripe(group: Sequence[Row], quiet: float, now: float) -> bool:
-    """Check that a group need not wait for more uploads. A job from the future is ripe: the clock was set back."""
-    created = [row["created"] for row in group]
-    return not _may_be_joined(group[0]) or not quiet < max(created) <= now or min(created) <= now - LONGEST_WAIT
-
-
-def _waits_for_changes(rows: StateTables, row: Row) -> bool:
-    """Check if earlier jobs must change the collection before this job reads it."""
-    earlier, names = [("number < ?", row["number"])], [row["collection"]]
-    query = selection("SELECT 1 FROM jobs", more=earlier, collection=names, state=WAITS_FOR_WRITER, kind=CHANGING)
-    return row["kind"] in READ_ONLY and rows.execute(*query).fetchone() is not None
-
-
-def _next_group(
-    rows: StateTables, groups: list[list[Row]], busy: Collection[str], turns: Mapping[str, float], only_small: bool
-) -> list[Row]:
-    """Choose the group to run next, or an empty list. Removals go first, then the collection whose last turn is the oldest.
-
-    Collections in `busy` have a running job. A job at which its process died repeatedly runs before the others, and alone.
-    """
-    for group in groups:
-        if group[0]["kills"] >= ALONE_AFTER:
-            return [] if busy else group
-    groups = [group for group in groups if not only_small or _is_small(rows, group)]
-    return min(groups, key=lambda group: (not group[0]["urgent"], turns.get(group[0]["collection"], 0.0)), default=[])
 
 
 def _is_small(rows: StateTables, group: Sequence[Row]) -> bool:

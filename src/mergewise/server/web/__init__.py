@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -40,8 +40,7 @@ _TYPES = {
 _SHARED = {"shared.css": "mergewise.page", "evaluation.css": "mergewise.evaluate.drawing"}
 
 
-@dataclass(frozen=True, slots=True)
-class PageFile:
+class PageFile(NamedTuple):
     """A file of the page: its bytes, its media type, and an ETag that follows from its bytes."""
 
     body: bytes
