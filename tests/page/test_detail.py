@@ -97,7 +97,7 @@ def test_surrounding_text_ends_at_headings_and_at_text_of_the_context() -> None:
 def test_surrounding_text_has_whole_words_within_the_limit(before: int, after: int) -> None:
     span = at("sleep")
     floor, ceiling = 0, len(TEXT)
-    left, right = PLACES.before(span, before, floor), PLACES.after(span, after, ceiling)
+    left, right = PLACES.around(span, before, floor, ceiling)[0], PLACES.around(span, after, floor, ceiling)[1]
     assert (left.end, right.start) == (span.start, span.end)
     assert len(left) <= before and len(right) <= after
     assert left.start in (floor, span.start) or TEXT[left.start - 1].isspace()
@@ -106,7 +106,6 @@ def test_surrounding_text_has_whole_words_within_the_limit(before: int, after: i
 
 def test_a_missing_document_has_no_surrounding_text() -> None:
     gone = Span("gone", 5, 9)
-    assert PLACES.before(gone, 10, 0) == Span("gone", 5, 5)
-    assert PLACES.after(gone, 10, None) == Span("gone", 9, 9)
+    assert PLACES.around(gone, 10, 0, None) == (Span("gone", 5, 5), Span("gone", 9, 9))
     assert PLACES.section(gone) == (0, None)
     assert PLACES.location(gone) == "gone:5–9"

@@ -132,7 +132,7 @@ class PassageCards:
             if end is not None and end[0] == span.doc_id:
                 floor = max(floor, end[1])
             reach = self.detail.around if places.text(span) == part else 0
-            before, after = places.before(span, reach, floor), places.after(span, reach, ceiling)
+            before, after = places.around(span, reach, floor, ceiling)
             gap = end is not None and end != (before.doc_id, before.start)
             if len(before):
                 cut = places.has_text(span.doc_id, floor, before.start)

@@ -92,7 +92,21 @@ class Marks:
 
     def __init__(self, context: Context) -> None:
         self.taken = Overlaps([span for passage in context.passages for span in passage.spans], lambda span: span)
-        self._reasons = Overlaps(dict.fromkeys(reasons(context.trace)), lambda reason: reason.span)
+        # the reasons of all steps, except merges whose result was later skipped or dropped as a whole
+        passed = Overlaps(
+            (span for step in context.trace if step.cause in (Cause.SKIP, Cause.DROP) for span in step.inputs),
+            lambda span: span,
+        )
+        found: list[Reason] = []
+        for step in context.trace:
+            at = None if step.cause is Cause.CUT else step.output
+            over = at is not None and any(span.contains(at) for span in passed.at(at))
+            if not over and (name := kind_of(step)):
+                kind = KINDS[name]
+                label = step.action if kind.name == "other" else kind.label
+                why = kind.meaning if step.cause is Cause.SEARCH else step.reason
+                found += [Reason(span, kind.name, label, why, step.score) for span in step.covers]
+        self._reasons = Overlaps(dict.fromkeys(found), lambda reason: reason.span)
         self._stretches: dict[tuple[Span, str], list[Stretch]] = {}
         # candidates without any text in the context, best first; of overlapping candidates, only the best
         out: dict[Span, Reason] = {}
@@ -143,24 +157,6 @@ def _insert_disjoint(span: Span, others: list[Span]) -> bool:
         return False
     others.insert(at, span)
     return True
-
-
-def reasons(trace: Iterable[Step]) -> list[Reason]:
-    """Return the reasons of all steps, except merges whose result was later skipped or dropped as a whole."""
-    steps = list(trace)
-    passed = Overlaps(
-        (span for step in steps if step.cause in (Cause.SKIP, Cause.DROP) for span in step.inputs), lambda span: span
-    )
-    found: list[Reason] = []
-    for step in steps:
-        at = None if step.cause is Cause.CUT else step.output
-        over = at is not None and any(span.contains(at) for span in passed.at(at))
-        if not over and (name := kind_of(step)):
-            kind = KINDS[name]
-            label = step.action if kind.name == "other" else kind.label
-            why = kind.meaning if step.cause is Cause.SEARCH else step.reason
-            found += [Reason(span, kind.name, label, why, step.score) for span in step.covers]
-    return found
 
 
 def pieces_of(span: Span, bounds: Iterable[Span], text: str) -> list[tuple[Span, str]]:

@@ -165,26 +165,18 @@ class Places:
         shown = self.location(span)
         return text(shown) if address is None else tag("a", shown, href=address, class_="file")
 
-    def before(self, span: Span, length: int, floor: int) -> Span:
-        """Return up to `length` characters before the span, cut at a word, and not before `floor`."""
-        document = self.document(span.doc_id)
-        if document is None or length <= 0:
-            return Span(span.doc_id, span.start, span.start)
-        start = max(floor, span.start - length)
-        if start > floor:
-            start = next((at for at in range(start, span.start) if document.text[at - 1].isspace()), span.start)
-        return Span(span.doc_id, start, span.start)
-
-    def after(self, span: Span, length: int, ceiling: int | None) -> Span:
-        """Return up to `length` characters after the span, cut at a word, and not beyond `ceiling`."""
-        document = self.document(span.doc_id)
-        if document is None or length <= 0:
-            return Span(span.doc_id, span.end, span.end)
-        last = len(document.text) if ceiling is None else ceiling
-        end = min(last, span.end + length)
-        if end < last:
-            end = next((at for at in range(end, span.end, -1) if document.text[at].isspace()), span.end)
-        return Span(span.doc_id, span.end, end)
+    def around(self, span: Span, length: int, floor: int, ceiling: int | None) -> tuple[Span, Span]:
+        """Return up to `length` characters before and after the span, cut at words, and within the bounds."""
+        document, start, end = self.document(span.doc_id), span.start, span.end
+        if document is not None and length > 0:
+            start = max(floor, start - length)
+            if start > floor:
+                start = next((at for at in range(start, span.start) if document.text[at - 1].isspace()), span.start)
+            last = len(document.text) if ceiling is None else ceiling
+            end = min(last, end + length)
+            if end < last:
+                end = next((at for at in range(end, span.end, -1) if document.text[at].isspace()), span.end)
+        return Span(span.doc_id, start, span.start), Span(span.doc_id, span.end, end)
 
 
 def page_number(document: Document, span: Span) -> int | None:

@@ -46,10 +46,9 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         admission = ConcurrencyLimiter(config.limits, metrics)
-        questions = app.state.questions = Questions(admission, config.limits, metrics)
-        ending = asyncio.Event()
-        service = app.state.service = Service(config, state, collections, admission, metrics, ending)
-        routes, running_mcp = mcp_endpoint(service, questions)
+        questions, ending = Questions(admission, config.limits, metrics), asyncio.Event()
+        service = app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
+        routes, running_mcp = mcp_endpoint(service)
         app.router.routes.extend(routes)
         async with AsyncExitStack() as stack:
             # Starlette does not run the lifespan of a mounted application

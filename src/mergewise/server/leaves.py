@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mergewise.server.collection_query import CollectionQuery
-from mergewise.server.questions import Questions
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped
 
@@ -12,9 +11,7 @@ STRATEGY = "topk"
 BUDGET = 32_768
 
 
-async def best_leaves(
-    questions: Questions, collection: Scoped, query: str, most: int, condition: Json | None = None
-) -> list[JsonDict]:
+async def best_leaves(collection: Scoped, query: str, most: int, condition: Json | None = None) -> list[JsonDict]:
     """Return passages as in the native API, best first. Return none for a collection without documents.
 
     If clients may not use the strategy `topk`, the collection's default strategy is used. Raises the errors of
@@ -22,11 +19,11 @@ async def best_leaves(
     """
     if not collection.is_made:
         return []
-    options: JsonDict = {"budget": questions.limits.budget}
+    options: JsonDict = {"budget": collection.questions.limits.budget}
     if STRATEGY in collection.strategies():
         options |= {"strategy": STRATEGY, "parameters": {"k": most, "order": "score"}}
     if condition is not None:
         options["where"] = condition
-    context = await questions.context(CollectionQuery(query, options), collection)
+    context = await collection.questions.context(CollectionQuery(query, options), collection)
     passages = context["context"]["passages"]
     return sorted(passages, key=lambda passage: -passage["score"])[:most]

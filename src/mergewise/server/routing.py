@@ -9,24 +9,18 @@ from fastapi import Depends, Path, Request, Response
 from fastapi.routing import APIRoute
 
 from mergewise.server.configuration import COLLECTION_NAME
-from mergewise.server.questions import Questions
 from mergewise.server.records import JsonDict, Token
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
-
-
-def of_application(name: str) -> Any:
-    """Return a dependency on an object of the application."""
-
-    async def get(request: Request) -> Any:
-        return getattr(request.app.state, name)
-
-    return Depends(get)
 
 
 def token_of(request: Request) -> Token:
     """Return the token, which `SecurityMiddleware` has checked."""
     token: Token = request.scope["mergewise.token"]
     return token
+
+
+async def whole_service(request: Request) -> Any:
+    return request.app.state.service
 
 
 async def scoped_service(request: Request) -> ScopedService:
@@ -48,9 +42,8 @@ def request_id_of(request: Request) -> str:
 # dependencies of a route: `service: InService`, `collection: InCollection` for paths with `{c}`
 InService = Annotated[ScopedService, Depends(scoped_service)]
 InCollection = Annotated[Scoped, Depends(scoped_collection)]
-InQuestions = Annotated[Questions, of_application("questions")]
 # the service without a boundary: for sessions, tokens, health and metrics only
-WholeService = Annotated[Service, of_application("service")]
+WholeService = Annotated[Service, Depends(whole_service)]
 
 # The scope that a route requires, as `**READ`; a route without one requires admin. Paths with `{c}` are limited to
 # the collections of the token.

@@ -16,7 +16,7 @@ Both are defined in `routing`. Routes use nothing else of the service:
 | `collection.rated_turns()` | rated answers of all tokens, with the scope for it |
 | `collection.enqueue(kind, ...)` | a new job, if the token may write |
 | `collection.writable()` | the collection itself, if the token may write |
-| `service.config`, `.admission`, `.ending`, `.token` | settings and limits |
+| `service.config`, `.questions`, `.admission`, `.ending`, `.token` | settings, questions and limits |
 
 A token with a filter sees the indexed documents that match, and no uploads, jobs and files. It cannot write, whatever its scopes.
 Other tokens see their own jobs, and with write or admin all jobs of their collections. Only the token that started a job, or an
@@ -64,6 +64,7 @@ from mergewise.types import Answer, Context, Document, DocumentInfo, Step
 
 if TYPE_CHECKING:
     import mergewise as mw
+    from mergewise.server.questions import Questions
 
 Traced = TypeVar("Traced", Context, Answer)
 
@@ -75,6 +76,7 @@ class Service:
     config: ServerConfig
     state: State
     collections: Collections
+    questions: Questions
     admission: ConcurrencyLimiter
     metrics: Metrics
     # set when streams must end, because the server shuts down
@@ -104,7 +106,8 @@ class ScopedService:
 
     def __init__(self, service: Service, token: Token) -> None:
         self._service, self._state, self.token = service, service.state, token
-        self.config, self.admission, self.ending = service.config, service.admission, service.ending
+        self.config, self.questions = service.config, service.questions
+        self.admission, self.ending = service.admission, service.ending
         self.responses = service.state.responses(token)
         # the id of the token if it sees only its own jobs, else None
         sees_all_jobs = token.filter is None and (token.may("write") or token.may("admin"))
@@ -210,7 +213,7 @@ class Scoped:
 
     def __init__(self, collection: ServedCollection, service: ScopedService) -> None:
         self._collection, self.service = collection, service
-        self.token, self._state = service.token, service._state
+        self.token, self.questions, self._state = service.token, service.questions, service._state
         self.name, self.record, self.own = collection.name, collection.record, collection.own
         self.url, self.strategies = collection.url, collection.strategies
         self.check_strategy, self.blob, self.folder_file = (

@@ -21,7 +21,6 @@ from mergewise.server.leaves import best_leaves
 from mergewise.server.mcp.tools import mcp_server
 from mergewise.server.native.documents import document_row, text_upload
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.questions import Questions
 from mergewise.server.records import Job, JobKind, Json, Upload
 from mergewise.server.routing import token_of
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
@@ -33,13 +32,13 @@ MOST_BYTES = 262_144
 _WAIT_SECONDS, _POLL_SECONDS = 20.0, 0.1
 
 
-def mcp_endpoint(service: Service, questions: Questions) -> tuple[list[BaseRoute], AbstractAsyncContextManager[None]]:
+def mcp_endpoint(service: Service) -> tuple[list[BaseRoute], AbstractAsyncContextManager[None]]:
     """Return the routes of the tools at `/mcp`, and the context in which they work."""
 
     def libraries_for(call: Context[Any, Any]) -> dict[str, ServedLibrary]:
         token = token_of(cast(Request, call.request_context.request))
         check_scope(token, "read")
-        return {one.name: ServedLibrary(questions, one) for one in ScopedService(service, token).collections()}
+        return {one.name: ServedLibrary(one) for one in ScopedService(service, token).collections()}
 
     server = mcp_server(libraries_for, writes=service.config.allow_writes_by_mcp)
     # `SecurityMiddleware` has checked Host and Origin
@@ -56,18 +55,17 @@ def mcp_endpoint(service: Service, questions: Questions) -> tuple[list[BaseRoute
 class ServedLibrary:
     """A collection as a token sees it, with the methods of `IndexLibrary`."""
 
-    questions: Questions
     collection: Scoped
 
     async def search(self, query: str, most: int) -> Sequence[Json]:
-        return await best_leaves(self.questions, self.collection, query, most)
+        return await best_leaves(self.collection, query, most)
 
     async def context(self, query: CollectionQuery) -> Json:
-        context: Json = (await self.questions.context(query, self.collection))["context"]
+        context: Json = (await self.collection.questions.context(query, self.collection))["context"]
         return context
 
     def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
-        return self.questions.events(query, self.collection)
+        return self.collection.questions.events(query, self.collection)
 
     async def documents(self, after: str | None, limit: int) -> Sequence[Json]:
         found = partial(self.collection.documents, statuses=["indexed"], after=after, limit=limit)

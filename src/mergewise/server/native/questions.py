@@ -19,7 +19,7 @@ from mergewise.server.native.requests import AskForm, CompareForm, ContextForm
 from mergewise.server.native.responses import ANSWER, COMPARISON, CONTEXT_ANSWER
 from mergewise.server.problems import HTTPProblem, problem_json
 from mergewise.server.records import Json, JsonDict
-from mergewise.server.routing import READ, InCollection, InQuestions, ScopedRoute, request_id_of
+from mergewise.server.routing import READ, InCollection, ScopedRoute, request_id_of
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message
 
@@ -30,22 +30,22 @@ STREAMED: dict[int | str, JsonDict] = {200: {"description": "The complete result
 
 
 @router.post("/context", response_model=CONTEXT_ANSWER, response_model_exclude_unset=True, **READ)
-async def context(form: ContextForm, request: Request, questions: InQuestions, collection: InCollection) -> JsonDict:
+async def context(form: ContextForm, request: Request, collection: InCollection) -> JsonDict:
     """Assemble the context of a question."""
-    return await until_disconnect(request, questions.context(question_of(form), collection))
+    return await until_disconnect(request, collection.questions.context(question_of(form), collection))
 
 
 @router.post("/ask", **READ, response_model=ANSWER, response_model_exclude_unset=True, responses=STREAMED)
-async def ask(form: AskForm, request: Request, questions: InQuestions, collection: InCollection) -> Any:
+async def ask(form: AskForm, request: Request, collection: InCollection) -> Any:
     """Answer a question: at once, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
     question = question_of(form)
     if not form.stream and "text/event-stream" not in request.headers.get("accept", ""):
-        answer = await until_disconnect(request, questions.answer(question, collection))
+        answer = await until_disconnect(request, collection.questions.answer(question, collection))
         return {**answer, **await keep_turn(collection, form, answer["context"], answer)}
 
     async def events() -> AsyncGenerator[bytes, None]:
         context: Json = {}
-        async with aclosing(questions.events(question, collection)) as coming:
+        async with aclosing(collection.questions.events(question, collection)) as coming:
             async for event in coming:
                 context = event.data if event.name == "context" else context
                 kept = await keep_turn(collection, form, context, event.data) if event.name == "done" else {}
@@ -55,17 +55,17 @@ async def ask(form: AskForm, request: Request, questions: InQuestions, collectio
 
 
 @router.post("/compare", **READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=STREAMED)
-async def compare(form: CompareForm, request: Request, questions: InQuestions, collection: InCollection) -> Any:
+async def compare(form: CompareForm, request: Request, collection: InCollection) -> Any:
     """Compare the contexts of two to four strategies, each with its unshared spans: at once, or as events `run` and `done`."""
     shared = form.model_dump(exclude={"runs", "stream"}, exclude_unset=True)
     asked = [
         question_of(ContextForm.model_validate({**shared, **run.model_dump(exclude_unset=True)})) for run in form.runs
     ]
     if not form.stream and "text/event-stream" not in request.headers.get("accept", ""):
-        return await until_disconnect(request, questions.compare(asked, collection))
+        return await until_disconnect(request, collection.questions.compare(asked, collection))
 
     async def events() -> AsyncGenerator[bytes, None]:
-        compared = await questions.compare(asked, collection)
+        compared = await collection.questions.compare(asked, collection)
         for run in compared.pop("runs"):
             yield event_bytes("run", run)
         yield event_bytes("done", compared)

@@ -32,9 +32,8 @@ from mergewise.server.openai.conversations import (
 from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm, TextForm
 from mergewise.server.openai.scoring import embedder_forms
 from mergewise.server.problems import HTTPProblem, openai_error, refusal
-from mergewise.server.questions import Questions
 from mergewise.server.records import Json, JsonDict
-from mergewise.server.routing import READ, InQuestions, InService, ScopedRoute, request_id_of
+from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import Scoped, ScopedService
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message, ReplyOptions, Usage
@@ -101,19 +100,19 @@ def get_model(model: str, service: InService) -> JsonDict:
 
 
 @router.post("/chat/completions", **READ, responses=STREAMED)
-async def complete_chat(form: ChatForm, request: Request, service: InService, questions: InQuestions) -> Response:
+async def complete_chat(form: ChatForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the sources as annotations."""
     if form.tool_choice not in (None, "auto", "none"):
         raise refusal("unsupported tool_choice (expected auto or none)", "tool_choice")
-    ask = await Ask.of(service, questions, form, form.messages)
+    ask = await Ask.of(service, form, form.messages)
     return await _completion_response(ask, ask.frame(Completion, "chatcmpl-", ["tools"] if form.tools else []), request)
 
 
 @router.post("/completions", **READ, responses=STREAMED)
-async def complete_text(form: TextForm, request: Request, service: InService, questions: InQuestions) -> Response:
+async def complete_text(form: TextForm, request: Request, service: InService) -> Response:
     """Answer from the documents in the older form of the API."""
     messages = prompt_messages(form.prompt if isinstance(form.prompt, str) else form.prompt[0])
-    ask = await Ask.of(service, questions, form, messages)
+    ask = await Ask.of(service, form, messages)
     return await _completion_response(ask, ask.frame(TextCompletion, "cmpl-"), request)
 
 
@@ -161,21 +160,18 @@ class Ask:
     """A request for an answer: its service, form and profile, and the conversation."""
 
     service: ScopedService
-    questions: Questions
     form: ModelForm
     profile: Profile
     conversation: ChatQuestion
 
     @classmethod
-    async def of(
-        cls, service: ScopedService, questions: Questions, form: ModelForm, messages: Sequence[ChatMessage]
-    ) -> Ask:
+    async def of(cls, service: ScopedService, form: ModelForm, messages: Sequence[ChatMessage]) -> Ask:
         """Check the request. Raises HTTPProblem 404 for an unknown model, 400 for parameters that would change the answer."""
         profile = await in_thread(partial(profile_named, service, form.model))
         for name, value in {**(form.model_extra or {}), **form.given_values("n")}.items():
             if name in _UNSUPPORTED and (value is True or value not in (None, False, "", 1)):
                 raise refusal(f"unsupported {name}: {str(value)[:100]}", name)
-        return cls(service, questions, form, profile, chat_question(messages))
+        return cls(service, form, profile, chat_question(messages))
 
     def frame(self, kind: type[Completion], prefix: str, ignored: Sequence[str] = ()) -> Completion:
         """Return the frame of the answer, with its style.
@@ -183,12 +179,8 @@ class Ask:
         With "auto", answers have a footer except for Open WebUI, which shows the sources itself. Only chat completions have its
         events.
         """
-        form, config, extras, is_json = (
-            self.form,
-            self.profile.config,
-            self.form.mergewise,
-            response_format(self.form) is not None,
-        )
+        form, config = self.form, self.profile.config
+        extras, is_json = form.mergewise, response_format(form) is not None
         open_webui = config.open_webui and kind is Completion
         wanted = config.footer == "always" or (config.footer == "auto" and not open_webui)
         footer = (wanted if extras.footer is None else extras.footer) and not is_json
@@ -208,7 +200,7 @@ class Ask:
         extras, search = form.mergewise, form.search
         options = {**config.defaults, **given_options(extras)}
         for limit in list(form.limit.values())[:1]:
-            options["max_tokens"] = min(limit, self.questions.limits.max_tokens)
+            options["max_tokens"] = min(limit, self.service.questions.limits.max_tokens)
         if config.filter is not None or search:
             options["where"] = [config.filter, search and search.filters, options.get("where")]
         chat = options.pop("chat", config.chat)
@@ -227,7 +219,7 @@ class Ask:
             answer = await until_disconnect(request, self._answer_to_task())
             return {**answer, "context": {"question": "", "passages": []}}
         try:
-            return await until_disconnect(request, self.questions.answer(*self.question))
+            return await until_disconnect(request, self.service.questions.answer(*self.question))
         except InputRefused as error:
             if response_format(self.form) is None:
                 raise
@@ -237,7 +229,7 @@ class Ask:
         """Return the events of the answer."""
         if self.conversation.is_task:
             return task_events(await self.answer(request))
-        return self.questions.events(*self.question)
+        return self.service.questions.events(*self.question)
 
     async def _answer_to_task(self) -> JsonDict:
         """Answer a program's task by rules, or with the chat model if the profile allows it for a task of this length."""

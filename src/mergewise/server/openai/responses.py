@@ -27,7 +27,7 @@ from mergewise.server.openai.markup import ImageEscaper
 from mergewise.server.openai.requests import ChatMessage, ResponseForm
 from mergewise.server.problems import HTTPProblem, existing, refusal, unknown
 from mergewise.server.records import Json, JsonDict
-from mergewise.server.routing import READ, InQuestions, InService, ScopedRoute
+from mergewise.server.routing import READ, InService, ScopedRoute
 from mergewise.server.scoped import ScopedService
 from mergewise.server.streams import EventStream
 from mergewise.types import Message
@@ -42,14 +42,14 @@ _TOKEN_DETAILS = {
 
 
 @router.post("/responses", **READ, responses=STREAMED)
-async def create_response(form: ResponseForm, request: Request, service: InService, questions: InQuestions) -> Response:
+async def create_response(form: ResponseForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the search as an item and the sources as annotations."""
     before, sources = await in_thread(partial(_messages_before, service, form.previous_response_id))
     given = [("system", form.instructions), *((one.role, one.content) for one in form.items if one.role)]
     messages = [ChatMessage.model_construct(role=role, content=content) for role, content in given]
     others = {one.type for one in form.items if one.role is None} - {"file_search_call"}
     ignored = [f"input items of the type {kind}" for kind in sorted(others)]
-    ask = await Ask.of(service, questions, form, [*before, *messages])
+    ask = await Ask.of(service, form, [*before, *messages])
     config, search = ask.profile.config, form.search
     choice = form.tool_choice if isinstance(form.tool_choice, str) else (form.tool_choice or {}).get("type", "auto")
     if choice not in ("auto", "none", "file_search") and (choice != "required" or search is None):

@@ -20,7 +20,7 @@ from mergewise.server.openai.pages import Limit, Order, list_page
 from mergewise.server.openai.requests import AttachForm, StoreChangeForm, StoreForm, StoreSearchForm
 from mergewise.server.problems import refusal
 from mergewise.server.records import JsonDict
-from mergewise.server.routing import ADMIN, READ, InCollection, InQuestions, InService, ScopedRoute
+from mergewise.server.routing import ADMIN, READ, InCollection, InService, ScopedRoute
 from mergewise.server.scoped import Scoped
 from mergewise.server.streams import until_disconnect
 
@@ -82,14 +82,12 @@ def get_store(collection: InCollection) -> JsonDict:
 
 
 @router.post("/vector_stores/{c}/search", **READ)
-async def search_store(
-    form: StoreSearchForm, request: Request, questions: InQuestions, collection: InCollection
-) -> JsonDict:
+async def search_store(form: StoreSearchForm, request: Request, collection: InCollection) -> JsonDict:
     """Search the best passages for one or more queries, without duplicates."""
     queries = [form.query] if isinstance(form.query, str) else form.query
     found: dict[tuple[str, int, int], JsonDict] = {}
     for query in queries:
-        search = best_leaves(questions, collection, query, form.max_num_results, form.filters)
+        search = best_leaves(collection, query, form.max_num_results, form.filters)
         for passage in await until_disconnect(request, search):
             span = passage["spans"][0]
             place = (span["doc"], span["start"], span["end"])
