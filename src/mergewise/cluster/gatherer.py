@@ -143,7 +143,7 @@ class _Round:
     def answers(self) -> dict[int, list[Any]]:
         try:
             self._send(self._calls)
-            while self._lacking(self._calls):
+            while len(self._answers) < len(self._calls):
                 check_time()
                 wait = min(map(self._searchers.hedging_time, self._running.values())) - monotonic()
                 for ref in self._ray.wait([*self._running], timeout=min(max(wait, 0.001), LOOK))[0]:
@@ -157,14 +157,11 @@ class _Round:
                 if message.is_hedged:
                     self._searchers.avoid(message.searcher)
 
-    def _lacking(self, shards: Iterable[int]) -> list[int]:
-        return [at for at in shards if at not in self._answers]
-
     def _send(self, shards: Iterable[int], error: object = "no searcher holds it") -> None:
         """Send the calls of each shard to its next replica. Without one, let the searchers open it, or raise ShardsMissing."""
         placement = self._shards.placement
         messages: dict[str, list[int]] = defaultdict(list)
-        for at in self._lacking(shards):
+        for at in [at for at in shards if at not in self._answers]:
             is_asked = any(at in one.shards for one in self._running.values())
             if not self._left[at] and not is_asked and at not in self._reopened:
                 # successors of dead searchers hold newer snapshots only

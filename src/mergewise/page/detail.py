@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mergewise.page.markup import Markup, tag
 from mergewise.types import Context
@@ -16,8 +16,7 @@ PASSAGES = (200, 50, 12, 3)  # numbers of passages to try if not all fit, over a
 SHARES = (0.7, 0.35, 0.12, 0.04)
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(NamedTuple):
     """The largest amounts that a page shows. None: no limit."""
 
     around: int = 320  # characters of surrounding text
@@ -45,9 +44,9 @@ class Detail:
 def details(limit: int, contexts: Sequence[Context]) -> Iterator[Detail]:
     """Yield details to try, from the whole page downwards. Skip the full texts if they alone exceed the limit."""
     whole = Detail()
-    short = replace(whole, around=120)
-    none = replace(short, around=0)
-    bare = replace(none, left=0, steps=0, reasons=0, nodes=12)
+    short = whole._replace(around=120)
+    none = short._replace(around=0)
+    bare = none._replace(left=0, steps=0, reasons=0, nodes=12)
     # lower bound of the bytes of all passages
     least = sum(len(passage.text.encode("utf-8", "replace")) + FRAME for c in contexts for passage in c.passages)
     if least < limit:
@@ -58,7 +57,7 @@ def details(limit: int, contexts: Sequence[Context]) -> Iterator[Detail]:
         shown = max(1, min(passages // sides, most))
         for share in SHARES:
             characters = max(LINE, int(share * limit) // (shown * sides))
-            yield replace(bare, characters=characters, passages=shown if shown < most else None)
+            yield bare._replace(characters=characters, passages=shown if shown < most else None)
 
 
 def fit_page(render: Callable[[Detail], str], limit: int, contexts: Sequence[Context]) -> str:

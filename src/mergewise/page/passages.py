@@ -26,8 +26,7 @@ class Anchor(NamedTuple):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class ShownPiece:
+class ShownPiece(NamedTuple):
     """A piece of a document on the page, either `taken` or surrounding text. `gap` marks a gap to the previous piece."""
 
     span: Span
@@ -101,10 +100,10 @@ class PassageCards:
         # without white space at the outer ends of the surrounding text
         if runs and not (first := runs[0]).taken:
             trimmed = first.text.lstrip()
-            runs[0] = replace(first, text=trimmed, span=replace(first.span, start=first.span.end - len(trimmed)))
+            runs[0] = first._replace(text=trimmed, span=replace(first.span, start=first.span.end - len(trimmed)))
         if runs and not (last := runs[-1]).taken:
             trimmed = last.text.rstrip()
-            runs[-1] = replace(last, text=trimmed, span=replace(last.span, end=last.span.start + len(trimmed)))
+            runs[-1] = last._replace(text=trimmed, span=replace(last.span, end=last.span.start + len(trimmed)))
         runs = [run for run in runs if run.text]
         if runs and runs[0].cut:
             pieces.append(tag("span", "… ", class_="around"))

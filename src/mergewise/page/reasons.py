@@ -10,12 +10,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
 from mergewise.page.source_texts import Overlaps
-from mergewise.types import Cause, Context, Span, Step
+from mergewise.types import Cause, Context, Span
 
 LEFT_OUT = {
     Cause.LEFT: "left out",
@@ -51,12 +51,8 @@ KINDS = {
     )
 }
 RANK = {name: rank for rank, name in enumerate(KINDS)}
-_KINDS_OF_CAUSES = {cause: kind.name for kind in KINDS.values() for cause in kind.causes}
-
-
-def kind_of(step: Step) -> str:
-    """Return the kind of the text that a step took. Empty if it took nothing."""
-    return _KINDS_OF_CAUSES.get(step.cause, "")
+# of the text that a step took
+KIND_OF_CAUSE = {cause: kind.name for kind in KINDS.values() for cause in kind.causes}
 
 
 class Reason(NamedTuple):
@@ -69,8 +65,7 @@ class Reason(NamedTuple):
     score: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """A piece of a passage's text with one kind. `kind` is empty for a piece without letters and digits."""
 
     span: Span
@@ -101,7 +96,7 @@ class Marks:
         for step in context.trace:
             at = None if step.cause is Cause.CUT else step.output
             over = at is not None and any(span.contains(at) for span in passed.at(at))
-            if not over and (name := kind_of(step)):
+            if not over and (name := KIND_OF_CAUSE.get(step.cause)):
                 kind = KINDS[name]
                 label = step.action if kind.name == "other" else kind.label
                 why = kind.meaning if step.cause is Cause.SEARCH else step.reason
@@ -139,11 +134,11 @@ class Marks:
         found: list[Stretch] = []
         for piece, own in pieces:
             if any(map(str.isalnum, piece.text)):
-                piece = replace(piece, kind=own[0].kind if own else other, reasons=tuple(own))
+                piece = piece._replace(kind=own[0].kind if own else other, reasons=tuple(own))
             last = found[-1] if found else None
             if last is not None and (last.kind, _explanations(last)) == (piece.kind, _explanations(piece)):
                 whole = replace(last.span, end=piece.span.end)
-                found[-1] = replace(last, span=whole, text=last.text + piece.text)
+                found[-1] = last._replace(span=whole, text=last.text + piece.text)
             else:
                 found.append(piece)
         self._stretches[span, text] = found

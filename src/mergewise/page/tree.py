@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mergewise.page.markup import Markup, shorten, tag
 from mergewise.page.passages import score
-from mergewise.page.reasons import KINDS, RANK, kind_of
+from mergewise.page.reasons import KIND_OF_CAUSE, KINDS, RANK
 from mergewise.page.source_texts import Overlaps, Places
 from mergewise.text.markup import readable
 from mergewise.types import Cause, Context, HopNote, Span, Step
@@ -42,7 +42,7 @@ class TraceTree:
         self._nodes: list[TraceNode] = []
         for number, step in enumerate(trace):
             is_link = step.cause is Cause.LINK and step.output is not None and bool(step.inputs)
-            kind = "link" if is_link else kind_of(step)
+            kind = "link" if is_link else KIND_OF_CAUSE.get(step.cause)
             if not kind or not step.covers:
                 continue
             if len(self._nodes) >= most:

@@ -82,7 +82,7 @@ class ConcurrencyLimiter:
     """The slots and places of a worker. Bound to the event loop that creates it."""
 
     def __init__(self, limits: ServeLimits, metrics: Metrics) -> None:
-        self._limits, self.metrics = limits, metrics
+        self.limits, self.metrics = limits, metrics
         self.loop = asyncio.get_running_loop()
         self._free = 1
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -96,7 +96,7 @@ class ConcurrencyLimiter:
 
     def longest_queue(self, *, again: bool = False) -> int:
         """Return the longest queue that a question may join, or that a retry may join at its time (`again`)."""
-        limits = self._limits
+        limits = self.limits
         seconds = limits.queue_again_seconds if again else limits.queue_seconds
         return int(min(max(seconds / self._mean, limits.queue_least), limits.queue_most))
 
@@ -150,7 +150,7 @@ class ConcurrencyLimiter:
             raise
 
     def take_place(self) -> None:
-        if self._streams >= self._limits.streams:
+        if self._streams >= self.limits.streams:
             self.metrics.rejected.labels("streams").inc()
             raise HTTPProblem(
                 429, "busy", "server busy: too many answers wait for a model", "ask again later", retry_after=1.0

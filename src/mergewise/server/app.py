@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,7 +16,7 @@ import mergewise as mw
 from mergewise.extend import in_thread
 from mergewise.server import native, problems
 from mergewise.server.admission import ConcurrencyLimiter
-from mergewise.server.collections import Collection, Collections
+from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.guard import BoundedHeadProtocol, SecurityMiddleware
 from mergewise.server.mcp.http import mcp_endpoint
@@ -46,7 +45,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         admission = ConcurrencyLimiter(config.limits, metrics)
-        questions, ending = Questions(admission, config.limits, metrics), asyncio.Event()
+        questions, ending = Questions(admission), asyncio.Event()
         service = app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
         routes, running_mcp = mcp_endpoint(service)
         app.router.routes.extend(routes)

@@ -80,7 +80,7 @@ class Collection:
     def __init__(self, record: CollectionRecord, config: ServerConfig, chats: Chats, state: State) -> None:
         self.record, self.name, self.is_in_bucket = record, record.name, is_url(record.path)
         # the collection's table of the configuration
-        self.own = config.collection(record.name)
+        self.own, self.blobs = config.collection(record.name), Path(record.blobs)
         self._config, self._chats, self._state = config, chats, state
         self._lock = threading.Lock()
         self._index: Index | None = None
@@ -198,10 +198,6 @@ class Collection:
             if self._index is not None:
                 self._index.close()
             self._index, self._chat_indexes = None, {}
-
-    @property
-    def blobs(self) -> Path:
-        return Path(self.record.blobs)
 
     def blob(self, sha256: str) -> Path:
         """Return the path of the bytes of an upload, or of a copy."""

@@ -35,8 +35,6 @@ from mergewise.protocols import takes_options
 from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.answers import AnswerForms, page_address
 from mergewise.server.collection_query import CollectionQuery, QuestionEvent
-from mergewise.server.configuration import ServeLimits
-from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of, refusal
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped
@@ -111,9 +109,9 @@ class _OpenQuestion:
 class Questions:
     """The questions of one worker. Bound to the event loop that creates it."""
 
-    def __init__(self, admission: ConcurrencyLimiter, limits: ServeLimits, metrics: Metrics) -> None:
-        self._admission, self.limits, self._metrics = admission, limits, metrics
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, admission: ConcurrencyLimiter) -> None:
+        self._admission, self.limits, self._metrics = admission, admission.limits, admission.metrics
+        limits = self.limits
         self._assemblies = SharedWork[Assembly](limits.cached_contexts, limits.cached_bytes, attrgetter("size"))
 
     async def events(
@@ -290,7 +288,7 @@ class Questions:
         pieces: asyncio.Queue[str] = asyncio.Queue()
 
         def show(piece: str) -> None:
-            self._loop.call_soon_threadsafe(pieces.put_nowait, piece)
+            self._admission.loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
         work = partial(self._write_answer, asked, assembly, show, streamed)
         task = asyncio.ensure_future(self._admission.wait(work))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -133,40 +133,34 @@ class JobWork:
         # the counts of the report are those of a job that ran alone
         counts = ("added", "replaced", "unchanged") if len(jobs) == 1 else ()
         more = {"snapshot": index.snapshot, **{name: getattr(report, name) for name in counts}}
-        for job in jobs:
-            self._settle(job, uploads[job.id], kept[job.id], report, more)
-
-    def _settle(
-        self, job: Job, uploads: Sequence[Upload], kept: Mapping[str, str], report: mw.AddReport, more: JsonDict
-    ) -> None:
-        """End one of the jobs that ran together, with `more` in its summary. It fails if the index has none of its documents."""
         errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
-        settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in kept}
-        refused = {
-            upload.id: {
-                "code": "conflict",
-                "detail": f"document {upload.id!r} already exists",
-                "hint": "send on_conflict=replace to replace it",
+        for job in jobs:
+            # a job fails if the index has none of its documents
+            unchanged, documents = kept[job.id], len(uploads[job.id])
+            settled = {upload.id: errors.get(upload.id) for upload in uploads[job.id] if upload.id not in unchanged}
+            refused = {
+                doc_id: {
+                    "code": "conflict",
+                    "detail": f"document {doc_id!r} already exists",
+                    "hint": "send on_conflict=replace to replace it",
+                }
+                for doc_id, on_conflict in unchanged.items()
+                if on_conflict == "fail"
             }
-            for upload in uploads
-            if kept.get(upload.id) == "fail"
-        }
-        failed = [
-            {"id": doc_id, **problem} for doc_id, problem in {**settled, **refused}.items() if problem is not None
-        ]
-        summary = {
-            "documents": len(uploads),
-            "indexed": sum(problem is None for problem in settled.values()),
-            "failed": failed,
-            "skipped": [upload.id for upload in uploads if kept.get(upload.id) == "skip"],
-            "duplicates": [asdict(one) for one in report.duplicates if one.id in settled],
-            "textless": [asdict(one) for one in report.textless if one.source in settled],
-            **more,
-        }
-        has_failed = bool(failed) and len(failed) == len(uploads)
-        error = {**failed[0], "document": failed[0]["id"]} if has_failed else None
-        state: JobState = "failed" if has_failed else "done"
-        self.state.jobs.finish(job.id, state, report=summary, error=error, documents=settled, kept=kept)
+            failed = [{"id": doc_id, **one} for doc_id, one in {**settled, **refused}.items() if one is not None]
+            summary = {
+                "documents": documents,
+                "indexed": sum(problem is None for problem in settled.values()),
+                "failed": failed,
+                "skipped": [doc_id for doc_id, on_conflict in unchanged.items() if on_conflict == "skip"],
+                "duplicates": [asdict(one) for one in report.duplicates if one.id in settled],
+                "textless": [asdict(one) for one in report.textless if one.source in settled],
+                **more,
+            }
+            has_failed = bool(failed) and len(failed) == documents
+            error = {**failed[0], "document": failed[0]["id"]} if has_failed else None
+            state: JobState = "failed" if has_failed else "done"
+            self.state.jobs.finish(job.id, state, report=summary, error=error, documents=settled, kept=unchanged)
 
 
 def sources(record: CollectionRecord, uploads: Iterable[Upload], cache: Path) -> list[mw.File | mw.Document]:

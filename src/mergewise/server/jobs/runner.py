@@ -33,7 +33,7 @@ from mergewise.server.configuration import ServerConfig, folder_roots
 from mergewise.server.jobs.kinds import JobWork, settings_of, sources
 from mergewise.server.jobs.watch import Watch
 from mergewise.server.locks import is_held, lock_file
-from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind, JsonDict
+from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind
 from mergewise.server.spool import DAY, drop_folder, is_disk_full, private_folder, sweep_blobs, sweep_spool
 from mergewise.server.state import State
 
@@ -213,28 +213,25 @@ class JobRunner:
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         """Fail a job. Run several jobs one by one first, since a single one of them may be the cause."""
+        from mergewise.server.problems import problem_of
+
         for job in self._unfinished(jobs):
             if self.state.jobs.set_state(job.id, "running") == "cancelling":
                 self._settle_cancelled([job])
             elif len(jobs) > 1:
                 self._run_together([job])
             else:
-                self.state.jobs.finish(job.id, "failed", error=self._error_json(error, job.collection))
-
-    def _error_json(self, error: Exception, name: str) -> JsonDict:
-        """Return an error as clients see it: with names instead of the directories of a collection and of the server."""
-        from mergewise.server.problems import problem_of
-
-        record = self.state.collections.get(name)
-        # the collection's path first: it may be within the server's data
-        places = {} if record is None else {record.path: name, os.path.realpath(record.path): name}
-        for folder in map(os.path.normpath, self.config.collection(name).folders):
-            places |= dict.fromkeys((folder, os.path.realpath(folder)), Path(folder).name)
-        problem = problem_of(error)
-        texts = {"detail": problem.message, "hint": problem.hint}
-        for place, shown in (places | {str(self.config.data): "the server"}).items():
-            texts = {field: text.replace(place, shown) for field, text in texts.items()}
-        return {"code": problem.code, **texts, "document": None}
+                # clients see names instead of directories; the collection's path may be within the server's data
+                name, record = job.collection, self.state.collections.get(job.collection)
+                places = {} if record is None else {record.path: name, os.path.realpath(record.path): name}
+                for folder in map(os.path.normpath, self.config.collection(name).folders):
+                    places |= dict.fromkeys((folder, os.path.realpath(folder)), Path(folder).name)
+                problem = problem_of(error)
+                texts = {"detail": problem.message, "hint": problem.hint}
+                for place, shown in (places | {str(self.config.data): "the server"}).items():
+                    texts = {field: text.replace(place, shown) for field, text in texts.items()}
+                described = {"code": problem.code, **texts, "document": None}
+                self.state.jobs.finish(job.id, "failed", error=described)
 
     # -- indexes
 

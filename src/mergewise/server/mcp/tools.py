@@ -266,19 +266,14 @@ class Tools:
         while True:
             part = beginning(document.text[start : start + LONGEST_PART], most)
             end = start + len(part)
-            metadata: dict[str, str | int | float | bool] = {
-                "characters": len(document.text),
-                "start": start,
-                "end": end,
-            }
-            if end < len(document.text):
-                metadata["next"] = str(DocumentPlace(place.collection, place.doc_id, end + _LEAD))
+            following = str(DocumentPlace(place.collection, place.doc_id, end + _LEAD))
+            more = {"next": following} if end < len(document.text) else {}
             fetched = FetchedDocument(
                 id=id,
                 title=short_title(document.title or document.id),
                 text=fence_texts([Quoted("document", part)]),
                 url=address or str(DocumentPlace(place.collection, place.doc_id)),
-                metadata=metadata,
+                metadata={"characters": len(document.text), "start": start, "end": end, **more},
             )
             tokens = mw.count_tokens([fetched.model_dump_json(indent=2)])[0]
             if tokens <= MOST_TOKENS or most < _LEAST:

@@ -18,7 +18,6 @@ from mergewise.errors import ReadError
 from mergewise.extend import in_thread, markdown_headings, page_picture
 from mergewise.server.answers import document_form
 from mergewise.server.collections import id_of
-from mergewise.server.configuration import ServerConfig
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.requests import DocumentsForm, MetadataForm, RemoveForm, UploadOptions, validated
 from mergewise.server.native.responses import (
@@ -39,6 +38,7 @@ from mergewise.types import Document, Heading
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["documents"], route_class=ScopedRoute)
 
+Offset = Annotated[int, Query(ge=0, le=10**12)]
 Key = Annotated[str, Path(max_length=6000, description="The document's id as base64url without padding")]
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 _LONGEST_TEXT = 200_000
@@ -120,10 +120,7 @@ def outline_of(document: Document | None) -> Sequence[Heading]:
 
 @router.get("/documents/{key}/text", response_model=DOCUMENT_PART, **READ)
 def get_text(
-    key: Key,
-    collection: InCollection,
-    start: Annotated[int, Query(ge=0, le=10**12)] = 0,
-    end: Annotated[int | None, Query(ge=0, le=10**12)] = None,
+    key: Key, collection: InCollection, start: Offset = 0, end: Annotated[int | None, Query(ge=0, le=10**12)] = None
 ) -> JsonDict:
     """Return the text of a document from `start` to `end`, in code points, at most 200,000."""
     entry = collection.entry(id_of(key))
@@ -172,8 +169,8 @@ def get_page(
     key: Key,
     number: Annotated[int, Path(ge=1, le=100_000)],
     collection: InCollection,
-    start: Annotated[int, Query(ge=0, le=10**12)] = 0,
-    end: Annotated[int, Query(ge=0, le=10**12)] = 0,
+    start: Offset = 0,
+    end: Offset = 0,
 ) -> Response:
     """Draw a page of a PDF as PNG, with the text from `start` to `end` marked, in code points of the document."""
     entry = collection.entry(id_of(key))
@@ -201,7 +198,28 @@ async def add_documents(request: Request, collection: InCollection, idempotency_
         texts = [one.model_dump(exclude_none=True) for one in sent.documents]
         uploads = await in_thread(lambda: list(map(store, texts)))
     elif kind == "multipart/form-data":
-        uploads, on_conflict = await _files(config, blobs, request)
+        limits = config.limits
+        async with request.form(max_files=limits.files, max_fields=10, max_part_size=limits.part_bytes) as form:
+            if unknown_parts := sorted({*form} - {"files", "options"}):
+                raise invalid(f"/{unknown_parts[0]}", "unknown part", "send the parts `files` and `options`")
+            files = [part for part in form.getlist("files") if isinstance(part, UploadFile)]
+            if not files or len(files) != len(form.getlist("files")):
+                raise invalid("/files", "missing file or file name", "send parts `files` with file names")
+            part = form.get("options", "{}")
+            content = part.encode() if isinstance(part, str) else await part.read()
+            options = validated(UploadOptions, content, ("options",))
+            names = [_label(file.filename or "") for file in files]
+            doc_ids = options.ids or [None] * len(files)
+            metadata = options.metadata if isinstance(options.metadata, list) else [options.metadata] * len(files)
+            for field, values in (("ids", doc_ids), ("metadata", metadata)):
+                if len(values) != len(files):
+                    counts = f"{len(values)} entries for {len(files)} files"
+                    raise invalid(f"/options/{field}", counts, "give one per file, in their order")
+            uploads, on_conflict = [], options.on_conflict
+            for file, name, doc_id, own in zip(files, names, doc_ids, metadata, strict=True):
+                blob = await receive(config.spool, blobs, chunks_of(file))
+                kept = (doc_id or name, blob.sha256, name, blob.bytes, None, own)
+                uploads.append(Upload(*kept, _media_type(file.content_type), False, on_conflict))
     else:
         raise HTTPProblem(
             415, "unsupported-media-type", "unsupported media type", "send multipart/form-data or application/json"
@@ -219,31 +237,6 @@ def text_upload(spool: FilePath, blobs: FilePath, document: Json, on_conflict: O
     body = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
     blob, id, metadata = keep_bytes(spool, blobs, body), document["id"], document.get("metadata", {})
     return Upload(id, blob.sha256, id, blob.bytes, document.get("title"), metadata, "text/plain", True, on_conflict)
-
-
-async def _files(config: ServerConfig, blobs: FilePath, request: Request) -> tuple[list[Upload], OnConflict]:
-    limits = config.limits
-    async with request.form(max_files=limits.files, max_fields=10, max_part_size=limits.part_bytes) as form:
-        if unknown_parts := sorted({*form} - {"files", "options"}):
-            raise invalid(f"/{unknown_parts[0]}", "unknown part", "send the parts `files` and `options`")
-        files = [part for part in form.getlist("files") if isinstance(part, UploadFile)]
-        if not files or len(files) != len(form.getlist("files")):
-            raise invalid("/files", "missing file or file name", "send parts `files` with file names")
-        sent = form.get("options", "{}")
-        options = validated(UploadOptions, sent.encode() if isinstance(sent, str) else await sent.read(), ("options",))
-        names = [_label(file.filename or "") for file in files]
-        ids = options.ids or [None] * len(files)
-        metadata = options.metadata if isinstance(options.metadata, list) else [options.metadata] * len(files)
-        for field, given in (("ids", ids), ("metadata", metadata)):
-            if len(given) != len(files):
-                counts = f"{len(given)} entries for {len(files)} files"
-                raise invalid(f"/options/{field}", counts, "give one per file, in their order")
-        uploads = []
-        for file, name, doc_id, own in zip(files, names, ids, metadata, strict=True):
-            blob = await receive(config.spool, blobs, chunks_of(file))
-            kept = (doc_id or name, blob.sha256, name, blob.bytes, None, own)
-            uploads.append(Upload(*kept, _media_type(file.content_type), False, options.on_conflict))
-        return uploads, options.on_conflict
 
 
 async def chunks_of(file: UploadFile) -> AsyncIterator[bytes]:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from mergewise import AnswerQuery, Query
 from mergewise.extend import Option, options_of
 from mergewise.server.collection_query import Include
-from mergewise.server.records import JsonDict, Scope
+from mergewise.server.records import JsonDict, OnConflict, Scope
 
 
 def _number(value: object) -> object:
@@ -160,7 +160,7 @@ class DocumentForm(Form):
 
 class DocumentsForm(Form):
     documents: Annotated[list[DocumentForm], Field(min_length=1, max_length=200)]
-    on_conflict: Literal["replace", "skip", "fail"] = "replace"
+    on_conflict: OnConflict = "replace"
 
 
 class UploadOptions(Form):
@@ -168,7 +168,7 @@ class UploadOptions(Form):
 
     ids: list[DocumentId | None] | None = None
     metadata: Metadata | list[Metadata] = {}
-    on_conflict: Literal["replace", "skip", "fail"] = "replace"
+    on_conflict: OnConflict = "replace"
 
 
 class MetadataForm(Form):
