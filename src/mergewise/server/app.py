@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,7 +17,7 @@ import mergewise as mw
 from mergewise.extend import in_thread
 from mergewise.server import native, problems
 from mergewise.server.admission import ConcurrencyLimiter
-from mergewise.server.collections import Collections
+from mergewise.server.collections import Collection, Collections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.guard import BoundedHeadProtocol, SecurityMiddleware
 from mergewise.server.mcp.http import mcp_endpoint
