@@ -21,6 +21,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.models.scripted import ChatServer, Script
+from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig
 from mergewise.server.records import CollectionRecord, Scope
 from mergewise.server.state import State
@@ -98,6 +99,11 @@ class LiveServer:
     def address(self) -> tuple[str, int]:
         host, _, port = self.base.removeprefix("http://").partition(":")
         return host, int(port)
+
+
+def busy(admission: ConcurrencyLimiter) -> tuple[int, int]:
+    """Return the number of questions that wait for a slot, and of those waiting for a model."""
+    return len(admission._queue), admission._streams
 
 
 def record_of(config: ServerConfig, name: str, **fields: Any) -> CollectionRecord:

@@ -18,7 +18,7 @@ from starlette.types import Message
 
 from mergewise.models.scripted import Turn
 from mergewise.server.streams import EventStream
-from tests.server.conftest import ANSWER, LiveServer
+from tests.server.conftest import ANSWER, LiveServer, busy
 from tests.server.test_native import events_of
 from tests.support import until
 
@@ -58,7 +58,7 @@ def has_asked_model(server: LiveServer, questions: int) -> bool:
 
 def is_idle(server: LiveServer) -> bool:
     admission = server.service.admission
-    return admission.busy == (0, 0) and admission._free == 1 and not server.questions._assemblies._under_way
+    return busy(admission) == (0, 0) and admission._free == 1 and not server.questions._assemblies._under_way
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -69,7 +69,7 @@ def test_a_disconnect_frees_slot_and_model(start_server: Callable[..., LiveServe
         if stream:
             read_until(connection, b"event: delta")
         else:
-            assert until(lambda: server.service.admission.busy[1] == 1)
+            assert until(lambda: busy(server.service.admission)[1] == 1)
             assert until(partial(has_asked_model, server, number + 1))
         connection.close()
         assert until(lambda: is_idle(server))
@@ -102,7 +102,7 @@ def test_contexts_are_assembled_while_streams_wait(start_server: Callable[..., L
             body = {"question": f"When was ship {number} built?", "stream": True}
             waiting.append(stack.enter_context(send(server, ASK, body)))
             read_until(waiting[-1], b"event: delta")
-        assert server.service.admission.busy == (0, STREAMS)
+        assert busy(server.service.admission) == (0, STREAMS)
         client = server.client()
         assert client.post(CONTEXT, json={"question": "Which ship sank near Skye?"}).status_code == 200
         # an extractive question needs no place and is answered; a question that waits for a model is refused

@@ -13,7 +13,6 @@ from mergewise.types import Context, Passage, Span
 
 QUERY_OPTIONS = {option.name: option for option in options_of(Query)}
 """The options of `Index.context`. Retrievers accept the same names."""
-_MOST = Range(1, MOST_ROWS)
 
 
 def with_metadata(context: Context, index: Index, most: int | None = None) -> list[tuple[Passage, dict[str, Any]]]:
@@ -47,7 +46,7 @@ def with_metadata(context: Context, index: Index, most: int | None = None) -> li
 def _best(passages: Sequence[Passage], most: int | None) -> Sequence[Passage]:
     if most is None:
         return passages
-    most = whole("limit of passages", most, _MOST)
+    most = whole("limit of passages", most, Range(1, MOST_ROWS))
     ranked = sorted(range(len(passages)), key=lambda at: -passages[at].score)
     return [passages[at] for at in sorted(ranked[:most])]
 

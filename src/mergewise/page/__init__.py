@@ -45,8 +45,6 @@ __all__ = [
 ]
 
 FRAGMENT_LIMIT = 150_000  # bytes of a fragment for the live page
-_FRAGMENT_DOCUMENTS = 24  # documents that a fragment reads
-_FRAGMENT_CHARACTERS = 100_000  # longest document that a fragment shows with styles
 
 _NOTEBOOK_LIMIT = 150_000  # bytes; lower than for a file, because each quote takes six characters in `srcdoc`
 _NOTEBOOK_HEIGHT = 640  # pixels
@@ -128,7 +126,7 @@ def _fit_fragment(body: Callable[[Detail], str], contexts: Sequence[Context]) ->
 
 
 def _live_places(document: DocumentLookup, address: SpanAddress) -> Places:
-    return Places(document, page=address, most=_FRAGMENT_DOCUMENTS, longest=_FRAGMENT_CHARACTERS)
+    return Places(document, page=address, most=24, longest=100_000)
 
 
 def notebook_frame(shown: Context | Answer) -> str:

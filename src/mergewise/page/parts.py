@@ -16,7 +16,6 @@ from mergewise.types import Answer, Citation, Span, Step
 LONGEST_QUESTION = 2_000
 LONGEST_ANSWER = 20_000
 LONGEST_QUOTE = 600
-LONGEST_LEFT = 260
 CITATIONS = 60
 REASON = 240  # longest reason of a step in characters
 SPANS = 2  # number of spans of a step to list
@@ -109,7 +108,7 @@ def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:
     shown = []
     for out in marks.left_out[: detail.left]:
         words = places.text(out.span)
-        quote = tag("p", shorten(words, LONGEST_LEFT), class_="quote", dir="auto") if words and words.strip() else None
+        quote = tag("p", shorten(words, 260), class_="quote", dir="auto") if words and words.strip() else None
         where = " · ".join(part for part in (places.title(out.span.doc_id), places.location(out.span)) if part)
         why = tag("span", f"{out.label}: {out.why}" if out.why else out.label, class_="because")
         line = tag("p", where, " · ", why, score(out.score), class_="where", title=out.span.doc_id)

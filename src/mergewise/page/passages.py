@@ -13,7 +13,6 @@ from mergewise.page.source_texts import Places, Styled, bounds_around, styles_of
 from mergewise.text.sections import heading_path
 from mergewise.types import GAP, Citation, Passage, Span
 
-QUOTED = 72  # longest quote of a stretch in a list, in characters
 GAP_SHOWN = tag("span", "\n…\n", class_="gap")
 GOES_ON = tag("p", "The passage goes on.", class_="notice")
 
@@ -238,7 +237,7 @@ def _reasons(stretches: Sequence[Stretch], most: int) -> Markup | None:
         tag(
             "li",
             tag("span", stretch.label, class_=f"chip {stretch.kind}"),
-            tag("q", shorten(stretch.text, QUOTED), dir="auto"),
+            tag("q", shorten(stretch.text, 72), dir="auto"),
             tag("span", _why(stretch), class_="because"),
             score(stretch.score),
         )

@@ -33,7 +33,6 @@ Result = TypeVar("Result")
 _FIRST_MEAN, _LATEST = 0.06, 0.1
 LONGEST_WAIT = 10.0
 """Longest time in seconds after which a refused question should retry."""
-_SHORTEST_WAIT = 0.05
 
 
 class RetryLedger:
@@ -100,11 +99,6 @@ class ConcurrencyLimiter:
         seconds = limits.queue_again_seconds if again else limits.queue_seconds
         return int(min(max(seconds / self._mean, limits.queue_least), limits.queue_most))
 
-    @property
-    def busy(self) -> tuple[int, int]:
-        """The number of questions that wait for a slot, and of those waiting for a model."""
-        return len(self._queue), self._streams
-
     def enter(self, question: str = "", has_place: bool = False) -> Slot:
         """Return a slot, or a turn in the queue for a slot. Raises HTTPProblem 429 if the queue is full.
 
@@ -116,7 +110,7 @@ class ConcurrencyLimiter:
         if self._free <= 0 and len(self._queue) >= self.longest_queue(again=again):
             self.metrics.rejected.labels("queue").inc()
             before = len(self._queue) + self._retries.count_expected(now)
-            wait = min(max(_SHORTEST_WAIT, before * self._mean), LONGEST_WAIT)
+            wait = min(max(0.05, before * self._mean), LONGEST_WAIT)
             if question:
                 self._retries.note_refusal(key, now, wait)
             raise HTTPProblem(429, "busy", "server busy: too many questions", "ask again later", retry_after=wait)

@@ -29,7 +29,6 @@ from mergewise.server.state import DATABASE_FILE, State
 
 _CHECKSUMS = "checksums.json"
 _COLLECTIONS = "collections"
-_LONGEST_LIST = 1_000_000_000
 
 
 def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]:
@@ -122,7 +121,7 @@ def _extract(file: Path, into: Path) -> None:
                 if content is None or not is_plain or not is_known:
                     raise CorruptIndex(f"not a backup: {file} contains {member.name!r}", "restore another file")
                 if member.name == _CHECKSUMS:
-                    listed = json.loads(content.read(_LONGEST_LIST))
+                    listed = json.loads(content.read(1_000_000_000))
                     continue
                 place = into / member.name
                 private_folder(place.parent)

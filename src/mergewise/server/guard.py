@@ -53,19 +53,13 @@ access = logging.getLogger("mergewise.server.access")
 
 SECRET_HEADER = "X-Mergewise"
 """Header with the secret of the page's session. A cookie alone is worthless, because it reaches every port of the host."""
-SESSION_PATH = "/api/v1/session"
-HEALTH_PATHS = frozenset({"/livez", "/readyz", "/api/v1/livez", "/api/v1/readyz"})
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # paths that accept file uploads; other bodies are JSON and have a smaller limit
 _UPLOADS = re.compile(r"/api/v1/collections/[^/]+/documents(?:/[^/]+)?|/v1/files")
-# number of tokens with a rate limiter in memory; the least recently used is dropped first
-_BUCKETS = 10_000
 # size of a body that needs no token: a login
 OPEN_BYTES = 2000
-# maximum characters of a user's name
-_LONGEST_USER = 320
 # limits of reading the rest of a refused body
 _LINGER_BYTES, _LINGER_SECONDS = 1_000_000, 0.5
+HEALTH_PATHS = ("/livez", "/readyz", "/api/v1/livez", "/api/v1/readyz")
 NOBODY = Token("nobody", frozenset())
 EVERYBODY = Token("everybody", frozenset(SCOPES), title="no token is needed", rate=1e6)
 
@@ -145,7 +139,7 @@ class SecurityMiddleware:
 
         # health checks, the page's files, the login and CORS preflight requests need no token
         reads_page = method in ("GET", "HEAD") and (path in HEALTH_PATHS or path in self._page)
-        is_login = method == "POST" and path == SESSION_PATH
+        is_login = method == "POST" and path == "/api/v1/session"
         is_preflight = method == "OPTIONS" and "access-control-request-method" in headers and origin in self._origins
         is_open = reads_page or is_login or is_preflight
         if is_open:
@@ -181,7 +175,7 @@ class SecurityMiddleware:
             token = self._state.tokens.authenticate(secret.strip()) if kind.lower() == "bearer" else None
         elif cookie := cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie_name(headers)):
             token = self._state.tokens.of_session(cookie, _single(headers, SECRET_HEADER) or "")
-            if token is not None and scope["method"] not in _SAFE and origin is None:
+            if token is not None and scope["method"] not in ("GET", "HEAD", "OPTIONS") and origin is None:
                 detail = "a write with a cookie must come from the page"
                 raise HTTPProblem(403, "foreign-request", detail, "send the header Origin")
         if token is None:
@@ -224,7 +218,7 @@ def token_of_user(token: Token, config: IdentityConfig, headers: Headers, scope:
             raise _refusal(f"the header {config.header} is not trusted from here", "ask an admin to add the front end")
         return token
     user = named[0].strip() if len(named) == 1 else ""
-    if not user or len(user) > _LONGEST_USER or not user.isprintable():
+    if not user or len(user) > 320 or not user.isprintable():
         raise _refusal(f"missing or invalid header {config.header}", "let the front end send the user's name")
     own = config.filter_of(user)
     both = own if token.filter is None else {"type": "and", "filters": [token.filter, own]}
@@ -273,7 +267,8 @@ class _Buckets:
         left = min(most, left + rate * (now - then))
         wait = 0.0 if left >= 1 else (1 - left) / rate
         self._full[token] = (left - (wait == 0), now)
-        if len(self._full) > _BUCKETS:
+        # the least recently used is dropped first
+        if len(self._full) > 10_000:
             self._full.popitem(last=False)
         return wait
 

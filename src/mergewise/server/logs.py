@@ -14,8 +14,6 @@ from traceback import extract_tb
 
 from mergewise.extend import masked, on_one_line
 
-_FRAMES = 12
-
 
 class JSONLines(logging.Formatter):
     """A formatter that writes one line of JSON: time, level, logger, message, process, and the record's fields."""
@@ -30,7 +28,7 @@ class JSONLines(logging.Formatter):
             **getattr(record, "fields", {}),
         }
         if record.exc_info and record.exc_info[0] is not None:
-            frames = extract_tb(record.exc_info[2])[-_FRAMES:]
+            frames = extract_tb(record.exc_info[2])[-12:]
             row["error"] = record.exc_info[0].__name__
             row["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
         return json.dumps(row, ensure_ascii=False, default=str)

@@ -38,9 +38,7 @@ log = logging.getLogger("mergewise.server")
 
 Found = TypeVar("Found")
 
-OPENAI_PATHS = ("/v1/", "/v2/")
 _LONGEST = 500
-_MOST_ERRORS = 20
 
 
 class HTTPProblem(MergewiseError):
@@ -124,7 +122,7 @@ def problem_of(error: BaseException) -> HTTPProblem:
         # a JSON pointer for each field of the body, and the name of each other parameter
         wrong = [{"pointer": _pointer(one, error.body), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
         first = wrong[0] if wrong else {"pointer": "", "detail": "invalid request"}
-        return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=wrong[:_MOST_ERRORS])
+        return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=wrong[:20])
     if isinstance(error, HTTPException):
         phrase = HTTPStatus(error.status_code).phrase
         code = phrase.lower().replace(" ", "-")
@@ -212,7 +210,7 @@ def documented_problems(openai: bool = False) -> dict[int | str, JsonDict]:
 
 def problem_response(problem: HTTPProblem, path: str, request_id: str) -> Response:
     """Return the response to a request for `path` that has this problem."""
-    openai = path.startswith(OPENAI_PATHS)
+    openai = path.startswith(("/v1/", "/v2/"))
     body = openai_error(problem, request_id) if openai else problem_json(problem, request_id)
     kind = "application/json" if openai else "application/problem+json"
     return Response(json.dumps(body, ensure_ascii=False), problem.status, dict(problem.headers), kind)

@@ -48,7 +48,6 @@ STREAM_SECONDS = 8.4
 """Seconds for running answers at shutdown. The application ends its streams after 8 seconds, with an event."""
 END_SECONDS = 9.7
 """Seconds from the start of the shutdown until remaining processes are killed."""
-BACKLOG = 2048
 NICE = {"writer": 5, "evaluator": 10}
 """Nice values of the processes that run jobs. With too few cores, each gets a third of the CPU time of the one before it.
 
@@ -60,7 +59,6 @@ QUICK_DEATHS = 5
 """Number of quick deaths in a row after which the server gives up."""
 TRIM_SECONDS = 10.0
 """Interval in seconds at which a process returns freed memory to the system."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 15.0
 _LOOK_SECONDS = 0.2
 _START_SECONDS = 120.0
 
@@ -98,7 +96,7 @@ class Child:
         self.read_messages()
         lived = time.monotonic() - self.began
         self.quick_deaths = self.quick_deaths + 1 if lived < QUICK_SECONDS else 0
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self.quick_deaths)
+        pause = min(15.0, 0.2 * 2**self.quick_deaths)
         self.not_before = time.monotonic() + pause
         code = self.process.exitcode
         self.reason = self.reason or (f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
@@ -269,7 +267,7 @@ def listening_socket(config: ServerConfig) -> Iterator[socket.socket]:
     try:
         found = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
-        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        listener = socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
         problem = f"cannot listen on {config.host}:{config.port}: {error.strerror}", "choose another --host"
         if error.errno == errno.EADDRINUSE:

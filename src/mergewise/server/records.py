@@ -88,13 +88,14 @@ class Job:
 
     def as_dict(self) -> JsonDict:
         """Return the job as clients see it. The results of an evaluation have endpoints of their own."""
-        report = None if self.report is None else {k: v for k, v in self.report.items() if k not in _SEPARATE_RESULTS}
+        report = (
+            None
+            if self.report is None
+            else {k: v for k, v in self.report.items() if k not in ("rows", "report", "page")}
+        )
         public = {name: getattr(self, name) for name in _PUBLIC_JOB_FIELDS}
         error = None if self.error is None else dict(self.error)
         return {**public, "progress": asdict(self.progress), "report": report, "error": error}
-
-
-_SEPARATE_RESULTS = ("rows", "report", "page")
 
 
 class JobEvent(NamedTuple):

@@ -102,12 +102,11 @@ NETWORK_DISKS = frozenset(
     "afs beegfs ceph cifs fuse.ceph fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre ncpfs nfs nfs4 smb3 "
     "smbfs".split()
 )
-_BUSY_SECONDS = 20.0
 
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open a connection that any thread may use, one at a time. Committed changes survive a power failure."""
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=20.0, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")

@@ -24,7 +24,6 @@ from typing import IO, NamedTuple
 from mergewise.errors import UsageError
 from mergewise.extend import in_thread, is_url, new_file, objects_of
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 UNNEEDED_SECONDS = 3600.0
 """Seconds for which an unreferenced blob is kept: its upload may not have been accepted yet."""
 DAY = 86_400.0
@@ -106,7 +105,7 @@ def keep_bytes(spool: Path, blobs: Path, content: bytes) -> Blob:
 
 def blob_path(blobs: Path, sha256: str) -> Path:
     """Return the path of a blob. Raises UsageError for an invalid sha256."""
-    if not _SHA256.fullmatch(sha256):
+    if not re.fullmatch(r"[0-9a-f]{64}", sha256):
         raise UsageError("invalid sha256 (expected 64 hexadecimal digits)", "use the sha256 of a blob")
     return blobs / sha256[:2] / sha256
 

@@ -20,7 +20,7 @@ from mergewise.extend import is_url, state_directory, state_file
 from mergewise.server.configuration import CollectionConfig
 
 DEFAULT_INDEX = Path("mergewise.index")
-_GENERIC_NAMES = frozenset({"index", "mergewise", "mergewise-index", ""})
+_GENERIC_NAMES = ("index", "mergewise", "mergewise-index", "")
 
 
 class ServedPlace(NamedTuple):

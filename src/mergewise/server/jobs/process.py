@@ -24,7 +24,6 @@ STOP_SECONDS = 8.5
 """Seconds for the running batch at shutdown."""
 WAIT_SECONDS = 30.0
 """Seconds to wait for the end of a previous writer, which ends with its parent."""
-BEAT_SECONDS = 0.5
 LOOK_AT_FOLDERS_SECONDS = 3.0
 SWITCH_SECONDS = 0.0005
 """Python's switch interval. With the default of 5 ms, an upload beside a huge document took 8 s instead of 2.7 s."""
@@ -47,7 +46,7 @@ def run_jobs(config: ServerConfig, parent: int, name: str = "writer") -> None:
         while not running.done() and not runner.stopping.is_set() and os.getppid() == parent:
             with suppress(OSError):
                 state.beat(os.getpid(), name)
-            wait([running], BEAT_SECONDS)
+            wait([running], 0.5)
         runner.stopping.set()
         wait([running], STOP_SECONDS)
         if not running.done():

@@ -27,7 +27,6 @@ from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
 from mergewise.types import Document
 
 PATH = "/mcp"
-MOST_BYTES = 262_144
 # seconds that a tool waits for a job, and seconds between its checks
 _WAIT_SECONDS, _POLL_SECONDS = 20.0, 0.1
 
@@ -45,7 +44,7 @@ def mcp_endpoint(service: Service) -> tuple[list[BaseRoute], AbstractAsyncContex
     application = server.streamable_http_app(
         streamable_http_path=PATH,
         stateless_http=True,
-        max_request_body_size=MOST_BYTES,
+        max_request_body_size=262_144,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return application.routes, server.session_manager.run()

@@ -18,8 +18,6 @@ from mergewise.server.leaves import STRATEGY as STRATEGY_OF_LEAVES
 from mergewise.server.records import Json, JsonDict
 from mergewise.types import Document
 
-_SEPARATORS = re.compile(r"[^a-z0-9]+")
-
 
 @dataclass(frozen=True, slots=True)
 class IndexLibrary:
@@ -102,4 +100,4 @@ def collection_name(directory: Path) -> str:
     """Name the collection after its directory, or after the parent folder if the directory has the default name."""
     directory = directory.resolve()
     stem = directory.stem if directory.stem not in ("mergewise", "index") else directory.parent.name
-    return _SEPARATORS.sub("-", stem.lower()).strip("-")[:63] or "index"
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63] or "index"

@@ -63,12 +63,10 @@ MOST_SEARCHED = 10
 PAGE = 100
 LONGEST_PART = 20_000
 LONGEST_RESOURCE = 200_000
-LONGEST_NEW_TEXT = 200_000
 # an id of 1,000 characters, encoded as a key in an address
 LONGEST_ID = 6_000
 # characters of text before a search result that `fetch` returns with it
 _LEAD = 1_000
-_EXCERPT_TOKENS = 500
 # minimum tokens of a fetched text, however long its address is
 _LEAST = 20
 # pieces of an answer between two progress reports
@@ -228,7 +226,7 @@ class Tools:
             notices = [f"{name}: {one}" for name, library in searched if (one := library.notice())]
         # scores of different collections are not comparable: take the best results of each in turn
         ranked = [one for row in zip_longest(*found) for one in row if one is not None][:MOST_RESULTS]
-        excerpts = [beginning(passage["text"], _EXCERPT_TOKENS) for _, passage in ranked]
+        excerpts = [beginning(passage["text"], 500) for _, passage in ranked]
         code = code_for(excerpts)
         note = warning(code) if ranked else "Nothing was found. Ask in other words, or see list_documents."
         if len(libraries) > MOST_SEARCHED:
@@ -370,7 +368,7 @@ class Tools:
     async def add_text(
         self,
         id: DocumentName,
-        text: Annotated[str, Field(min_length=1, max_length=LONGEST_NEW_TEXT, description="Plain text or Markdown.")],
+        text: Annotated[str, Field(min_length=1, max_length=200_000, description="Plain text or Markdown.")],
         ctx: Context[Any, Any],
         title: Annotated[str, Field(max_length=300, description="The document's title.")] = "",
         collection: CollectionName = None,

@@ -27,7 +27,7 @@ router = APIRouter(prefix="/api/v1/collections/{c}", tags=["conversations"], rou
 ConversationId = Annotated[str, Path(max_length=100)]
 # parts of an answer and its context that are large, or true only when it is given
 _UNKEPT = ("trace", "evidence", "streams", "html", "text", "context", "indexing", "cached")
-_SUGGESTIONS, _LISTED, _READ, _LONGEST_READ = 4, 200, 24, 400_000
+_LISTED, _READ, _LONGEST_READ = 200, 24, 400_000
 
 
 @router.get("/conversations", response_model=page_of(CONVERSATION), **READ)
@@ -118,7 +118,7 @@ def suggest_questions(collection: InCollection) -> JsonDict:
     short = [info for info in infos if info.characters <= _LONGEST_READ]
     read = short[:: -(-len(short) // _READ) or 1]
     outlines = ((info.title or info.id, outline_of(collection.find_document(info.id))) for info in read)
-    return {"items": suggested_questions(outlines, _SUGGESTIONS)}
+    return {"items": suggested_questions(outlines, 4)}
 
 
 @router.put("/turns/{turn}/feedback", status_code=204, **READ)

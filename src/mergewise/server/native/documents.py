@@ -41,9 +41,7 @@ router = APIRouter(prefix="/api/v1/collections/{c}", tags=["documents"], route_c
 Offset = Annotated[int, Query(ge=0, le=10**12)]
 Key = Annotated[str, Path(max_length=6000, description="The document's id as base64url without padding")]
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
-_LONGEST_TEXT = 200_000
 _SHOWN = 200
-_CHUNK = 1 << 20
 # FastAPI makes no schema component of a body that it does not parse itself
 _DOCUMENTS = DocumentsForm.model_json_schema()
 _DOCUMENTS["properties"]["documents"]["items"] = _DOCUMENTS.pop("$defs")["DocumentForm"]
@@ -128,7 +126,7 @@ def get_text(
         raise HTTPProblem(409, "not-indexed", "document not indexed yet", "check its job")
     text = collection.document(entry.id).text
     start = min(start, len(text))
-    end = max(start, min(len(text) if end is None else end, start + _LONGEST_TEXT, len(text)))
+    end = max(start, min(len(text) if end is None else end, start + 200_000, len(text)))
     return {"key": key, "start": start, "end": end, "characters": len(text), "text": text[start:end]}
 
 
@@ -240,7 +238,7 @@ def text_upload(spool: FilePath, blobs: FilePath, document: Json, on_conflict: O
 
 
 async def chunks_of(file: UploadFile) -> AsyncIterator[bytes]:
-    while chunk := await file.read(_CHUNK):
+    while chunk := await file.read(1 << 20):
         yield chunk
 
 

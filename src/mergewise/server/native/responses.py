@@ -45,8 +45,6 @@ class Offsets(TypedDict):
     end: int
 
 
-_HIDDEN_OF_COLLECTIONS = ("path", "blobs", "settings", "created")
-_HIDDEN_OF_DOCUMENTS = ("collection", "name", "blob", "is_document")
 HTML = str | None, None
 LARGE_LIST = list[JsonDict] | None, None
 SPAN = body_of(Span, ["doc_id"], doc=str)
@@ -89,7 +87,7 @@ NEW_TOKEN = body("NewToken", TOKEN, secret=str)
 SESSION = body("Session", secret=str)
 COLLECTION = body_of(
     CollectionRecord,
-    _HIDDEN_OF_COLLECTIONS,
+    ("path", "blobs", "settings", "created"),
     "CollectionBody",
     documents=int,
     leaves=int,
@@ -103,7 +101,7 @@ COLLECTION = body_of(
 DOCUMENT_NAME = body("DocumentName", key=str, id=str, title=str)
 DOCUMENT = body_of(
     DocumentState,
-    _HIDDEN_OF_DOCUMENTS,
+    ("collection", "name", "blob", "is_document"),
     "DocumentBody",
     key=str,
     title=str,

@@ -40,7 +40,6 @@ from mergewise.types import Message, ReplyOptions, Usage
 
 router = APIRouter(route_class=ScopedRoute)
 
-_TASK_TOKENS = 300
 # characters of a task that a chat model answers, and of a schema
 LONGEST_TASK, _LONGEST_SCHEMA = 40_000, 50_000
 _UNSUPPORTED = frozenset({"n", "best_of", "echo", "suffix", "background", "conversation", "prompt"})
@@ -187,8 +186,9 @@ class Ask:
         is_markdown = (extras.markup or config.markup) == "markdown" and not is_json
         style, base = CompletionStyle(footer, open_webui, config.remark, is_markdown), self.service.config.url
         ignored = [*form.ignored(), *ignored, *self.conversation.ignored]
-        id, limits = prefix + secrets.token_hex(12), tuple(form.limit)
-        return kind(id, form.model, style, base, ignored, limits, form.includes_usage)
+        includes_usage = form.stream_options is not None and form.stream_options.include_usage
+        id, limits = f"{prefix}{secrets.token_hex(12)}", tuple(form.limit)
+        return kind(id, form.model, style, base, ignored, limits, includes_usage)
 
     @property
     def question(self) -> tuple[CollectionQuery, Scoped]:
@@ -240,5 +240,5 @@ class Ask:
         if chat is None:
             return task_answer(task_by_rules(task), Usage())
         with admission.place():
-            reply = await admission.wait(lambda: run(chat.complete([Message("user", task)], max_tokens=_TASK_TOKENS)))
+            reply = await admission.wait(lambda: run(chat.complete([Message("user", task)], max_tokens=300)))
         return task_answer(reply.text, reply.usage)

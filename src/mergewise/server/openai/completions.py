@@ -22,10 +22,7 @@ from mergewise.server.openai.markup import ImageEscaper, literal, position_witho
 from mergewise.server.records import Json, JsonDict
 from mergewise.types import Usage
 
-_LONGEST_EXCERPT = 2_000
 _WEB = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d+)?(?=[/?#]|\Z)", re.ASCII | re.IGNORECASE)
-_NOWHERE = {"start": 0, "end": 0}
-_PLAIN_IN_URLS = "/?#%&=+,;:@~$-._"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +107,8 @@ def marked_sources(
             url, anchor = f"{url}{'&' if '#' in url else '#'}mark={mark}", f"{anchor}/{mark}"
         taken |= {url, f"mw:{anchor}"}
         title = " ".join((place["title"] or doc_id).split())
-        excerpt = without_images((passage or place)["text"][:_LONGEST_EXCERPT], is_markdown)
-        first = next(iter(citation["answer_spans"] if citation else ()), _NOWHERE)
+        excerpt = without_images((passage or place)["text"][:2_000], is_markdown)
+        first = next(iter(citation["answer_spans"] if citation else ()), {"start": 0, "end": 0})
         at = [position_without_images(answer["answer"], first[side], is_markdown) for side in ("start", "end")]
         sources.append(MarkedSource(mark, url, title, place["page"], excerpt, f"mw:{anchor}", tuple(at), doc_id))
     return sources
@@ -133,7 +130,11 @@ def web_address(url: object, base: str = "") -> str | None:
     if url.startswith("/") and not url.startswith("//"):
         url = base.rstrip("/") + url
     found = _WEB.match(url)
-    return None if found is None or not url.isprintable() else found[0] + quote(url[found.end() :], safe=_PLAIN_IN_URLS)
+    return (
+        None
+        if found is None or not url.isprintable()
+        else found[0] + quote(url[found.end() :], safe="/?#%&=+,;:@~$-._")
+    )
 
 
 def url_citations(sources: Sequence[MarkedSource]) -> list[JsonDict]:

@@ -22,8 +22,6 @@ from mergewise.types import Message
 
 MOST_HISTORY = 50
 LONGEST_QUESTION = 8_000
-LONGEST_MESSAGE = 100_000
-LONGEST_INSTRUCTIONS = 20_000
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 _TASK = "### Task:"
 _HISTORY = "<chat_history>"
@@ -87,7 +85,7 @@ def chat_question(messages: Sequence[Any]) -> ChatQuestion:
         raise refusal("the last message must have the role user", "messages")
     whole, before = turns[-1].text, turns[:-1][-MOST_HISTORY:]
     instruction = "\n\n".join(filter(None, instructions))
-    limited = ("question", whole, LONGEST_MESSAGE), ("system message", instruction, LONGEST_INSTRUCTIONS)
+    limited = ("question", whole, 100_000), ("system message", instruction, 20_000)
     for what, text, longest in limited:
         if len(text) > longest:
             raise refusal(f"{what} too long: {len(text):,} characters (at most {longest:,})", "messages")

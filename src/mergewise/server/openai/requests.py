@@ -79,10 +79,6 @@ class ModelForm(OpenForm):
         """The limits of tokens by their names, the one that counts first."""
         return self.given_values("max_completion_tokens", "max_output_tokens", "max_tokens")
 
-    @property
-    def includes_usage(self) -> bool:
-        return self.stream_options is not None and self.stream_options.include_usage
-
 
 class ChoiceForm(ModelForm):
     max_tokens: Limit | None = None
@@ -139,10 +135,6 @@ class ResponseForm(ModelForm):
     include: list[str] | None = None
     store: bool | None = None
     metadata: Annotated[dict[str, Annotated[str, Field(max_length=512)]], Field(max_length=16)] | None = None
-
-    @property
-    def items(self) -> list[InputItem]:
-        return [InputItem(role="user", content=self.input)] if isinstance(self.input, str) else self.input
 
     @property
     def format(self) -> ReplyFormat | None:
@@ -219,7 +211,3 @@ class RerankForm(OpenForm):
     documents: Annotated[list[str | RerankText], Field(min_length=1, max_length=1000)]
     top_n: Annotated[int, Field(ge=1)] | None = None
     return_documents: bool = False
-
-    @property
-    def texts(self) -> list[str]:
-        return [one if isinstance(one, str) else one.text for one in self.documents]

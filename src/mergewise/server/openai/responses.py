@@ -24,7 +24,7 @@ from mergewise.server.openai.chat import Ask, response_format
 from mergewise.server.openai.completions import Completion, MarkedSource, TextCompletion, file_of
 from mergewise.server.openai.conversations import LONGEST_QUESTION, MOST_HISTORY
 from mergewise.server.openai.markup import ImageEscaper
-from mergewise.server.openai.requests import ChatMessage, ResponseForm
+from mergewise.server.openai.requests import ChatMessage, InputItem, ResponseForm
 from mergewise.server.problems import HTTPProblem, existing, refusal, unknown
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InService, ScopedRoute
@@ -45,9 +45,10 @@ _TOKEN_DETAILS = {
 async def create_response(form: ResponseForm, request: Request, service: InService) -> Response:
     """Answer from the documents, with the search as an item and the sources as annotations."""
     before, sources = await in_thread(partial(_messages_before, service, form.previous_response_id))
-    given = [("system", form.instructions), *((one.role, one.content) for one in form.items if one.role)]
+    items = [InputItem(role="user", content=form.input)] if isinstance(form.input, str) else form.input
+    given = [("system", form.instructions), *((one.role, one.content) for one in items if one.role)]
     messages = [ChatMessage.model_construct(role=role, content=content) for role, content in given]
-    others = {one.type for one in form.items if one.role is None} - {"file_search_call"}
+    others = {one.type for one in items if one.role is None} - {"file_search_call"}
     ignored = [f"input items of the type {kind}" for kind in sorted(others)]
     ask = await Ask.of(service, form, [*before, *messages])
     config, search = ask.profile.config, form.search
@@ -188,7 +189,7 @@ class ResponseWriter:
         """Return the item of the search, with the passages if the client asked for them. A program's task has none."""
         if not self.context["question"]:
             return []
-        most, wants = self._form.search and self._form.search.max_num_results, RESULTS in (self._form.include or ())
+        most, wants = (self._form.search and self._form.search.max_num_results, RESULTS in (self._form.include or ()))
         passages = self.context["passages"][:most] if wants else []
         results = [{**file_of(passage), "attributes": {}, "text": passage["text"]} for passage in passages]
         item = {"id": self._search, "type": "file_search_call", "status": "completed"}

@@ -123,7 +123,8 @@ async def _in_turns(
 @rerank_router.post("/rerank", **READ)
 async def rerank(form: RerankForm, request: Request, service: InService) -> JsonDict:
     """Rank texts for a query with the reranker of this name, best first."""
-    texts, config = form.texts, _model_named(form.model, service.config.rerankers)
+    texts = [one if isinstance(one, str) else one.text for one in form.documents]
+    config = _model_named(form.model, service.config.rerankers)
     scores = await until_disconnect(
         request, _admitted(service, config, lambda: _reranker(config).score(form.query, texts))
     )

@@ -26,7 +26,6 @@ from mergewise.server.streams import until_disconnect
 
 router = APIRouter(route_class=ScopedRoute)
 
-_UNNAMED = re.compile(r"[^a-z0-9]+")
 # leaves room for digits behind a name that is taken
 _LONGEST_NAME = 50
 
@@ -45,7 +44,7 @@ def make_store(form: StoreForm, service: InService) -> JsonDict:
     for file_id in form.file_ids:
         service.check_whole("write")
         service.files.get(file_id)
-    name = _UNNAMED.sub("-", (form.name or "").lower()).strip("-")[:_LONGEST_NAME].strip("-") or "store"
+    name = re.sub(r"[^a-z0-9]+", "-", (form.name or "").lower()).strip("-")[:_LONGEST_NAME].strip("-") or "store"
     if any(one.name == name for one in service.collections()):
         name = f"{name}-{token_hex(6)}"
     make_collection(CollectionForm(name=name, title=form.name or ""), service)
