@@ -18,16 +18,15 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from math import inf
 from time import monotonic, perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 from mergewise.extend import CancellableWork
 from mergewise.protocols import ChatModel
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem
+from mergewise.server.shared_work import Result
 from mergewise.types import Message, Reply
-
-Result = TypeVar("Result")
 
 # initial estimate of the seconds that a slot is held, and weight of the latest value in the moving average
 _FIRST_MEAN, _LATEST = 0.06, 0.1

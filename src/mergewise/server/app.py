@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
@@ -28,8 +27,6 @@ from mergewise.server.scoped import Service
 from mergewise.server.state import State
 from mergewise.server.streams import cancelled
 from mergewise.server.web import page_files
-
-log = logging.getLogger("mergewise.server")
 
 STREAMS_SECONDS = 8.0
 """Seconds for which streams may go on once the server shuts down."""

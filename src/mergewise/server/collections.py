@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 import json
-import logging
 import os
 import threading
 import time
@@ -31,6 +30,7 @@ from mergewise.extend import (
 )
 from mergewise.server.admission import SlotReleasingChat
 from mergewise.server.configuration import ServerConfig, folder_roots
+from mergewise.server.logs import log
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, JobProgress, Json, JsonDict
 from mergewise.server.spool import local_blob
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from mergewise import Index
     from mergewise.protocols import ChatModel
 
-log = logging.getLogger("mergewise.server")
 
 OPEN_AGAIN_SECONDS = 2.0
 """Seconds between two attempts to open an index in a bucket."""

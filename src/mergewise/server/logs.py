@@ -14,6 +14,8 @@ from traceback import extract_tb
 
 from mergewise.extend import masked, on_one_line
 
+log = logging.getLogger("mergewise.server")
+
 
 class JSONLines(logging.Formatter):
     """A formatter that writes one line of JSON: time, level, logger, message, process, and the record's fields."""

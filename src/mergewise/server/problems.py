@@ -7,7 +7,6 @@ text instead. The type of a problem is `urn:mergewise:problem:CODE`.
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -30,11 +29,10 @@ from mergewise.errors import (
     UsageError,
 )
 from mergewise.server.database import StateUnavailable
+from mergewise.server.logs import log
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.spool import is_disk_full
 from mergewise.server.tables.rows import Conflict
-
-log = logging.getLogger("mergewise.server")
 
 Found = TypeVar("Found")
 

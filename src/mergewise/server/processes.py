@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import logging
 import multiprocessing
 import os
 import shutil
@@ -36,11 +35,9 @@ from mergewise.server.balance import ABSENT, ConnectionCounts, SharedListener, e
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.jobs.process import run_jobs
 from mergewise.server.locks import lock_file, waiting_lock
-from mergewise.server.logs import log_as_json
+from mergewise.server.logs import log, log_as_json
 from mergewise.server.records import SCOPES, CollectionRecord
 from mergewise.server.state import State
-
-log = logging.getLogger("mergewise.server")
 
 APP = "mergewise.server.app"
 """The module of the application, with `create_app(config, state)` and optionally `uvicorn_options(config)`."""

@@ -298,7 +298,8 @@ class Scoped:
             # a document that was indexed and is not in the index has been removed
             ids = sorted({*indexed, *(id for id, state in known.items() if state.status != "indexed")})
             entries = (DocumentEntry(id, indexed.get(id), known.get(id)) for id in ids)
-            found += [one for one in entries if statuses is None or (one.state or _INDEXED).status in statuses]
+            # a document without a state is indexed
+            found += [one for one in entries if statuses is None or not one.state or one.state.status in statuses]
             if after is None:
                 break
         return found[:limit]
@@ -422,6 +423,3 @@ class Scoped:
         indexed = [info.id for info in self._collection.index.documents(prefix)] if self.is_made else []
         known = {*indexed, *(one.id for one in self._states(prefix=prefix) if one.status != "indexed")}
         return sorted(known if ids is None else known.intersection(ids))
-
-
-_INDEXED = DocumentState("", "", "indexed")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import Request
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from mergewise.server.problems import HTTPProblem, log_failure, problem_of
-
-Result = TypeVar("Result")
+from mergewise.server.shared_work import Result
 
 PING_SECONDS = 15.0
 TOKEN_SECONDS = 2.0

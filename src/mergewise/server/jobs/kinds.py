@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,11 +14,10 @@ from mergewise.extend import problem_json, report_json
 from mergewise.server.configuration import CollectionConfig
 from mergewise.server.evaluations import evaluate
 from mergewise.server.jobs.watch import Watch
+from mergewise.server.logs import log
 from mergewise.server.records import CollectionRecord, Job, JobState, Json, JsonDict, Upload
 from mergewise.server.spool import local_blob
 from mergewise.server.state import State
-
-log = logging.getLogger("mergewise.server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +109,20 @@ class JobWork:
         index, watch = self.index, self.watch
         uploads = {job.id: self.state.jobs.uploads(job.id) for job in jobs}
         # uploads that must not replace a document, and those that the index already has
-        careful = {upload.id for own in uploads.values() for upload in own if _is_careful(upload)}
+        careful = {upload.id for own in uploads.values() for upload in own if upload.on_conflict != "replace"}
         found = index.find(*careful) if careful else {}
         existing = {doc_id for doc_id, ids in found.items() if doc_id in ids}
         taken: dict[str, Upload] = {}
         kept: dict[str, dict[str, str]] = {job.id: {} for job in jobs}
         for job_id, own in uploads.items():
             for upload in own:
-                if _is_careful(upload) and (upload.id in existing or upload.id in taken):
+                if upload.on_conflict != "replace" and (upload.id in existing or upload.id in taken):
                     kept[job_id][upload.id] = upload.on_conflict
                 else:
                     taken[upload.id] = upload
         # a job that skips existing documents must not meet its own documents in a second turn
-        watch.index = None if any(map(_is_careful, taken.values())) else index
+        is_careful = any(upload.on_conflict != "replace" for upload in taken.values())
+        watch.index = None if is_careful else index
         report = index.add(
             sources(self.record, taken.values(), self.cache),
             progress=watch.report,
@@ -184,10 +183,6 @@ def settings_of(view: str, given: Json) -> Any:
     """Return the settings of a view, with the default for each setting that is not given."""
     kind = mw.VIEWS[view]
     return kind.load({**kind.dump(), **given})
-
-
-def _is_careful(upload: Upload) -> bool:
-    return upload.on_conflict != "replace"
 
 
 def _unreadable(reason: str) -> JsonDict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -15,10 +14,9 @@ from mergewise.extend import bursts
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.jobs.runner import JobRunner
 from mergewise.server.locks import lock_file, waiting_lock
+from mergewise.server.logs import log
 from mergewise.server.records import READ_ONLY
 from mergewise.server.state import State
-
-log = logging.getLogger("mergewise.server")
 
 STOP_SECONDS = 8.5
 """Seconds for the running batch at shutdown."""

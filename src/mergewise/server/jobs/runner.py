@@ -14,7 +14,6 @@ job.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -33,6 +32,7 @@ from mergewise.server.configuration import ServerConfig, folder_roots
 from mergewise.server.jobs.kinds import JobWork, settings_of, sources
 from mergewise.server.jobs.watch import Watch
 from mergewise.server.locks import is_held, lock_file
+from mergewise.server.logs import log
 from mergewise.server.records import CHANGING, READ_ONLY, CollectionRecord, Job, JobKind
 from mergewise.server.spool import DAY, drop_folder, is_disk_full, private_folder, sweep_blobs, sweep_spool
 from mergewise.server.state import State
@@ -40,7 +40,6 @@ from mergewise.server.state import State
 if TYPE_CHECKING:
     from mergewise import Index
 
-log = logging.getLogger("mergewise.server")
 
 KILLS = 3
 """Number of deaths of the writer at one document after which the job fails."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from threading import Event
@@ -12,13 +11,13 @@ from filelock import FileLock
 
 from mergewise.errors import Cancelled
 from mergewise.server.locks import is_held
+from mergewise.server.logs import log
 from mergewise.server.records import Job, JobProgress, JobState
 from mergewise.server.tables.jobs import JobTable
 
 if TYPE_CHECKING:
     import mergewise as mw
 
-log = logging.getLogger("mergewise.server")
 
 TELL_SECONDS = 0.5
 """Seconds between two progress reports of a job, and between two checks for its cancellation."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import mergewise as mw
 from mergewise.extend import code_for, heading_path, on_one_line, quotation, warning
 from mergewise.server.answers import supported_citations, unsupported_remark
 from mergewise.server.openai.markup import without_images
-
-Json = Mapping[str, Any]
+from mergewise.server.records import Json
 
 MOST_TOKENS = 8000
 # tokens of the warning and of the final note

@@ -30,9 +30,6 @@ _PAGE_POLICY = (
 router = APIRouter(prefix="/api/v1", tags=["jobs"], route_class=ScopedRoute)
 
 JobId = Annotated[str, Path(max_length=100)]
-_EVENTS: dict[int | str, JsonDict] = {
-    200: {"description": "An event `job` for each change", "content": {"text/event-stream": {}}}
-}
 # seconds between two checks of a watched job
 _POLL_SECONDS = 0.25
 
@@ -106,7 +103,12 @@ def retry_job(id: JobId, service: InService) -> JsonDict:
     return service.retry(id).as_dict()
 
 
-@router.get("/jobs/{id}/events", **READ, responses=_EVENTS, response_class=Response)
+@router.get(
+    "/jobs/{id}/events",
+    **READ,
+    responses={200: {"description": "An event `job` for each change", "content": {"text/event-stream": {}}}},
+    response_class=Response,
+)
 async def watch_job(
     id: JobId, request: Request, service: InService, last_event_id: Annotated[int | None, Header(ge=0, le=2**62)] = None
 ) -> Response:

@@ -25,8 +25,9 @@ from mergewise.types import Message
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["questions"], route_class=ScopedRoute)
 
-_EVENTS: JsonDict = {"text/event-stream": {}}
-STREAMED: dict[int | str, JsonDict] = {200: {"description": "The complete result, or its events", "content": _EVENTS}}
+STREAMED: dict[int | str, JsonDict] = {
+    200: {"description": "The complete result, or its events", "content": {"text/event-stream": {}}}
+}
 
 
 @router.post("/context", response_model=CONTEXT_ANSWER, response_model_exclude_unset=True, **READ)

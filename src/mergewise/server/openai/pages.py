@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from fastapi import Query
 
+from mergewise.server.native.pages import Item
 from mergewise.server.records import JsonDict
 
-Item = TypeVar("Item")
 Limit = Annotated[int, Query(ge=1, le=100)]
 Order = Literal["asc", "desc"]
 
