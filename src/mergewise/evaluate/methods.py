@@ -3,19 +3,18 @@
 A method with the judge "reranker" or "utility" needs this model. Without it the method does not run: cosines would be another
 method.
 
-The methods of AED-RAG are grouped by its tables (1, 2, 4, 8 and Figure 3). All use the same prompt (Table 6) and the same model.
-The variants of `aed` start from its preset `paper`. Differences from the paper:
+The file `methods.toml` lists them. The variants of `aed` start from its preset `paper`. Differences from the paper:
 
 - Passages are those of `aed`. The paper's have 100 words.
 - Retrieval is the index's own search. The paper's is Contriever.
-
-The group `baselines` holds the baselines of the other papers. Their contexts come from the strategies of the same names.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +23,6 @@ from mergewise import MODES, STRATEGIES, VIEWS, Models, designs
 from mergewise.errors import UsageError, one_of
 from mergewise.extend import (
     CAUSAL,
-    PASSAGE_TOKENS,
     RERANKER,
     Need,
     assignments,
@@ -67,9 +65,6 @@ ALL = "all"
 """The spec that stands for all strategies."""
 OF_SEARCH = "search."
 """Prefix of a search setting among the parameters of a strategy."""
-
-_STANDARD = f"topk(k={{k}}, order=score, longest={PASSAGE_TOKENS})"
-BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,152 +143,16 @@ def stored_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: VIEWS[name].dump(own) for name, own in read.items()}
 
 
-def _aed_method(name: str, about: str, judge: Judge = "utility", **choices: object) -> Method:
-    """Return a variant of the strategy `aed`. `choices` are the parameters that differ from the paper's defaults."""
-    written = (f"{key}={str(value).lower()}" for key, value in choices.items())
-    views = ("triplet",) if choices.get("triplets", True) else ()
-    return Method(name, f"aed({', '.join(('preset=paper', *written))})", "aed", judge, about, views)
-
-
-def _one_prompt_method(name: str, about: str, n: int, judge: Judge = "utility", **choices: object) -> Method:
-    """Return a method that puts the n most useful passages of ten into one prompt. For n = 1 they are of five, as in Table 1."""
-    given = {"k": 5 if n == 1 else 10, "m": n, "ensemble": False, "memory": False, **choices}
-    return replace(_aed_method(name, about, judge, **given), reads_one_prompt=True)
-
-
-def _reranker_method(name: str, about: str, n: int = 5, **choices: object) -> Method:
-    return _one_prompt_method(name, f"a reranker: {about}", n, "reranker", **choices)
-
-
-def _gainrag_method(n: int, passages: str) -> Method:
-    about = f"GainRAG: {passages} and one written by the model (Jiang et al. 2025)"
-    return _one_prompt_method(f"gainrag-{n}", about, n, memory=True, triplets=False)
-
-
-def _baseline(name: str, about: str, strategy: str = "", mode: str = "short", judge: Judge = "none") -> Method:
-    """Return a method of another paper. Without a `strategy` it is the strategy of the same name."""
-    return Method(name, strategy or name, mode, judge, about)
-
-
-def _standard_method(k: int) -> Method:
-    passages = "the best passage" if k == 1 else f"the {k} best passages"
-    return _baseline(f"rag-{k}", f"standard RAG: {passages}", _STANDARD.format(k=k))
-
-
-_RAG_5 = _standard_method(5)
-_RERANKER_5 = _reranker_method("reranker-5", "the best five of ten passages (Xiao et al. 2024)", triplets=False)
-_AED_1 = _aed_method("aed-1", "AED-RAG with m = 1, of five passages", k=5, m=1)
-_AED_2 = _aed_method("aed-2", "AED-RAG with m = 2, of ten passages")
-
-_TABLE_1 = (
-    _baseline("naive", "the model alone, without a context", "topk", "naive"),
-    _standard_method(1),
-    _RAG_5,
-    _baseline(
-        "recomp-extractive",
-        "RECOMP: the two sentences of ten leaves most similar to the question, or none (Xu et al. 2023; the paper trains "
-        "an encoder to choose them)",
-        "recomp(k=10)",
-    ),
-    _baseline(
-        "recomp-abstractive",
-        "RECOMP: a summary of five passages, or none (Xu et al. 2023; written by the answering model, in the paper by a trained "
-        "one)",
-        _STANDARD.format(k=5),
-        "recomp",
-    ),
-    _baseline(
-        "replug",
-        "REPLUG: five passages in separate prompts, their probabilities weighted by search score (Shi et al. 2024)",
-        _STANDARD.format(k=5),
-        "replug",
-    ),
-    _reranker_method("reranker-1", "the best of five passages (Xiao et al. 2024)", 1, triplets=False),
-    _RERANKER_5,
-    _baseline(
-        "reranker-sentences",
-        "a reranker over sentences: the best twelve of 24 (Table 7), in document order",
-        "sentence(by=utility, among=24, n=12)",
-        judge="reranker",
-    ),
-    _gainrag_method(1, "the most useful of five passages"),
-    _gainrag_method(5, "the five most useful of ten passages"),
-    _AED_1,
-    _AED_2,
-)
-
-_TABLE_2 = (
-    _aed_method("aed-no-triplets", "w/o AED (triplets): no stream of triplets", triplets=False),
-    _aed_method("aed-no-memory", "w/o AED (ssp): no stream of a passage written by the model", memory=False),
-    _one_prompt_method(
-        "aed-no-ensemble",
-        "w/o AED (full): the five most useful of ten in one prompt, each as a passage or as triplets",
-        5,
-    ),
-    _one_prompt_method(
-        "aed-passages",
-        "w/o AED (full) & triplets: the five most useful passages of ten in one prompt",
-        5,
-        triplets=False,
-    ),
-)
-
-_TABLE_4 = (
-    _RAG_5,
-    _one_prompt_method(
-        "rag-5-triplets", "the triplets of the five best passages", 5, "none", k=5, by="search", together="triplets"
-    ),
-    _one_prompt_method(
-        "rag-5-both", "the five best passages with their triplets", 5, "none", k=5, by="search", together="both"
-    ),
-    _RERANKER_5,
-    _reranker_method("reranker-5-triplets", "the best five triplet sets of ten", together="triplets"),
-    _reranker_method("reranker-5-both", "the best five passages of ten with their triplets", together="both"),
-    _AED_2,
-)
-
-_TABLE_8 = (_RAG_5, _standard_method(10), _standard_method(20), _RERANKER_5, _AED_1, _AED_2)
-
-_FIGURE_3 = tuple(_aed_method(f"beta-{beta:g}", f"AED-RAG with beta = {beta:g}", beta=f"{beta:g}") for beta in BETAS)
-
-_BASELINES = (
-    _baseline("full", "LC: all documents in order, cut in the middle to fit the budget, as in LongBench"),
-    _baseline("bm25", "the best leaves by full-text search"),
-    _baseline("dense", "the best leaves by vector search"),
-    _baseline("hybrid", "the best leaves by full-text and vector search"),
-    _baseline(
-        "bge-reranker", "the best leaves in the order of a reranker (BGE; here any)", "reranker", judge="reranker"
-    ),
-    _baseline(
-        "raptor",
-        "RAPTOR: the ten nearest nodes of a tree of summaries (Sarthi et al. 2024; with the view's summariser)",
-        "raptor(k=10)",
-    ),
-    _baseline("raptor-traverse", "RAPTOR: five nodes of each layer, top down", "raptor(tree=traverse, k=5)"),
-    _baseline("tree-rag", "Tree-RAG: sections and leaves, top down and bottom up (Tao et al. 2025)"),
-    _baseline(
-        "crag",
-        "CRAG: strips of judged passages (Yan et al. 2024; the second search is a keyword search of the index, not of the web)",
-        judge="given",
-    ),
-    _baseline(
-        "self-rag",
-        "Self-RAG: a graded answer for each passage (Asai et al. 2024; with any model, in the paper with a trained one); "
-        "its contexts are those of a plain search",
-        mode="self-rag",
-    ),
-)
-
+_LISTED = tomllib.loads((files("mergewise.evaluate") / "methods.toml").read_text(encoding="utf-8"))
+_OWN = {
+    name: Method(name, **{**given, "views": tuple(given.get("views", ()))})
+    for name, given in _LISTED["methods"].items()
+}
 GROUPS: Mapping[str, tuple[Method, ...]] = {
-    "table-1": _TABLE_1,
-    "table-2": _TABLE_2,
-    "table-4": _TABLE_4,
-    "table-8": _TABLE_8,
-    "beta": _FIGURE_3,
-    "baselines": _BASELINES,
+    group: tuple(_OWN[name] for name in names) for group, names in _LISTED["groups"].items()
 }
 METHODS: Mapping[str, Method] = merge_parts(
-    ("mergewise", {method.name: method for group in GROUPS.values() for method in group}),
+    ("mergewise", _OWN),
     *(
         (one.origin, {one.part.name: one.part})
         for one in plugins("mergewise.methods", Method, "mergewise.evaluate.Method")
