@@ -6,7 +6,7 @@ column, 0.05). The next best is underlined. Published numbers appear next to mea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -61,54 +61,46 @@ def _cells(
 # -- default tables
 
 
-def default_tables(measured: Measured, metrics: Sequence[str], main: str) -> list[ReportTable]:
-    """Return a table over all sets with the main metric, and a table for each set with all metrics."""
-    tables = [_table_over_sets(measured, main)] if len(measured.sets) > 1 and main else []
-    return [*tables, *(_table_of_set(measured, one.name, metrics) for one in measured.sets)]
-
-
-def _table_over_sets(measured: Measured, metric: str) -> ReportTable:
+def table_over_sets(measured: Measured, metric: str) -> ReportTable:
+    """Return a table over all sets with one metric."""
     known = column_of(metric)
     sets = [one.name for one in measured.sets if measured.is_scored(one.name, metric)]
     columns = [replace(known, label=name) for name in sets]
     columns.append(replace(known, label="mean", about="the mean of the sets"))
-
-    def row(method: str, budget: int) -> list[_CellData]:
-        own = [_cell_data(measured.scored(name, method, budget, metric), metric) for name in sets]
-        return [*own, _cell_data(measured.over_sets(method, budget, metric), metric)]
-
-    about = f"{known.label}: {known.about}."
-    return ReportTable(
-        OVER_SETS, f"All sets: {known.label}", about, tuple(columns), tuple(_sections(measured, columns, row))
-    )
+    rows = tuple(_sections(measured, columns, [(name, metric) for name in (*sets, None)]))
+    return ReportTable(OVER_SETS, f"All sets: {known.label}", f"{known.label}: {known.about}.", tuple(columns), rows)
 
 
-def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> ReportTable:
-    costs = [cost for cost in ("tokens", "query_ms") if cost in measured.metrics]
-    present = [metric for metric in (*metrics, *costs) if measured.is_scored(name, metric)]
-    columns = [column_of(metric) for metric in present]
-
-    def row(method: str, budget: int) -> list[_CellData]:
-        return [
-            _cell_data(
-                measured.scored(name, method, budget, metric), metric, measured.deviation(name, method, budget, metric)
-            )
-            for metric in present
-        ]
-
-    rows = tuple(_sections(measured, columns, row, name))
-    return ReportTable(f"set-{name}", name, "", tuple(columns), rows, is_explained=True)
+def table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> ReportTable:
+    """Return a table of one set with several metrics, the tokens and the milliseconds."""
+    present = [metric for metric in (*metrics, "tokens", "query_ms") if measured.is_scored(name, metric)]
+    columns = tuple(map(column_of, present))
+    rows = tuple(_sections(measured, columns, [(name, metric) for metric in present], name))
+    return ReportTable(f"set-{name}", name, "", columns, rows, is_explained=True)
 
 
 def _sections(
     measured: Measured,
     columns: Sequence[ReportColumn],
-    row: Callable[[str, int], list[_CellData]],
+    shown: Sequence[tuple[str | None, str]],
     set_name: str | None = None,
 ) -> Iterator[ReportRow]:
-    """Yield the rows of all methods, a section for each budget, and a last section of methods that could not run."""
+    """Yield the rows of all methods, a section for each budget, and a last section of methods that could not run.
+
+    `shown` holds the set and the metric of each column. With `set_name`, cells have their deviations.
+    """
     for budget in measured.budgets:
-        filled = {method.name: row(method.name, budget) for method in measured.methods}
+        filled = {
+            method.name: [
+                _cell_data(
+                    measured.scored(where, method.name, budget, metric),
+                    metric,
+                    measured.deviation(set_name, method.name, budget, metric),
+                )
+                for where, metric in shown
+            ]
+            for method in measured.methods
+        }
         methods = [method for method in measured.methods if any(one.scored for one in filled[method.name])]
         rows = _cells(measured, columns, [filled[method.name] for method in methods])
         for method, cells in zip(methods, rows, strict=True):
@@ -207,11 +199,16 @@ def _block(
     for places in sections.values():
         for place, own in zip(places, _cells(measured, columns, [filled[p] for p in places]), strict=True):
             cells[place] = own
-    number = preset.groups.index(group) if group in preset.groups else None
-    return [
-        [_with_published(cell, row, number, place) for place, cell in enumerate(own)]
-        for own, (row, _, _) in zip(cells, variants, strict=True)
-    ]
+    if group in preset.groups:
+        number = preset.groups.index(group)
+        for place, (row, _, _) in enumerate(variants):
+            if row.published:
+                spread = row.spread[number] if row.spread else [None] * len(over)
+                cells[place] = [
+                    replace(cell, published=printed, published_spread=deviation)
+                    for cell, printed, deviation in zip(cells[place], row.published[number], spread, strict=True)
+                ]
+    return cells
 
 
 def _fill(
@@ -234,14 +231,6 @@ def _fill(
     alone = len(names) == len(sets) == 1 and names[0] is not None and sets[0] is not None
     deviation = measured.deviation(sets[0] or "", names[0] or "", budget, column.metric) if alone else None
     return _cell_data(over_sets(parts), column.metric, deviation)
-
-
-def _with_published(cell: ReportCell, row: PresetRow, group: int | None, place: int) -> ReportCell:
-    if group is None or not row.published:
-        return cell
-    return replace(
-        cell, published=row.published[group][place], published_spread=row.spread[group][place] if row.spread else None
-    )
 
 
 def _further_groups(measured: Measured, preset: Preset) -> list[PresetGroup]:
@@ -332,20 +321,13 @@ def figures(
 def _curve(measured: Measured, method: MeasuredMethod, metric: str, set_name: str | None) -> Curve:
     points = []
     for budget in measured.budgets:
-        scored = column(measured, set_name, method.name, budget, metric)
-        tokens = column(measured, set_name, method.name, budget, "tokens")
+        scored = measured.scored(set_name, method.name, budget, metric)
+        tokens = measured.scored(set_name, method.name, budget, "tokens")
         if scored is not None and scored.mean is not None:
             low, high = measured.tests.interval(scored) or (scored.mean, scored.mean)
             at = tokens.mean if tokens is not None and tokens.mean is not None else float(budget)
             points.append(CurvePoint(at, scored.mean, low, high, budget))
     return Curve(method.name, tuple(points))
-
-
-def column(measured: Measured, set_name: str | None, method: str, budget: int, metric: str) -> ScoreVector | None:
-    """Return the scores of a method on one set, or on all sets if `set_name` is None."""
-    if set_name is None:
-        return measured.over_sets(method, budget, metric)
-    return measured.scored(set_name, method, budget, metric)
 
 
 def reach_table(measured: Measured, metric: str) -> ReportTable | None:
@@ -396,10 +378,6 @@ def tokens_for(points: Sequence[CurvePoint], level: float) -> float | None:
 def cost_table(measured: Measured) -> ReportTable:
     """Return the costs of a question for each method: means of the sets' means, or of their medians for milliseconds."""
     present = [cost for cost in COSTS if cost in measured.metrics]
-    columns = [column_of(cost) for cost in present]
-
-    def row(method: str, budget: int) -> list[_CellData]:
-        return [_cell_data(measured.over_sets(method, budget, cost), cost) for cost in present]
-
-    rows = [line for line in _sections(measured, columns, row) if not line.note]
-    return ReportTable("costs", "Costs per question", "", tuple(columns), tuple(rows), is_explained=True)
+    columns = tuple(map(column_of, present))
+    rows = tuple(line for line in _sections(measured, columns, [(None, cost) for cost in present]) if not line.note)
+    return ReportTable("costs", "Costs per question", "", columns, rows, is_explained=True)

@@ -86,7 +86,7 @@ class Measured:
     methods: tuple[MeasuredMethod, ...]
     budgets: tuple[int, ...]
     values: Mapping[CellKey, Mapping[str, Numbers]]
-    deviations: Mapping[CellKey, Mapping[str, float]]
+    deviations: Mapping[tuple[str | None, str, int], Mapping[str, float]]
     needs: Mapping[tuple[str, str], str]
     reference: str
     tables: tuple[str, ...]
@@ -100,47 +100,44 @@ class Measured:
         return PairedTests({one.name: one.clusters for one in self.sets})
 
     @cached_property
-    def _columns(self) -> dict[tuple[CellKey, str], ScoreVector]:
-        return {
-            (key, metric): ScoreVector({key.set: values})
+    def _columns(self) -> dict[tuple[str | None, str, int, str], ScoreVector]:
+        """The scores by set, method, budget and metric. A set of None stands for all sets."""
+        columns: dict[tuple[str | None, str, int, str], ScoreVector] = {
+            (*key, metric): ScoreVector({key.set: values})
             for key, metrics in self.values.items()
             for metric, values in metrics.items()
             if not np.isnan(values).all()
         }
+        judged: dict[str, set[str | None]] = {}
+        several: dict[tuple[None, str, int, str], list[ScoreVector]] = {}
+        for (set_name, method, budget, metric), scored in columns.items():
+            judged.setdefault(metric, set()).add(set_name)
+            several.setdefault((None, method, budget, metric), []).append(scored)
+        return columns | {key: over_sets(own) for key, own in several.items() if len(own) == len(judged[key[3]])}
 
-    def scored(self, set_name: str, method: str, budget: int, metric: str) -> ScoreVector | None:
-        """Return the scores of a method on one set, or None if no question has this score."""
-        return self._columns.get((CellKey(set_name, method, budget), metric))
+    def scored(self, set_name: str | None, method: str, budget: int, metric: str) -> ScoreVector | None:
+        """Return the scores of a method on one set, or on all sets if `set_name` is None.
 
-    def over_sets(self, method: str, budget: int, metric: str) -> ScoreVector | None:
-        """Return the scores over all sets, or None if they are missing for a set that another method has them for."""
-        return self._over_sets.get((method, budget, metric))
+        Returns None if no question has this score, or if it is missing for a set that another method has it for.
+        """
+        return self._columns.get((set_name, method, budget, metric))
 
-    @cached_property
-    def _over_sets(self) -> dict[tuple[str, int, str], ScoreVector]:
-        judged: dict[str, set[str]] = {}
-        found: dict[tuple[str, int, str], list[ScoreVector]] = {}
-        for (key, metric), scored in self._columns.items():
-            judged.setdefault(metric, set()).add(key.set)
-            found.setdefault((key.method, key.budget, metric), []).append(scored)
-        return {key: over_sets(columns) for key, columns in found.items() if len(columns) == len(judged[key[2]])}
-
-    def deviation(self, set_name: str, method: str, budget: int, metric: str) -> float | None:
-        """Return the standard deviation of a mean between repeats, or None without repeats."""
-        return self.deviations.get(CellKey(set_name, method, budget), {}).get(metric)
+    def deviation(self, set_name: str | None, method: str, budget: int, metric: str) -> float | None:
+        """Return the standard deviation of a mean on one set between repeats, or None without repeats."""
+        return self.deviations.get((set_name, method, budget), {}).get(metric)
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The names of all scores that at least one question has."""
-        return tuple(dict.fromkeys(metric for _, metric in self._columns))
+        return tuple(dict.fromkeys(metric for *_, metric in self._columns))
 
     def is_scored(self, set_name: str, metric: str) -> bool:
         """Check that at least one question of the set has this score."""
         return (set_name, metric) in self._scored
 
     @cached_property
-    def _scored(self) -> set[tuple[str, str]]:
-        return {(key.set, metric) for key, metric in self._columns}
+    def _scored(self) -> set[tuple[str | None, str]]:
+        return {(set_name, metric) for set_name, _, _, metric in self._columns}
 
     @property
     def answered(self) -> bool:
@@ -172,7 +169,7 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None, metrics: Se
     places = {one.name: {question.id: at for at, question in enumerate(one.questions)} for one in sets}
     judged = {one.name: _questions_by_metric(one.questions) for one in sets}
     values: dict[CellKey, dict[str, Numbers]] = {}
-    deviations: dict[CellKey, dict[str, float]] = {}
+    deviations: dict[tuple[str | None, str, int], dict[str, float]] = {}
     rows: dict[str, dict[int, dict[tuple[str, int], tuple[int, int]]]] = {}
     for number, (run, own) in enumerate(zip(runs, keys, strict=True)):
         columns = _score_columns(run)

@@ -13,13 +13,13 @@ import numpy as np
 from mergewise.evaluate.columns import CONTEXT_METRICS, chosen_metrics, column_of, main_metric
 from mergewise.evaluate.drilldown import LIMIT, question_blocks
 from mergewise.evaluate.layout import (
-    column,
     cost_table,
-    default_tables,
     figures,
     preset_figures,
     preset_tables,
     reach_table,
+    table_of_set,
+    table_over_sets,
 )
 from mergewise.evaluate.measured import Measured, MeasuredSet
 from mergewise.evaluate.pairs import ScoreVector
@@ -82,7 +82,8 @@ def _parts(measured: Measured, presets: Sequence[Preset], main: str, shown: Sequ
     papers = [table for one in presets for table in layouts(measured, one)]
     drawn = [figure for one in presets for figure in preset_figures(measured, one)]
     yield ReportPart("papers", "Tables of the papers", tuple(papers), tuple(drawn))
-    own = default_tables(measured, shown, main)
+    own = [table_over_sets(measured, main)] if len(measured.sets) > 1 and main else []
+    own += [table_of_set(measured, one.name, shown) for one in measured.sets]
     yield ReportPart("tables", "Measurements", tuple(own), notes=tuple(_set_notes(measured)))
     if main and len(measured.budgets) > 1:
         reach = reach_table(measured, main)
@@ -170,7 +171,7 @@ def _headline(measured: Measured, metric: str) -> Iterator[str]:
     count = sum(measured.is_scored(one.name, metric) for one in measured.sets)
     where = f", mean of {count} sets" if count > 1 else ""
     for budget in measured.budgets[-LISTED:]:
-        scored = {one.name: measured.over_sets(one.name, budget, metric) for one in measured.methods}
+        scored = {one.name: measured.scored(None, one.name, budget, metric) for one in measured.methods}
         known = {name: column for name, column in scored.items() if column is not None and column.mean is not None}
         if len(known) < 2:
             continue
@@ -218,7 +219,7 @@ def _pair_tables(measured: Measured, metric: str) -> Iterator[ReportPairs]:
     names = [one.name for one in measured.sets]
     for where in (None, *names) if len(names) > 1 else names:
         for budget in reversed(measured.budgets):
-            scored = [(one.name, column(measured, where, one.name, budget, metric)) for one in measured.methods]
+            scored = [(one.name, measured.scored(where, one.name, budget, metric)) for one in measured.methods]
             known = sorted(
                 ((name, own) for name, own in scored if own is not None and own.mean is not None),
                 key=lambda one: -(one[1].mean or 0.0),
