@@ -27,7 +27,6 @@ from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents
 from mergewise.evaluate.runs.digests import digest, question_digest
 from mergewise.evaluate.runs.row_store import RowStore
-from mergewise.evaluate.runs.run_plan import PlannedRows
 from mergewise.evaluate.runs.run_row import RankedDocument, RowKey, RunRow, passages_of
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
 from mergewise.extend import (
@@ -135,11 +134,6 @@ class Evaluator:
             return unmet_needs(method, views, models, self.asking is not None)
         except MissingExtra as error:
             return f"needs {error}"
-
-    def plan_of(self, one: MethodRows) -> PlannedRows:
-        """Return the plan entry of a method that can run."""
-        views = "; ".join(one.method.assigned)
-        return PlannedRows(self.task.name, one.method.name, one.spec, judge=self.judge_of(one.method), views=views)
 
     def judge_of(self, method: Method) -> str:
         """Return the spec of the reranker or predictor that judges for the method, or an empty text without one."""
@@ -340,11 +334,11 @@ class Evaluator:
                 if name in ("leaf", *views)
             },
             "documents": self.documents(),
-            **({"second source": source_digest(second)} if (second := models.second_source) else {}),
+            **({"second source": _source_digest(second)} if (second := models.second_source) else {}),
         }
 
 
-def source_digest(source: SecondSource) -> str:
+def _source_digest(source: SecondSource) -> str:
     """Return a digest of the documents of an index. A function has an own value in each process."""
     return documents_digest(source.index) if isinstance(source, IndexSource) else repr(source)
 

@@ -252,13 +252,11 @@ class Experiment:
             found[method.name] = unmet_needs(method, views, judged, self.answers, is_built=False)
         return found
 
-    def questions(self, task: QuestionSet) -> Sequence[Question]:
-        return chosen_questions(task, self.split, self.limit, self.sample, self.seed)
-
-    def part(self, questions: Sequence[Question]) -> Sequence[Question]:
-        """Return the questions of this shard."""
+    def questions(self, task: QuestionSet) -> tuple[Sequence[Question], Sequence[Question]]:
+        """Return the chosen questions of a set, and those of this shard."""
+        chosen = chosen_questions(task, self.split, self.limit, self.sample, self.seed)
         number, count = self.shard or (1, 1)
-        return questions[number - 1 :: count]
+        return chosen, chosen[number - 1 :: count]
 
     def evaluators(self, known: SetIndexes, folder: Path | None) -> list[Evaluator]:
         """Return an evaluator for each index of a set. They share the rows."""
@@ -270,9 +268,11 @@ class Experiment:
         return [Evaluator(index, known.task, asking, store, backgrounds, utility) for index, _ in known.indexes]
 
     def rows(
-        self, known: SetIndexes, evaluators: Sequence[Evaluator]
+        self, known: SetIndexes, folder: Path | None
     ) -> tuple[list[tuple[Evaluator, list[MethodRows], list[MethodRows]]], list[PlannedRows]]:
-        """Return for each evaluator the rows of methods that can run and of their repeats, and a plan entry for every method.
+        """Return an evaluator for each index with the rows of methods that can run and of their repeats.
+
+        Also return a plan entry for every method.
 
         Raises UsageError if no method can run, or if any cannot and the experiment is strict.
         """
@@ -280,14 +280,15 @@ class Experiment:
         names = dict.fromkeys(method.name for method, _ in self.methods)
         planned = {method: PlannedRows(name, method, "", known.needs.get(method, "")) for method in names}
         found = []
-        for evaluator, (_, methods) in zip(evaluators, known.indexes, strict=True):
+        for evaluator, (_, methods) in zip(self.evaluators(known, folder), known.indexes, strict=True):
             ready, again = [], []
             for method, budget in methods:
                 if needs := planned[method.name].needs or evaluator.unmet_needs(method):
                     planned[method.name] = PlannedRows(name, method.name, "", needs)
                     continue
                 one = evaluator.method_rows(method, budget)
-                planned[method.name] = evaluator.plan_of(one)
+                judge, views = evaluator.judge_of(method), "; ".join(method.assigned)
+                planned[method.name] = PlannedRows(name, method.name, one.spec, judge=judge, views=views)
                 ready.append(one)
                 again += self._repeats(evaluator, one)
             found.append((evaluator, ready, again))
@@ -313,8 +314,7 @@ class Experiment:
             if task.name in names:
                 raise UsageError(f"duplicate name of a question set: {task.name}", "rename one of the sets")
             names.add(task.name)
-            questions = self.questions(task)
-            asked = self.part(questions)
+            questions, asked = self.questions(task)
             if not asked:
                 raise UsageError(f"no questions left in {task.name}", "use --split all, or fewer shards")
             watch.begin_set(task, asked)
@@ -322,7 +322,10 @@ class Experiment:
 
     def _run_sets(self, indexes: Path, watch: ExperimentWatch) -> Run:
         folder, plan = self.out, self.plan()
-        results = _Results(None if folder is None or self.shard is not None else RunTables(folder), self.has_texts)
+        tables = None if folder is None or self.shard is not None else RunTables(folder)
+        every_row: list[RunRow] = []
+        every_question: dict[str, Sequence[Question]] = {}
+        texts: list[tuple[str, str, str, str]] = []
         if folder is not None:
             earlier = earlier_plan(folder)
             plan = plan.joined_to(earlier)
@@ -331,16 +334,19 @@ class Experiment:
                 watch.warn(f"run started by version {before}: its rows stay, and version {now} adds the rest")
         has_written_views = False
         for own, questions, asked in self._sets_to_ask(indexes, watch):
-            evaluators = self.evaluators(own, folder)
-            found, planned = self.rows(own, evaluators)
-            for evaluator in evaluators:
-                views = evaluator.index.manifest.views
-                has_written_views |= any(VIEWS[name].asks_chat(one.settings) for name, one in views.items())
-                plan = plan.with_records([_planned_set(evaluator, questions)], planned, _view_choices(evaluator.index))
+            name, task = own.task.name, own.task
+            found, planned = self.rows(own, folder)
+            for evaluator, _, _ in found:
+                manifest = evaluator.index.manifest
+                has_written_views |= any(VIEWS[view].asks_chat(one.settings) for view, one in manifest.views.items())
+                whole = digest([question_digest(question, with_gold=True) for question in task.questions])
+                documents = evaluator.documents()
+                one = PlannedSet(name, len(task.questions), len(questions), whole, documents, manifest.embedder)
+                plan = plan.with_records([one], planned, _view_choices(evaluator.index))
             if folder is not None:
                 write_plan(folder, plan)
-            if results.tables is not None:
-                results.tables.add_questions(own.task.name, own.task.questions)
+            if tables is not None:
+                tables.add_questions(name, task.questions)
             with watch.progress("Evaluating") as advance:
                 for evaluator, ready, again in found:
                     evaluator.complete([*ready, *again], asked, advance)
@@ -357,12 +363,21 @@ class Experiment:
                 watch.warn(
                     f"{len(failed)} of {len(rows)} rows failed; they count as wrong, and the next run retries them"
                 )
-            results.add(evaluators[0], asked, rows)
-            watch.end_set(memory_run(rows, {own.task.name: asked}, plan=plan))
-        if results.tables is None or folder is None:
-            return memory_run(results.rows, results.questions, results.texts, plan)
+            first = found[0][0]
+            if tables is not None:
+                ranked = {one.doc for row in first.store.known.values() for one in row.ranking}
+                tables.add_texts(first.index, name, task.questions, ranked)
+            else:
+                every_row += rows
+                every_question[name] = asked
+                if self.has_texts:
+                    ranked = {one.doc for row in rows for one in row.ranking}
+                    texts += document_texts(first.index, name, asked, ranked)
+            watch.end_set(memory_run(rows, {name: asked}, plan=plan))
+        if tables is None or folder is None:
+            return memory_run(every_row, every_question, texts, plan)
         with other_shards_done(folder):
-            results.tables.write(plan)
+            tables.write(plan)
         if not has_written_views:
             # rows by a chat model are kept: another table may need them
             shutil.rmtree(folder / INDEXES, ignore_errors=True)
@@ -372,9 +387,9 @@ class Experiment:
         """Let each worker compute a shard of the missing rows. This process computes the rows that they leave."""
         missing = 0
         for own in self.indexed_sets(indexes, watch):
-            found, _ = self.rows(own, self.evaluators(own, folder))
-            asked = self.questions(own.task)
-            missing += sum(len(one.missing(asked)) for _, ready, again in found for one in (*ready, *again))
+            found, _ = self.rows(own, folder)
+            chosen, _ = self.questions(own.task)
+            missing += sum(len(one.missing(chosen)) for _, ready, again in found for one in (*ready, *again))
         if not missing:
             return
         count = RowCount(folder / LINES)
@@ -386,29 +401,6 @@ class Experiment:
             for wrong in executor.map(compute, shards, lambda: advance(count() - before, missing, "")):
                 if wrong:
                     watch.warn(wrong)
-
-
-@dataclass(slots=True)
-class _Results:
-    """The results of the sets so far: in the tables of a run folder, or in memory."""
-
-    tables: RunTables | None
-    has_texts: bool
-    rows: list[RunRow] = field(default_factory=list)
-    questions: dict[str, Sequence[Question]] = field(default_factory=dict)
-    texts: list[tuple[str, str, str, str]] = field(default_factory=list)
-
-    def add(self, evaluator: Evaluator, asked: Sequence[Question], rows: Sequence[RunRow]) -> None:
-        index, task = evaluator.index, evaluator.task
-        if self.tables is not None:
-            documents = {one.doc for row in evaluator.store.known.values() for one in row.ranking}
-            self.tables.add_texts(index, task.name, task.questions, documents)
-            return
-        self.rows += rows
-        self.questions[task.name] = asked
-        if self.has_texts:
-            documents = {one.doc for row in rows for one in row.ranking}
-            self.texts += document_texts(index, task.name, asked, documents)
 
 
 def evaluate(
@@ -483,8 +475,8 @@ def compute_shard(experiment: Experiment, count: int, number: int) -> str:
         alone = replace(experiment, shard=(number, count), workers=1, ray=None)
         with run_lock(folder, f"{LOCK}-{number}-of-{count}"):
             for own in alone.indexed_sets(experiment.index):
-                asked = alone.part(alone.questions(own.task))
-                for evaluator, ready, again in alone.rows(own, alone.evaluators(own, folder))[0]:
+                _, asked = alone.questions(own.task)
+                for evaluator, ready, again in alone.rows(own, folder)[0]:
                     evaluator.complete([*ready, *again], asked)
     except MergewiseError as error:
         return str(error)
@@ -514,10 +506,3 @@ def _view_choices(index: Index) -> dict[str, str]:
     texts = {f"{view}.{name}": v for view, s in views for name, v in s.settings.items() if isinstance(v, str) and v}
     # examples are long, and their digest tells them apart
     return {name: digest(text) if text.startswith("[") else text for name, text in texts.items()}
-
-
-def _planned_set(evaluator: Evaluator, questions: Sequence[Question]) -> PlannedSet:
-    task = evaluator.task
-    asked = digest([question_digest(question, with_gold=True) for question in task.questions])
-    manifest = evaluator.index.manifest
-    return PlannedSet(task.name, len(task.questions), len(questions), asked, evaluator.documents(), manifest.embedder)
