@@ -15,9 +15,8 @@ from pathlib import Path
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.articles import load_qasper, load_squad
 from mergewise.evaluate.loaders.corpora import (
-    is_beir,
-    is_bench,
-    is_hipporag,
+    corpus_of,
+    has_lines,
     is_pairs,
     load_beir,
     load_bench,
@@ -53,9 +52,9 @@ def _is_dpr(sample: Sample) -> bool:
 
 
 LOADERS: Mapping[str, tuple[Callable[[Sample], bool], Callable[[Path, SetReader], QuestionSet]]] = {
-    "bench": (is_bench, load_bench),
-    "beir": (is_beir, load_beir),
-    "hipporag": (is_hipporag, load_hipporag),
+    "bench": (lambda sample: has_lines(sample, "corpus", "questions"), load_bench),
+    "beir": (lambda sample: "qrels" in sample.names and has_lines(sample, "queries"), load_beir),
+    "hipporag": (lambda sample: "question" in sample.record and corpus_of(sample.path).is_file(), load_hipporag),
     "hotpotqa": (_has_fields("question", "context", "supporting_facts"), pool_loader(hotpotqa_question)),
     "musique": (_has_fields("question", "paragraphs"), load_musique),
     "longbench": (_has_fields("input", "context", "answers"), pool_loader(longbench_question)),

@@ -13,7 +13,6 @@ from mergewise.evaluate.loaders.rows import (
     BadRow,
     Record,
     SetReader,
-    bare_name,
     piece_at,
     place_of,
     read_json,
@@ -38,8 +37,7 @@ def load_squad(path: Path, reader: SetReader) -> QuestionSet:
     for document, questions in reader.converted(path, named, _squad_article):
         documents[document.id] = document
         asked += questions
-    questions_read = reader.questions(path, asked, _squad_question)
-    return reader.question_set(path, bare_name(path), documents.values(), questions_read)
+    return reader.question_set(path, documents.values(), asked, _squad_question)
 
 
 def _squad_article(numbered: tuple[int, Record]) -> tuple[Document, list[tuple[str, tuple[Document, int, Record]]]]:
@@ -86,8 +84,7 @@ def load_qasper(path: Path, reader: SetReader) -> QuestionSet:
         for document, questions in read
         for number, row in enumerate(questions, 1)
     ]
-    documents = [document for document, _ in read]
-    return reader.question_set(path, bare_name(path), documents, reader.questions(path, asked, _qasper_question))
+    return reader.question_set(path, [document for document, _ in read], asked, _qasper_question)
 
 
 def _qasper_document(own: str, paper: Record) -> Document:

@@ -23,7 +23,7 @@ def _lines(folder: Path, name: str) -> Path:
     return packed if packed.exists() else folder / f"{name}.jsonl"
 
 
-def _has(sample: Sample, *names: str) -> bool:
+def has_lines(sample: Sample, *names: str) -> bool:
     """Check that a folder holds these files of JSON lines, packed or plain."""
     return all(sample.names & {f"{name}.jsonl", f"{name}.jsonl.gz"} for name in names)
 
@@ -31,20 +31,15 @@ def _has(sample: Sample, *names: str) -> bool:
 # -- our own form; docs/evaluation/method.md describes it
 
 
-def is_bench(sample: Sample) -> bool:
-    return _has(sample, "corpus", "questions")
-
-
 def load_bench(path: Path, reader: SetReader) -> QuestionSet:
     """Load a folder with `corpus.jsonl` and `questions.jsonl`."""
     corpus, questions = _lines(path, "corpus"), _lines(path, "questions")
-    documents = tuple(reader.converted(corpus, reader.records(corpus), _bench_document))
-    asked = reader.questions(questions, reader.records(questions), _bench_question)
-    return reader.question_set(path, path.resolve().name, documents, asked)
-
-
-def _bench_document(row: Record) -> Document:
-    return Document(id=str(row["id"]), title=row.get("title") or "", text=row["text"])
+    documents = tuple(
+        reader.converted(
+            corpus, reader.records(corpus), lambda row: Document(str(row["id"]), row["text"], row.get("title") or "")
+        )
+    )
+    return reader.question_set(path, documents, reader.records(questions), _bench_question, questions)
 
 
 def _bench_question(row: Record) -> Question:
@@ -66,22 +61,23 @@ def _bench_question(row: Record) -> Question:
 # -- BEIR
 
 
-def is_beir(sample: Sample) -> bool:
-    return "qrels" in sample.names and _has(sample, "queries")
-
-
 def load_beir(path: Path, reader: SetReader) -> QuestionSet:
     """Load BEIR (Thakur et al. 2021): a folder with `corpus.jsonl`, `queries.jsonl` and judgements in `qrels/*.tsv`.
 
     The judgements are those of the test part, or else of dev, or else of train. Documents with a grade above 0 are gold. Queries
     without judgements are left out. The questions have no answers.
     """
-    judged = _judgements(_qrels(path), reader)
+    order = {part: place for place, part in enumerate(_PARTS)}
+    files = sorted((path / "qrels").glob("*.tsv*"), key=lambda one: order.get(one.name.split(".")[0], len(order)))
+    if not files:
+        raise UsageError(f"no judgements in {path / 'qrels'}", "add qrels/test.tsv")
+    judged = _judgements(files[0], reader)
     corpus, queries = _lines(path, "corpus"), _lines(path, "queries")
     documents = tuple(reader.converted(corpus, reader.records(corpus), _beir_document))
     asked = ((place, row) for place, row in reader.records(queries) if str(row.get("_id")) in judged)
-    questions = tuple(reader.questions(queries, asked, lambda row: _beir_question(row, judged)))
-    return reader.question_set(path, path.resolve().name, documents, questions)
+    return reader.question_set(
+        path, documents, asked, lambda row: _beir_question(row, judged[str(row["_id"])]), queries
+    )
 
 
 def _judgements(path: Path, reader: SetReader) -> dict[str, dict[str, int]]:
@@ -101,30 +97,16 @@ def _judgement(row: list[str]) -> tuple[str, str, int]:
     return query, document, int(grade)
 
 
-def _qrels(folder: Path) -> Path:
-    order = {part: place for place, part in enumerate(_PARTS)}
-    files = sorted((folder / "qrels").glob("*.tsv*"), key=lambda one: order.get(one.name.split(".")[0], len(order)))
-    if not files:
-        raise UsageError(f"no judgements in {folder / 'qrels'}", "add qrels/test.tsv")
-    return files[0]
-
-
 def _beir_document(row: Record) -> Document:
     title = row.get("title") or ""
     return Document(str(row["_id"]), row["text"] or title, title)
 
 
-def _beir_question(row: Record, judged: dict[str, dict[str, int]]) -> Question:
-    own = str(row["_id"])
-    gold = judged[own]
-    return Question(own, row["text"], (), None, gold_docs=tuple(gold), grades=tuple(gold.values()))
+def _beir_question(row: Record, gold: dict[str, int]) -> Question:
+    return Question(str(row["_id"]), row["text"], (), None, gold_docs=tuple(gold), grades=tuple(gold.values()))
 
 
 # -- HippoRAG
-
-
-def is_hipporag(sample: Sample) -> bool:
-    return "question" in sample.record and _corpus_of(sample.path).is_file()
 
 
 def load_hipporag(path: Path, reader: SetReader) -> QuestionSet:
@@ -135,15 +117,14 @@ def load_hipporag(path: Path, reader: SetReader) -> QuestionSet:
     MuSiQue (`paragraphs`), or have similar `contexts`. HippoRAG 1 counts HotpotQA and 2Wiki by title, HippoRAG 2 by passage, as
     here.
     """
-    corpus = _corpus_of(path)
+    corpus = corpus_of(path)
     numbered = ((place, (number, row)) for number, (place, row) in enumerate(reader.records(corpus)))
     documents = tuple(reader.converted(corpus, numbered, _passage))
     passages = _Passages(documents)
-    questions = tuple(reader.questions(path, reader.records(path), lambda row: _hipporag_question(row, passages)))
-    return reader.question_set(path, bare_name(path), documents, questions)
+    return reader.question_set(path, documents, reader.records(path), lambda row: _hipporag_question(row, passages))
 
 
-def _corpus_of(path: Path) -> Path:
+def corpus_of(path: Path) -> Path:
     name, bare = path.name, bare_name(path)
     return path.with_name(f"{bare}_corpus{name.removeprefix(bare)}")
 
@@ -208,7 +189,7 @@ def load_pairs(path: Path, reader: SetReader) -> QuestionSet:
     corpus = next(iter(sorted(path.parent.glob("psgs*.tsv*"))), None)
     documents = [] if corpus is None else reader.converted(corpus, _tab_rows(corpus, has_head=True), _pair_document)
     asked = ((place, (place, row)) for place, row in _tab_rows(path))
-    return reader.question_set(path, bare_name(path), documents, reader.questions(path, asked, _pair))
+    return reader.question_set(path, documents, asked, _pair)
 
 
 def _tab_rows(path: Path, has_head: bool = False) -> Iterator[tuple[str, list[str]]]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
-from mergewise.evaluate.loaders.rows import BadRow, Pool, Record, SetReader, bare_name, piece_at, sentence_at, texts
+from mergewise.evaluate.loaders.rows import BadRow, Pool, Record, SetReader, piece_at, sentence_at, texts
 from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
 
 _PASSAGE = re.compile(r"^(?:Passage |段落|文章)\d+[:：]?[ \t]*\n", re.MULTILINE)
@@ -92,8 +92,7 @@ def load_musique(path: Path, reader: SetReader) -> QuestionSet:
     """
     pool, records = Pool(), list(reader.records(path))
     is_full = any(row.get("answerable") is False for _, row in records)
-    questions = reader.questions(path, records, lambda row: _musique_question(row, pool, is_full))
-    return reader.question_set(path, bare_name(path), pool.documents, questions)
+    return reader.question_set(path, pool.documents, records, lambda row: _musique_question(row, pool, is_full))
 
 
 def _musique_question(row: Record, pool: Pool, is_full: bool) -> Question:

@@ -114,33 +114,46 @@ class SetReader:
             else:
                 yield made
 
-    def questions(
-        self, path: Path, rows: Iterable[tuple[str, T]], convert: Callable[[T], Question]
-    ) -> Iterator[Question]:
-        """Yield the converted questions like `converted`. Skip empty questions and repeated ids."""
+    def question_set(
+        self,
+        path: Path,
+        documents: Iterable[Document],
+        rows: Iterable[tuple[str, T]],
+        convert: Callable[[T], Question],
+        file: Path | None = None,
+        may_repeat_ids: bool = False,
+    ) -> QuestionSet:
+        """Return the set at a path. Its name is that of the file or folder.
+
+        Args:
+            path: the set.
+            documents: the documents. They are read after the questions.
+            rows: the rows of the questions with their places.
+            convert: a converter of rows, as for `converted`. Empty questions and repeated ids are skipped.
+            file: the file of the rows, if it is not the path.
+            may_repeat_ids: keep questions with repeated ids.
+
+        Raises:
+            UsageError: if no question could be read.
+        """
         known: set[str] = set()
 
         def once(row: T) -> Question:
             question = convert(row)
             if not question.text.strip():
                 raise BadRow("missing question")
-            if question.id in known:
+            if question.id in known and not may_repeat_ids:
                 raise BadRow(f"duplicate id of a question: {question.id!r}")
             known.add(question.id)
             return question
 
-        return self.converted(path, rows, once)
-
-    def question_set(
-        self, path: Path, name: str, documents: Iterable[Document], questions: Iterable[Question]
-    ) -> QuestionSet:
-        """Return the set. Raises UsageError if no question could be read."""
-        asked = tuple(questions)
+        asked = tuple(self.converted(file or path, rows, once))
         if not asked:
             first = f": {self.skipped[0]}" if self.skipped else ""
             raise UsageError(
                 f"no questions in {path}{first}", "name another form with the setting set-format, or another file"
             )
+        name = path.resolve().name if path.is_dir() else bare_name(path)
         return QuestionSet(name, tuple(documents), asked, tuple(self.skipped))
 
 
@@ -171,8 +184,7 @@ def pool_loader(convert: Callable[[Record, Pool, str], Question]) -> Callable[[P
     def load(path: Path, reader: SetReader) -> QuestionSet:
         pool = Pool()
         numbered = ((place, (row, pool, place)) for place, row in reader.records(path))
-        questions = tuple(reader.questions(path, numbered, lambda one: convert(*one)))
-        return reader.question_set(path, bare_name(path), pool.documents, questions)
+        return reader.question_set(path, pool.documents, numbered, lambda one: convert(*one))
 
     return load
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.loaders.rows import BadRow, Sample, SetReader, bare_name, is_lines, open_text
+from mergewise.evaluate.loaders.rows import BadRow, Sample, SetReader, is_lines, open_text
 from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
 from mergewise.extend import short_repr
 from mergewise.types import Span
@@ -40,7 +40,7 @@ def load_table(path: Path, reader: SetReader) -> QuestionSet:
     except csv.Error as error:
         raise UsageError(f"cannot read {path}: {error}", "write a CSV table or JSON lines, in UTF-8") from None
     named = [(place, {"id": place.rsplit(" ", 1)[1], **_lower(row)}) for place, row in lines]
-    return reader.question_set(path, bare_name(path), (), reader.converted(path, named, _question))
+    return reader.question_set(path, (), named, _question, may_repeat_ids=True)
 
 
 def _is_table(path: Path) -> bool:
@@ -74,7 +74,7 @@ def _table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _question(row: Mapping[str, Any]) -> Question:
     text = row.get("question")
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str):
         raise BadRow("missing question")
     answers = next((found for name in _ANSWERS if (found := _several(_texts(row.get(name)), "|"))), ())
     evidence, documents = _evidence(row.get("evidence")), _several(row.get("gold_docs"), "|")
