@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib.resources import files
+
 from mergewise.errors import UsageError
 from mergewise.evaluate.measured import OF_ANSWERS, Measured
 from mergewise.evaluate.metrics import CONTEXT_SCORES
-from mergewise.evaluate.ranking import GAINED, MEASURES, RANKING_SCORES, RECALLED, is_measure, measure_of
+from mergewise.evaluate.ranking import MEASURES, RANKING_SCORES, is_measure, measure_of
 from mergewise.evaluate.report_records import ReportColumn
 
-COLUMNS = {
-    "answer": ReportColumn("answer", "share of questions whose context holds a gold answer, as whole words"),
-    "evidence": ReportColumn("evidence", "share of marked gold texts that the context holds completely"),
-    "all": ReportColumn("all", "share of questions whose context holds all marked gold texts"),
-    "density": ReportColumn("density", "tokens of held gold texts (or of the answer) per token of context"),
-    "tokens": ReportColumn("tokens", "mean tokens per context", 1, False),
-    "query_ms": ReportColumn("ms", "median milliseconds to find and assemble a context", 1, False),
-    **{f"recall@{k}": ReportColumn(f"R@{k}", f"share of gold documents among the first {k}") for k in RECALLED},
-    "all@5": ReportColumn("all@5", "share of questions with all gold documents among the first 5"),
-    f"ndcg@{GAINED}": ReportColumn(
-        f"nDCG@{GAINED}", f"gains of the first {GAINED}, discounted by rank, relative to the best ranking"
-    ),
-    "mrr": ReportColumn("MRR", "mean of 1 / rank of the first gold document"),
-    "em": ReportColumn("EM", "share of answers equal to the gold answer"),
-    "f1": ReportColumn("F1", "harmonic mean of word precision and word recall"),
-    "relaxed_em": ReportColumn("relaxed", "share of answers that contain the gold answer, also within words"),
-    "contains_words": ReportColumn("words", "share of answers that contain the gold answer as whole words"),
-    "average": ReportColumn("avg", "mean of relaxed and F1"),
-    "accuracy": ReportColumn("accuracy", "share of answers that contain the gold answer, also within words"),
-    "precision": ReportColumn("precision", "share of the answer's words that are in the gold answer"),
-    "recall": ReportColumn("recall", "share of the gold answer's words that are in the answer"),
-    "refused": ReportColumn("refused", "share of unanswerable questions that were refused"),
-    "sure": ReportColumn("sure", "share of unanswerable questions that got a sure answer"),
-    "withheld": ReportColumn("withheld", "share of answerable questions that were refused"),
-    "calls": ReportColumn("calls", "mean model calls per question", 1, False),
-    "input_tokens": ReportColumn("in", "mean tokens read by a model per question", 1, False),
-    "output_tokens": ReportColumn("out", "mean tokens written by a model per question", 1, False),
-    "answer_seconds": ReportColumn("answer s", "mean seconds to answer from the context", 2, False),
-    "seconds": ReportColumn("seconds", "mean seconds per question, in total", 2, False),
-}
+_LISTED = tomllib.loads((files("mergewise.evaluate") / "columns.toml").read_text(encoding="utf-8"))
+COLUMNS = {name: ReportColumn(**given) for name, given in _LISTED.items()}
 COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", "answer_seconds", "seconds")
 CONTEXT_METRICS = ("answer", "evidence", "all", "density")
 DOCUMENT_METRICS = ("recall@2", "recall@5")

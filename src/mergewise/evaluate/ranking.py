@@ -19,8 +19,7 @@ from mergewise.errors import UsageError
 from mergewise.types import Context
 
 RECALLED = (1, 2, 5, 10, 20)
-GAINED = 10
-RANKING_SCORES = (*(f"recall@{k}" for k in RECALLED), *(f"all@{k}" for k in RECALLED), f"ndcg@{GAINED}", "mrr")
+RANKING_SCORES = (*(f"recall@{k}" for k in RECALLED), *(f"all@{k}" for k in RECALLED), "ndcg@10", "mrr")
 
 
 def ranked_documents(context: Context) -> list[tuple[str, float]]:
