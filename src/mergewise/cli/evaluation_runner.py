@@ -15,9 +15,9 @@ from mergewise.cli import settings
 from mergewise.cli.configuration import open_permitted
 from mergewise.cli.evaluate import BUDGETS, METHOD_BUDGET, EvaluationOptions
 from mergewise.cli.manage import say_cost
-from mergewise.cli.output import say, say_aside, say_warning, usage_text
+from mergewise.cli.output import say, say_aside, say_warning, usage_text, write_text
 from mergewise.cli.progress import characters, items, progress
-from mergewise.cli.reports import EvaluationFiles, say_missed, say_report, say_table
+from mergewise.cli.reports import EvaluationFiles, report_text, say_missed, say_report, say_table
 from mergewise.errors import UsageError, one_of
 from mergewise.evaluate.columns import check_metric_names, metric_names
 from mergewise.evaluate.drilldown import LIMIT
@@ -66,7 +66,9 @@ def run_evaluation(sets: Sequence[Path], options: EvaluationOptions) -> None:
         if experiment.out is not None and experiment.shard is None:
             say_aside(f"run folder: {experiment.out}")
         terminal.end(run, experiment.presets)
-    files.say_rows()
+    if files.named:
+        lines, table = files.rows
+        say_aside(f"rows of all questions: {lines}, {table.name}")
 
 
 class Terminal(ExperimentWatch):
@@ -108,7 +110,8 @@ class Terminal(ExperimentWatch):
         shown = ",".join(name for name in metrics if name in ("all", *measured.metrics))
         say_report(evaluation_report(measured, metrics=shown, limit=0))
         if self._options.show_missed:
-            say_missed(measured)
+            for own in measured.sets:
+                say_missed(own, measured)
 
     def end(self, run: Run, presets: Sequence[Preset]) -> None:
         """Print the tables over all sets and the papers' tables, and write the report."""
@@ -119,7 +122,8 @@ class Terminal(ExperimentWatch):
         papers, own, *_ = report.parts
         for table in (*papers.tables, *(table for table in own.tables if table.key == OVER_SETS)):
             say_table(table)
-        self._files.write_report(report)
+        for path in self._files.reports:
+            write_text(path, report_text(report, path))
 
 
 def experiment_of(sets: Sequence[Path], options: EvaluationOptions) -> Experiment:

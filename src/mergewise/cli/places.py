@@ -33,25 +33,25 @@ class DocumentNames:
 
     def name(self, doc_id: str) -> str:
         """Return the path of its file, or its id, on one line."""
-        return self._name_and_remark(doc_id)[0]
+        self.look_up([doc_id])
+        return self._known[doc_id][0]
 
     def remark(self, doc_id: str) -> str:
         """Return the remark after its places: " (gone)" if its file is missing, else an empty string."""
-        return self._name_and_remark(doc_id)[1]
+        self.look_up([doc_id])
+        return self._known[doc_id][1]
 
     def look_up(self, doc_ids: Iterable[str]) -> None:
         """Look up the files of several documents at once, which costs as much as one document."""
         wanted = [doc_id for doc_id in dict.fromkeys(doc_ids) if doc_id not in self._known]
         files = self._files(wanted) if wanted else {}
         for doc_id in wanted:
-            file = files.get(doc_id)
-            self._known[doc_id] = (
-                (one_line(doc_id), "") if file is None else (one_line(path_from_here(file)), _remark(file))
-            )
-
-    def _name_and_remark(self, doc_id: str) -> tuple[str, str]:
-        self.look_up([doc_id])
-        return self._known[doc_id]
+            name, remark = doc_id, ""
+            if (file := files.get(doc_id)) is not None:
+                name = path_from_here(file)
+                # do not look up a network path: that would contact another machine
+                remark = "" if file.drive.startswith("\\\\") or os.path.lexists(file) else GONE
+            self._known[doc_id] = (one_line(name), remark)
 
 
 def path_from_here(file: Path) -> str:
@@ -61,11 +61,6 @@ def path_from_here(file: Path) -> str:
     except OSError:
         return str(file)
     return str(file.relative_to(here) if file.is_relative_to(here) else file)
-
-
-def _remark(file: Path) -> str:
-    # do not look up a network path: that would contact another machine
-    return "" if file.drive.startswith("\\\\") or os.path.lexists(file) else GONE
 
 
 def file_links(index: Index) -> Callable[[str], str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -53,7 +53,12 @@ def say_report(report: EvaluationReport) -> None:
     tables = [table for part in report.parts for table in part.tables]
     for table in tables:
         say_table(table)
-    _say_columns([column for table in tables if table.is_explained for column in table.columns])
+    explained = [column for table in tables if table.is_explained for column in table.columns]
+    if meanings := {column.label: column.about for column in explained}:
+        say()
+        for label, about in meanings.items():
+            say(f"{label:9} {about}", style="dim")
+        say(".81–.90   95 % confidence interval of the figure above it", style="dim")
     _say_differences(report.pairs, report.reference)
     say()
     for remark in (*(note for part in report.parts for note in part.notes), *report.remarks):
@@ -131,16 +136,6 @@ def _groups(columns: Sequence[ReportColumn], widths: Sequence[int]) -> str:
     return "  ".join(f"{group[:width]:<{width}}" for group, width in parts)
 
 
-def _say_columns(columns: Iterable[ReportColumn]) -> None:
-    """Print the meaning of each column."""
-    meanings = {column.label: column.about for column in columns}
-    if meanings:
-        say()
-        for label, about in meanings.items():
-            say(f"{label:9} {about}", style="dim")
-        say(".81–.90   95 % confidence interval of the figure above it", style="dim")
-
-
 def _say_differences(pairs: Sequence[ReportPairs], reference: str) -> None:
     """Print the difference of each method to the reference."""
     compared = [one for one in pairs if reference in one.names]
@@ -161,18 +156,13 @@ def _say_differences(pairs: Sequence[ReportPairs], reference: str) -> None:
 # -- missed questions
 
 
-def say_missed(measured: Measured) -> None:
-    """Print the missed questions: the gold, where it was lost, and the passages found instead."""
-    for own in measured.sets:
-        outcomes = measured.outcomes(own.name, range(len(own.questions)))
-        wrong = [
-            (question, [row for row in found.values() if is_missed(row, question)])
-            for question, found in zip(own.questions, outcomes, strict=True)
-        ]
-        _say_missed(own, [(question, rows) for question, rows in wrong if rows])
-
-
-def _say_missed(own: MeasuredSet, missed: Sequence[tuple[Question, Sequence[RunRow]]]) -> None:
+def say_missed(own: MeasuredSet, measured: Measured) -> None:
+    """Print the missed questions of a set: the gold, where it was lost, and the passages found instead."""
+    outcomes = measured.outcomes(own.name, range(len(own.questions)))
+    missed = []
+    for question, found in zip(own.questions, outcomes, strict=True):
+        if wrong := [row for row in found.values() if is_missed(row, question)]:
+            missed.append((question, wrong))
     say(f"\nMissed in {own.name}: {len(missed)} of {len(own.questions)} questions")
     for question, rows in missed[:MISSED]:
         say()
@@ -227,10 +217,7 @@ def _say_wrapped(text: str, style: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationFiles:
-    """Output files of an evaluation, by their suffix mean scores or a report.
-
-    The rows of all questions are written next to the first file of mean scores, else of reports.
-    """
+    """Output files of an evaluation, by their suffix mean scores or a report."""
 
     named: Sequence[Path] = ()
 
@@ -238,14 +225,15 @@ class EvaluationFiles:
     def reports(self) -> list[Path]:
         return [path for path in self.named if path.suffix not in MEANS]
 
-    def paths(self) -> list[Path]:
+    @property
+    def rows(self) -> list[Path]:
+        """The files of the rows of all questions, next to the first file of mean scores, else of reports."""
         first = min(self.named, key=lambda path: MEANS.get(path.suffix, len(MEANS)), default=None)
-        rows = [] if first is None else [first.with_suffix(f".questions{suffix}") for suffix in (".jsonl", ".csv")]
-        return [*self.named, *rows]
+        return [] if first is None else [first.with_suffix(f".questions{suffix}") for suffix in (".jsonl", ".csv")]
 
     def check(self) -> None:
         """Check that all files are writable, without changing or leaving any. Raises UsageError."""
-        for path in self.paths():
+        for path in (*self.named, *self.rows):
             is_new = not path.exists()
             write_text(path, "", "a")
             if is_new:
@@ -257,20 +245,10 @@ class EvaluationFiles:
                 write_text(path, json.dumps(means, indent=1) + "\n")
             elif path.suffix == ".csv":
                 write_text(path, csv_rows(means))
-        if self.paths():
-            *_, lines, table = self.paths()
+        if self.named:
+            lines, table = self.rows
             write_text(lines, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in questions))
             write_text(table, csv_rows(questions))
-
-    def write_report(self, report: EvaluationReport) -> None:
-        for path in self.reports:
-            write_text(path, report_text(report, path))
-
-    def say_rows(self) -> None:
-        """Print the names of the files with the rows of all questions."""
-        if self.paths():
-            *_, lines, table = self.paths()
-            say_aside(f"rows of all questions: {lines}, {table.name}")
 
 
 def report_text(report: EvaluationReport, path: Path) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,7 +122,17 @@ def say_excerpts(excerpts: Sequence[Excerpt], names: DocumentNames) -> None:
     for i, excerpt in enumerate(excerpts):
         if i:
             say()
-        _say_excerpt(excerpt, names)
+        title, doc_id = excerpt.citation.title, excerpt.document.id
+        path = heading_path(title, excerpt.citation.headings) if excerpt.spans else title
+        named = place(excerpt.citation, names) if excerpt.spans else names.name(doc_id) + names.remark(doc_id)
+        say(one_line(f"{named}  {path}").rstrip(), style="cyan")
+        width = len(str(excerpt.last))
+        for number, offset, text in excerpt.lines():
+            # the parts of the line that the spans cover
+            parts = [(max(0, span.start - offset), min(len(text), span.end - offset)) for span in excerpt.spans]
+            covered = [(start, end) for start, end in parts if start < end]
+            sign = ">" if covered else " "
+            say_styled((f"{sign} {number:{width}} │ ", "dim"), *_pieces(text, covered, signs=is_plain()))
 
 
 def _number(what: str) -> int | None:
@@ -172,12 +183,17 @@ def _meant_document(
     an id.
     """
     name, _, behind = what.rpartition(":")
-    lines = _line_numbers(behind) if name else None
+    match = _LINES.fullmatch(behind) if name else None
+    lines = (int(match[1]), max(int(match[1]), int(match[2] or match[1]))) if match and int(match[1]) else None
     readings = [(what, None), *([(name, lines)] if lines is not None else [])]
     ids = [info.id for info in opened.documents()]
-    for matching in (_documents_of, _documents_called, _documents_with) if _number(what) is None else (_documents_of,):
+    finders: list[Callable[[str], list[str]]] = [partial(_documents_of, opened=opened)]
+    if _number(what) is None:
+        finders.append(lambda wanted: [one for one in ids if wanted in (Path(one).name, Path(one).stem)])
+        finders.append(lambda wanted: [one for one in ids if wanted.casefold() in one.casefold()])
+    for matching in finders:
         for wanted, named in readings:
-            found = matching(wanted, ids, opened)
+            found = matching(wanted)
             if len(found) > 1:
                 more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
                 raise UsageError(
@@ -189,29 +205,11 @@ def _meant_document(
     raise _unknown_error(ids, name if lines is not None else what, what, remembered)
 
 
-def _documents_of(name: str, ids: Sequence[str], opened: Index) -> list[str]:
+def _documents_of(name: str, opened: Index) -> list[str]:
     """Find the documents of a path from here, or of an id. A path to one file has priority: answers print such paths."""
     here = str(Path.cwd() / name)
     found = opened.find(here, name)
     return found[here] if len(found[here]) == 1 else found[name] or found[here]
-
-
-def _documents_called(name: str, ids: Sequence[str], opened: Index) -> list[str]:
-    """Find the documents with this file name, with or without its suffix."""
-    return [doc_id for doc_id in ids if name in (Path(doc_id).name, Path(doc_id).stem)]
-
-
-def _documents_with(name: str, ids: Sequence[str], opened: Index) -> list[str]:
-    """Find the documents whose id contains the name, ignoring case."""
-    return [doc_id for doc_id in ids if name.casefold() in doc_id.casefold()]
-
-
-def _line_numbers(text: str) -> tuple[int, int] | None:
-    """Parse "5" or "5-9" as line numbers. Return None for anything else."""
-    match = _LINES.fullmatch(text)
-    if match is None or int(match[1]) < 1:
-        return None
-    return int(match[1]), max(int(match[1]), int(match[2] or match[1]))
 
 
 def _unknown_error(ids: Sequence[str], name: str, what: str, remembered: last.Last | None) -> UsageError:
@@ -228,20 +226,6 @@ def _unknown_error(ids: Sequence[str], name: str, what: str, remembered: last.La
         else "run `mergewise info --documents` to list the ids"
     )
     return UsageError(f"unknown document: {short_repr(what)}", hint)
-
-
-def _say_excerpt(excerpt: Excerpt, names: DocumentNames) -> None:
-    path = heading_path(excerpt.citation.title, excerpt.citation.headings) if excerpt.spans else excerpt.citation.title
-    doc_id = excerpt.document.id
-    named = place(excerpt.citation, names) if excerpt.spans else names.name(doc_id) + names.remark(doc_id)
-    say(one_line(f"{named}  {path}").rstrip(), style="cyan")
-    width = len(str(excerpt.last))
-    for number, offset, text in excerpt.lines():
-        # the parts of the line that the spans cover
-        parts = [(max(0, span.start - offset), min(len(text), span.end - offset)) for span in excerpt.spans]
-        covered = [(start, end) for start, end in parts if start < end]
-        sign = ">" if covered else " "
-        say_styled((f"{sign} {number:{width}} │ ", "dim"), *_pieces(text, covered, signs=is_plain()))
 
 
 def _pieces(text: str, covered: Sequence[tuple[int, int]], *, signs: bool) -> list[tuple[str, str | None]]:
