@@ -41,7 +41,7 @@ class IndexModelOptions:
         """Open the index with the models that the options and the arguments name."""
         import mergewise
         from mergewise import count_tokens
-        from mergewise.extend import counter_from_file, load_chat
+        from mergewise.extend import counter_from_file, load_chat, search_settings
 
         settings.set_patience(self.timeout, self.retries)
         index = mergewise.open(
@@ -53,7 +53,7 @@ class IndexModelOptions:
             cache=self.cache,
             prompts=self.prompts,
             weights=self.weights,
-            search_settings=options.search_settings(self.search),
+            search_settings=search_settings(self.search or "", "search"),
             create=False,
             ray=self.cluster,
             partial=self.partial,

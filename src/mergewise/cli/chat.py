@@ -7,7 +7,7 @@ it) edits lines and keeps their history. Piped input has one question per line.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,7 +32,7 @@ from mergewise.extend import regular_bytes, state_directory, write_whole
 from mergewise.types import Answer
 
 if TYPE_CHECKING:
-    from mergewise import Index
+    pass
 
 TURNS = 20
 """Latest turns that a follow-up question may refer to."""
@@ -72,7 +72,7 @@ class Conversation:
                 raise UsageError(f"unknown command: {word}", one_of(word, COMMANDS))
             if self.answerer.options.as_json and word not in ("/new", "/quit"):
                 raise UsageError(f"{word} is not available with --json", "read the fields of the answer's JSON instead")
-            COMMANDS[word].run(self, rest.strip())
+            self._run(word, rest.strip())
             return False
         chosen = self.answerer.options
         answer = self.answerer.answer(
@@ -88,66 +88,45 @@ class Conversation:
         say()
         return is_found(answer)
 
-    def forget(self, _: str = "") -> None:
-        self.turns, self.latest = [], None
-
-    def leave(self, _: str = "") -> None:
-        raise typer.Exit
-
-    def say_help(self, _: str = "") -> None:
-        for word, command in COMMANDS.items():
-            say(f"{word + command.takes:9}  {command.help}")
-
-    def say_sources(self, _: str = "") -> None:
-        """Print the citations, then the passages that the answer does not cite."""
-        answer, locations = self._last_answer(), locations_in(self.answerer.index)
-        say_citations(answer, locations.names)
-        cited = {citation.number for citation in answer.citations}
-        for number, passage in enumerate(answer.context.passages, 1):
-            if number not in cited:
-                say(f"[{number}] {locations.of(passage.spans)}, not cited", style="dim")
-
-    def say_place(self, what: str) -> None:
-        if not what:
-            raise UsageError("/show: missing number or document", "write /show 1 or /show cats.md:12")
-        index, remembered = self.answerer.index, None if self.latest is None else last.of_answer(self.latest)
-        locations = locations_in(index)
-        say_excerpts(excerpts_of(index, locations, what, AROUND, remembered), locations.names)
-
-    def say_context(self, _: str = "") -> None:
-        say_context(self._last_answer().context, locations_in(self.answerer.index), trace=False)
-
-    def say_trace(self, _: str = "") -> None:
-        answer = self._last_answer()
-        say_trace([*answer.context.trace, *answer.trace], locations_in(self.answerer.index))
-
-    def _last_answer(self) -> Answer:
-        if self.latest is None:
-            raise UsageError("no answer yet", "ask a question first")
-        return self.latest
+    def _run(self, word: str, rest: str) -> None:
+        """Run a slash command with the rest of its line."""
+        answer, index = self.latest, self.answerer.index
+        match word:
+            case "/new":
+                self.turns, self.latest = [], None
+            case "/quit":
+                raise typer.Exit
+            case "/help":
+                for name, about in COMMANDS.items():
+                    say(f"{name + ' N' * (name == '/show'):9}  {about}")
+            case "/show":
+                if not rest:
+                    raise UsageError("/show: missing number or document", "write /show 1 or /show cats.md:12")
+                remembered, locations = None if answer is None else last.of_answer(answer), locations_in(index)
+                say_excerpts(excerpts_of(index, locations, rest, AROUND, remembered), locations.names)
+            case _ if answer is None:
+                raise UsageError("no answer yet", "ask a question first")
+            case "/context":
+                say_context(answer.context, locations_in(index), trace=False)
+            case "/trace":
+                say_trace([*answer.context.trace, *answer.trace], locations_in(index))
+            case "/sources":
+                locations = locations_in(index)
+                say_citations(answer, locations.names)
+                cited = {citation.number for citation in answer.citations}
+                for number, passage in enumerate(answer.context.passages, 1):
+                    if number not in cited:
+                        say(f"[{number}] {locations.of(passage.spans)}, not cited", style="dim")
 
 
-@dataclass(frozen=True, slots=True)
-class ChatCommand:
-    """A slash command. `run` receives the rest of its line."""
-
-    help: str
-    run: Callable[[Conversation, str], None]
-    takes: str = ""
-
-
-COMMANDS: Mapping[str, ChatCommand] = {
-    "/sources": ChatCommand(
-        "list the sources of the last answer, then the passages not cited", Conversation.say_sources
-    ),
-    "/show": ChatCommand(
-        "show a source of the last answer, or a document, with nearby lines", Conversation.say_place, " N"
-    ),
-    "/context": ChatCommand("show the context of the last answer", Conversation.say_context),
-    "/trace": ChatCommand("show the steps that led to the last answer", Conversation.say_trace),
-    "/new": ChatCommand("start a new conversation", Conversation.forget),
-    "/help": ChatCommand("list the commands", Conversation.say_help),
-    "/quit": ChatCommand("quit, like Ctrl-D", Conversation.leave),
+COMMANDS: Mapping[str, str] = {
+    "/sources": "list the sources of the last answer, then the passages not cited",
+    "/show": "show a source of the last answer, or a document, with nearby lines",
+    "/context": "show the context of the last answer",
+    "/trace": "show the steps that led to the last answer",
+    "/new": "start a new conversation",
+    "/help": "list the commands",
+    "/quit": "quit, like Ctrl-D",
 }
 
 
@@ -157,8 +136,13 @@ def _talk(conversation: Conversation) -> None:
     say_aside(f"{len(index)} documents in {index.store.directory}; /help lists commands, Ctrl-D quits")
     if index.chat is None:
         say_aside("no chat model: a follow-up question is searched with the words of the question before it")
+
+    def load_models() -> None:
+        with suppress(Exception):
+            index.state()
+
     # load models while the user types; an error here is ignored, as the first question raises it again
-    Thread(target=_load_models, args=(index,), daemon=True).start()
+    Thread(target=load_models, daemon=True).start()
     with _line_history():
         for number in count(1):
             try:
@@ -172,11 +156,6 @@ def _talk(conversation: Conversation) -> None:
                 say()
             except MergewiseError as error:
                 say_error(error.message, error.hint)
-
-
-def _load_models(index: Index) -> None:
-    with suppress(Exception):
-        index.state()
 
 
 def _read_line() -> str:

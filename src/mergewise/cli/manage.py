@@ -305,7 +305,7 @@ def info(
     from mergewise.extend import contents_of
 
     opened = mergewise.open(index_dir, create=False)
-    reported = options.reported_view(view, markers, triplets)
+    reported = "marker" if markers else "triplet" if triplets else view
     if reported is not None:
         say_view_report(opened, reported, as_json)
         return

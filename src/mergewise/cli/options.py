@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from mergewise import AnswerQuery, Query
+import mergewise
+from mergewise import AnswerQuery, Query, extend
 from mergewise.cli.settings import Setting, setting_of, setting_value, variable
 from mergewise.errors import UsageError
 from mergewise.extend import (
@@ -36,7 +37,6 @@ from mergewise.extend import (
 )
 
 if TYPE_CHECKING:
-    from mergewise import SearchSettings
     from mergewise.evaluate.run import Split
 
 DEFAULT_INDEX = Path("mergewise.index")
@@ -156,9 +156,8 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
     hints = get_type_hints(command, include_extras=True)
     own = signature(command).parameters
     groups = {name: hints[name] for name in own if is_dataclass(hints[name])}
-    shared = {name: _parameters_of(group, without) for name, group in groups.items()}
+    shared = {name: _fields_of(group, without) for name, group in groups.items()}
     settings = {name: (hints[name], own[name].default) for name in own if setting_of(hints[name])}
-    settings_of_groups = {name: _settings_of(group) for name, group in groups.items()}
 
     @wraps(command)
     def call(ctx: typer.Context, **values: Any) -> None:
@@ -166,8 +165,9 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
             return setting_value(name, hint, default, ctx.default_map or {})
 
         for name, group in groups.items():
-            given = {_FIELDS.get(one.name, one.name): values.pop(one.name) for one in shared[name]}
-            given |= {one: value_of_setting(one, *rest) for one, rest in settings_of_groups[name].items()}
+            parameters, settings_of_group = shared[name]
+            given = {_FIELDS.get(one.name, one.name): values.pop(one.name) for one in parameters}
+            given |= {one: value_of_setting(one, *rest) for one, rest in settings_of_group.items()}
             values[name] = (
                 group("", **given) if issubclass(group, Query) and "question" not in given else group(**given)
             )
@@ -175,10 +175,12 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
 
     parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     for name, parameter in own.items():
-        if name not in settings:
-            parameters += shared.get(name, [parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])])
+        if name in shared:
+            parameters += shared[name][0]
+        elif name not in settings:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    every_setting = {**settings, **{one: rest for group in settings_of_groups.values() for one, rest in group.items()}}
+    every_setting = {**settings, **{one: rest for _, group in shared.values() for one, rest in group.items()}}
     call.settings = every_setting  # type: ignore[attr-defined]
     call.__annotations__ = {
         **{parameter.name: parameter.annotation for parameter in parameters[1:]},
@@ -187,27 +189,21 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
     return call
 
 
-def _parameters_of(group: Any, without: Sequence[str]) -> list[Parameter]:
+def _fields_of(group: Any, without: Sequence[str]) -> tuple[list[Parameter], dict[str, tuple[Any, Any]]]:
+    """Return the options of a record, and the type and the default of each of its settings, by name."""
     if issubclass(group, Query | EmbeddingOptions):
-        return record_parameters(group, without)
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-        for one in fields(group)
-        if setting_of(hints[one.name]) is None and one.name not in without
-    ]
-
-
-def _settings_of(group: Any) -> dict[str, tuple[Any, Any]]:
-    """Return the type and the default of each setting, by name."""
-    if issubclass(group, Query | EmbeddingOptions):
-        return {
+        return record_parameters(group, without), {
             one.name: (Annotated[one.type, Setting(one.help, one.range)], one.default)
             for one in options_of(group)
             if one.name in _SETTINGS
         }
     hints = get_type_hints(group, include_extras=True)
-    return {one.name: (hints[one.name], one.default) for one in fields(group) if setting_of(hints[one.name])}
+    settings = {one.name: (hints[one.name], one.default) for one in fields(group) if setting_of(hints[one.name])}
+    return [
+        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+        for one in fields(group)
+        if one.name not in settings and one.name not in without
+    ], settings
 
 
 def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -218,27 +214,6 @@ def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]
         return [f"{before}{comma}{name}" for name in names() if name.startswith(begun)]
 
     return complete
-
-
-def _names_in(registry: str) -> Callable[[], Iterable[str]]:
-    """Defer loading the names of a registry in `mergewise.designs` until they are needed."""
-
-    def names() -> Iterable[str]:
-        from mergewise import designs
-
-        return getattr(designs, registry)  # type: ignore[no-any-return]
-
-    return names
-
-
-def _merging_strategies() -> Iterable[str]:
-    return _registered_names()["merging_strategies"].split(", ")
-
-
-def _forms() -> Iterable[str]:
-    from mergewise.extend import FORMS
-
-    return FORMS
 
 
 def model_option(name: str, help: str, *short: str, metavar: str | None = None, show_default: bool | str = True) -> Any:
@@ -267,7 +242,7 @@ StrategiesOption = Annotated[
         "--strategies",
         "-s",
         help="Strategies, separated by commas: {strategies}; eval also takes all.",
-        autocompletion=_completion(_names_in("STRATEGIES")),
+        autocompletion=_completion(lambda: mergewise.STRATEGIES),
         rich_help_panel=SEARCH,
     ),
 ]
@@ -300,7 +275,7 @@ FormatOption = Annotated[
         "--format",
         help="Output format: text, prompt, messages, xml or json.",
         metavar="FORM",
-        autocompletion=_completion(_forms),
+        autocompletion=_completion(lambda: extend.FORMS),
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -340,21 +315,14 @@ SetOption = Annotated[
 ]
 
 
-def search_settings(text: str | None) -> SearchSettings:
-    """Parse the setting `search`."""
-    from mergewise.extend import search_settings
-
-    return search_settings(text or "", "search")
-
-
 # command-line names, types and defaults of options that differ from the record's; typer has no type "number or word"
 _NAMES = {"metadata": "meta"}
 _FIELDS = {name: field for field, name in _NAMES.items()}
 _SHORT = {"strategy": "-s", "budget": "-b", "where": "-w", "mode": "-m", "rounds": "-r"}
 _COMPLETIONS = {
-    "strategy": _completion(_names_in("STRATEGIES")),
-    "mode": _completion(_names_in("MODES")),
-    "merge_with": _completion(_merging_strategies),
+    "strategy": _completion(lambda: mergewise.STRATEGIES),
+    "mode": _completion(lambda: mergewise.MODES),
+    "merge_with": _completion(lambda: _registered_names()["merging_strategies"].split(", ")),
 }
 _PARSERS: Mapping[str, Callable[[Any], Any]] = {"budget": _budget}
 _METAVARS = {"budget": "TOKENS|auto", "include": "GLOB", "exclude": "GLOB", "metadata": "KEY=VALUE", "ray": "ADDRESS"}
@@ -414,23 +382,20 @@ RerankerOption = Annotated[
 ]
 ViewsOption = Annotated[
     str,
-    typer.Option(help="Views to build, separated by commas: {views}.", autocompletion=_completion(_names_in("VIEWS"))),
+    typer.Option(
+        help="Views to build, separated by commas: {views}.", autocompletion=_completion(lambda: mergewise.VIEWS)
+    ),
 ]
 ViewOption = Annotated[
     str | None,
     typer.Option(
         "--view",
         help="View whose rows are explained: {reported_views}.",
-        autocompletion=_completion(_names_in("VIEWS")),
+        autocompletion=_completion(lambda: mergewise.VIEWS),
     ),
 ]
 MarkersOption = Annotated[bool, typer.Option("--markers", help="Same as --view marker.")]
 TripletsOption = Annotated[bool, typer.Option("--triplets", help="Same as --view triplet.")]
-
-
-def reported_view(view: str | None, markers: bool, triplets: bool) -> str | None:
-    """Return the view that these options name, if any."""
-    return "marker" if markers else "triplet" if triplets else view
 
 
 def _split(text: str) -> Split:

@@ -160,23 +160,22 @@ def server_config(
 
     from mergewise.server.configuration import ModelConfig, load_config
 
-    named = dict(_named_chat(spec) for spec in chats if spec != "extractive")
+    models = {}
+    for spec in chats:
+        if spec != "extractive":
+            # without a name, a model has its own
+            name, equals, rest = spec.partition("=")
+            is_named = equals and ":" not in name
+            models[name if is_named else spec.partition(":")[2] or spec] = ModelConfig(rest if is_named else spec)
     # folders named on the command line are watched
     watch = True if any(one.folders for one in place.collections.values()) else None
     collections = {
         name: replace(one, embedder=embedder or (permitted_embedder(one.path) if one.path is not None else None))
         for name, one in place.collections.items()
     }
-    models = {name: ModelConfig(spec) for name, spec in named.items()}
     return load_config(
         place.data, file, flags={**flags, "chats": models or None, "collections": collections or None, "watch": watch}
     )
-
-
-def _named_chat(spec: str) -> tuple[str, str]:
-    """Split `NAME=SPEC`. A spec without a name gets its model as the name."""
-    name, equals, rest = spec.partition("=")
-    return (name, rest) if equals and ":" not in name else (spec.partition(":")[2] or spec, spec)
 
 
 def _place(data: Path | None, docs: list[Path], follow_links: bool = False) -> ServedPlace:

@@ -87,12 +87,10 @@ def score_answer(said: str, golds: Sequence[str]) -> AnswerScore:
         accuracy=relaxed_em,
         average=(relaxed_em + f1) / 2,
         rouge_l=max((_rouge_l(said, gold) for gold in golds), default=0.0),
-        hotpot_f1=best(lambda gold: _overlap(normalised, gold)[2] if _may_overlap(normalised, gold) else 0.0),
+        hotpot_f1=best(
+            lambda gold: 0.0 if normalised != gold and {normalised, gold} & _VERDICTS else _overlap(normalised, gold)[2]
+        ),
     )
-
-
-def _may_overlap(said: str, gold: str) -> bool:
-    return said == gold or not {said, gold} & _VERDICTS
 
 
 def _overlap(said: str, gold: str) -> tuple[float, float, float]:

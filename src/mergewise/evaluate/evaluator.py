@@ -46,7 +46,7 @@ from mergewise.extend import (
     resolve,
     search_settings,
 )
-from mergewise.protocols import ChatModel, Reranker, SecondSource
+from mergewise.protocols import ChatModel, Reranker
 from mergewise.types import Answer, Context
 
 
@@ -270,10 +270,9 @@ class Evaluator:
         assert one.mode is not None and self.asking is not None
         try:
             query = AnswerQuery(question.text, max_tokens=self.asking.max_tokens, **_options(one, question))
-            request = prepare_request(query, state, one.mode)
+            return replace(prepare_request(query, state, one.mode), backgrounds=self._backgrounds)
         except Exception as error:
             return error
-        return replace(request, backgrounds=self._backgrounds)
 
     def _answers(self, mode: str, requests: Sequence[Request | Exception]) -> list[Answer | Exception]:
         if MODES[mode].answer_all is not None:
@@ -312,6 +311,10 @@ class Evaluator:
         # an estimate reads other rows than the method
         asked = stored_settings(replace(method, is_written=True).view_settings())
         own = {view: {k: v for k, v in one.items() if k != "prompt"} for view, one in asked.items()}
+        second: Any = models.second_source
+        if second is not None:
+            # a function has an own value in each process
+            second = documents_digest(second.index) if isinstance(second, IndexSource) else repr(second)
         return {
             "set": self.task.name,
             "strategy": method.strategy,
@@ -334,13 +337,8 @@ class Evaluator:
                 if name in ("leaf", *views)
             },
             "documents": self.documents(),
-            **({"second source": _source_digest(second)} if (second := models.second_source) else {}),
+            **({} if second is None else {"second source": second}),
         }
-
-
-def _source_digest(source: SecondSource) -> str:
-    """Return a digest of the documents of an index. A function has an own value in each process."""
-    return documents_digest(source.index) if isinstance(source, IndexSource) else repr(source)
 
 
 def documents_digest(index: Index) -> str:

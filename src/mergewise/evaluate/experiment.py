@@ -16,17 +16,17 @@ from mergewise import VIEWS, Estimate, Index, Models, defaults, estimate
 from mergewise import open as open_index
 from mergewise.errors import MergewiseError, UsageError, one_of
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
-from mergewise.evaluate.methods import Method, is_written, needed_views, stored_settings, strategy_methods, unmet_needs
+from mergewise.evaluate.methods import Method, is_written, stored_settings, strategy_methods, unmet_needs
 from mergewise.evaluate.presets import Preset
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.run import Split, chosen_questions, tasks_at
 from mergewise.evaluate.runs.digests import digest, question_digest
 from mergewise.evaluate.runs.estimate import MethodEstimate, estimated_costs
-from mergewise.evaluate.runs.finish import RunTables, document_texts, earlier_plan, write_plan
+from mergewise.evaluate.runs.finish import RunTables, document_texts, write_plan
 from mergewise.evaluate.runs.lines import RowCount
 from mergewise.evaluate.runs.locks import LOCK, other_shards_done, run_lock
 from mergewise.evaluate.runs.row_store import RowStore, open_store
-from mergewise.evaluate.runs.run_folder import LINES, Run, memory_run, open_run
+from mergewise.evaluate.runs.run_folder import LINES, PLAN, Run, memory_run, open_run
 from mergewise.evaluate.runs.run_plan import (
     PlannedMethod,
     PlannedRows,
@@ -217,7 +217,7 @@ class Experiment:
             # views that need vectors are not built without an embedder; methods that use them then report a missing view
             views = [
                 view
-                for view in needed_views([method for method, _ in one.methods])
+                for view in dict.fromkeys(view for method, _ in one.methods for view in method.all_views)
                 if self.models.embedder != "none" or not VIEWS[view].needs_embedder
             ]
             settings = {view: own for view, own in one.settings.items() if view in views}
@@ -327,7 +327,7 @@ class Experiment:
         every_question: dict[str, Sequence[Question]] = {}
         texts: list[tuple[str, str, str, str]] = []
         if folder is not None:
-            earlier = earlier_plan(folder)
+            earlier = open_run(folder).plan if (folder / PLAN).exists() else RunPlan()
             plan = plan.joined_to(earlier)
             before, now = (one.versions.get("mergewise", "") for one in (earlier, plan))
             if before and before != now:

@@ -246,8 +246,3 @@ def is_written(view: str, settings: Any) -> bool:
     """Return whether a chat model writes the rows of a view with these settings."""
     writing = VIEWS[view].writing
     return writing is not None and writing.asks(settings)
-
-
-def needed_views(methods: Sequence[Method]) -> list[str]:
-    """Return the views that an index needs for these methods."""
-    return list(dict.fromkeys(view for method in methods for view in method.all_views))

@@ -25,7 +25,6 @@ from mergewise.evaluate.runs.run_folder import (
     TEXTS_FILE,
     all_rows,
     existing_table,
-    open_run,
     planned_places,
     questions_table,
     rows_at,
@@ -35,11 +34,6 @@ from mergewise.evaluate.runs.run_folder import (
 from mergewise.evaluate.runs.run_plan import RunPlan, plan_text
 from mergewise.evaluate.runs.run_schema import QUESTIONS, TEXTS
 from mergewise.extend import write_whole
-
-
-def earlier_plan(folder: Path) -> RunPlan:
-    """Return the plan of the run in a folder, or an empty plan for a new folder."""
-    return open_run(folder).plan if (folder / PLAN).exists() else RunPlan()
 
 
 def write_plan(folder: Path, plan: RunPlan) -> None:

@@ -40,7 +40,11 @@ def slots(section: SourceSection, reader: SourceReader) -> Iterator[MadeQuestion
     for triplet in _shuffled(section.triplets, section):
         wording = lexicon.wording_of(triplet.relation, triplet.tail)
         sentence = section.sentence(triplet.start, triplet.end)
-        readable = _is_prose(sentence) if lexicon.is_paraphrase(triplet.relation) else _is_field(sentence)
+        if lexicon.is_paraphrase(triplet.relation):
+            readable = _is_prose(sentence)
+        else:
+            # a row such as "Population: 50", and neither code nor a list entry
+            readable = not _CODE.search(sentence.plain) and not sentence.text.lstrip().startswith(("-", "*", "#"))
         if (
             wording is not None
             and readable
@@ -90,11 +94,6 @@ def _is_about(triplet: Triplet, section: SourceSection) -> bool:
 def _is_plain(triplet: Triplet) -> bool:
     """Check that neither the head nor the tail has marks of code, and that the tail is no fragment."""
     return not (_CODE.search(triplet.head) or _CODE.search(triplet.tail)) and words(triplet.tail)[-1:] != ["such"]
-
-
-def _is_field(sentence: SectionSentence) -> bool:
-    """Check that a sentence is a row such as "Population: 50", and neither code nor a list entry."""
-    return _CODE.search(sentence.plain) is None and not sentence.text.lstrip().startswith(("-", "*", "#"))
 
 
 def _is_name(head: str) -> bool:

@@ -65,7 +65,15 @@ class HoldoutLog:
 
     def __init__(self, folder: Path) -> None:
         self._lines = RowLines(folder / LEDGER)
-        self._known = [row for row in known_lines(folder, LEDGER, {"key", "shown", "alpha", "before"}) if _is_use(row)]
+        # a damaged line does not count as a use
+        self._known = [
+            row
+            for row in known_lines(folder, LEDGER, {"key", "shown", "alpha", "before"})
+            if isinstance(row["shown"], list)
+            and all(isinstance(one, str) for one in row["shown"])
+            and _is_number(row["alpha"])
+            and _is_number(row["before"])
+        ]
 
     def open(self, compared: Mapping[str, Any], questions: Sequence[Question]) -> HoldoutAccess:
         """Log a use before the held-out questions are measured."""
@@ -85,13 +93,6 @@ class HoldoutLog:
 
     def _enter(self, row: Mapping[str, Any]) -> None:
         self._lines.add([{"time": datetime.now(UTC).isoformat(timespec="seconds"), **row}])
-
-
-def _is_use(row: Mapping[str, Any]) -> bool:
-    """Check the values of a line of the log. A damaged line does not count as a use."""
-    shown = row["shown"]
-    is_list = isinstance(shown, list) and all(isinstance(one, str) for one in shown)
-    return is_list and _is_number(row["alpha"]) and _is_number(row["before"])
 
 
 def _is_number(value: object) -> bool:

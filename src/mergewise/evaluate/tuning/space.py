@@ -8,8 +8,8 @@ digits to keep configurations readable.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from mergewise import SearchSettings
@@ -64,16 +64,6 @@ class Dimension:
         kind = type(self.default)
         rounded = kind(float(f"{drawn:.2g}")) if kind is float else round(float(f"{drawn:.2g}"))
         return rounded if rounded in self.declared else self.default
-
-    @property
-    def extremes(self) -> tuple[Value, ...]:
-        """Values that show whether the parameter has any effect."""
-        found = self.others if self.declared is None else (self.value(0.0), self.value(1.0))
-        return tuple(value for value in dict.fromkeys(found) if value != self.default)
-
-    def with_choices(self, these: Collection[Value]) -> Dimension:
-        """Return a copy whose choices are restricted to these values."""
-        return replace(self, others=tuple(value for value in self.others if value in these))
 
 
 @dataclass(frozen=True, slots=True)

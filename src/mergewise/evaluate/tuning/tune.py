@@ -16,7 +16,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -268,6 +268,18 @@ def compare_points(
         rows += [measure([default, winner], question) for question in questions[trials.seen :]]
         held_out = held_out_of(rows, numbers, opening)
         log.close(opening, asdict(held_out))
+    best_first = sorted(range(len(points)), key=lambda i: (-trials.mean(i), i))
+    rows_of_points = [
+        {
+            "strategy": points[i].spec,
+            "search": points[i].search,
+            "weights": points[i].weights,
+            "mean": trials.mean(i),
+            "tokens": trials.tokens(i),
+            "questions": trials.seen,
+        }
+        for i in best_first
+    ]
     return TuningReport(
         default.spec,
         setup["metric"],
@@ -276,7 +288,7 @@ def compare_points(
         held_out,
         len(questions),
         trials.seen,
-        table(trials),
+        rows_of_points,
         idle,
         reason,
     )
@@ -359,7 +371,10 @@ def probe_dimensions(
     for one in dimensions:
         working: list[Value] = []
         reason = "changes no context here"
-        for value in one.extremes:
+        extremes = one.others if one.declared is None else (one.value(0.0), one.value(1.0))
+        for value in dict.fromkeys(extremes):
+            if value == one.default:
+                continue
             point = Point(strategy, {one.place: {one.name: value}})
             try:
                 changes = any(
@@ -371,7 +386,7 @@ def probe_dimensions(
                 continue
             working += [value] if changes else []
         if working:
-            kept.append(one.with_choices(working))
+            kept.append(replace(one, others=tuple(value for value in one.others if value in working)))
         else:
             idle[one.name] = reason
     return kept, idle
@@ -434,18 +449,3 @@ def _is_near(differences: Numbers, clusters: Sequence[int]) -> bool:
     own = clusters if len(set(clusters)) > 1 else range(len(differences))
     error, _ = standard_error(differences.tolist(), list(own)) if len(differences) > 1 else (0.0, 1)
     return float(differences.mean()) <= error
-
-
-def table(trials: Trials) -> list[Mapping[str, object]]:
-    """Return the points for JSON, best first."""
-    return [
-        {
-            "strategy": trials.points[i].spec,
-            "search": trials.points[i].search,
-            "weights": trials.points[i].weights,
-            "mean": trials.mean(i),
-            "tokens": trials.tokens(i),
-            "questions": trials.seen,
-        }
-        for i in sorted(range(len(trials.points)), key=lambda i: (-trials.mean(i), i))
-    ]

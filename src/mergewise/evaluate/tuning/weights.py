@@ -41,7 +41,6 @@ from mergewise.extend import (
     FEATURES,
     OWN_BIAS,
     OWN_SLOPE,
-    WEIGHTS,
     Calibration,
     Candidates,
     IndexState,
@@ -165,12 +164,6 @@ def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, to
     return weights
 
 
-def fitted_weights(cases: Sequence[Case], pull: float, present: Mapping[str, float] = WEIGHTS) -> dict[str, float]:
-    """Fit weights, by the names of features."""
-    found = logistic([rows_of(cases)], pull, np.array([present[name] for name in NAMES]))
-    return dict(zip(NAMES, found.tolist(), strict=True))
-
-
 class FittedModels(NamedTuple):
     """Fitted weights and a fitted calibration. None means the present one."""
 
@@ -181,11 +174,12 @@ class FittedModels(NamedTuple):
 def fitted_models(point: Point, cases: Sequence[Case], present: Mapping[str, float]) -> FittedModels:
     """Fit what the point asks for, on these questions."""
     wanted = point.changes.get("weights", {})
+    weights = None
+    if "pull" in wanted:
+        prior = np.array([present[name] for name in NAMES])
+        weights = dict(zip(NAMES, logistic([rows_of(cases)], float(wanted["pull"]), prior).tolist(), strict=True))
     scored = [case.scored for case in cases if case.scored is not None]
-    return FittedModels(
-        fitted_weights(cases, float(wanted["pull"]), present) if "pull" in wanted else None,
-        calibrate(scored) if "calibrated" in wanted else None,
-    )
+    return FittedModels(weights, calibrate(scored) if "calibrated" in wanted else None)
 
 
 def fitting_points(strategy: str, reranker: Reranker | None) -> list[Point]:
