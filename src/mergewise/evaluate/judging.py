@@ -10,13 +10,12 @@ agreement by chance. Answers that found nothing are left out. Replies are cached
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mergewise import Progress, concurrency, count_tokens
 from mergewise.evaluate.metrics import mean
-from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.run_folder import Run
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.extend import CachedChat, code_for, json_in, object_schema, quotation, turn, warning
@@ -83,22 +82,22 @@ class JudgedMethod:
 def judge_requests(run: Run) -> list[JudgeRequest]:
     """Return the prompts about all answers of a finished run. Raises UsageError if the run has no texts."""
     asked = {(one.name, q.id): q for one in run.plan.sets for q in run.set_questions(one.name)}
-    rows = [row for row in run.run_rows() if row.prediction and not row.error]
-    return [request for row in rows for request in _requests(run, row, asked[row.set, row.question])]
-
-
-def _requests(run: Run, row: RunRow, question: Question) -> Iterator[JudgeRequest]:
-    said = row.prediction or ""
-    texts = [run.passage_text(row.set, passage) for passage in row.passages]
-    code = code_for([question.text, said, *question.answers, *texts])
-    asked, answer = f"Question: {question.text}", quotation("answer", said, code)
-    if question.has_answers:
-        gold = quotation("gold answers", "\n".join(question.answers), code)
-        messages = turn(f"{CORRECT}\n\n{warning(code)}", [asked, gold, answer])
-        yield JudgeRequest(row, "correct", messages)
-    if texts:
-        messages = turn(f"{FAITHFUL}\n\n{warning(code)}", [quotation("text", "\n\n".join(texts), code), asked, answer])
-        yield JudgeRequest(row, "faithful", messages)
+    requests = []
+    for row in run.run_rows():
+        if not row.prediction or row.error:
+            continue
+        question = asked[row.set, row.question]
+        texts = [run.passage_text(row.set, passage) for passage in row.passages]
+        code = code_for([question.text, row.prediction, *question.answers, *texts])
+        said = [f"Question: {question.text}", quotation("answer", row.prediction, code)]
+        if question.has_answers:
+            gold = quotation("gold answers", "\n".join(question.answers), code)
+            messages = turn(f"{CORRECT}\n\n{warning(code)}", [said[0], gold, said[1]])
+            requests.append(JudgeRequest(row, "correct", messages))
+        if texts:
+            text = quotation("text", "\n\n".join(texts), code)
+            requests.append(JudgeRequest(row, "faithful", turn(f"{FAITHFUL}\n\n{warning(code)}", [text, *said])))
+    return requests
 
 
 def judge_cost(requests: Sequence[JudgeRequest], chat: CachedChat) -> Usage:
@@ -119,10 +118,29 @@ def judged_methods(
             verdicts.append(verdict_of(requests[len(verdicts)].measure, reply.text))
         if progress is not None:
             progress(len(verdicts), len(requests), "verdicts")
-    groups: dict[tuple[str, int], list[tuple[JudgeRequest, float | None]]] = {}
+    groups: dict[tuple[str, int], list[tuple[str, float | None, float | None]]] = {}
     for request, verdict in zip(requests, verdicts, strict=True):
-        groups.setdefault((request.row.method, request.row.budget), []).append((request, verdict))
-    return [_judgement(*key, own) for key, own in groups.items()]
+        row = request.row
+        groups.setdefault((row.method, row.budget), []).append((request.measure, verdict, row.scores.get("em")))
+    found = []
+    for (method, budget), own in groups.items():
+        pairs = [(v, em) for measure, v, em in own if measure == "correct" and v is not None and em is not None]
+        judged, exact = [verdict for verdict, _ in pairs], [em for _, em in pairs]
+        faithful = [verdict for measure, verdict, _ in own if measure == "faithful" and verdict is not None]
+        found.append(
+            JudgedMethod(
+                method,
+                budget,
+                answers=len(pairs),
+                correct=mean(judged) if pairs else None,
+                em=mean(exact) if pairs else None,
+                agreement=mean([float(a == b) for a, b in pairs]) if pairs else None,
+                kappa=kappa(judged, exact),
+                faithful=mean(faithful) if faithful else None,
+                unread=sum(verdict is None for _, verdict, _ in own),
+            )
+        )
+    return found
 
 
 def verdict_of(measure: str, text: str) -> float | None:
@@ -136,24 +154,6 @@ def verdict_of(measure: str, text: str) -> float | None:
     supported = [one.get("supported") for one in claims if isinstance(one, dict)] if isinstance(claims, list) else []
     known = [one for one in supported if isinstance(one, bool)]
     return sum(known) / len(known) if known else None
-
-
-def _judgement(method: str, budget: int, own: Sequence[tuple[JudgeRequest, float | None]]) -> JudgedMethod:
-    verdicts = [(request.measure, verdict, request.row.scores.get("em")) for request, verdict in own]
-    pairs = [(v, em) for measure, v, em in verdicts if measure == "correct" and v is not None and em is not None]
-    judged, exact = [verdict for verdict, _ in pairs], [em for _, em in pairs]
-    faithful = [verdict for measure, verdict, _ in verdicts if measure == "faithful" and verdict is not None]
-    return JudgedMethod(
-        method,
-        budget,
-        answers=len(pairs),
-        correct=mean(judged) if pairs else None,
-        em=mean(exact) if pairs else None,
-        agreement=mean([float(a == b) for a, b in pairs]) if pairs else None,
-        kappa=kappa(judged, exact),
-        faithful=mean(faithful) if faithful else None,
-        unread=sum(verdict is None for _, verdict, _ in verdicts),
-    )
 
 
 def kappa(first: Sequence[float], second: Sequence[float]) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from zlib import crc32
 
 import numpy as np
@@ -28,6 +28,7 @@ from mergewise.evaluate.statistics import (
 )
 
 Numbers = npt.NDArray[np.float64]
+Draws = npt.NDArray[np.float32]
 
 DRAWS = 10_000
 _CELLS = 1 << 25
@@ -82,12 +83,9 @@ class PairedTests:
     def __init__(self, clusters: Mapping[str, Sequence[int]], seed: int = 0) -> None:
         self._clusters = {name: np.unique(np.asarray(own), return_inverse=True)[1] for name, own in clusters.items()}
         self._seed = seed
-        self._signs: dict[str, npt.NDArray[np.float32]] = {}
-        self._drawn: dict[str, npt.NDArray[np.float32]] = {}
-        self._flipped: dict[tuple[int, str], npt.NDArray[np.float32]] = {}
-        self._resampled: dict[tuple[int, str], npt.NDArray[np.float32]] = {}
-        # keep the arrays alive: the caches above use their ids as keys
-        self._kept: list[Numbers] = []
+        self._signs, self._counts = cache(self._drawn_signs), cache(self._drawn_counts)
+        # the arrays are kept alive, because their ids are keys
+        self._known: dict[tuple[str, int, str], tuple[Numbers, Draws]] = {}
 
     def probability(self, ours: ScoreVector, theirs: ScoreVector) -> float | None:
         """Return the p-value of the paired sign-flip test, or None if no question has both scores."""
@@ -203,41 +201,38 @@ class PairedTests:
         """Return the scores with nan for questions that only one of the two vectors has."""
         return ScoreVector({n: np.where(np.isnan(gains), np.nan, scored.by_set[n]) for n, gains in pairs.items()})
 
-    def _flips(self, name: str, scored: ScoreVector) -> npt.NDArray[np.float32]:
+    def _drawn_signs(self, name: str) -> Draws:
+        """Draw a sign for each cluster of a set, many times."""
+        count = self._resampled_clusters(name)[1]
+        draw = np.random.default_rng([self._seed, 1, crc32(name.encode())])
+        return draw.integers(0, 2, (_draws(count), count), np.int8).astype(np.float32) * 2 - 1
+
+    def _drawn_counts(self, name: str) -> Draws:
+        """Draw a count for each cluster of a set, many times."""
+        count = self._resampled_clusters(name)[1]
+        draw = np.random.default_rng([self._seed, 2, crc32(name.encode())])
+        return draw.multinomial(count, np.full(count, 1 / count), _draws(count)).astype(np.float32)
+
+    def _flips(self, name: str, scored: ScoreVector) -> Draws:
         """Return the mean of a set's scores under each draw of signs."""
-        values = scored.by_set[name]
-        key = (id(values), name)
-        if key not in self._flipped:
-            sums, sizes = self._sums(name, values)
-            if name not in self._signs:
-                count = self._resampled_clusters(name)[1]
-                bits = np.random.default_rng([self._seed, 1, crc32(name.encode())]).integers(
-                    0, 2, (_draws(count), count), np.int8
-                )
-                self._signs[name] = bits.astype(np.float32) * 2 - 1
-            self._flipped[key] = self._signs[name] @ (sums / sizes.sum()).astype(np.float32)
-            self._kept.append(values)
-        return self._flipped[key]
+        key = ("flips", id(scored.by_set[name]), name)
+        if key not in self._known:
+            sums, sizes = self._sums(name, scored.by_set[name])
+            means = self._signs(name) @ (sums / sizes.sum()).astype(np.float32)
+            self._known[key] = scored.by_set[name], means
+        return self._known[key][1]
 
     def _means(self, scored: ScoreVector) -> Numbers:
         """Return the mean over sets under each draw of clusters, with nan for a draw without scores."""
         found = []
         for name in sorted(scored.by_set):
-            values = scored.by_set[name]
-            key = (id(values), name)
-            if key not in self._resampled:
-                sums, sizes = self._sums(name, values)
-                if name not in self._drawn:
-                    count = self._resampled_clusters(name)[1]
-                    draw = np.random.default_rng([self._seed, 2, crc32(name.encode())])
-                    counts = draw.multinomial(count, np.full(count, 1 / count), _draws(count))
-                    self._drawn[name] = counts.astype(np.float32)
-                drawn = self._drawn[name]
-                weights = drawn @ sizes.astype(np.float32)
-                means = (drawn @ sums.astype(np.float32)) / np.where(weights > 0, weights, np.nan)
-                self._resampled[key] = means.astype(np.float32)
-                self._kept.append(values)
-            found.append(self._resampled[key])
+            key = ("means", id(scored.by_set[name]), name)
+            if key not in self._known:
+                sums, sizes = self._sums(name, scored.by_set[name])
+                weights = self._counts(name) @ sizes.astype(np.float32)
+                means = (self._counts(name) @ sums.astype(np.float32)) / np.where(weights > 0, weights, np.nan)
+                self._known[key] = scored.by_set[name], means.astype(np.float32)
+            found.append(self._known[key][1])
         fewest = min(map(len, found))
         over: Numbers = np.mean([one[:fewest].astype(np.float64) for one in found], 0)
         return over

@@ -21,8 +21,7 @@ from mergewise.evaluate.layout import (
     table_of_set,
     table_over_sets,
 )
-from mergewise.evaluate.measured import Measured, MeasuredSet
-from mergewise.evaluate.pairs import ScoreVector
+from mergewise.evaluate.measured import Measured
 from mergewise.evaluate.presets import Preset
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.report_records import PAIRS, EvaluationReport, ReportPair, ReportPairs, ReportPart, ReportTable
@@ -134,7 +133,17 @@ def set_facts(questions: Sequence[Question]) -> str:
 def _set_notes(measured: Measured) -> Iterator[str]:
     """Yield for each set its size and the limits of its figures."""
     for one in measured.sets:
-        sentences = [set_facts(one.questions), *_cluster_notes(one)]
+        sentences = [set_facts(one.questions)]
+        questions, independent = len(one.questions), len(set(one.clusters))
+        if questions > 1 == independent:
+            sentences.append("All questions share documents: intervals and tests hold for these documents only")
+        elif independent < questions:
+            sentences.append(
+                f"Questions share documents: intervals and tests use their {independent} groups, not {questions:,} questions"
+            )
+        if (few := questions if independent == 1 else independent) < FEW:
+            what = _count(few, "question") if independent in (1, questions) else _count(few, "group")
+            sentences.append(f"Only {what}: the intervals are wide and uncertain")
         without = sum(not question.answerable for question in one.questions)
         if without and not measured.answered:
             sentences.append(
@@ -145,22 +154,6 @@ def _set_notes(measured: Measured) -> Iterator[str]:
                 f"The answers of {_count(unheld, 'question')} appear in no document word for word, so no context can hold them"
             )
         yield f"{one.name}: {'. '.join(sentences)}."
-
-
-def _cluster_notes(one: MeasuredSet) -> list[str]:
-    """Warn of few questions, and of questions that share documents."""
-    questions, independent = len(one.questions), len(set(one.clusters))
-    notes = []
-    if questions > 1 == independent:
-        notes.append("All questions share documents: intervals and tests hold for these documents only")
-    elif independent < questions:
-        notes.append(
-            f"Questions share documents: intervals and tests use their {independent} groups, not {questions:,} questions"
-        )
-    if (few := questions if independent == 1 else independent) < FEW:
-        what = _count(few, "question") if independent in (1, questions) else _count(few, "group")
-        notes.append(f"Only {what}: the intervals are wide and uncertain")
-    return notes
 
 
 def _headline(measured: Measured, metric: str) -> Iterator[str]:
@@ -224,23 +217,19 @@ def _pair_tables(measured: Measured, metric: str) -> Iterator[ReportPairs]:
                 ((name, own) for name, own in scored if own is not None and own.mean is not None),
                 key=lambda one: -(one[1].mean or 0.0),
             )[:PAIRS]
-            if len(known) > 1:
-                title = f"{where or 'mean of all sets'}, {budget:,} tokens: {column_of(metric).label}"
-                yield _pairs(measured, title, known)
-
-
-def _pairs(measured: Measured, title: str, rows: Sequence[tuple[str, ScoreVector]]) -> ReportPairs:
-    probabilities = measured.tests.adjusted([column for _, column in rows])
-    cells: list[list[ReportPair | None]] = [[None] * len(rows) for _ in rows]
-    for (a, b), probability in probabilities.items():
-        ours, theirs = rows[a][1], rows[b][1]
-        gains = measured.tests.gains(ours, theirs)
-        if gains.mean is None:
-            continue
-        low, high = measured.tests.gain_interval(ours, theirs)
-        better, worse = (
-            sum(int(np.sum(sign * values > 0)) for values in gains.by_set.values()) for sign in (1, -1)
-        )  # fmt: skip
-        cells[a][b] = ReportPair(gains.mean, (low, high), probability, better, worse)
-        cells[b][a] = ReportPair(-gains.mean, (-high, -low), probability, worse, better)
-    return ReportPairs(title, tuple(name for name, _ in rows), tuple(map(tuple, cells)))
+            if len(known) < 2:
+                continue
+            cells: list[list[ReportPair | None]] = [[None] * len(known) for _ in known]
+            for (a, b), probability in measured.tests.adjusted([own for _, own in known]).items():
+                ours, theirs = known[a][1], known[b][1]
+                gains = measured.tests.gains(ours, theirs)
+                if gains.mean is None:
+                    continue
+                low, high = measured.tests.gain_interval(ours, theirs)
+                better, worse = (
+                    sum(int(np.sum(sign * values > 0)) for values in gains.by_set.values()) for sign in (1, -1)
+                )  # fmt: skip
+                cells[a][b] = ReportPair(gains.mean, (low, high), probability, better, worse)
+                cells[b][a] = ReportPair(-gains.mean, (-high, -low), probability, worse, better)
+            title = f"{where or 'mean of all sets'}, {budget:,} tokens: {column_of(metric).label}"
+            yield ReportPairs(title, tuple(name for name, _ in known), tuple(map(tuple, cells)))

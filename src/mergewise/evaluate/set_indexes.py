@@ -111,10 +111,6 @@ class SharedIndex:
     methods: list[tuple[Method, int]] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def fits(self, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Return whether each of these views is missing in the index, or has these stored settings."""
-        return all(name not in self.views or VIEWS[name].is_same(self.views[name], own) for name, own in wanted.items())
-
 
 def shared_indexes(folder: Path, name: str, methods: Sequence[tuple[Method, int]]) -> list[SharedIndex]:
     """Assign methods to the indexes of a set. Methods with equal settings of their views share an index.
@@ -130,7 +126,12 @@ def shared_indexes(folder: Path, name: str, methods: Sequence[tuple[Method, int]
         own = method.view_settings()
         settings = {view: own.get(view) or VIEWS[view].settings() for view in method.all_views if view in varied}
         wanted = stored_settings(settings)
-        fitting = [one for one in found if one.fits(wanted)]
+        # each of these views is missing in the index, or has these stored settings
+        fitting = [
+            one
+            for one in found
+            if all(view not in one.views or VIEWS[view].is_same(one.views[view], own) for view, own in wanted.items())
+        ]
         if not fitting:
             found.append(SharedIndex(_place(folder, name, len(found)), {}))
             fitting = found[-1:]

@@ -85,7 +85,7 @@ class RunRow:
 
     @property
     def key(self) -> RowKey:
-        return RowKey(self.set, self.question, self.asked, self.method, self.spec, self.budget, self.repeat)
+        return RowKey(*(getattr(self, name) for name in RowKey._fields))
 
     @property
     def query_seconds(self) -> float | None:

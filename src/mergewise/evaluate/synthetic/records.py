@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Evidence, Question
+from mergewise.extend import span_json
 
 QuestionKind: TypeAlias = Literal["slot", "definition", "heading", "written"]
 BY_RULES = "rules"
@@ -32,9 +33,7 @@ class MadeQuestion:
             "id": f"made-{number:04}",
             "question": self.text,
             "answers": list(self.answers),
-            "evidence": [
-                {"doc": span.doc_id, "start": span.start, "end": span.end, "text": text} for span, text in self.evidence
-            ],
+            "evidence": [{**span_json(span), "text": text} for span, text in self.evidence],
             "kind": f"{MADE}{self.kind}",
             "made": self.made,
         }
