@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import mergewise
 from mergewise.cli.main import app, configuration
-from mergewise.cli.options import search_settings
 from mergewise.cli.tuning import parse_time
+from mergewise.designs.specs import search_settings
 from mergewise.designs.weave.evidence import WEIGHTS
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.evaluate import tuning
@@ -156,11 +156,11 @@ def test_a_wrong_file_of_weights_is_named(folder: Path, tmp_path: Path, text: st
 
 
 def test_search_settings_are_parsed() -> None:
-    assert search_settings(None) == SearchSettings()
-    assert search_settings("weight=0.5, depth=200") == SearchSettings(weight=0.5, depth=200)
+    assert search_settings("", "search") == SearchSettings()
+    assert search_settings("weight=0.5, depth=200", "search") == SearchSettings(weight=0.5, depth=200)
     for wrong in ("weight=2", "breadth=1", "weight"):
         with pytest.raises(MergewiseError):
-            search_settings(wrong)
+            search_settings(wrong, "search")
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("30", 30)])

@@ -52,7 +52,12 @@ class Answerer:
         shown.check()
         if answer.instead_of and not self._warned:
             self._warned = True
-            say_other_mode(answer)
+            from mergewise import MODES
+
+            needs = MODES[answer.instead_of].needs
+            strategy, wanted = answer.context.strategy, answer.instead_of
+            say_warning(f"{strategy} prefers the mode {wanted}, which needs {needs.what}: using {answer.mode}")
+            say_aside(f"  {needs.hint}", None)
         if not chosen.as_json:
             self._say(answer, shown.any)
         return answer
@@ -98,17 +103,6 @@ class Shown:
 
 def is_found(result: Answer | Context) -> bool:
     return result.found if isinstance(result, Answer) else bool(result.passages)
-
-
-def say_other_mode(answer: Answer) -> None:
-    """Warn that another mode answers, because the mode that the strategy prefers lacks a model."""
-    from mergewise import MODES
-
-    needs = MODES[answer.instead_of].needs
-    say_warning(
-        f"{answer.context.strategy} prefers the mode {answer.instead_of}, which needs {needs.what}: using {answer.mode}"
-    )
-    say_aside(f"  {needs.hint}", None)
 
 
 def say_answer(answer: Answer, names: DocumentNames) -> None:

@@ -35,23 +35,19 @@ def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[QuestionLine]:
     for number, raw in enumerate(stream, 1):
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            if line:
-                yield _question(number, line)
+            if line.startswith("{"):
+                row = json.loads(line)
+                question, where = row.get("question"), row.get("where")
+                if not isinstance(question, str) or not question.strip():
+                    raise ValueError('missing "question" (expected a text)')
+                if where is not None and not isinstance(where, str):
+                    raise ValueError('invalid "where" (expected a text)')
+                yield QuestionLine(number, question, row.get("id"), where)
+            elif line:
+                yield QuestionLine(number, line)
         except (ValueError, RecursionError) as error:
             hint = "write one question or one JSON object per line"
             yield QuestionLine(number, "", error=UsageError(f"line {number}: invalid question: {error}", hint))
-
-
-def _question(number: int, line: str) -> QuestionLine:
-    if not line.startswith("{"):
-        return QuestionLine(number, line)
-    row = json.loads(line)
-    question, where = row.get("question"), row.get("where")
-    if not isinstance(question, str) or not question.strip():
-        raise ValueError('missing "question" (expected a text)')
-    if where is not None and not isinstance(where, str):
-        raise ValueError('invalid "where" (expected a text)')
-    return QuestionLine(number, question, row.get("id"), where)
 
 
 def ask_all(answer: Callable[[QuestionLine], bool], as_json: bool) -> bool:

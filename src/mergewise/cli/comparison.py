@@ -59,27 +59,23 @@ def compare(
     if common.as_json:
         say_json(comparison_json(timed, unshared))
     else:
-        _say_table(timed, unshared, locations)
+        from rich.table import Table
+
+        several = len(timed) > 1
+        table = Table(show_lines=True, expand=True, caption=LEGEND if several else None)
+        cells = []
+        for (context, seconds), spans in zip(timed, unshared, strict=True):
+            only = f", {sum(map(len, spans))} characters only here" if several else ""
+            counts = f"{context.tokens} tokens, {len(context.passages)} passages, {1000 * seconds:.0f} ms"
+            table.add_column(f"{context.strategy}\n{counts}{only}", ratio=1, overflow="fold")
+            cells.append(_cell(context, spans if several else (), locations))
+        table.add_row(*cells)
+        say_drawn(table)
         for context in contexts if common.trace else ():
             say(f"\n{context.strategy}", style="bold")
             say_trace(context.trace, locations)
     if not any(context.passages for context in contexts):
         raise typer.Exit(1)
-
-
-def _say_table(timed: Sequence[Timed], unshared: Sequence[Sequence[Span]], locations: Locations) -> None:
-    from rich.table import Table
-
-    several = len(timed) > 1
-    table = Table(show_lines=True, expand=True, caption=LEGEND if several else None)
-    cells = []
-    for (context, seconds), spans in zip(timed, unshared, strict=True):
-        only = f", {sum(map(len, spans))} characters only here" if several else ""
-        counts = f"{context.tokens} tokens, {len(context.passages)} passages, {1000 * seconds:.0f} ms"
-        table.add_column(f"{context.strategy}\n{counts}{only}", ratio=1, overflow="fold")
-        cells.append(_cell(context, spans if several else (), locations))
-    table.add_row(*cells)
-    say_drawn(table)
 
 
 def _cell(context: Context, unshared: Sequence[Span], locations: Locations) -> Text:

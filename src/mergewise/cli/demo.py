@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,9 +15,6 @@ from mergewise.cli.places import DocumentNames
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import UsageError
 from mergewise.extend import STRATEGY, defaults
-
-if TYPE_CHECKING:
-    from mergewise import Index
 
 MANUAL_FOLDERS = ("tutorials", "how-to")
 QUESTIONS = ("What happens if indexing is interrupted?", "Can a context exceed its budget?")
@@ -41,7 +38,9 @@ def demo(
         say_report(report, len(opened), index_dir)
         if not len(opened):
             raise typer.Exit(1)
-        for text in [question] if question else QUESTIONS if docs is None else [_some_question(opened)]:
+        # any folder can answer a question about the topic of its longest document
+        longest = max(opened.documents(), key=lambda document: document.characters)
+        for text in [question] if question else QUESTIONS if docs is None else [f"What is {longest.title}?"]:
             say(f"\n? {text}", style="cyan")
             say_answer(opened.ask(text, strategy=STRATEGY, budget=defaults.BUDGET), DocumentNames(opened.files))
 
@@ -54,9 +53,3 @@ def manual_folders() -> list[Path]:
         if all(folder.is_dir() for folder in folders):
             return folders
     raise UsageError("manual not installed", "name a folder: mergewise demo PATH")
-
-
-def _some_question(opened: Index) -> str:
-    """Make a question that any folder can answer: the topic of the longest document."""
-    longest = max(opened.documents(), key=lambda document: document.characters)
-    return f"What is {longest.title}?"

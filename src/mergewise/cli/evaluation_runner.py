@@ -26,7 +26,7 @@ from mergewise.evaluate.experiment import Experiment
 from mergewise.evaluate.layout import OVER_SETS
 from mergewise.evaluate.means import method_means, question_rows
 from mergewise.evaluate.measured import measured_runs
-from mergewise.evaluate.methods import Method, methods_of, strategy_methods
+from mergewise.evaluate.methods import methods_of, strategy_methods
 from mergewise.evaluate.presets import Preset, preset_methods, presets_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.report import evaluation_report, set_facts
@@ -149,9 +149,15 @@ def experiment_of(sets: Sequence[Path], options: EvaluationOptions) -> Experimen
         chosen = preset_methods(filling, sizes, models.by_role())
     given = (options.search, options.weights, options.assignments or ())
     chosen = [(method.with_settings(*given), budget) for method, budget in chosen]
+    if options.reference is not None:
+        names = list(dict.fromkeys(method.name for method, _ in chosen))
+        if options.reference not in names:
+            raise UsageError(f"unknown reference method: {options.reference!r}", one_of(options.reference, names))
+        # the reference comes first
+        chosen.sort(key=lambda one: one[0].name != options.reference)
     return Experiment(
         sets=sets,
-        methods=_from_reference(chosen, options.reference),
+        methods=chosen,
         presets=presets,
         repeats=options.repeats or max((preset.repeats for preset in presets), default=1),
         models=models,
@@ -200,13 +206,3 @@ def _parse_budgets(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"invalid budgets: {text[:80]!r}", "write numbers, such as 128,384,640") from None
-
-
-def _from_reference(chosen: list[tuple[Method, int]], reference: str | None) -> list[tuple[Method, int]]:
-    """Move the reference method to the front."""
-    if reference is None:
-        return chosen
-    names = list(dict.fromkeys(method.name for method, _ in chosen))
-    if reference not in names:
-        raise UsageError(f"unknown reference method: {reference!r}", one_of(reference, names))
-    return sorted(chosen, key=lambda one: one[0].name != reference)

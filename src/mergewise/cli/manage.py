@@ -23,7 +23,7 @@ from mergewise.types import AddReport, Duplicate, MetadataValue
 
 if TYPE_CHECKING:
     from mergewise import Estimate, Index
-    from mergewise.extend import IndexContents, Manifest
+    from mergewise.extend import Manifest
 
 NAMED = 10
 """Lines of a list that are printed; the rest are counted."""
@@ -69,7 +69,7 @@ def index(
     """
     import mergewise
     from mergewise import Limits, estimate
-    from mergewise.extend import view_settings
+    from mergewise.extend import place_of, view_settings
 
     embedder = embedder or permitted_embedder(index_dir)
     settings.set_patience(timeout, retries)
@@ -112,8 +112,11 @@ def index(
         unread = replace(given, limits=None, dry_run=True)
         say_report(opened.sync(*paths, options=unread), len(opened), opened.store.place, as_json, dry_run=True)
         return
-    if not any(path.exists() for path in paths):
-        _refuse_absent(paths, index_dir)
+    # an existing index reports missing paths itself
+    if not any(path.exists() for path in paths) and place_of(index_dir).known() is None:
+        for path in paths:
+            say_error(f"not indexed: {path}: no such file")
+        raise typer.Exit(1)
     chosen = view_settings(names, assignments or (), chat)
     with progress("Indexing", characters) as advance:
         opened = mergewise.open(
@@ -239,17 +242,6 @@ def say_cost(cost: Estimate, price_in: float, price_out: float, *, as_json: bool
     )
 
 
-def _refuse_absent(paths: Sequence[Path], index_dir: Path) -> None:
-    """Exit with an error instead of creating an index if none of the paths exist. An existing index reports them itself."""
-    from mergewise.extend import place_of
-
-    if place_of(index_dir).known() is not None:
-        return
-    for path in paths:
-        say_error(f"not indexed: {path}: no such file")
-    raise typer.Exit(1)
-
-
 def say_report(report: AddReport, total: int, place: object, as_json: bool = False, *, dry_run: bool = False) -> None:
     if as_json:
         say_json(report_json(report))
@@ -302,12 +294,23 @@ def info(
 ) -> None:
     """Show the contents of an index."""
     import mergewise
-    from mergewise.extend import contents_of
+    from mergewise import VIEWS
+    from mergewise.extend import HybridReader, contents_of, views_of
 
     opened = mergewise.open(index_dir, create=False)
     reported = "marker" if markers else "triplet" if triplets else view
     if reported is not None:
-        say_view_report(opened, reported, as_json)
+        (explained,) = views_of(VIEWS, [reported])
+        if explained.report is None:
+            able = ", ".join(other.name for other in VIEWS.values() if other.report is not None)
+            hint = f"run `mergewise info` to count its rows; reports exist for: {able}"
+            raise UsageError(f"no report for the view {reported!r}", hint)
+        report = explained.report(HybridReader(opened.store.reader(), None, VIEWS).view(reported))
+        if as_json:
+            say_json(report.as_dict())
+            return
+        for line in report.lines():
+            say(line)
         return
     counts = opened.store.reader().row_counts()
     views = {name: rows for name, rows in counts.items() if name != "documents"}
@@ -320,7 +323,19 @@ def info(
         say_json({**said, "prompts": _own_prompts(manifest), "vectors": asdict(opened.vectors()), "outdated": outdated})
         return
     say(f"{counts['documents']} documents in {opened.store.place}, embedder {opened.manifest.embedder}")
-    say_contents(contents)
+    formats = [f"{count} {suffix}" for suffix, count in contents.formats.items()]
+    formats += [f"{contents.without_file} without a file"] if contents.without_file else []
+    say(f"  formats: {', '.join(formats) or 'none'}")
+    languages = [f"{count} {language}" for language, count in contents.languages.items()]
+    say(f"  languages: {', '.join(languages) or 'unknown'}")
+    if contents.metadata:
+        say(f"  metadata: {', '.join(f'{count} {key}' for key, count in contents.metadata.items())}")
+    files, index_size = (f"{size / 1_000_000:.1f} MB" for size in (contents.bytes, contents.index_bytes))
+    say(f"  sizes: {contents.characters} characters, {files} of files, {index_size} of index")
+    if contents.oldest is not None and contents.newest is not None:
+        say(f"  files changed: {contents.oldest[:10]} to {contents.newest[:10]}")
+    say(f"  index changed: {contents.changed}")
+    _say_duplicates(contents.duplicates, "  ")
     for name, count in views.items():
         say(f"  {name}: {count} rows")
     if line := waiting_line(opened.vectors()):
@@ -347,41 +362,6 @@ def _own_prompts(manifest: Manifest) -> dict[str, str]:
     return {name: digest for name, digest in written if digest}
 
 
-def say_view_report(index: Index, name: str, as_json: bool) -> None:
-    """Print how the rows of a view were made. Raises UsageError if the view has no report or is missing in the index."""
-    from mergewise import VIEWS
-    from mergewise.extend import HybridReader, views_of
-
-    (view,) = views_of(VIEWS, [name])
-    if view.report is None:
-        able = ", ".join(other.name for other in VIEWS.values() if other.report is not None)
-        raise UsageError(
-            f"no report for the view {name!r}", f"run `mergewise info` to count its rows; reports exist for: {able}"
-        )
-    report = view.report(HybridReader(index.store.reader(), None, VIEWS).view(name))
-    if as_json:
-        say_json(report.as_dict())
-        return
-    for line in report.lines():
-        say(line)
-
-
-def say_contents(contents: IndexContents) -> None:
-    formats = [f"{count} {suffix}" for suffix, count in contents.formats.items()]
-    formats += [f"{contents.without_file} without a file"] if contents.without_file else []
-    say(f"  formats: {', '.join(formats) or 'none'}")
-    languages = [f"{count} {language}" for language, count in contents.languages.items()]
-    say(f"  languages: {', '.join(languages) or 'unknown'}")
-    if contents.metadata:
-        say(f"  metadata: {', '.join(f'{count} {key}' for key, count in contents.metadata.items())}")
-    sizes = f"{contents.characters} characters, {_megabytes(contents.bytes)} of files"
-    say(f"  sizes: {sizes}, {_megabytes(contents.index_bytes)} of index")
-    if contents.oldest is not None and contents.newest is not None:
-        say(f"  files changed: {contents.oldest[:10]} to {contents.newest[:10]}")
-    say(f"  index changed: {contents.changed}")
-    _say_duplicates(contents.duplicates, "  ")
-
-
 def _say_duplicates(duplicates: Sequence[Duplicate], indent: str = "") -> None:
     _say_some([f"the same as {copy.same_as}: {copy.id}" for copy in duplicates], "duplicates", indent=indent)
 
@@ -394,10 +374,6 @@ def _say_some(lines: Sequence[str], rest: str, *, indent: str = "", hint: str = 
         say(f"{indent}... and {len(lines) - NAMED} more {rest}")
     if lines and hint:
         say(f"  {hint}")
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1_000_000:.1f} MB"
 
 
 def remove(

@@ -21,7 +21,6 @@ from mergewise.extend import load_toml
 
 if TYPE_CHECKING:
     from mergewise import Index
-    from mergewise.evaluate.question_sets import QuestionSet
     from mergewise.evaluate.run import Split
     from mergewise.extend import Example, Executors, LabelSettings, LabelSource, TrainingReport, TrainSettings
 
@@ -76,7 +75,13 @@ def utility(
     if not labels_only:
         check_base(base)
         check_packages()
-    excluded = frozenset() if without is None else _load_excluded(without)
+    excluded: frozenset[str] = frozenset()
+    if without is not None:
+        try:
+            excluded = frozenset(map(_fold_case, without.read_text(encoding="utf-8").splitlines()))
+        except (OSError, UnicodeDecodeError) as error:
+            hint = "give a text file with one question per line"
+            raise UsageError(f"cannot read {without}: {error}", hint) from None
     if labels_only and not questions:
         raise UsageError("no questions to label", "give question sets or a file of questions")
     with TemporaryDirectory(prefix="mergewise-train-") as temporary:
@@ -157,8 +162,9 @@ def _sources(
     limit: int | None,
     excluded: frozenset[str],
 ) -> Iterator[LabelSource]:
-    from mergewise.evaluate.run import tasks_at
+    from mergewise.evaluate.run import chosen_questions, tasks_at
     from mergewise.evaluate.set_indexes import existing_index, task_index
+    from mergewise.extend import Example
 
     views = ["leaf", *(["triplet"] if settings.triplets else [])]
     open_index = partial(open_permitted, embedder=embedder)
@@ -169,7 +175,9 @@ def _sources(
                 index = task_index(task, folder / task.name, open_index, show, views=views)
             else:
                 index = existing_index(task, index_dir or DEFAULT_INDEX, open_index)
-            yield label_source(index, _examples(task, split, limit, excluded))
+            chosen = chosen_questions(task, split)
+            kept = [q for q in chosen if _fold_case(q.text) not in excluded and any(q.answers)]
+            yield label_source(index, [Example(q.id, q.text, q.answers, task.name) for q in kept[:limit]])
 
 
 def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
@@ -180,22 +188,6 @@ def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
     settings = index.search_settings
     reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, settings)
     return LabelSource(examples, reader, label_facts(index.documents(), index.manifest, settings, reader))
-
-
-def _examples(task: QuestionSet, split: Split, limit: int | None, excluded: frozenset[str]) -> list[Example]:
-    """Return up to `limit` questions of a split that have answers and are not excluded."""
-    from mergewise.evaluate.run import chosen_questions
-    from mergewise.extend import Example
-
-    kept = [q for q in chosen_questions(task, split) if _fold_case(q.text) not in excluded and any(q.answers)]
-    return [Example(q.id, q.text, q.answers, task.name) for q in kept[:limit]]
-
-
-def _load_excluded(file: Path) -> frozenset[str]:
-    try:
-        return frozenset(map(_fold_case, file.read_text(encoding="utf-8").splitlines()))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {file}: {error}", "give a text file with one question per line") from None
 
 
 def _fold_case(text: str) -> str:

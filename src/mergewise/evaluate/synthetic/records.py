@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.question_sets import Evidence, Question
+from mergewise.evaluate.question_sets import Evidence
 from mergewise.extend import span_json
 
 QuestionKind: TypeAlias = Literal["slot", "definition", "heading", "written"]
@@ -37,9 +37,6 @@ class MadeQuestion:
             "kind": f"{MADE}{self.kind}",
             "made": self.made,
         }
-
-    def as_question(self, number: int) -> Question:
-        return Question(f"made-{number:04}", self.text, self.answers, self.evidence, kind=f"{MADE}{self.kind}")
 
 
 def write_questions(path: Path, questions: Sequence[MadeQuestion]) -> None:
