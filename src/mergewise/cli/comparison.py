@@ -22,10 +22,6 @@ from mergewise.types import GAP, Context, Passage, Span
 if TYPE_CHECKING:
     from rich.text import Text
 
-LEGEND = f"{OPENS}…{CLOSES} only this strategy shows it"
-
-Timed = tuple[Context, float]
-
 
 @partial(options.with_options, without=["question", "strategy"])
 def compare(
@@ -42,7 +38,7 @@ def compare(
     from mergewise.extend import split_specs
 
     index = common.open_index(scorer=common.scorer)
-    timed: list[Timed] = []
+    timed: list[tuple[Context, float]] = []
     # a first question loads the models, so that no strategy's time includes loading
     index.context(question, budget=1, where=query.where)
     for spec in split_specs(strategies):
@@ -62,7 +58,9 @@ def compare(
         from rich.table import Table
 
         several = len(timed) > 1
-        table = Table(show_lines=True, expand=True, caption=LEGEND if several else None)
+        table = Table(
+            show_lines=True, expand=True, caption=f"{OPENS}…{CLOSES} only this strategy shows it" if several else None
+        )
         cells = []
         for (context, seconds), spans in zip(timed, unshared, strict=True):
             only = f", {sum(map(len, spans))} characters only here" if several else ""

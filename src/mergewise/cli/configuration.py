@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mergewise import Index
 
 NAME = "mergewise.toml"
-_RENAMED = {"index": "index_dir"}
 HARMLESS = {
     "base": {"minilm"},
     "causal": {"none"},
@@ -47,7 +46,6 @@ _UNSAFE = frozenset(
 chat models, nodes of a cluster (which get documents and run programs), or who may reach a server."""
 TRUST = "trust"
 """Key of the user's own file with the list of trusted folders."""
-_TOML_HINT = "correct the line; write an option with the name of a command into tables, such as [ask] with index = ..."
 
 
 def own_configuration() -> Path | None:
@@ -183,7 +181,8 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
         known: The parameters of each command. True marks a path.
         base: The folder that relative paths count from.
     """
-    settings = load_toml(path, _TOML_HINT)
+    hint = "correct the line; write an option with the name of a command into tables, such as [ask] with index = ..."
+    settings = load_toml(path, hint)
     if path == own_configuration():
         settings.pop(TRUST, None)
     tables = {key: value for key, value in settings.items() if isinstance(value, dict)}
@@ -207,4 +206,4 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
 
 def _by_parameter(options: Mapping[str, Any]) -> dict[str, Any]:
     """Rename options to their parameters: `index` becomes `index_dir`, and dashes become underscores."""
-    return {_RENAMED.get(key, key.replace("-", "_")): value for key, value in options.items()}
+    return {"index_dir" if key == "index" else key.replace("-", "_"): value for key, value in options.items()}

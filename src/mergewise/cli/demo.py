@@ -16,7 +16,6 @@ from mergewise.cli.progress import characters, progress
 from mergewise.errors import UsageError
 from mergewise.extend import STRATEGY, defaults
 
-MANUAL_FOLDERS = ("tutorials", "how-to")
 QUESTIONS = ("What happens if indexing is interrupted?", "Can a context exceed its budget?")
 
 
@@ -49,7 +48,7 @@ def manual_folders() -> list[Path]:
     """Return the folders of the manual that `demo` indexes, from an installed package or a checkout."""
     package = Path(__file__).parents[1]
     for manual in (package / "manual", package.parents[1] / "docs"):
-        folders = [manual / name for name in MANUAL_FOLDERS]
+        folders = [manual / name for name in ("tutorials", "how-to")]
         if all(folder.is_dir() for folder in folders):
             return folders
     raise UsageError("manual not installed", "name a folder: mergewise demo PATH")

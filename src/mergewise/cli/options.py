@@ -166,7 +166,7 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
 
         for name, group in groups.items():
             parameters, settings_of_group = shared[name]
-            given = {_FIELDS.get(one.name, one.name): values.pop(one.name) for one in parameters}
+            given = {"metadata" if one.name == "meta" else one.name: values.pop(one.name) for one in parameters}
             given |= {one: value_of_setting(one, *rest) for one, rest in settings_of_group.items()}
             values[name] = (
                 group("", **given) if issubclass(group, Query) and "question" not in given else group(**given)
@@ -316,15 +316,12 @@ SetOption = Annotated[
 
 
 # command-line names, types and defaults of options that differ from the record's; typer has no type "number or word"
-_NAMES = {"metadata": "meta"}
-_FIELDS = {name: field for field, name in _NAMES.items()}
 _SHORT = {"strategy": "-s", "budget": "-b", "where": "-w", "mode": "-m", "rounds": "-r"}
 _COMPLETIONS = {
     "strategy": _completion(lambda: mergewise.STRATEGIES),
     "mode": _completion(lambda: mergewise.MODES),
     "merge_with": _completion(lambda: _registered_names()["merging_strategies"].split(", ")),
 }
-_PARSERS: Mapping[str, Callable[[Any], Any]] = {"budget": _budget}
 _METAVARS = {"budget": "TOKENS|auto", "include": "GLOB", "exclude": "GLOB", "metadata": "KEY=VALUE", "ray": "ADDRESS"}
 _TYPES: Mapping[str, Any] = {
     "where": str | None,
@@ -332,7 +329,6 @@ _TYPES: Mapping[str, Any] = {
     "exclude": list[str] | None,
     "metadata": list[str] | None,
 }
-_DEFAULTS = {"include": None, "exclude": None, "workers": None}
 _SHOWN_DEFAULTS = {"budget": "640 for English, scaled for other languages", "workers": "one per core for large inputs"}
 
 
@@ -347,10 +343,12 @@ def record_parameters(record: type, without: Sequence[str] = ()) -> list[Paramet
 
 def option_parameter(option: Option, panel: str | None = None) -> Parameter:
     """Return an option of a record, as typer takes it. With a panel it is a field of a `Query`, which checks ranges itself."""
-    name = _NAMES.get(option.name, option.name)
-    default = _DEFAULTS.get(option.name, option.default)
+    name = "meta" if option.name == "metadata" else option.name
+    default = None if name in ("include", "exclude", "workers") else option.default
     words = get_args(option.type) if get_origin(option.type) is Literal else ()
-    parser = partial(choice, f"--{name}", choices=words) if words else _PARSERS.get(option.name)
+    parser: Callable[[Any], Any] | None = _budget if name == "budget" else None
+    if words:
+        parser = partial(choice, f"--{name}", choices=words)
     limits = option.range if panel is None else None
     described = typer.Option(
         f"--{name.replace('_', '-')}",

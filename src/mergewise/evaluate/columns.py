@@ -15,7 +15,6 @@ _LISTED = tomllib.loads((files("mergewise.evaluate") / "columns.toml").read_text
 COLUMNS = {name: ReportColumn(**given) for name, given in _LISTED.items()}
 COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", "answer_seconds", "seconds")
 CONTEXT_METRICS = ("answer", "evidence", "all", "density")
-DOCUMENT_METRICS = ("recall@2", "recall@5")
 ANSWER_METRICS = ("em", "f1", "relaxed_em", "refused", "evidence")
 QUOTATION_METRICS = ("relaxed_em", "f1", "refused", "evidence")
 """Scores of answers that only quote: they are longer than any gold answer, so EM says nothing."""
@@ -68,6 +67,6 @@ def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
                 raise UsageError(f"unknown score: {name!r}", f"one of: {', '.join(measured.metrics)}")
         return asked
     has_gold_documents = any(question.gold_docs for one in measured.sets for question in one.questions)
-    contexts = (*CONTEXT_METRICS, *DOCUMENT_METRICS) if has_gold_documents else CONTEXT_METRICS
+    contexts = (*CONTEXT_METRICS, "recall@2", "recall@5") if has_gold_documents else CONTEXT_METRICS
     answers = QUOTATION_METRICS if measured.quoted else ANSWER_METRICS
     return tuple(name for name in (answers if measured.answered else contexts) if name in shares)

@@ -220,7 +220,13 @@ class Evaluator:
             requests.append(self._request(one, question, own))
             spent.append(timer.seconds())
         ready = perf_counter()
-        answers = self._answers(mode, requests)
+        answers: Sequence[Answer | Exception]
+        if MODES[mode].answer_all is not None:
+            answers = answer_together(requests, mode)
+        else:
+            valid = [request for request in requests if not isinstance(request, Exception)]
+            found = iter(each(partial(modes.answer, mode), valid, 1 if self.asking is None else self.asking.together))
+            answers = [request if isinstance(request, Exception) else next(found) for request in requests]
         share = (perf_counter() - ready) / len(batch)
         rows = []
         for (one, question), answer, seconds in zip(batch, answers, spent, strict=True):
@@ -273,13 +279,6 @@ class Evaluator:
             return replace(prepare_request(query, state, one.mode), backgrounds=self._backgrounds)
         except Exception as error:
             return error
-
-    def _answers(self, mode: str, requests: Sequence[Request | Exception]) -> list[Answer | Exception]:
-        if MODES[mode].answer_all is not None:
-            return answer_together(requests, mode)
-        ready = [request for request in requests if not isinstance(request, Exception)]
-        answers = iter(each(partial(modes.answer, mode), ready, 1 if self.asking is None else self.asking.together))
-        return [request if isinstance(request, Exception) else next(answers) for request in requests]
 
     def _state(self, one: MethodRows, state: SharedState) -> SharedState:
         """Return the state with the method's models and search settings."""

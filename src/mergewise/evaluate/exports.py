@@ -32,15 +32,13 @@ def markdown(report: EvaluationReport) -> str:
     for part in report.parts:
         if part.tables:
             parts += [f"## {part.title}", *map(markdown_table, part.tables)]
-    parts += [f"## Pairs\n\n{_PAIRS}"] if report.pairs else []
-    parts += [_markdown_pairs(one) for one in report.pairs[:1]]
+    if report.pairs:
+        about = "Row less column, with p of the paired sign-flip test, corrected by Holm's method for all pairs of the table."
+        parts += [f"## Pairs\n\n{about}", _markdown_pairs(report.pairs[0])]
     for label, facts in report.provenance:
         lines = "\n".join(f"- {name}: `{value.replace('`', chr(39))}`" for name, value in facts)
         parts += [f"## Where it comes from{f' ({in_markdown(label)})' if label else ''}", lines]
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-_PAIRS = "Row less column, with p of the paired sign-flip test, corrected by Holm's method for all pairs of the table."
 
 
 def _markdown_pairs(pairs: ReportPairs) -> str:

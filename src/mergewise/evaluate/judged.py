@@ -131,7 +131,10 @@ def lost_texts(
     3. The first answer, if the context holds no answer.
     """
     if question.evidence is None and question.gold_docs:
-        return _lost_documents(question, context, document)
+        # the documents that the context has nothing of, most relevant first
+        covered = {span.doc_id for passage in context.passages for span in passage.spans}
+        lost = sorted((one for one in question.gold_docs if one not in covered), key=lambda one: -question.gains[one])
+        return tuple(_lost_document(one, context, document) for one in lost[:LISTED])
     held = normalise(context.text)
     if question.evidence is not None:
         return tuple(
@@ -144,13 +147,6 @@ def lost_texts(
         return ()
     stages = (_stage(answer, None, context, document) for answer in wanted)
     return (LostText(wanted[0], LostStage.NOWHERE if is_nowhere else max(stages, key=list(LostStage).index)),)
-
-
-def _lost_documents(question: Question, context: Context, document: DocumentLookup) -> tuple[LostText, ...]:
-    """Return the gold documents that the context has nothing of, most relevant first."""
-    held = {span.doc_id for passage in context.passages for span in passage.spans}
-    lost = sorted((one for one in question.gold_docs if one not in held), key=lambda one: -question.gains[one])
-    return tuple(_lost_document(one, context, document) for one in lost[:LISTED])
 
 
 def _lost_document(doc_id: str, context: Context, document: DocumentLookup) -> LostText:

@@ -19,8 +19,6 @@ from mergewise.extend import Curve, CurveFigure, CurvePoint
 
 OVER_SETS = "sets"
 """Key of the table over all sets."""
-MEDIANS = ("query_ms",)
-"""Metrics shown as the median over the questions. They have no interval and no deviation between repeats."""
 
 
 # -- cells
@@ -36,7 +34,8 @@ class _CellData:
 
 
 def _cell_data(scored: ScoreVector | None, metric: str, deviation: float | None = None) -> _CellData:
-    return _CellData(scored, is_median=True) if metric in MEDIANS else _CellData(scored, deviation)
+    # milliseconds have a median, without an interval and without a deviation between repeats
+    return _CellData(scored, is_median=True) if metric == "query_ms" else _CellData(scored, deviation)
 
 
 def _cells(
@@ -140,8 +139,16 @@ def _preset_table(
 ) -> ReportTable:
     known = {one.name for one in measured.sets}
     # leave out groups without published or measured numbers
-    named = [g for g in preset.groups if any(row.published for row in preset.rows) or known & set(g.sets)]
-    groups = [*named, *_further_groups(measured, preset)] or list(preset.groups)
+    groups = [g for g in preset.groups if any(row.published for row in preset.rows) or known & set(g.sets)]
+    # add groups for the measured sets that are not in the preset
+    taken = {group.set_among(known) for group in preset.groups}
+    of_preset = {method.name for method in preset.methods()}
+    own = {one.name for one in measured.methods if one.method in of_preset}
+    filled = {key.set for key in measured.values if key.method in own} - taken
+    for name in (one.name for one in measured.sets if one.name in filled):
+        if any(measured.is_scored(name, column.metric) for column in preset.columns):
+            groups.append(PresetGroup(name, (name,)))
+    groups = groups or list(preset.groups)
     variants = [
         (row, run, _row_note(measured, preset, row, run)) for row in preset.rows for run in _filling_runs(measured, row)
     ]
@@ -231,18 +238,6 @@ def _fill(
     alone = len(names) == len(sets) == 1 and names[0] is not None and sets[0] is not None
     deviation = measured.deviation(sets[0] or "", names[0] or "", budget, column.metric) if alone else None
     return _cell_data(over_sets(parts), column.metric, deviation)
-
-
-def _further_groups(measured: Measured, preset: Preset) -> list[PresetGroup]:
-    """Return groups for the measured sets that are not in the preset."""
-    taken = {group.set_among({one.name for one in measured.sets}) for group in preset.groups}
-    methods = {method.name for method in preset.methods()}
-    own = {one.name for one in measured.methods if one.method in methods}
-    run = {key.set for key in measured.values if key.method in own}
-    scored = {
-        one.name for one in measured.sets for column in preset.columns if measured.is_scored(one.name, column.metric)
-    }
-    return [PresetGroup(one.name, (one.name,)) for one in measured.sets if one.name in run & scored - taken]
 
 
 def _filling_runs(measured: Measured, row: PresetRow) -> list[int | None]:

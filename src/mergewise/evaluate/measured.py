@@ -35,9 +35,6 @@ from mergewise.extend import split_spec
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 OF_ANSWERS = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)
-ANSWER_COUNTS = ("calls", "input_tokens", "output_tokens")
-SCRIPTED = "scripted"
-"""Part of the name of every scripted model."""
 
 
 class CellKey(NamedTuple):
@@ -146,7 +143,8 @@ class Measured:
     @property
     def is_plumbing(self) -> bool:
         """True if a scripted model filled rows."""
-        return any(SCRIPTED in model.lower() for run in self.runs for model in run.models.values())
+        # every scripted model has this in its name
+        return any("scripted" in model.lower() for run in self.runs for model in run.models.values())
 
 
 def measured_runs(runs: Sequence[Run], reference: str | None = None, metrics: Sequence[str] = ()) -> Measured:
@@ -257,7 +255,10 @@ def _score_columns(run: Run) -> dict[str, Numbers]:
         return values
 
     found = {name: numbers(name) for name in (*scores_of(table), "tokens", "answer_seconds")}
-    found |= {name: np.where(answered, numbers(name), np.nan) for name in (*ANSWER_COUNTS, *REFUSALS)}
+    found |= {
+        name: np.where(answered, numbers(name), np.nan)
+        for name in ("calls", "input_tokens", "output_tokens", *REFUSALS)
+    }
     query = numbers("search_seconds") + numbers("assembly_seconds")
     return {**found, WITHHELD: found["refused"], "query_ms": 1000 * query, "seconds": query + found["answer_seconds"]}
 

@@ -32,16 +32,17 @@ def evaluation_page(report: EvaluationReport) -> str:
     warning = tag("p", report.warning, class_="notice plumbing") if report.warning else None
     top = tag("header", title, tag("p", report.facts, class_="facts"), warning, class_="top")
     parts = [part for part in report.parts if part.tables or part.figures]
-    shown = [_part(part) for part in parts]
-    sections = [
-        _headline(report),
-        _contents(report, parts),
-        *shown,
-        _pairs(report.pairs),
-        _questions(report),
-        _methods(report),
-        _provenance(report),
+    named = [(part.key, part.title, _part(part)) for part in parts]
+    rest = [
+        ("pairs", "Pairs", _pairs(report.pairs)),
+        ("sources", "Questions", _questions(report)),
+        ("methods", "Methods", _methods(report)),
+        ("origin", "Provenance", _provenance(report)),
     ]
+    named += [(key, label, section) for key, label, section in rest if section is not None]
+    items = [tag("li", tag("a", label, href=f"#{key}")) for key, label, _ in named]
+    contents = tag("nav", tag("ul", *items), class_="contents", aria_label="Contents") if len(items) > 2 else None
+    sections = [_headline(report), contents, *(section for _, _, section in named)]
     style = tag("style", Markup(asset("evaluation.css", __name__) + CURVE_RULES))
     blocks = [tag("script", Markup(data), type="application/gzip", id=f"data-{name}") for name, data in report.data]
     marked = "evaluation wide marked" if report.warning else "evaluation wide"
@@ -60,16 +61,6 @@ def _headline(report: EvaluationReport) -> Markup | None:
     return tag("section", *lines, remarks, class_="headline", aria_label="Results") if lines or remarks else None
 
 
-def _contents(report: EvaluationReport, parts: Sequence[ReportPart]) -> Markup | None:
-    links = [(part.key, part.title) for part in parts]
-    links += [("pairs", "Pairs")] if report.pairs else []
-    links += [("sources", "Questions")] if report.data else []
-    links += [("methods", "Methods")] if report.methods else []
-    links += [("origin", "Provenance")] if report.provenance else []
-    items = [tag("li", tag("a", title, href=f"#{key}")) for key, title in links]
-    return tag("nav", tag("ul", *items), class_="contents", aria_label="Contents") if len(items) > 2 else None
-
-
 def _part(part: ReportPart) -> Markup:
     figures = []
     for figure in part.figures:
@@ -85,7 +76,11 @@ def _part(part: ReportPart) -> Markup:
 
 
 def _table(table: ReportTable) -> Markup:
-    grouped = any(column.group for column in table.columns)
+    group_line = None
+    if any(column.group for column in table.columns):
+        groups = groupby(column.group for column in table.columns)
+        cells = [tag("th", name, colspan=len(list(own)), scope="colgroup", dir="auto") for name, own in groups]
+        group_line = tag("tr", tag("td"), *cells, class_="groups")
     notes = tag("ol", *(tag("li", note) for note in table.notes), class_="notes") if table.notes else None
     source = tag("p", table.source, class_="where source") if table.source else None
     about = tag("p", table.about, class_="about-table") if table.about else None
@@ -97,7 +92,7 @@ def _table(table: ReportTable) -> Markup:
     drawn = tag(
         "table",
         tag("caption", table.title),
-        tag("thead", _group_line(table.columns) if grouped else None, head_line),
+        tag("thead", group_line, head_line),
         *_bodies(table),
         data_title=table.title,
     )
@@ -121,12 +116,6 @@ def _legend(table: ReportTable, published: bool) -> Markup:
     if any(cell.interval for row in table.rows for cell in row.cells):
         parts.append(Markup("small: 95 % interval"))
     return join(parts, ", ")
-
-
-def _group_line(columns: Sequence[ReportColumn]) -> Markup:
-    groups = groupby(column.group for column in columns)
-    heads = [tag("th", name, colspan=len(list(own)), scope="colgroup", dir="auto") for name, own in groups]
-    return tag("tr", tag("td"), *heads, class_="groups")
 
 
 def _bodies(table: ReportTable) -> list[Markup]:

@@ -15,7 +15,6 @@ from mergewise.evaluate.loaders.rows import BadRow, Pool, Record, SetReader, pie
 from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
 
 _PASSAGE = re.compile(r"^(?:Passage |段落|文章)\d+[:：]?[ \t]*\n", re.MULTILINE)
-_CONTEXTS_OF_DPR = ("ctxs", "negative_ctxs", "hard_negative_ctxs")
 
 # -- HotpotQA and 2WikiMultihopQA
 
@@ -186,7 +185,7 @@ def dpr_question(row: Record, pool: Pool, place: str) -> Question:
         return [pool.add(one.get("title") or "", one["text"]) for one in row.get(name) or ()]
 
     gold = tuple(dict.fromkeys(add("positive_ctxs")))
-    for name in _CONTEXTS_OF_DPR:
+    for name in ("ctxs", "negative_ctxs", "hard_negative_ctxs"):
         add(name)
     own = str(row.get("id") or row.get("q_id") or place)
     return Question(own, row["question"], texts(row.get("answers") or row.get("answer")), None, gold_docs=gold)

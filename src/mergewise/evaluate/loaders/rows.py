@@ -27,7 +27,6 @@ HEAD = 1 << 16
 """Number of characters at the beginning of a file that its form is recognised by."""
 BETWEEN = "\n\n"
 """Separator of the paragraphs of a document."""
-_GZIP = b"\x1f\x8b"
 
 
 class BadRow(ValueError):
@@ -192,7 +191,7 @@ def pool_loader(convert: Callable[[Record, Pool, str], Question]) -> Callable[[P
 def open_text(path: Path, newline: str | None = None) -> TextIO:
     """Open a text file, plain or compressed with gzip."""
     with path.open("rb") as file:
-        is_gzip = file.read(2) == _GZIP
+        is_gzip = file.read(2) == b"\x1f\x8b"
     binary = gzip.open(path) if is_gzip else path.open("rb")  # noqa: SIM115
     return io.TextIOWrapper(binary, encoding="utf-8-sig", newline=newline)
 

@@ -72,9 +72,6 @@ class PresetColumn:
     decimals: int | None = None
 
 
-_WRITES_CONTEXTS = ("naive", "recomp", "self-rag")
-
-
 @dataclass(frozen=True, slots=True)
 class PresetRow:
     """A row of a table.
@@ -179,7 +176,7 @@ class Preset:
         for row in self.rows:
             if row.method is not None:
                 # without its mode, a method whose model replaces the context would be another one
-                requires = ("chat",) if row.method.mode in _WRITES_CONTEXTS else row.method.requires
+                requires = ("chat",) if row.method.mode in ("naive", "recomp", "self-rag") else row.method.requires
                 name = row.method.name.removesuffix(f" {row.method.mode}")
                 method = replace(row.method, name=name, mode=None, requires=requires)
                 kept = replace(row, method=method, modes=(), published=(), spread=())

@@ -41,7 +41,6 @@ def is_definition(relation: str, tail: str) -> bool:
 
 
 _ARTICLE = re.compile(r"(?:an?|the|one of)\s", re.IGNORECASE)
-PERSON = "Who is {}?"
 IS = frozenset(
     ("is a", "is an", "is", "are", "are a", "was a", "was an", "est", "ist", "es", "è", "é", "是", "は", "это")
 )

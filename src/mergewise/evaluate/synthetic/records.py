@@ -6,14 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Evidence
 from mergewise.extend import span_json
 
-QuestionKind: TypeAlias = Literal["slot", "definition", "heading", "written"]
-BY_RULES = "rules"
 MADE = "made "
 """Prefix of the kind of a made question in a file."""
 
@@ -25,8 +23,8 @@ class MadeQuestion:
     text: str
     answers: tuple[str, ...]
     evidence: Evidence
-    kind: QuestionKind
-    made: str = BY_RULES
+    kind: Literal["slot", "definition", "heading", "written"]
+    made: str = "rules"
 
     def as_dict(self, number: int) -> dict[str, Any]:
         return {

@@ -67,7 +67,7 @@ def definitions(section: SourceSection, reader: SourceReader) -> Iterator[MadeQu
         ):
             wording = lexicon.DEFINITIONS.get(section.language, lexicon.BARE_DEFINITION)
             if section.language == "en" and _LIFE.search(sentence.plain):
-                wording = lexicon.PERSON
+                wording = "Who is {}?"
             yield MadeQuestion(wording.format(triplet.head), (triplet.tail,), (sentence.evidence,), "definition")
 
 

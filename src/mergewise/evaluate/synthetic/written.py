@@ -17,7 +17,7 @@ from mergewise.evaluate.synthetic.sections import SourceSection
 from mergewise.evaluate.words import normalise
 from mergewise.extend import Fields, code_for, heading_path, object_schema, quotation, records_in, turn, warning
 from mergewise.protocols import ChatModel
-from mergewise.types import Message, Span
+from mergewise.types import Span
 
 AT_ONCE = 8
 TOKENS = 300
@@ -48,7 +48,13 @@ def written_questions(sections: Iterator[SourceSection], chat: ChatModel) -> Ite
     failed = 0
     long_enough = (section for section in sections if len(section_text(section)[1]) >= LEAST)
     while batch := list(islice(long_enough, AT_ONCE)):
-        asked = (chat.complete(_messages(section), max_tokens=TOKENS, schema=SCHEMA) for section in batch)
+        asked = []
+        for section in batch:
+            _, text = section_text(section)
+            name = heading_path(section.title, section.headings)
+            code = code_for([text, name])
+            messages = turn(f"{TASK}\n\n{warning(code)}", [quotation(name, text, code)])
+            asked.append(chat.complete(messages, max_tokens=TOKENS, schema=SCHEMA))
         for section, reply in zip(batch, concurrency.run(concurrency.together(*asked)), strict=True):
             question = checked_question(reply.text, section, chat.spec)
             failed = 0 if question is not None else failed + 1
@@ -65,13 +71,6 @@ def section_text(section: SourceSection) -> tuple[int, str]:
     """Return the offset of a section in its document, and the part of its text for the model."""
     start = section.leaves[0].body
     return start, section.text[start : min(section.leaves[-1].end, start + MOST)]
-
-
-def _messages(section: SourceSection) -> list[Message]:
-    _, text = section_text(section)
-    name = heading_path(section.title, section.headings)
-    code = code_for([text, name])
-    return turn(f"{TASK}\n\n{warning(code)}", [quotation(name, text, code)])
 
 
 def checked_question(reply: str, section: SourceSection, spec: str) -> MadeQuestion | None:

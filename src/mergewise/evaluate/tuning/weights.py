@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -164,22 +164,17 @@ def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, to
     return weights
 
 
-class FittedModels(NamedTuple):
-    """Fitted weights and a fitted calibration. None means the present one."""
-
-    weights: Mapping[str, float] | None = None
-    calibration: Calibration | None = None
-
-
-def fitted_models(point: Point, cases: Sequence[Case], present: Mapping[str, float]) -> FittedModels:
-    """Fit what the point asks for, on these questions."""
+def fitted_models(
+    point: Point, cases: Sequence[Case], present: Mapping[str, float]
+) -> tuple[Mapping[str, float] | None, Calibration | None]:
+    """Fit the weights and the calibration that the point asks for, on these questions. None means the present one."""
     wanted = point.changes.get("weights", {})
     weights = None
     if "pull" in wanted:
         prior = np.array([present[name] for name in NAMES])
         weights = dict(zip(NAMES, logistic([rows_of(cases)], float(wanted["pull"]), prior).tolist(), strict=True))
     scored = [case.scored for case in cases if case.scored is not None]
-    return FittedModels(weights, calibrate(scored) if "calibrated" in wanted else None)
+    return weights, calibrate(scored) if "calibrated" in wanted else None
 
 
 def fitting_points(strategy: str, reranker: Reranker | None) -> list[Point]:
@@ -315,18 +310,15 @@ def fit_weights(
         {},
         on_question=lambda seen: advance(count + seen, 2 * count, f"{len(points)} fits"),
     )
-    chosen = fits[report.winner.key, -1]
-    reranker = contexts.with_models(*chosen).state.models.reranker
-    spec = reranker.spec if reranker is not None and chosen.calibration is not None else ""
+    weights, calibration = fits[report.winner.key, -1]
+    reranker = contexts.with_models(weights, calibration).state.models.reranker
+    spec = reranker.spec if reranker is not None and calibration is not None else ""
     contexts.memory.forget()
-    kept = chosen if report.is_better else FittedModels()
+    kept, kept_calibration = (weights, calibration) if report.is_better else (None, None)
     own = recalibration(
-        contexts.with_models(None, kept.calibration),
-        strategy,
-        folded.questions,
-        {**own_weights, **(kept.weights or {})},
+        contexts.with_models(None, kept_calibration), strategy, folded.questions, {**own_weights, **(kept or {})}
     )
-    return WeightsReport(report, chosen.weights, spec, own, own_weights)
+    return WeightsReport(report, weights, spec, own, own_weights)
 
 
 def recalibration(
