@@ -276,10 +276,9 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     if report.excluded:
         say(f"left out by patterns: {report.excluded} files and folders")
     counts = [f"{report.added} added", f"{report.replaced} replaced", f"{report.unchanged} unchanged"]
-    counts += [f"{report.updated} given metadata"] if report.updated else []
-    counts += [f"{report.moved} moved"] if report.moved else []
-    counts += [f"{report.removed} removed"] if report.removed else []
-    counts += [f"{len(report.gone)} without files"] if report.gone else []
+    others = {"given metadata": report.updated, "moved": report.moved, "removed": report.removed}
+    others["without files"] = len(report.gone)
+    counts += [f"{number} {what}" for what, number in others.items() if number]
     would = "dry run, nothing changed: " if dry_run else ""
     say(f"{would}{', '.join(counts)}, {len(report.failed)} failed; {total} documents in {place}")
 

@@ -45,20 +45,16 @@ def say_streams(answer: Answer) -> None:
 
 def _say_step(step: Step, quotes: Quotes) -> None:
     lines = None if step.note is None else step.note.lines(step, quotes)
-    for line in _lines(step, quotes) if lines is None else lines:
+    if lines is None:
+        score = f"  score {step.score:.3f}" if step.score is not None else ""
+        head = f"{step.action}: {step.reason}{score}"
+        lines = [head, *(f"    {quotes.quote(span)}" for span in step.inputs[:SHOWN_SPANS])]
+        if len(step.inputs) > SHOWN_SPANS:
+            lines.append(f"    and {len(step.inputs) - SHOWN_SPANS} more")
+        if step.output and step.output not in step.inputs:
+            lines.append(f"    → {quotes.quote(step.output)}")
+    for line in lines:
         say(line, style="dim")
-
-
-def _lines(step: Step, quotes: Quotes) -> list[str]:
-    """Format a step without a note."""
-    score = f"  score {step.score:.3f}" if step.score is not None else ""
-    head = f"{step.action}: {step.reason}{score}"
-    lines = [head, *(f"    {quotes.quote(span)}" for span in step.inputs[:SHOWN_SPANS])]
-    if len(step.inputs) > SHOWN_SPANS:
-        lines.append(f"    and {len(step.inputs) - SHOWN_SPANS} more")
-    if step.output and step.output not in step.inputs:
-        lines.append(f"    → {quotes.quote(step.output)}")
-    return lines
 
 
 @dataclass(frozen=True, slots=True)

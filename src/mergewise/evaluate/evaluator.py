@@ -301,7 +301,8 @@ class Evaluator:
     def settings(self, method: Method, mode: str | None) -> Mapping[str, Any]:
         """Return everything that a row depends on except its question, budget and repeat."""
         models = self._models(method, self.index.models)
-        causal, chat = models.causal, models.chat
+        chat = models.chat
+        judges = {"causal": models.causal, "reranker": models.reranker, "scorer": models.scorer}
         strategy, parameters = resolve(method.strategy)
         manifest = self.index.manifest
         # a parameter named after a view, such as `triplets`, switches that view on
@@ -322,9 +323,7 @@ class Evaluator:
             "mode": mode,
             "max_tokens": None if mode is None or self.asking is None else self.asking.max_tokens,
             "chat": None if chat is None else chat.identity,
-            "causal": None if causal is None else causal.spec,
-            "reranker": None if models.reranker is None else models.reranker.spec,
-            "scorer": None if models.scorer is None else models.scorer.spec,
+            **{role: None if model is None else model.spec for role, model in judges.items()},
             "judge": models.utilities.spec,
             "search": asdict(search_settings(method.search, standing=self.index.search_settings)),
             **({"weights": dict(models.weights)} if models.weights else {}),

@@ -342,7 +342,15 @@ class Experiment:
                 whole = digest([question_digest(question, with_gold=True) for question in task.questions])
                 documents = evaluator.documents()
                 one = PlannedSet(name, len(task.questions), len(questions), whole, documents, manifest.embedder)
-                plan = plan.with_records([one], planned, _view_choices(evaluator.index))
+                settings = {
+                    f"{view}.{key}": text
+                    for view, state in manifest.views.items()
+                    for key, text in state.settings.items()
+                    if isinstance(text, str) and text
+                }
+                # examples are long, and their digest tells them apart
+                settings = {key: digest(text) if text.startswith("[") else text for key, text in settings.items()}
+                plan = plan.with_records([one], planned, settings)
             if folder is not None:
                 write_plan(folder, plan)
             if tables is not None:
@@ -498,11 +506,3 @@ def _without_failed(
         replace(one, spec="", needs=f"failed on every question: {failed[one.method]}") if one.method in failed else one
         for one in planned
     ]
-
-
-def _view_choices(index: Index) -> dict[str, str]:
-    """Return the text settings of the index's views, such as the marker view's examples as "marker.examples"."""
-    views = index.manifest.views.items()
-    texts = {f"{view}.{name}": v for view, s in views for name, v in s.settings.items() if isinstance(v, str) and v}
-    # examples are long, and their digest tells them apart
-    return {name: digest(text) if text.startswith("[") else text for name, text in texts.items()}

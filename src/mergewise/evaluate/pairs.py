@@ -100,8 +100,7 @@ class PairedTests:
             sums = sums[sums > _SAME]
             if len(sums) <= EXACT or np.allclose(sums, sums[0], atol=_SAME):
                 return sign_flip(list(values), list(clusters))
-        if not self._same_questions(ours, theirs):
-            ours, theirs = self._on_common(ours, pairs), self._on_common(theirs, pairs)
+        ours, theirs = self._on_common(ours, theirs, pairs)
         observed = abs((ours.mean or 0.0) - (theirs.mean or 0.0))
         found = [self._flips(name, ours) - self._flips(name, theirs) for name in sorted(pairs)]
         fewest = min(map(len, found))
@@ -147,8 +146,7 @@ class PairedTests:
             clusters = self._clusters[name][known]
             if len(np.unique(clusters)) <= len(STUDENT):
                 return paired_interval(list(ours.by_set[name][known]), list(theirs.by_set[name][known]), list(clusters))
-        if not self._same_questions(ours, theirs):
-            ours, theirs = self._on_common(ours, gains), self._on_common(theirs, gains)
+        ours, theirs = self._on_common(ours, theirs, gains)
         low, high = map(float, np.nanquantile(self._means(ours) - self._means(theirs), (0.025, 0.975)))
         return low, high
 
@@ -192,14 +190,20 @@ class PairedTests:
         pairs = [(a, b) for a in range(len(rows)) for b in range(a)]
         return dict(zip(pairs, holm([self._against(rows[a], rows[b]) for a, b in pairs]), strict=True))
 
-    def _same_questions(self, ours: ScoreVector, theirs: ScoreVector) -> bool:
-        return ours.by_set.keys() == theirs.by_set.keys() and all(
-            np.array_equal(np.isnan(values), np.isnan(theirs.by_set[name])) for name, values in ours.by_set.items()
-        )
-
-    def _on_common(self, scored: ScoreVector, pairs: Mapping[str, Numbers]) -> ScoreVector:
+    def _on_common(
+        self, ours: ScoreVector, theirs: ScoreVector, gains: Mapping[str, Numbers]
+    ) -> tuple[ScoreVector, ScoreVector]:
         """Return the scores with nan for questions that only one of the two vectors has."""
-        return ScoreVector({n: np.where(np.isnan(gains), np.nan, scored.by_set[n]) for n, gains in pairs.items()})
+        if ours.by_set.keys() == theirs.by_set.keys() and all(
+            np.array_equal(np.isnan(values), np.isnan(theirs.by_set[name])) for name, values in ours.by_set.items()
+        ):
+            return ours, theirs
+        missing = {name: np.isnan(values) for name, values in gains.items()}
+        first, second = (
+            ScoreVector({name: np.where(lack, np.nan, one.by_set[name]) for name, lack in missing.items()})
+            for one in (ours, theirs)
+        )
+        return first, second
 
     def _drawn_signs(self, name: str) -> Draws:
         """Draw a sign for each cluster of a set, many times."""

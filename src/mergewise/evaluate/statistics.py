@@ -102,7 +102,7 @@ def paired_interval(ours: Sequence[float], theirs: Sequence[float], clusters: Se
     return bootstrap(differences) if clusters is None else interval(differences, clusters)
 
 
-def sign_flip(differences: Sequence[float], clusters: Sequence[int] | None = None, seed: int = 0) -> float:
+def sign_flip(differences: Sequence[float], clusters: Sequence[int] | None = None) -> float:
     """Return the p-value of the paired sign-flip test: the probability of a mean at least as far from zero under random signs.
 
     The signs of whole clusters are flipped. With a single cluster the signs of its questions are flipped.
@@ -122,7 +122,7 @@ def sign_flip(differences: Sequence[float], clusters: Sequence[int] | None = Non
     if count <= EXACT:
         signs = 1 - 2.0 * (np.arange(2**count)[:, None] >> np.arange(count) & 1)
         return float(np.mean(np.abs(signs @ sums) >= least))
-    draw, hits = np.random.default_rng(seed), 0
+    draw, hits = np.random.default_rng(0), 0
     for portion in _portions(FLIPS, count):
         bits = np.unpackbits(np.frombuffer(draw.bytes(-(-portion * count // 8)), np.uint8))[: portion * count]
         signs = 1 - 2 * bits.reshape(portion, count).astype(np.float64)

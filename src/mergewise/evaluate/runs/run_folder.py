@@ -318,11 +318,9 @@ def _question_dict(set_name: str, question: Question, cluster: int) -> dict[str,
         "set": set_name,
         "question": question.id,
         "evidence": None if evidence is None else [{**span_json(span), "text": text} for span, text in evidence],
-        "answerable": question.answerable,
         "cluster": cluster,
         "group": question.cluster,
-        **{name: getattr(question, name) for name in _PLAIN_FIELDS},
-        **{name: list(getattr(question, name)) for name in _LIST_FIELDS},
+        **{name: getattr(question, name) for name in ("answerable", *_PLAIN_FIELDS, *_LIST_FIELDS)},
     }
 
 

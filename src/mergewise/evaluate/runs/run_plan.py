@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, get_args, get_origin, get_type_hints
@@ -139,9 +139,9 @@ def this_machine() -> Machine:
     return Machine(platform.platform(), processor, os.cpu_count() or 0, platform.python_version())
 
 
-def installed_versions(names: Sequence[str] = PACKAGES) -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
     found = {}
-    for name in names:
+    for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

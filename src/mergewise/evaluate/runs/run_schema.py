@@ -25,8 +25,9 @@ from mergewise.evaluate.ranking import RANKING_SCORES
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.types import Span
 
-SPAN = pa.struct([("doc", pa.string()), ("start", pa.int32()), ("end", pa.int32())])
-EVIDENCE = pa.struct([*SPAN, ("text", pa.string())])
+_TEXT, _TEXTS, _COUNT = pa.string(), pa.list_(pa.string()), pa.int32()
+SPAN = pa.struct([("doc", _TEXT), ("start", _COUNT), ("end", _COUNT)])
+EVIDENCE = pa.struct([*SPAN, ("text", _TEXT)])
 
 
 def _column_type(hint: Any) -> pa.DataType:
@@ -38,34 +39,34 @@ def _column_type(hint: Any) -> pa.DataType:
     if get_origin(hint) is tuple:
         return pa.list_(_column_type(get_args(hint)[0]))
     if get_origin(hint) is Mapping:
-        return pa.list_(pa.struct([("stream", pa.string()), ("weight", pa.float64())]))
+        return pa.list_(pa.struct([("stream", _TEXT), ("weight", pa.float64())]))
     kind = get_args(hint)[0] if get_args(hint) else hint
-    return pa.string() if issubclass(kind, str) else _NUMBERS[kind]
+    return _TEXT if issubclass(kind, str) else _NUMBERS[kind]
 
 
-_NUMBERS = {bool: pa.bool_(), int: pa.int32(), float: pa.float64()}
+_NUMBERS = {bool: pa.bool_(), int: _COUNT, float: pa.float64()}
 ROWS = pa.schema([(name, _column_type(hint)) for name, hint in get_type_hints(RunRow).items() if name != "scores"])
 SECONDS = ("search_seconds", "assembly_seconds", "answer_seconds")
 QUESTIONS = pa.schema(
     [
-        ("set", pa.string()),
-        ("question", pa.string()),
-        ("text", pa.string()),
-        ("answers", pa.list_(pa.string())),
+        ("set", _TEXT),
+        ("question", _TEXT),
+        ("text", _TEXT),
+        ("answers", _TEXTS),
         # null if the set marks no evidence
         ("evidence", pa.list_(EVIDENCE)),
         ("answerable", pa.bool_()),
         # questions of the same cluster are not independent; `group` is the set's own grouping, from which clusters are made
-        ("cluster", pa.int32()),
-        ("group", pa.string()),
-        ("kind", pa.string()),
-        ("hops", pa.int32()),
-        ("scope", pa.list_(pa.string())),
-        ("gold_docs", pa.list_(pa.string())),
-        ("grades", pa.list_(pa.int32())),
+        ("cluster", _COUNT),
+        ("group", _TEXT),
+        ("kind", _TEXT),
+        ("hops", _COUNT),
+        ("scope", _TEXTS),
+        ("gold_docs", _TEXTS),
+        ("grades", pa.list_(_COUNT)),
     ]
 )
-TEXTS = pa.schema([("set", pa.string()), ("doc", pa.string()), ("title", pa.string()), ("text", pa.string())])
+TEXTS = pa.schema([("set", _TEXT), ("doc", _TEXT), ("title", _TEXT), ("text", _TEXT)])
 _OPTIONAL = frozenset(
     {*SECONDS, "tokens", "mode", "prediction", "refused", "sure", "passages.text", "found.line", "found.page"}
     | {"evidence", "kind", "hops", "group", "title"}
