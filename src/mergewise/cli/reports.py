@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -127,13 +128,11 @@ def _line(texts: Sequence[str], widths: Sequence[int]) -> str:
 
 def _groups(columns: Sequence[ReportColumn], widths: Sequence[int]) -> str:
     """Format the names of groups, each above its columns."""
-    parts: list[tuple[str, int]] = []
-    for column, width in zip(columns, widths, strict=True):
-        if parts and parts[-1][0] == column.group:
-            parts[-1] = (column.group, parts[-1][1] + 2 + width)
-        else:
-            parts.append((column.group, width))
-    return "  ".join(f"{group[:width]:<{width}}" for group, width in parts)
+    parts = []
+    for group, own in groupby(zip(columns, widths, strict=True), key=lambda one: one[0].group):
+        width = sum(width + 2 for _, width in own) - 2
+        parts.append(f"{group[:width]:<{width}}")
+    return "  ".join(parts)
 
 
 def _say_differences(pairs: Sequence[ReportPairs], reference: str) -> None:

@@ -127,15 +127,12 @@ class Experiment:
         with experiment._index_folder() as indexes:
             for own, _, asked in experiment._sets_to_ask(indexes, watch):
                 costs = []
-                memory = experiment.evaluators(own, None)
-                for evaluator, known, (_, methods) in zip(
-                    memory, experiment.evaluators(own, self.out), own.indexes, strict=True
-                ):
+                for evaluator, (_, methods) in zip(experiment.evaluators(own, self.out), own.indexes, strict=True):
                     missing = {}
                     for method, budget in methods:
-                        if not known.unmet_needs(method):
-                            one = known.method_rows(method, budget)
-                            rows = [one, *experiment._repeats(known, one)]
+                        if not evaluator.unmet_needs(method):
+                            one = evaluator.method_rows(method, budget)
+                            rows = [one, *experiment._repeats(evaluator, one)]
                             missing[method.name, budget] = sum(len(each.missing(asked)) for each in rows)
                     costs += estimated_costs(evaluator, methods, asked, missing)
                 yield own.needs, costs

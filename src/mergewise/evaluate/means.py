@@ -64,8 +64,8 @@ def method_means(run: Run, measured: Measured) -> Iterator[MethodMeans]:
             rows.setdefault(CellKey(row.set, row.method, row.budget), []).append(row)
     unanswerable = {one.name: sum(not question.answerable for question in one.questions) for one in measured.sets}
     for key, own in rows.items():
-        columns = {metric: measured.scored(*key, metric) for metric in measured.values[key]}
-        known = {metric: column for metric, column in columns.items() if column is not None}
+        scored = ((metric, measured.scored(*key, metric)) for metric in measured.values[key])
+        known = {metric: column for metric, column in scored if column is not None}
         means = {name: column.median if name == "query_ms" else column.mean for name, column in known.items()}
         bounds = {
             name: measured.tests.interval(known[name]) for name in known if name in WITH_INTERVAL or is_measure(name)

@@ -114,14 +114,6 @@ class Method:
         known = view_settings((), self._read(self.settings), NO_CHAT, given)
         return {name: own for name, own in known.items() if self.is_written or not is_written(name, own)}
 
-    def other_settings(self, name: str, stored: Mapping[str, Any]) -> str:
-        """Describe the method's settings of a view that differ from the stored ones of an index."""
-        asked = {
-            key: own for key, own in stored_settings(self.view_settings()).get(name, {}).items() if key != "prompt"
-        }
-        whole = VIEWS[name].dump(VIEWS[name].load(stored))
-        return ", ".join(f"{name}.{key}={own}"[:60] for key, own in asked.items() if whole[key] != own)
-
     def with_judge(self, models: Models, utility: Reranker | None = None) -> Models:
         """Return the models with the method's judge as the reranker. Scores are those that a user of --reranker gets."""
         if self.judge in ("given", "reranker"):
@@ -224,7 +216,13 @@ def unmet_needs(
     """
     strategy = resolve(method.strategy)[0]
     missing = [view for view in method.all_views[1:] if view not in views]
-    other = [method.other_settings(view, views[view]) for view in method.all_views if view in views]
+    # the method's settings that differ from the stored ones
+    other, asked = [], stored_settings(method.view_settings())
+    for view in method.all_views:
+        if view in views:
+            stored = VIEWS[view].dump(VIEWS[view].load(views[view]))
+            own = {key: value for key, value in asked.get(view, {}).items() if key != "prompt"}
+            other.append(", ".join(f"{view}.{key}={value}"[:60] for key, value in own.items() if stored[key] != value))
     needs: list[Need[Any]] = [strategy.needs] if strategy.needs is not None else []
     needs += [NEEDS[name] for name in (method.judge, *method.requires) if name in NEEDS]
     whole = {} if is_built else replace(method, is_written=True).view_settings()

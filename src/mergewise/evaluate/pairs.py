@@ -163,25 +163,20 @@ class PairedTests:
         "best" marks the highest mean and all rows that are not significantly worse (adjusted 0.05). "second" marks the highest
         mean of the other rows.
         """
-        means = [None if row is None else row.mean for row in rows]
-        known = [place for place, mean in enumerate(means) if mean is not None]
-        if len(known) < 2:
-            return [""] * len(rows)
-        top = max(known, key=lambda place: means[place] or 0.0)
-        others = [place for place in known if place != top]
-        raw = [self._against(rows[top], rows[place]) for place in others]
+        known = {place: row for place, row in enumerate(rows) if row is not None and row.mean is not None}
         marks = [""] * len(rows)
+        if len(known) < 2:
+            return marks
+        top, *others = sorted(known, key=lambda place: known[place].mean or 0.0, reverse=True)
         marks[top] = "best"
-        for place, probability in zip(others, holm(raw), strict=True):
-            if probability >= LEVEL:
-                marks[place] = "best"
-        rest = [place for place in others if not marks[place]]
-        if rest:
-            marks[max(rest, key=lambda place: means[place] or 0.0)] = "second"
+        probabilities = holm([self._against(known[top], known[place]) for place in others])
+        for place, probability in zip(others, probabilities, strict=True):
+            marks[place] = "best" if probability >= LEVEL else ""
+        if rest := [place for place in others if not marks[place]]:
+            marks[rest[0]] = "second"
         return marks
 
-    def _against(self, best: ScoreVector | None, other: ScoreVector | None) -> float:
-        assert best is not None and other is not None
+    def _against(self, best: ScoreVector, other: ScoreVector) -> float:
         probability = self.probability(best, other)
         return 1.0 if probability is None else probability
 

@@ -71,25 +71,19 @@ def load_beir(path: Path, reader: SetReader) -> QuestionSet:
     files = sorted((path / "qrels").glob("*.tsv*"), key=lambda one: order.get(one.name.split(".")[0], len(order)))
     if not files:
         raise UsageError(f"no judgements in {path / 'qrels'}", "add qrels/test.tsv")
-    judged = _judgements(files[0], reader)
+    judged: dict[str, dict[str, int]] = {}
+    with open_text(files[0], newline="") as file:
+        lines = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        named = [(f"line {lines.line_num}", row) for row in lines if row and row[-1] != "score"]
+    for query, document, grade in reader.converted(files[0], named, _judgement):
+        if grade > 0:
+            judged.setdefault(query, {})[document] = grade
     corpus, queries = _lines(path, "corpus"), _lines(path, "queries")
     documents = tuple(reader.converted(corpus, reader.records(corpus), _beir_document))
     asked = ((place, row) for place, row in reader.records(queries) if str(row.get("_id")) in judged)
     return reader.question_set(
         path, documents, asked, lambda row: _beir_question(row, judged[str(row["_id"])]), queries
     )
-
-
-def _judgements(path: Path, reader: SetReader) -> dict[str, dict[str, int]]:
-    """Map each query to the grades of its relevant documents."""
-    judged: dict[str, dict[str, int]] = {}
-    with open_text(path, newline="") as file:
-        lines = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        named = [(f"line {lines.line_num}", row) for row in lines if row and row[-1] != "score"]
-    for query, document, grade in reader.converted(path, named, _judgement):
-        if grade > 0:
-            judged.setdefault(query, {})[document] = grade
-    return judged
 
 
 def _judgement(row: list[str]) -> tuple[str, str, int]:

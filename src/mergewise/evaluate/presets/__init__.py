@@ -167,11 +167,15 @@ class Preset:
         if any(row.method and row.method.probe for row in self.rows):
             return self
         budgets = dict.fromkeys(column.budget for column in self.columns if not column.is_mean)
-        columns = tuple(
-            PresetColumn(name if budget is None else _budget_label(self, budget, name, len(budgets)), name, budget)
-            for budget in budgets
-            for name in (self.contexts[:1] if len(budgets) > 1 else self.contexts)
-        )
+        columns = []
+        for budget in budgets:
+            for name in self.contexts[:1] if len(budgets) > 1 else self.contexts:
+                label = next(column.label for column in self.columns if column.budget == budget)
+                if budget is None:
+                    label = name
+                elif len(budgets) == 1:
+                    label = f"{label} {name}"
+                columns.append(PresetColumn(label, name, budget))
         rows: dict[tuple[object, ...], PresetRow] = {}
         for row in self.rows:
             if row.method is not None:
@@ -186,7 +190,7 @@ class Preset:
             name=f"{self.name}-contexts",
             title=f"{self.title}: contexts only",
             about=f"Scores of contexts in the layout of the paper: {', '.join(self.contexts)}.",
-            columns=columns,
+            columns=tuple(columns),
             rows=tuple(rows.values()),
             percent=False,
             decimals=3,
@@ -199,11 +203,6 @@ class Preset:
 
 def _plain(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).lower()
-
-
-def _budget_label(preset: Preset, budget: int, name: str, count: int) -> str:
-    labels = [column.label for column in preset.columns if column.budget == budget]
-    return f"{labels[0]} {name}" if count == 1 else labels[0]
 
 
 def _in_mode(method: Method, mode: str) -> Method:

@@ -31,14 +31,6 @@ class PointScore:
 Measure: TypeAlias = Callable[[Sequence[Point], Question], list[PointScore]]
 
 
-def judged_questions(questions: Sequence[Question], metric: Metric) -> list[Question]:
-    """Return the questions that the metric can judge."""
-    if metric not in METRICS:
-        raise UsageError(f"unknown metric: {metric!r}", f"one of: {', '.join(METRICS)}")
-    wants_answer = metric == "answer"
-    return [q for q in questions if (q.has_answers if wants_answer else q.evidence or metric == "density")]
-
-
 class ContextMeasure:
     """A measure of points by their contexts, on one state of an index. All points of a question share its searches."""
 

@@ -33,7 +33,7 @@ from mergewise.evaluate.runs.run_plan import toml_value
 from mergewise.evaluate.statistics import Interval, paired_interval, sign_flip, standard_error
 from mergewise.evaluate.synthetic.records import MADE
 from mergewise.evaluate.tuning.keeping import HoldoutAccess, HoldoutLog, KeptMeasure
-from mergewise.evaluate.tuning.measuring import ContextMeasure, Measure, Metric, PointScore, judged_questions
+from mergewise.evaluate.tuning.measuring import METRICS, ContextMeasure, Measure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points
 from mergewise.extend import STRATEGY, Range, number, ranges, whole
 
@@ -326,7 +326,12 @@ def usable_questions(
     questions: Sequence[Question], metric: Metric, trust_made: bool, fewest: int | None = None
 ) -> list[Question]:
     """Return the questions that the metric can judge. Raises UsageError if they are too few, or made without `trust_made`."""
-    judged = judged_questions(questions, metric)
+    if metric not in METRICS:
+        raise UsageError(f"unknown metric: {metric!r}", f"one of: {', '.join(METRICS)}")
+    if metric == "answer":
+        judged = [question for question in questions if question.has_answers]
+    else:
+        judged = [question for question in questions if question.evidence or metric == "density"]
     if len(judged) < (fewest := fewest or FEWEST):
         others = len(questions) - len(judged)
         left_out = f"; {others} others have no gold for {metric}" if others else ""
