@@ -10,9 +10,9 @@ The seconds of a batch are divided evenly among its answers. For the latency of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
+from functools import cached_property, partial
 from hashlib import blake2b
 from time import perf_counter
 from typing import Any
@@ -96,6 +96,7 @@ def _scores(row: RunRow, question: Question) -> Mapping[str, float | None]:
     return {**row.scores, **(scores if question.has_answers else dict.fromkeys(scores))}
 
 
+@dataclass(eq=False)
 class Evaluator:
     """An evaluation of methods on one index and its questions. Without `asking` only contexts are judged.
 
@@ -104,24 +105,22 @@ class Evaluator:
     the writing.
     """
 
-    def __init__(
-        self,
-        index: Index,
-        task: QuestionSet,
-        asking: Asking | None = None,
-        store: RowStore | None = None,
-        backgrounds: MutableMapping[str, Decoded] | None = None,
-        utility: Reranker | None = None,
-    ) -> None:
-        self.index = index
-        self.utility = utility
-        self.task = task
-        self.asking = asking
-        self.store = store or RowStore()
-        self._backgrounds = backgrounds
-        self._searches = SearchMemory()
-        self.documents = cache(partial(documents_digest, index))
-        self._judge = cache(partial(ContextJudge, index, task.questions))
+    index: Index
+    task: QuestionSet
+    asking: Asking | None = None
+    store: RowStore = field(default_factory=RowStore)
+    backgrounds: MutableMapping[str, Decoded] | None = None
+    utility: Reranker | None = None
+    _searches: SearchMemory = field(default_factory=SearchMemory, init=False)
+
+    @cached_property
+    def documents(self) -> str:
+        """The digest of the index's documents."""
+        return documents_digest(self.index)
+
+    @cached_property
+    def _judge(self) -> ContextJudge:
+        return ContextJudge(self.index, self.task.questions)
 
     def unmet_needs(self, method: Method) -> str:
         """Describe what the method needs and lacks here. Return an empty text if it can run."""
@@ -198,14 +197,14 @@ class Evaluator:
         rows = []
         for one, question in batch:
             own = self._state(one, state)
-            timer = _Timer(self._searches)
+            seconds = _timer(self._searches)
             try:
                 found = context(Query(question.text, **_options(one, question)), own)
                 scores = PROBES[one.method.probe](question, own) if one.method.probe else {}
             except Exception as error:
                 rows.append(_failed_row(one, question, error))
             else:
-                row = self._row(one, question, found, timer.seconds())
+                row = self._row(one, question, found, seconds())
                 rows.append(replace(row, scores={**row.scores, **scores}))
         return rows
 
@@ -216,9 +215,9 @@ class Evaluator:
         requests, spent = [], []
         for one, question in batch:
             own = self._state(one, state)
-            timer = _Timer(self._searches)
+            seconds = _timer(self._searches)
             requests.append(self._request(one, question, own))
-            spent.append(timer.seconds())
+            spent.append(seconds())
         ready = perf_counter()
         answers: Sequence[Answer | Exception]
         if MODES[mode].answer_all is not None:
@@ -229,11 +228,11 @@ class Evaluator:
             answers = [request if isinstance(request, Exception) else next(found) for request in requests]
         share = (perf_counter() - ready) / len(batch)
         rows = []
-        for (one, question), answer, seconds in zip(batch, answers, spent, strict=True):
+        for (one, question), answer, took in zip(batch, answers, spent, strict=True):
             if isinstance(answer, Exception):
                 rows.append(_failed_row(one, question, answer))
                 continue
-            row = self._row(one, question, answer.context, seconds)
+            row = self._row(one, question, answer.context, took)
             # an answer from the cache on disk takes no time
             may_be_cached = isinstance(self.index.models.chat, CachedChat)
             is_cached = may_be_cached and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
@@ -255,7 +254,7 @@ class Evaluator:
 
     def _row(self, one: MethodRows, question: Question, found: Context, seconds: tuple[float, float]) -> RunRow:
         one.failures.pop(question.id, None)
-        judged = self._judge().judge(question, found)
+        judged = self._judge.judge(question, found)
         return RunRow(
             **one.key(question)._asdict(),
             tokens=found.tokens,
@@ -276,7 +275,7 @@ class Evaluator:
         assert one.mode is not None and self.asking is not None
         try:
             query = AnswerQuery(question.text, max_tokens=self.asking.max_tokens, **_options(one, question))
-            return replace(prepare_request(query, state, one.mode), backgrounds=self._backgrounds)
+            return replace(prepare_request(query, state, one.mode), backgrounds=self.backgrounds)
         except Exception as error:
             return error
 
@@ -334,7 +333,7 @@ class Evaluator:
                 for name, state in manifest.views.items()
                 if name in ("leaf", *views)
             },
-            "documents": self.documents(),
+            "documents": self.documents,
             **({} if second is None else {"second source": second}),
         }
 
@@ -351,17 +350,18 @@ def _failed_row(one: MethodRows, question: Question, error: Exception) -> RunRow
     return RunRow(**one.key(question)._asdict(), mode=one.mode, error=str(error) or type(error).__name__)
 
 
-class _Timer:
-    """A timer of contexts. It charges a method for each search as if no other method had made it before."""
+def _timer(searches: SearchMemory) -> Callable[[], tuple[float, float]]:
+    """Return a function that returns the seconds of searches and of assembly since now.
 
-    def __init__(self, searches: SearchMemory) -> None:
-        self._searches = searches
-        self._began, self._spent, self._charged = perf_counter(), searches.spent, searches.charged
+    It charges a method for each search as if no other method had made it before.
+    """
+    began, spent, charged = perf_counter(), searches.spent, searches.charged
 
-    def seconds(self) -> tuple[float, float]:
-        """Return the seconds of searches and the seconds of assembly so far."""
-        took = perf_counter() - self._began
-        return self._searches.charged - self._charged, max(0.0, took - (self._searches.spent - self._spent))
+    def seconds() -> tuple[float, float]:
+        took = perf_counter() - began
+        return searches.charged - charged, max(0.0, took - (searches.spent - spent))
+
+    return seconds
 
 
 def _options(one: MethodRows, question: Question) -> dict[str, Any]:

@@ -337,7 +337,7 @@ class Experiment:
                 manifest = evaluator.index.manifest
                 has_written_views |= any(VIEWS[view].asks_chat(one.settings) for view, one in manifest.views.items())
                 whole = digest([question_digest(question, with_gold=True) for question in task.questions])
-                documents = evaluator.documents()
+                documents = evaluator.documents
                 one = PlannedSet(name, len(task.questions), len(questions), whole, documents, manifest.embedder)
                 settings = {
                     f"{view}.{key}": text
