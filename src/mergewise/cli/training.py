@@ -22,7 +22,7 @@ from mergewise.extend import load_toml
 if TYPE_CHECKING:
     from mergewise import Index
     from mergewise.evaluate.run import Split
-    from mergewise.extend import Example, Executors, LabelSettings, LabelSource, TrainingReport, TrainSettings
+    from mergewise.extend import Example, Executors, LabelSettings, LabelSource, TrainSettings
 
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
 
@@ -92,7 +92,16 @@ def utility(
     if not labels_only:
         with progress("Training") as advance:
             report = train_utility(LabelStore(folder), settings.kinds(), base, chosen, out, advance)
-        _say_training(report, out)
+        counts = report.questions
+        say(f"trained on {counts['learnt']} questions, {counts['held_out']} held out, {counts['dropped']} dropped")
+        cut, tokens = report.candidates["cut_by_predictor"], report.parameters["tokens"]
+        if cut:
+            longer = f"{cut} of {report.candidates['all']} candidates are too long"
+            say_warning(f"{longer}: the predictor reads only their first {tokens} tokens")
+        for name, means in report.held_out.items():
+            figures = f"KL {means['kl']:7.3f}  rank correlation {means['rho']:6.3f}"
+            say(f"{name:10} {figures}  utility of the first {means['first']:7.3f}")
+        say(f"use it: --reranker cross-encoder:{out}")
 
 
 def _settings(preset: str, config: Path | None) -> tuple[LabelSettings, TrainSettings]:
@@ -111,21 +120,6 @@ def _settings(preset: str, config: Path | None) -> tuple[LabelSettings, TrainSet
     training = replace(PRESETS[preset], **{name: chosen[name] for name in chosen.keys() & of_training})
     labels = {name: chosen[name] for name in chosen.keys() & of_labels}
     return LabelSettings(**labels, solved=training.questions == "solved"), training
-
-
-def _say_training(report: TrainingReport, out: Path) -> None:
-    counts = report.questions
-    say(f"trained on {counts['learnt']} questions, {counts['held_out']} held out, {counts['dropped']} dropped")
-    cut, tokens = report.candidates["cut_by_predictor"], report.parameters["tokens"]
-    if cut:
-        say_warning(
-            f"{cut} of {report.candidates['all']} candidates are too long: the predictor reads only their first {tokens} tokens"
-        )
-    for name, means in report.held_out.items():
-        say(
-            f"{name:10} KL {means['kl']:7.3f}  rank correlation {means['rho']:6.3f}  utility of the first {means['first']:7.3f}"
-        )
-    say(f"use it: --reranker cross-encoder:{out}")
 
 
 def _label(

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +18,6 @@ from mergewise.cli.progress import progress
 from mergewise.cli.settings import Setting
 from mergewise.errors import UsageError
 from mergewise.extend import Range
-
-if TYPE_CHECKING:
-    from mergewise.evaluate.tuning import TuningReport
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 SHOWN = 8
@@ -90,7 +87,15 @@ def tune(
     if as_json:
         say_json(report.as_dict() if fit is None else {**report.as_dict(), **fitted.as_dict()})
     else:
-        _say_report(report)
+        for name, reason in report.idle.items():
+            say_aside(f"{name} is not tuned: {reason}")
+        if report.points:
+            say(f"{report.seen} of {report.questions} questions to tune on, {len(report.points)} points", style="bold")
+            say(f"{report.metric:>8}  tokens  questions")
+        for point in report.points[:SHOWN]:
+            named = [point["strategy"], *(f"{name} {point[name]}" for name in ("search", "weights") if point[name])]
+            say(f"{point['mean']:8.3f}  {point['tokens']:6.0f}  {point['questions']:9}  {', '.join(named)}")
+        say(report.verdict(), style="bold")
     more = {}
     if fit is not None:
         if fitted.completeness is not None and not as_json:
@@ -105,18 +110,6 @@ def tune(
     elif fragment and not as_json:
         say()
         say(fragment.rstrip())
-
-
-def _say_report(report: TuningReport) -> None:
-    for name, reason in report.idle.items():
-        say_aside(f"{name} is not tuned: {reason}")
-    if report.points:
-        say(f"{report.seen} of {report.questions} questions to tune on, {len(report.points)} points", style="bold")
-        say(f"{report.metric:>8}  tokens  questions")
-    for point in report.points[:SHOWN]:
-        named = [point["strategy"], *(f"{name} {point[name]}" for name in ("search", "weights") if point[name])]
-        say(f"{point['mean']:8.3f}  {point['tokens']:6.0f}  {point['questions']:9}  {', '.join(named)}")
-    say(report.verdict(), style="bold")
 
 
 def _write_new(path: Path, text: str) -> None:

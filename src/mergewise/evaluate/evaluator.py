@@ -149,12 +149,6 @@ class Evaluator:
             mode = modes.mode_for(mode_of(method, self.index.models), self.index.models, preferred)
         return MethodRows(self.task, method, budget, repeat, mode, digest(self.settings(method, mode)), self.store)
 
-    def repeats(self, one: MethodRows) -> bool:
-        """Check whether repeats may differ: the mode asks a chat model, and the chat model samples its answers."""
-        if one.mode is None or MODES[one.mode].needs is NO_MODEL:
-            return False
-        return _sampling_model(self.index.models.chat) is not None
-
     def complete(
         self, asked: Sequence[MethodRows], questions: Sequence[Question], progress: Progress | None = None
     ) -> None:
@@ -291,7 +285,7 @@ class Evaluator:
         if asking is not None and (repeat or asking.temperature is not None):
             chat = models.chat
             # a model that cannot sample stays unchanged
-            if (model := _sampling_model(chat)) is not None:
+            if (model := sampling_model(chat)) is not None:
                 sampled: ChatModel = model.drawing(asking.temperature, repeat)
                 cached = CachedChat(sampled, chat.directory) if isinstance(chat, CachedChat) else sampled
                 models = replace(models, chat=cached)
@@ -368,7 +362,7 @@ def _options(one: MethodRows, question: Question) -> dict[str, Any]:
     return {"strategy": one.method.strategy, "budget": one.budget, "where": question.where}
 
 
-def _sampling_model(chat: ChatModel | None) -> Any:
+def sampling_model(chat: ChatModel | None) -> Any:
     """Return the model, without its cache, if it can sample its answers."""
     inner = chat.chat if isinstance(chat, CachedChat) else chat
     return inner if hasattr(inner, "drawing") else None

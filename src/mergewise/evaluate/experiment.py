@@ -12,11 +12,11 @@ from socket import gethostname
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from mergewise import VIEWS, Estimate, Index, Models, defaults, estimate
+from mergewise import MODES, VIEWS, Estimate, Index, Models, defaults, estimate
 from mergewise import open as open_index
 from mergewise.errors import MergewiseError, UsageError, one_of
-from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
-from mergewise.evaluate.methods import Method, is_written, stored_settings, strategy_methods, unmet_needs
+from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows, sampling_model
+from mergewise.evaluate.methods import Method, MethodCells, is_written, stored_settings, strategy_methods, unmet_needs
 from mergewise.evaluate.presets import Preset
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.run import Split, chosen_questions, tasks_at
@@ -26,7 +26,7 @@ from mergewise.evaluate.runs.finish import RunTables, document_texts, write_plan
 from mergewise.evaluate.runs.lines import RowCount
 from mergewise.evaluate.runs.locks import LOCK, other_shards_done, run_lock
 from mergewise.evaluate.runs.row_store import RowStore, open_store
-from mergewise.evaluate.runs.run_folder import LINES, PLAN, Run, memory_run, open_run
+from mergewise.evaluate.runs.run_folder import LINES, PLAN, DocumentText, Run, memory_run, open_run
 from mergewise.evaluate.runs.run_plan import (
     PlannedMethod,
     PlannedRows,
@@ -38,7 +38,7 @@ from mergewise.evaluate.runs.run_plan import (
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.set_indexes import ModelSpecs, SetIndexes, existing_index, shared_indexes, task_index
 from mergewise.evaluate.watch import SILENT, ExperimentWatch
-from mergewise.extend import Decoded, executors_of, weights_line
+from mergewise.extend import NO_MODEL, Decoded, executors_of, weights_line
 
 WARNED = 3
 """Failed questions that warnings name."""
@@ -76,7 +76,7 @@ class Experiment:
     """
 
     sets: Sequence[Path | QuestionSet]
-    methods: Sequence[tuple[Method, int]]
+    methods: MethodCells
     presets: Sequence[Preset] = ()
     repeats: int = 1
     models: ModelSpecs = field(default_factory=ModelSpecs)
@@ -204,7 +204,7 @@ class Experiment:
 
     def _set_indexes(
         self, task: QuestionSet, folder: Path, models: Models, opening: Callable[..., Index], watch: ExperimentWatch
-    ) -> Iterator[tuple[Index, Sequence[tuple[Method, int]]]]:
+    ) -> Iterator[tuple[Index, MethodCells]]:
         """Build the indexes of a set, and yield each with its methods. Report the costs before the chat model is asked."""
         needs = self.needs(models)
         ready = [(method, budget) for method, budget in self.methods if not needs[method.name]]
@@ -226,7 +226,7 @@ class Experiment:
             yield index, one.methods
 
     def _view_costs(
-        self, task: QuestionSet, folder: Path, models: Models, methods: Sequence[tuple[Method, int]]
+        self, task: QuestionSet, folder: Path, models: Models, methods: MethodCells
     ) -> Iterator[tuple[list[str], Estimate]]:
         """Yield the views of each index that the chat model writes, and their costs, if it is asked."""
         if self.is_estimate and self.out is not None:
@@ -298,7 +298,9 @@ class Experiment:
 
     def _repeats(self, evaluator: Evaluator, one: MethodRows) -> list[MethodRows]:
         """Return the rows of a method's repeats, without the first."""
-        times = self.repeats if evaluator.repeats(one) else 1
+        # repeats may differ if the mode asks a chat model that samples its answers
+        asks = one.mode is not None and MODES[one.mode].needs is not NO_MODEL
+        times = self.repeats if asks and sampling_model(evaluator.index.models.chat) is not None else 1
         return [evaluator.method_rows(one.method, one.budget, repeat) for repeat in range(1, times)]
 
     def _sets_to_ask(
@@ -322,7 +324,7 @@ class Experiment:
         tables = None if folder is None or self.shard is not None else RunTables(folder)
         every_row: list[RunRow] = []
         every_question: dict[str, Sequence[Question]] = {}
-        texts: list[tuple[str, str, str, str]] = []
+        texts: list[DocumentText] = []
         if folder is not None:
             earlier = open_run(folder).plan if (folder / PLAN).exists() else RunPlan()
             plan = plan.joined_to(earlier)

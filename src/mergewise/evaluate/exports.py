@@ -9,14 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mergewise.evaluate.report_records import (
-    EvaluationReport,
-    ReportCell,
-    ReportColumn,
-    ReportPairs,
-    ReportTable,
-    probability_text,
-)
+from mergewise.evaluate.report_records import EvaluationReport, ReportCell, ReportColumn, ReportTable, probability_text
 from mergewise.extend import figure_svg
 
 SIGNS = ("=", "+", "-", "@", "\t", "\r")
@@ -34,19 +27,17 @@ def markdown(report: EvaluationReport) -> str:
             parts += [f"## {part.title}", *map(markdown_table, part.tables)]
     if report.pairs:
         about = "Row less column, with p of the paired sign-flip test, corrected by Holm's method for all pairs of the table."
-        parts += [f"## Pairs\n\n{about}", _markdown_pairs(report.pairs[0])]
+        first = report.pairs[0]
+        lines = [["", *map(in_markdown, first.names)], ["---"] * (len(first.names) + 1)]
+        for name, cells in zip(first.names, first.cells, strict=True):
+            shown = ["" if c is None else f"{c.difference:+.3f} ({probability_text(c.probability)})" for c in cells]
+            lines.append([in_markdown(name), *shown])
+        drawn = [f"| {' | '.join(line)} |" for line in lines]
+        parts += [f"## Pairs\n\n{about}", "\n".join([f"### {in_markdown(first.title)}\n", *drawn])]
     for label, facts in report.provenance:
-        lines = "\n".join(f"- {name}: `{value.replace('`', chr(39))}`" for name, value in facts)
-        parts += [f"## Where it comes from{f' ({in_markdown(label)})' if label else ''}", lines]
+        facts_text = "\n".join(f"- {name}: `{value.replace('`', chr(39))}`" for name, value in facts)
+        parts += [f"## Where it comes from{f' ({in_markdown(label)})' if label else ''}", facts_text]
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _markdown_pairs(pairs: ReportPairs) -> str:
-    lines = [["", *map(in_markdown, pairs.names)], ["---"] * (len(pairs.names) + 1)]
-    for name, cells in zip(pairs.names, pairs.cells, strict=True):
-        shown = ["" if c is None else f"{c.difference:+.3f} ({probability_text(c.probability)})" for c in cells]
-        lines.append([in_markdown(name), *shown])
-    return "\n".join([f"### {in_markdown(pairs.title)}\n", *(f"| {' | '.join(line)} |" for line in lines)])
 
 
 def markdown_table(table: ReportTable) -> str:

@@ -34,6 +34,8 @@ from mergewise.evaluate.runs.run_schema import scores_of
 from mergewise.extend import split_spec
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
+ColumnKey: TypeAlias = tuple[str | None, str, int, str]
+"""A set, or None for all sets, a method, a budget and a metric."""
 OF_ANSWERS = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)
 
 
@@ -97,16 +99,16 @@ class Measured:
         return PairedTests({one.name: one.clusters for one in self.sets})
 
     @cached_property
-    def _columns(self) -> dict[tuple[str | None, str, int, str], ScoreVector]:
+    def _columns(self) -> dict[ColumnKey, ScoreVector]:
         """The scores by set, method, budget and metric. A set of None stands for all sets."""
-        columns: dict[tuple[str | None, str, int, str], ScoreVector] = {
+        columns: dict[ColumnKey, ScoreVector] = {
             (*key, metric): ScoreVector({key.set: values})
             for key, metrics in self.values.items()
             for metric, values in metrics.items()
             if not np.isnan(values).all()
         }
         judged: dict[str, set[str | None]] = {}
-        several: dict[tuple[None, str, int, str], list[ScoreVector]] = {}
+        several: dict[ColumnKey, list[ScoreVector]] = {}
         for (set_name, method, budget, metric), scored in columns.items():
             judged.setdefault(metric, set()).add(set_name)
             several.setdefault((None, method, budget, metric), []).append(scored)

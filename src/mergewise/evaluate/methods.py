@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from mergewise import MODES, STRATEGIES, VIEWS, Models, designs
 from mergewise.errors import UsageError, one_of
@@ -127,6 +127,10 @@ class Method:
         view_settings((), given, NO_CHAT)
         resolve(self.strategy)
         return replace(self, search=own, weights=self.weights or weights_of(weights), given=tuple(given))
+
+
+MethodCells: TypeAlias = Sequence[tuple[Method, int]]
+"""Methods, each at a token budget."""
 
 
 def stored_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from mergewise.extend import CurveFigure
 
@@ -10,6 +11,10 @@ PAIRS = 24
 """Largest number of methods in a table of pairs."""
 LEVEL = 0.05
 """Significance level: a difference counts if its p value is below."""
+
+
+Facts: TypeAlias = tuple[tuple[str, str], ...]
+"""Texts with their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +145,11 @@ class EvaluationReport:
     remarks: tuple[str, ...]
     parts: tuple[ReportPart, ...]
     pairs: tuple[ReportPairs, ...]
-    provenance: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    data: tuple[tuple[str, str], ...] = ()
+    provenance: tuple[tuple[str, Facts], ...]
+    data: Facts = ()
     left_out: int = 0
     about: str = ""
-    methods: tuple[tuple[str, str], ...] = ()
+    methods: Facts = ()
     reference: str = ""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from mergewise import VIEWS, Index, Models, Progress, count_tokens, defaults
 from mergewise.errors import UsageError
-from mergewise.evaluate.methods import Method, stored_settings
+from mergewise.evaluate.methods import Method, MethodCells, stored_settings
 from mergewise.evaluate.question_sets import QuestionSet
 from mergewise.extend import NAME, causal_of, load_causal, load_chat, load_reranker, load_scorer, place_of, release
 from mergewise.protocols import Reranker
@@ -67,7 +67,7 @@ class SetIndexes:
     """A set, its indexes with their methods, and what each method needs and lacks."""
 
     task: QuestionSet
-    indexes: Sequence[tuple[Index, Sequence[tuple[Method, int]]]]
+    indexes: Sequence[tuple[Index, MethodCells]]
     needs: Mapping[str, str]
 
 
@@ -112,7 +112,7 @@ class SharedIndex:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-def shared_indexes(folder: Path, name: str, methods: Sequence[tuple[Method, int]]) -> list[SharedIndex]:
+def shared_indexes(folder: Path, name: str, methods: MethodCells) -> list[SharedIndex]:
     """Assign methods to the indexes of a set. Methods with equal settings of their views share an index.
 
     Standing indexes are used again. A view without any settings of a method is used as it is.

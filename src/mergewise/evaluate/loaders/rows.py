@@ -20,6 +20,8 @@ from mergewise.extend import split_sentences
 from mergewise.types import Document, Span
 
 Record: TypeAlias = Mapping[str, Any]
+PlacedRecords: TypeAlias = Iterator[tuple[str, Record]]
+"""Records with their places in a file."""
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -57,14 +59,14 @@ class SetReader:
             raise UsageError(str(row), "correct the row, or delete it")
         self.skipped.append(row)
 
-    def records(self, path: Path) -> Iterator[tuple[str, Record]]:
+    def records(self, path: Path) -> PlacedRecords:
         """Yield the objects of a file with their places. The file holds JSON lines or one JSON list."""
         with open_text(path) as file:
             is_listed = not is_lines(path) and file.read(HEAD).lstrip().startswith("[")
             file.seek(0)
             yield from self._listed(path, file.read()) if is_listed else self._lines(path, file)
 
-    def _lines(self, path: Path, file: Iterable[str]) -> Iterator[tuple[str, Record]]:
+    def _lines(self, path: Path, file: Iterable[str]) -> PlacedRecords:
         for number, text in enumerate(file, 1):
             if not text.strip():
                 continue
@@ -75,7 +77,7 @@ class SetReader:
                 continue
             yield from self._object(path, f"line {number}", row)
 
-    def _listed(self, path: Path, text: str) -> Iterator[tuple[str, Record]]:
+    def _listed(self, path: Path, text: str) -> PlacedRecords:
         """Yield each element of a list with its first line. Raises UsageError at the first element of invalid JSON."""
         decoder, blank = json.JSONDecoder(), re.compile(r"[\s,]*")
         line, counted = 1, 0
@@ -93,7 +95,7 @@ class SetReader:
         if at >= len(text):
             raise UsageError(f"unfinished JSON list in {path}", "check whether the file is truncated")
 
-    def _object(self, path: Path, place: str, row: object) -> Iterator[tuple[str, Record]]:
+    def _object(self, path: Path, place: str, row: object) -> PlacedRecords:
         if isinstance(row, dict):
             yield place, row
         else:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mergewise.evaluate.evaluator import Evaluator
-from mergewise.evaluate.methods import Method
+from mergewise.evaluate.methods import MethodCells
 from mergewise.evaluate.question_sets import Question
 from mergewise.extend import CachedChat
 from mergewise.protocols import ChatModel, TokenCounter
@@ -60,10 +60,7 @@ class MethodEstimate:
 
 
 def estimated_costs(
-    evaluator: Evaluator,
-    asked: Sequence[tuple[Method, int]],
-    questions: Sequence[Question],
-    missing: Mapping[tuple[str, int], int],
+    evaluator: Evaluator, asked: MethodCells, questions: Sequence[Question], missing: Mapping[tuple[str, int], int]
 ) -> list[MethodEstimate]:
     """Estimate the costs of each method at each budget from the first questions.
 

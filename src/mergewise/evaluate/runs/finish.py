@@ -23,6 +23,7 @@ from mergewise.evaluate.runs.run_folder import (
     RANKINGS,
     ROWS_FILE,
     TEXTS_FILE,
+    DocumentText,
     all_rows,
     existing_table,
     planned_places,
@@ -43,7 +44,7 @@ def write_plan(folder: Path, plan: RunPlan) -> None:
 
 def document_texts(
     index: Index, name: str, questions: Sequence[Question], documents: Iterable[str]
-) -> list[tuple[str, str, str, str]]:
+) -> list[DocumentText]:
     """Return the gold documents of the questions, and these `documents`, as (set, id, title, text)."""
     gold = {span.doc_id for question in questions for span, _ in question.evidence or ()}
     found = index.store.reader().texts(sorted(gold | set(documents)))

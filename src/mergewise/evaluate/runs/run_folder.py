@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,6 +47,8 @@ LINES, RANKINGS = "rows", "trec"
 _LONGEST_PLAN = 64_000_000
 GROUP = 4096
 """Rows per group of a Parquet file."""
+DocumentText: TypeAlias = tuple[str, str, str, str]
+"""A document: its set, id, title and text."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class Run:
 def memory_run(
     rows: Sequence[RunRow],
     questions: Mapping[str, Sequence[Question]],
-    texts: Iterable[tuple[str, str, str, str]] = (),
+    texts: Iterable[DocumentText] = (),
     plan: RunPlan | None = None,
 ) -> Run:
     """Return a run of these rows in memory.
@@ -292,7 +294,7 @@ def write_table(path: Path, table: pa.Table) -> None:
     write_whole(path, sink.getvalue().to_pybytes())
 
 
-def texts_table(texts: Iterable[tuple[str, str, str, str]]) -> pa.Table:
+def texts_table(texts: Iterable[DocumentText]) -> pa.Table:
     """Return a table of documents, given as (set, id, title, text)."""
     columns = list(zip(*texts, strict=True)) or [()] * len(TEXTS)
     return pa.table(dict(zip(TEXTS.names, columns, strict=True)), TEXTS)
