@@ -24,9 +24,9 @@ import mergewise
 from benchmarks import fitting
 from benchmarks.weave import MODELS
 from mergewise.designs import STRATEGIES, VIEWS
-from mergewise.designs.weave import ranking, strategy
+from mergewise.designs.weave import completeness, strategy
+from mergewise.designs.weave.completeness import SECTION_FEATURES, SECTION_WEIGHTS, best_by_section, section_features
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.ranking import SECTION_FEATURES, SECTION_WEIGHTS, best_by_section, section_features
 from mergewise.designs.weave.selection import select
 from mergewise.designs.weave.weights import is_mostly
 from mergewise.engine import Index
@@ -109,7 +109,7 @@ def section_weights(weights: Array) -> Iterator[None]:
     with patch.object(
         strategy,
         "scored_passages",
-        partial(ranking.scored_passages, weights=dict(zip(("bias", *SECTION_FEATURES), weights, strict=True))),
+        partial(completeness.scored_passages, weights=dict(zip(("bias", *SECTION_FEATURES), weights, strict=True))),
     ):
         yield
 

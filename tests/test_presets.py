@@ -14,8 +14,7 @@ import mergewise as mw
 from mergewise.cli.options import help_text
 from mergewise.cli.questions import ask
 from mergewise.designs import STRATEGIES, VIEWS
-from mergewise.designs.specs import view_settings, with_parameters
-from mergewise.designs.strategies import resolve
+from mergewise.designs.strategies import resolve, view_settings, with_parameters
 from mergewise.errors import UsageError
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -14,8 +14,7 @@ import pytest
 
 import mergewise
 from mergewise.designs import STRATEGIES, VIEWS
-from mergewise.designs.specs import view_settings
-from mergewise.designs.strategies import merge_context, resolve
+from mergewise.designs.strategies import merge_context, resolve, view_settings
 from mergewise.errors import UsageError
 from mergewise.ranges import MOST_ROWS, Range, check_fields, range_of, text, value_of
 from mergewise.retrieve.hybrid import SearchSettings

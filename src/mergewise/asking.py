@@ -20,9 +20,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import StoreReader
 from mergewise.query import AnswerQuery, Budget, Query
 from mergewise.ranges import SECONDS, Ceilings, number, short_repr
-from mergewise.retrieve.absence import absent_names
-from mergewise.retrieve.hybrid import HybridReader, ReaderArguments, SearchSettings
-from mergewise.rounds import in_rounds
+from mergewise.retrieve.hybrid import HybridReader, ReaderArguments, SearchSettings, absent_names
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, neutral_lengths
 from mergewise.types import Answer, Cause, Context, Location, ReplyOptions, Span, Step, Usage, Where
@@ -205,7 +203,12 @@ def _assemble_context(question: str, query: Query, state: IndexState, reader: Hy
     def assemble(question: str) -> Context:
         return strategies.assemble(query.strategy, question, reader, room, models, parameters)
 
-    context = in_rounds(question, query.rounds, assemble, models, state.store.document)
+    if query.rounds == 1:
+        context = assemble(question)
+    else:
+        from mergewise.rounds import in_rounds
+
+        context = in_rounds(question, query.rounds, assemble, models, state.store.document)
     if query.merge_with is not None:
         context = strategies.merge_context(query.merge_with, context, budget, models)
     if waiting := len(state.store.unembedded()):

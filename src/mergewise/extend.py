@@ -53,14 +53,14 @@ if TYPE_CHECKING:
     from mergewise.designs.aed.triplets.records import Triplet as Triplet
     from mergewise.designs.aed.triplets.rules import triplets_by_rules as triplets_by_rules
     from mergewise.designs.mergerag.pieces import chunk_texts as chunk_texts
-    from mergewise.designs.specs import assignments as assignments
-    from mergewise.designs.specs import search_settings as search_settings
-    from mergewise.designs.specs import split_spec as split_spec
-    from mergewise.designs.specs import split_specs as split_specs
-    from mergewise.designs.specs import view_settings as view_settings
-    from mergewise.designs.specs import with_parameters as with_parameters
+    from mergewise.designs.strategies import assignments as assignments
     from mergewise.designs.strategies import preferred_mode as preferred_mode
     from mergewise.designs.strategies import resolve as resolve
+    from mergewise.designs.strategies import search_settings as search_settings
+    from mergewise.designs.strategies import split_spec as split_spec
+    from mergewise.designs.strategies import split_specs as split_specs
+    from mergewise.designs.strategies import view_settings as view_settings
+    from mergewise.designs.strategies import with_parameters as with_parameters
     from mergewise.designs.weave.completeness import OWN_BIAS as OWN_BIAS
     from mergewise.designs.weave.completeness import OWN_SLOPE as OWN_SLOPE
     from mergewise.designs.weave.evidence import FEATURES as FEATURES
@@ -262,8 +262,9 @@ _HOMES = {
     "mergewise.designs.aed.triplets.records": "Triplet",
     "mergewise.designs.aed.triplets.rules": "triplets_by_rules",
     "mergewise.designs.mergerag.pieces": "chunk_texts",
-    "mergewise.designs.specs": "assignments search_settings split_spec split_specs view_settings with_parameters",
-    "mergewise.designs.strategies": "preferred_mode resolve",
+    "mergewise.designs.strategies": (
+        "assignments preferred_mode resolve search_settings split_spec split_specs view_settings with_parameters"
+    ),
     "mergewise.designs.weave.completeness": "OWN_BIAS OWN_SLOPE",
     "mergewise.designs.weave.evidence": "Candidates FEATURES WEIGHTS features_of",
     "mergewise.designs.weave.parameters": "Weave",

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from mergewise.designs.specs import assignments, split_spec, split_specs, with_parameters
+from mergewise.designs.strategies import assignments, split_spec, split_specs, with_parameters
 from mergewise.errors import UsageError
 
 

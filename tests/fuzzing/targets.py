@@ -15,8 +15,7 @@ from pathlib import Path
 from mergewise.assemble.pointing import numbers_of, value_in
 from mergewise.cli.configuration import read_configuration
 from mergewise.designs import STRATEGIES, VIEWS
-from mergewise.designs.specs import split_specs
-from mergewise.designs.strategies import assemble, resolve
+from mergewise.designs.strategies import assemble, resolve, split_specs
 from mergewise.errors import ReadError, UsageError
 from mergewise.generate.marks import MarkFilter, marked_texts, without_unknown
 from mergewise.history import by_rules

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import mergewise
 from mergewise import Document
 from mergewise.engine import Index
-from mergewise.text.question_names import asked_names
+from mergewise.text.question import asked_names
 
 MANUAL = """# Server
 

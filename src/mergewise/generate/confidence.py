@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import exp
 
-from mergewise.text.question import answer_type, offers
-from mergewise.text.question_names import asked_names
+from mergewise.text.question import answer_type, asked_names, offers
 from mergewise.text.support.premises import lacks_denial
 from mergewise.text.terms import content_terms
 

@@ -21,7 +21,7 @@ from mergewise.generate.quotable_texts import QuotableTexts
 from mergewise.models.record import Models
 from mergewise.text.light import MARGIN
 from mergewise.text.markup import readable
-from mergewise.text.question_names import AskedName, asked_names
+from mergewise.text.question import AskedName, asked_names
 from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.text.support.premises import contradicted_state, contradicts

@@ -11,7 +11,7 @@ from mergewise.generate.sources import DocumentLookup
 from mergewise.models.decoding import Decoded
 from mergewise.models.record import Models
 from mergewise.protocols import CausalModel, ChatModel, Embedder, Reranker
-from mergewise.text.question_names import AskedName
+from mergewise.text.question import AskedName
 from mergewise.types import Answer, Context, ReplyOptions
 
 Show: TypeAlias = Callable[[str], None]

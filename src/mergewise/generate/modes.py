@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mergewise.generate import extractive, prompts
 from mergewise.generate.mode import CHAT, NO_MODEL, Mode, Request
 from mergewise.generate.writer import AnswerWriter
@@ -17,7 +15,7 @@ async def answer_closed_book(request: Request, chat: ChatModel) -> Answer:
     return await AnswerWriter(request, chat).finish(messages, [])
 
 
-MODES: dict[str, Mode[Any]] = {
+MODES = {
     "closed-book": Mode(
         answer_closed_book, "the model's own knowledge", CHAT, reads_context=False, takes_reply_options=True
     ),

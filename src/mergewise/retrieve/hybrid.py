@@ -1,8 +1,12 @@
-"""Hybrid search: full text and vectors at the same time, fused into one ranking by reciprocal ranks or a convex sum."""
+"""Hybrid search: full text and vectors at the same time, fused into one ranking by reciprocal ranks or a convex sum.
+
+The end looks up the names of a question that occur in no document.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -11,7 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,6 +23,7 @@ import numpy as np
 from mergewise.concurrency import check_time
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
+from mergewise.index.tree.tables import LEAF
 from mergewise.models.calibration import evidence_of
 from mergewise.protocols import (
     Embedder,
@@ -34,12 +39,12 @@ from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.store.views import Registry
 from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of, shares_of_forms
 from mergewise.text.sections import search_key
-from mergewise.types import Hit
+from mergewise.types import Context, Hit, Leaf
+
+if TYPE_CHECKING:
+    from mergewise.text.question import AskedName
 
 log = logging.getLogger("mergewise")
-
-Row = TypeVar("Row")
-Kept = TypeVar("Kept")
 
 
 # Weights of vectors in languages that the embedder does not know.
@@ -201,14 +206,6 @@ class HybridReader(TreeReader):
         known = None if self._embedder is None else languages_known(self._embedder)
         return known is None or not known.isdisjoint(self.languages(question) or known)
 
-    def _weight(self, question: str) -> float:
-        if self._embedder is None or self._kind != "hybrid":
-            return float(self._kind == "vectors")
-        if self._knows(question):
-            return self._search.weight
-        latin = any(script_of(language) == "latin" for language in self.languages(question))
-        return min(self._search.weight, WEIGHT_OF_LATIN if latin else WEIGHT_OF_OTHERS)
-
     def _vector(self, question: str) -> FloatArray | None:
         if self._embedder is None:
             return None
@@ -286,7 +283,13 @@ class HybridReader(TreeReader):
         if self._search.fusion == "reciprocal-rank" and self._embedder is not None:
             fused = reciprocal_rank([text, vector])
         else:
-            fused = convex(text, vector, self._weight(question))
+            weight = self._search.weight
+            if self._embedder is None or self._kind != "hybrid":
+                weight = float(self._kind == "vectors")
+            elif not self._knows(question):
+                latin = any(script_of(language) == "latin" for language in self.languages(question))
+                weight = min(weight, WEIGHT_OF_LATIN if latin else WEIGHT_OF_OTHERS)
+            fused = convex(text, vector, weight)
         # Rows that are not embedded yet get scores by text alone.
         waiting = self._store.unembedded(table)
         if len(waiting) and text and self._embedder is not None:
@@ -369,3 +372,40 @@ def spread(ranking: Ranking) -> dict[int, float]:
         return {}
     low, high = min(scores), max(scores)
     return {row: (score - low) / (high - low) if high > low else 1.0 for row, score in ranking}
+
+
+# -- absent names
+
+MOST_LEAVES = 64
+"""Maximum leaves with all words of a name that are read. With more, the name counts as occurring."""
+LONGEST_WORD = 40  # characters: the text index leaves out longer words
+
+
+def absent_names(context: Context, store: StoreReader, where: str | None) -> tuple[AskedName, ...]:
+    """Return the names of the context's question that occur in no document that meets the condition.
+
+    The names that the context shows are not searched. For each other name, one text search returns the leaves with all its words.
+    """
+    from mergewise.text.question import asked_names
+    from mergewise.text.support.names import initials
+
+    if not context.passages and not store.ids(where):
+        return ()
+    shown = "\n".join(search_key(passage.title, passage.headings, passage.text) for passage in context.passages)
+
+    def is_absent(name: AskedName) -> bool:
+        # an index keeps camelCase as one word, and divides words at other signs
+        spellings = dict.fromkeys((name.text, " ".join(name.parts), "".join(name.parts)))
+        if any(len(word) > LONGEST_WORD for spelling in spellings for word in re.findall(r"[^\W_]+", spelling)):
+            return False
+        searches = [store.text_search(spelling, MOST_LEAVES, where, every=True) for spelling in spellings]
+        for ranking in (search.result() for search in searches):
+            if len(ranking) >= MOST_LEAVES:
+                return False
+            leaves = store.rows(LEAF.name, Leaf, [row for row, _ in ranking]).values()
+            if any(name.is_in(search_key(leaf.title, leaf.headings, leaf.text)) for leaf in leaves):
+                return False
+        return not any(name.is_in(doc_id) for doc_id in store.ids(where))
+
+    searched = (name for name in asked_names(context.question) if name.is_searchable and not name.is_in(shown))
+    return tuple(name for name in searched if name.text not in initials([shown]) and is_absent(name))

@@ -1,10 +1,20 @@
-"""The type of a question and the type of the requested answer, by rules that take microseconds."""
+"""The type of a question and of the requested answer, by rules that take microseconds, and the names in a question.
+
+Names are identifiers, versions and other numbers, and capitalised words. In German, where all nouns are capitalised, a plain noun
+is a name only next to another capitalised word.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
+
+from mergewise.text.languages import ENGLISH, question_languages
+from mergewise.text.support.figures import figures, known_figures
+from mergewise.text.support.names import DEMONYM, base_form, is_plain, is_strange, root, touch, words_of
+from mergewise.text.terms import STOP_WORDS
 
 QuestionType: TypeAlias = Literal["comparison", "yes-no", "list", "fact"]
 AnswerType: TypeAlias = Literal["number", "time", "place"]
@@ -109,3 +119,121 @@ def needs_previous(sentence: str, headed: bool, *, marks: bool = False) -> bool:
         or (marks and _MARK.match(sentence) is not None)
         or (not headed and _PRONOUN.match(sentence) is not None)
     )
+
+
+# -- names
+
+NameKind: TypeAlias = Literal["code", "number", "name", "noun"]
+
+_CODE = re.compile(r"`+([^`\n]{1,200})`+")
+_NUMBER = re.compile(r"v?(\d+(?:[.,]\d+)*(?:(?:a|b|rc|dev|post)\d+)?)", re.IGNORECASE)
+# an identifier with its parts, an option such as --no-headers, and a protocol such as HTTP/2
+_PIECE = re.compile(
+    r"(?<![\w-])--[^\W\d_][\w-]*|\b[A-Z]{2,}/\d+(?:\.\d+)*|(?<![^\W_])_*[^\W_]\w*(?:[.,]\w+)*(?P<called>\(|=(?=\w))?"
+)
+_HUMP = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])")
+_NAME_PART = re.compile(r"\d+|[^\W\d_]+")
+_INNER = re.compile(r"\w_+\w|__|[^\W\d_A-Z][A-Z]")
+_MIXED = re.compile(r"(?=.*\d)[^\W\d_]{2}\w*")
+_POSSESSIVE = re.compile(r"['’]s?\b")
+_FILE = re.compile(
+    r"[\w.-]+\.(?:c|cfg|conf|css|csv|go|html?|ini|js|json|lock|md|py|rs|rst|sh|sql|toml|ts|txt|xml|ya?ml)"
+)
+# English stop words that are German words too
+_GERMAN_TOO = frozenset("am an do das die hat has i in so was will".split())
+# languages that a question is told apart from German by
+_LANGUAGES = dict.fromkeys((ENGLISH, "de", "fr", "es", "it", "pt", "nl"), 1)
+
+
+class AskedName(NamedTuple):
+    """A name in a question. A "noun" is a capitalised word of a language that capitalises all nouns."""
+
+    text: str
+    kind: NameKind
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The words and numbers that an identifier consists of, in base form."""
+        return tuple(_NAME_PART.findall(base_form(_HUMP.sub(" ", self.text))))
+
+    def is_in(self, text: str) -> bool:
+        """Return true if the text has the name in any case, in singular or plural, with any hyphens or underscores."""
+        if self.kind == "number" and any(figure.held_by(known_figures(text)) for figure in figures(self.text)):
+            return True
+        return _pattern_of(self.kind, self.parts).search(base_form(text)) is not None
+
+    @property
+    def is_distinct(self) -> bool:
+        """False for a plain noun and for a number that is no version, which say little about a document."""
+        return self.kind in ("code", "name") or (self.kind == "number" and len(self.parts) > 1)
+
+    @property
+    def is_searchable(self) -> bool:
+        """False for a name of stop words, which no index knows, and for a nation's adjective, which has other forms."""
+        ordinary = self.kind in ("name", "noun") and DEMONYM.search(self.text.lower()) is not None
+        return not ordinary and any(part not in STOP_WORDS and len(part) > 1 for part in self.parts)
+
+
+@lru_cache(1024)
+def _pattern_of(kind: NameKind, parts: tuple[str, ...]) -> re.Pattern[str]:
+    if kind == "number":
+        # 3.11 is in "3.11.2", but 11 is not in "3.11"
+        return re.compile(r"(?<!\d)(?<!\d[.,])" + r"[.,]?".join(map(re.escape, parts)) + r"(?!\d)")
+    *first, last = parts
+    last = last[:-1] if len(last) > 3 and last.endswith("s") and last[-2] != "s" else last
+    stem, ending = (root(last), r"\w{0,4}") if kind in ("name", "noun") and root(last) else (last, "(?:e?s)?")
+    return re.compile(
+        r"(?<![^\W_])" + r"[\W_]{0,2}".join([*map(re.escape, first), re.escape(stem) + ending]) + r"(?![^\W_])"
+    )
+
+
+@lru_cache(256)
+def asked_names(question: str) -> tuple[AskedName, ...]:
+    """Return the names in a question, each once, in order."""
+    found: list[tuple[int, AskedName]] = []
+    coded = list(_CODE.finditer(question))
+    for match in coded:
+        for word in match[1].split():
+            plain = word.strip("<>/()[]{}.,:;=\"'")
+            if _NUMBER.fullmatch(plain):
+                found.append((match.start(), AskedName(plain, "number")))
+            elif len(plain) > 1 and re.fullmatch(r"[\w-]+", plain):
+                found.append((match.start(), AskedName(plain, "code")))
+    # Identifiers and numbers. Of a dotted name, each part that looks like an identifier counts, or the last one.
+    for match in _PIECE.finditer(question):
+        piece = match[0].rstrip("(=")
+        if number := _NUMBER.fullmatch(piece):
+            found.append((match.start(), AskedName(number[1], "number")))
+        elif piece.startswith("--") or "/" in piece or _FILE.fullmatch(piece):
+            found.append((match.start(), AskedName(piece, "code")))
+        elif not piece[0].isdigit():
+            parts = piece.split(".")
+            identifiers = [part for part in parts if _INNER.search(part) or _MIXED.fullmatch(part)]
+            called = parts[-1:] if match["called"] and len(parts[-1]) > 2 else []
+            for part in dict.fromkeys([*identifiers, *called]):
+                found.append((match.start() + piece.find(part), AskedName(part, "code")))
+    # Capitalised words, unless all words are: then the question is a title.
+    taken = [match.span() for match in coded] + [(start, start + len(name.text)) for start, name in found]
+    words = [word for word in words_of(question) if word.text[:1].isalpha()]
+    title = all(word.text[0].isupper() or word.text in STOP_WORDS for word in words)
+    marked = [] if title else [word for word in words if word.text[0].isupper() and not word.opens]
+    german = bool(marked) and may_be_german(question)
+    for at, word in enumerate(marked):
+        plain = _POSSESSIVE.sub("", word.text)
+        known = any(start <= word.start < end for start, end in taken)
+        if known or len(plain) < 2 or (is_plain(plain) and not plain.isupper()):
+            continue
+        near = any(touch(question, word, other) for other in marked[max(0, at - 1) : at + 2])
+        named = not german or is_strange(plain) or near
+        found.append((word.start, AskedName(plain, "name" if named else "noun")))
+    names: dict[tuple[str, ...], AskedName] = {}
+    for _, name in sorted(found, key=lambda one: one[0]):
+        if name.parts:
+            names.setdefault(name.parts, name)
+    return tuple(names.values())
+
+
+def may_be_german(question: str) -> bool:
+    """Return True if no word of the question is English only, and its language may be German."""
+    english = any(word.lower() in STOP_WORDS - _GERMAN_TOO for word in re.findall(r"\w+", question))
+    return not english and "de" in question_languages(question, _LANGUAGES)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import mergewise
-from mergewise.designs.specs import view_settings
+from mergewise.designs.strategies import view_settings
 from mergewise.index.tree import build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from mergewise.designs.strategies import assemble
 from mergewise.designs.weave import strategy
-from mergewise.designs.weave.evidence import Candidates, Link, PoolSignals, QuestionAspects, SentencePool
-from mergewise.designs.weave.ranking import (
+from mergewise.designs.weave.completeness import (
     LEAST,
     SECTION_FEATURES,
     SECTION_WEIGHTS,
@@ -21,6 +20,7 @@ from mergewise.designs.weave.ranking import (
     scored_passages,
     section_features,
 )
+from mergewise.designs.weave.evidence import Candidates, Link, PoolSignals, QuestionAspects, SentencePool
 from mergewise.evaluate.ranking import ranked_documents
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens

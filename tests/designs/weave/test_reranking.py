@@ -10,8 +10,8 @@ import pytest
 
 from mergewise.designs import VIEWS
 from mergewise.designs.strategies import assemble
+from mergewise.designs.weave.evidence import SPREAD, scale_to_fitted
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.reranking import SPREAD, scale_to_fitted
 from mergewise.designs.weave.strategy import gather
 from mergewise.designs.weave.weights import scored_sentences
 from mergewise.models.calibration import Calibrated, Calibration, calibrate

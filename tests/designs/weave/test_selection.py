@@ -59,8 +59,8 @@ def test_a_heading_is_paid_once_a_section_and_a_title_once_a_document() -> None:
     assert prices.cost([2], frozenset([1])) == line + third + len(SEPARATOR)
     assert prices.cost([1, 2], frozenset([0])) == prices.cost([1], frozenset([0])) + prices.cost([2], frozenset([0, 1]))
     # Gains are compared by lines with all their levels.
-    assert prices.whole_cost([2], frozenset([1])) == prices.cost([2], frozenset([1])) + title
-    assert prices.whole_cost([1], frozenset([0])) == prices.cost([1], frozenset([0]))
+    assert prices.cost([2], frozenset([1]), shared=False) == prices.cost([2], frozenset([1])) + title
+    assert prices.cost([1], frozenset([0]), shared=False) == prices.cost([1], frozenset([0]))
     assert (prices.cheaper([0], frozenset()), prices.cheaper([2], frozenset([0]))) == ({0, 1}, {2})
     # Later ones of a section only join their neighbours, unless a sentence needs others.
     assert prices.cheaper([0], frozenset([1])) == {1}

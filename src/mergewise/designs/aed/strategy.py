@@ -51,7 +51,6 @@ from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import CountsCut, IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
-from mergewise.store.views import Presets
 from mergewise.types import Context, Passage, Step
 
 PASSAGES_SHARE = 0.6
@@ -91,7 +90,7 @@ class AED:
             )
 
 
-PRESETS: Presets = {"paper": {"na": True}}
+PRESETS = {"paper": {"na": True}}
 """All other defaults equal the paper's (section 4.1), if it states a value."""
 
 
@@ -225,7 +224,7 @@ def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, bet
     return context, Stream(TRIPLETS, tuple(units), beta)
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES = {
     "aed": Strategy(
         assemble,
         AED(),

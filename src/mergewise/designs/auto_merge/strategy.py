@@ -41,7 +41,6 @@ from mergewise.generate.mode import EMBEDDER, RERANKER
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, SearchKind
 from mergewise.ranges import MOST_ROWS, ROWS, SHARE, CheckedFields, Range
-from mergewise.store.views import Presets
 from mergewise.types import Cause, Context, Hit, Section, Span, Step
 
 Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
@@ -76,7 +75,7 @@ class AutoMerge(CheckedFields):
     order: Order = "document"
 
 
-PRESETS: Presets = {
+PRESETS = {
     "paper": {
         "k": 9,
         "merge_threshold": 0.5,
@@ -316,7 +315,7 @@ def _clusters(
     return [*clusters, *alone]
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES = {
     "auto-merge": Strategy(
         assemble, AutoMerge(), "leaves that cover enough of a section are replaced by the section", presets=PRESETS
     ),

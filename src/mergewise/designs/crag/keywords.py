@@ -58,4 +58,4 @@ def by_rarity(question: str, found: Sequence[str]) -> list[str]:
     return [*names, *(spelled[term] for term in rare)][:MOST]
 
 
-PROMPTS: dict[str, PromptTemplate] = {INSTRUCTIONS.name: INSTRUCTIONS}
+PROMPTS = {INSTRUCTIONS.name: INSTRUCTIONS}

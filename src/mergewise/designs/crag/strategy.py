@@ -37,7 +37,6 @@ from mergewise.models.record import EmbedderUtilities, Models, WordUtilities
 from mergewise.models.scores import logistic
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
-from mergewise.store.views import Presets
 from mergewise.text.sections import search_key
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Context, LeafSentences, Sentence, Step, Usage
@@ -64,7 +63,7 @@ class CRAG(CheckedFields):
     order: Order = "score"
 
 
-PRESETS: Presets = {"paper": {"upper": 0.592, "lower": -0.995}}
+PRESETS = {"paper": {"upper": 0.592, "lower": -0.995}}
 """`paper`: section 5.1, thresholds on PopQA. They belong to the paper's evaluator, so another one decides differently."""
 
 
@@ -199,6 +198,6 @@ def evaluations(question: str, texts: Sequence[str], models: Models) -> list[flo
     return [-1.0 if len(text.split()) < WORDS else score for text, score in zip(texts, scores, strict=True)]
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES = {
     "crag": Strategy(assemble, CRAG(), "the best strips of passages, chosen by an evaluator (CRAG)", presets=PRESETS)
 }

@@ -22,7 +22,6 @@ from mergewise.designs.macrag.slices import Chunk
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
-from mergewise.store.views import Presets
 from mergewise.types import Context, Section, Span, Step
 
 
@@ -37,7 +36,7 @@ class LongRAG(CheckedFields):
     order: Order = "document"
 
 
-PRESETS: Presets = {"paper": {"search": "vectors"}}
+PRESETS = {"paper": {"search": "vectors"}}
 """`paper`: the search of MacRAG's section 4, which LongRAG uses too."""
 
 
@@ -94,7 +93,7 @@ def _documents(
     return ranked
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES = {
     "macrag": Strategy(
         strategy.assemble,
         strategy.MacRAG(),

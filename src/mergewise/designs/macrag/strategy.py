@@ -33,7 +33,6 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import json_in, object_schema
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
-from mergewise.store.views import Presets
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span, Step, Usage
 
@@ -61,7 +60,7 @@ class MacRAG(CheckedFields):
     order: Order = "document"
 
 
-PRESETS: Presets = {"paper": {"search": "vectors", "narrow": "chunks", "reach": 1000.0}}
+PRESETS = {"paper": {"search": "vectors", "narrow": "chunks", "reach": 1000.0}}
 """`paper`: sections 3.2 and 4.1 of MacRAG, in which C_final is the context."""
 
 

@@ -58,7 +58,6 @@ from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
 from mergewise.ranges import AT_ONCE, SHARE, CheckedFields, Range
-from mergewise.store.views import Presets
 from mergewise.types import Context, Step, Usage
 
 # Maximum sentences to try.
@@ -92,7 +91,7 @@ class MergeRAG(CheckedFields):
     order: Order = "document"
 
 
-PRESETS: Presets = {"paper": {"fusion": "copy", "scores": "chunk", "guard": False, "refill": False}}
+PRESETS = {"paper": {"fusion": "copy", "scores": "chunk", "guard": False, "refill": False}}
 """`paper`: sections 3 and 4.1 of MergeRAG, whose chat model fuses every pair."""
 
 
@@ -292,7 +291,7 @@ def nll_rows(scorer: NLLScorer | None) -> Rows[Content]:
     return rows
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES = {
     "mergerag-sym": Strategy(
         assemble,
         MergeRAG(),

@@ -23,7 +23,6 @@ from mergewise.designs.mrag.chunks import ChunkReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import ROWS, CheckedFields
-from mergewise.store.views import Presets
 from mergewise.text.markup import readable, says_something
 from mergewise.types import Context, Step
 
@@ -41,7 +40,7 @@ class Chunked(CheckedFields):
     ] = "cut"
 
 
-PRESETS: Presets = {"paper": {"k": 1000, "order": "score", "search": "vectors", "headings": False, "last": "end"}}
+PRESETS = {"paper": {"k": 1000, "order": "score", "search": "vectors", "headings": False, "last": "end"}}
 """`paper`: the baselines of M-RAG's section 3.1, selected like its values."""
 
 
@@ -71,7 +70,7 @@ def assemble(
     return pack(question, candidates, budget, models, parameters.order, trace, last=parameters.last)
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES = {
     "mrag": Strategy(
         strategy.assemble,
         strategy.MRAG(),

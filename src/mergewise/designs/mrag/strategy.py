@@ -26,7 +26,6 @@ from mergewise.designs.mrag.pieces import ReadingOrder, ValuePiece, passages, pi
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
-from mergewise.store.views import Presets
 from mergewise.types import Cause, Context, Step
 
 
@@ -48,7 +47,7 @@ class MRAG(CheckedFields):
     ] = "cut"
 
 
-PRESETS: Presets = {"paper": {"k": 1000, "search": "vectors", "merge": False, "headings": False, "last": "end"}}
+PRESETS = {"paper": {"k": 1000, "search": "vectors", "merge": False, "headings": False, "last": "end"}}
 """`paper`: section 2.2 of M-RAG. The paper has no limit k, so this k is large enough for the budget to end the selection."""
 
 

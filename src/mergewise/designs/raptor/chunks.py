@@ -17,7 +17,7 @@ from mergewise.index.windows import windows
 from mergewise.models.record import Models
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
-from mergewise.store.views import Presets, ViewRows
+from mergewise.store.views import ViewRows
 from mergewise.text.sections import shared_path
 from mergewise.types import DocumentRows, Leaf, LeafId, RowId, Rows, Span
 
@@ -36,7 +36,7 @@ class RaptorSettings(CheckedFields):
     reduce: Annotated[Reduce, "projection of vectors before clustering; `umap` needs the extra `raptor`"] = "pca"
 
 
-PRESETS: Presets = {"paper": {"summary": "abstractive", "reduce": "umap"}}
+PRESETS = {"paper": {"summary": "abstractive", "reduce": "umap"}}
 """`paper`: UMAP and summaries by a model, as in RAPTOR's code. The default sizes already equal RAPTOR's."""
 
 

@@ -28,7 +28,6 @@ from mergewise.generate.mode import EMBEDDER
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
-from mergewise.store.views import Presets
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Cause, Context, Passage, Span, Step
 
@@ -44,7 +43,7 @@ class Raptor(CheckedFields):
     order: Order = "document"
 
 
-PRESETS: Presets = {"paper": {"k": 10}}
+PRESETS = {"paper": {"k": 10}}
 """`paper`: ten nodes of the collapsed tree. A traversal takes five of each layer."""
 
 
@@ -180,7 +179,7 @@ def _candidates(
     return [one for one in candidates if one.texts]
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES = {
     "raptor": Strategy(
         assemble,
         Raptor(),

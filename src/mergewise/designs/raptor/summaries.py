@@ -65,4 +65,4 @@ def _beginning(group: Sequence[str], room: int, models: Models) -> str:
     return "\n\n".join(kept)
 
 
-PROMPTS: dict[str, PromptTemplate] = {INSTRUCTIONS.name: INSTRUCTIONS}
+PROMPTS = {INSTRUCTIONS.name: INSTRUCTIONS}

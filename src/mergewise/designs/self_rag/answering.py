@@ -339,9 +339,7 @@ _READER: Need[Any] = Need(
     "pass --chat hf:PATH, or --chat openai:MODEL for grades as JSON",
 )
 
-MODES: dict[str, Mode[Any]] = {
-    "self-rag": Mode(_answer, "the best answer over all passages, by the model's own grades", _READER)
-}
+MODES = {"self-rag": Mode(_answer, "the best answer over all passages, by the model's own grades", _READER)}
 
 
 # -- prompts that replace the reflection tokens (Table 1), in our own words.

@@ -64,7 +64,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     return replace(context, reading=GradedReading(parameters))
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES = {
     "self-rag": Strategy(
         assemble,
         SelfRAG(),

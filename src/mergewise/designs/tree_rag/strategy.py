@@ -102,7 +102,7 @@ def _fragments(leaves: Sequence[Leaf]) -> Iterator[Fragment]:
     return (fragment_of([leaf]) for leaf in leaves if leaf.sentences)
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES = {
     "tree-rag": Strategy(
         assemble,
         TreeRAG(),

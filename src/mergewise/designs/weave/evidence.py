@@ -22,7 +22,7 @@ from mergewise.assemble.sentences import (
     sentence_cosines,
     sentence_vectors,
 )
-from mergewise.designs.weave.reranking import Reranked, scale_to_fitted
+from mergewise.models.calibration import Calibration, evidence
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.languages import Terms
 from mergewise.text.markup import readable
@@ -65,6 +65,8 @@ TEXT_WEIGHTS: Mapping[str, float] = dict(zip(WEIGHTS, _BY_TEXT, strict=True))
 
 COMMON = 8  # a name with more definitions is too common to follow
 PREFIX = 5  # letters to compare, so that "directed" matches "director"
+SPREAD = 0.77
+"""1 minus the mean cosine of two candidates, by the embedder that the weights were fitted with, measured on the question sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,15 @@ def by_score(scores: FloatArray) -> list[int]:
     """Return the positions of the scores, highest first. Ties keep their order."""
     places: list[int] = np.argsort(-scores, kind="stable").tolist()
     return places
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """The candidates scored by a reranker, with its logits."""
+
+    asked: list[int]
+    logits: FloatArray
+    calibration: Calibration | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +211,36 @@ class SentencePool:
         for leaf, positions in zip(fresh, places[: len(fresh)], strict=True):
             self._add(leaf, positions)
         if not self._term_weights:
-            self._set_term_weights()
-        if first < len(self.sentences):
-            self.fixed = np.concatenate([self.fixed, np.array(self._fixed_features(first), np.float32)])
+            # The idf of each term among the known leaves, scaled to sum to 1. A part of a run that none of the leaves holds has
+            # no weight: it may span two words.
+            held: dict[int, set[str]] = defaultdict(set)
+            for (leaf, _), terms in zip(self.sentences, self.covered_terms, strict=True):
+                held[leaf.id] |= terms
+            counts = Counter(term for terms in held.values() for term in terms)
+            parts = self.asked.telling.parts - counts.keys()
+            raw = {
+                term: 0.0 if term in parts else inverse_frequency(counts[term], len(held))
+                for term in sorted(self.asked.terms)
+            }
+            total = sum(raw.values()) or 1.0
+            self._term_weights = {term: weight / total for term, weight in raw.items()}
+        # Most sentences hold the same terms as others.
+        shares = {held: self.share(held) for held in {*self.terms[first:], *self.covered_terms[first:]}}
+        wanted = self.asked.wanted
+        rows = [
+            (
+                self.scores.get(sentence.leaf.id, 0.0),
+                1 / self._ranks.get(sentence.leaf.id, np.inf),
+                shares[self.terms[at]],
+                shares[self.covered_terms[at]],
+                sentence.number == 0 and self.opens(at),
+                min(self.tokens[at], 100) / 50,
+                wanted is not None and offers(sentence.text, wanted),
+            )
+            for at, sentence in enumerate(self.sentences[first:], first)
+        ]
+        if rows:
+            self.fixed = np.concatenate([self.fixed, np.array(rows, np.float32)])
 
     def _add(self, leaf: LeafSentences, places: Sequence[tuple[int, str]]) -> None:
         """Add a leaf. `places` are the positions of the question's terms in its text."""
@@ -225,41 +263,6 @@ class SentencePool:
         above = self._path_terms[section]
         self.covered_terms += [held | above for held in terms] if above else terms
 
-    def _set_term_weights(self) -> None:
-        """Set the weights of the question's terms: their idf among the known leaves, scaled to sum to 1.
-
-        A part of a run that none of the leaves holds has no weight: it may span two words.
-        """
-        held: dict[int, set[str]] = defaultdict(set)
-        for (leaf, _), terms in zip(self.sentences, self.covered_terms, strict=True):
-            held[leaf.id] |= terms
-        counts = Counter(term for terms in held.values() for term in terms)
-        parts = self.asked.telling.parts - counts.keys()
-        raw = {
-            term: 0.0 if term in parts else inverse_frequency(counts[term], len(held))
-            for term in sorted(self.asked.terms)
-        }
-        total = sum(raw.values()) or 1.0
-        self._term_weights = {term: weight / total for term, weight in raw.items()}
-
-    def _fixed_features(self, first: int) -> list[tuple[float, ...]]:
-        """Return the constant features of the candidates from the `first` on."""
-        terms, covered, wanted = self.terms[first:], self.covered_terms[first:], self.asked.wanted
-        # Most sentences hold the same terms as others.
-        shares = {held: self.share(held) for held in {*terms, *covered}}
-        return [
-            (
-                self.scores.get(sentence.leaf.id, 0.0),
-                1 / self._ranks.get(sentence.leaf.id, np.inf),
-                shares[held],
-                shares[above],
-                sentence.number == 0 and self.opens(first + at),
-                min(self.tokens[first + at], 100) / 50,
-                wanted is not None and offers(sentence.text, wanted),
-            )
-            for at, (sentence, held, above) in enumerate(zip(self.sentences[first:], terms, covered, strict=True))
-        ]
-
     @property
     def groups(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The numbers of the candidates' sections, and of their documents, shape (candidates,)."""
@@ -281,13 +284,6 @@ class SentencePool:
         last = self.at(sentence.leaf.id - 1, -1)
         return last if last is not None and self.sentences[last].section == sentence.section else None
 
-    def leads_on(self, candidate: int) -> int | None:
-        """Return the next candidate if this one announces it and says little alone, else None."""
-        lead = self._leads.get(candidate + 1)
-        if lead is None or self.at(*lead) != candidate or not announces(self.sentences[candidate].text):
-            return None
-        return candidate + 1
-
     def bundle(self, candidate: int, *, previous: bool = True) -> tuple[int, ...] | None:
         """Return the candidates to show with this one, itself included, in the order of the text.
 
@@ -303,8 +299,10 @@ class SentencePool:
         if previous and len(chain) == 1 and self.needs_previous(candidate):
             before = self.before(candidate)
             chain += [before] if before is not None else []
-        if len(chain) == 1 and (following := self.leads_on(candidate)) is not None:
-            return candidate, following
+        following = self._leads.get(candidate + 1)
+        led = len(chain) == 1 and following is not None and self.at(*following) == candidate
+        if led and announces(self.sentences[candidate].text):
+            return candidate, candidate + 1  # it says little alone
         return tuple(reversed(chain))
 
     def missing(self, among: Iterable[int]) -> list[int]:
@@ -430,10 +428,23 @@ def judge(pool: SentencePool, signals: PoolSignals) -> Candidates:
     """Judge the pool by its features, the signals among them, and by the reranker's scores."""
     z, added = log_odds(pool, signals), {}
     if (reranked := signals.reranked) is not None:
-        more = reranked.evidence(z[reranked.asked])
+        more = np.asarray(evidence(z[reranked.asked], reranked.logits, reranked.calibration), np.float32)
         z[reranked.asked] += more
         added = dict(zip(reranked.asked, more.tolist(), strict=True))
     return Candidates(pool, signals, np.asarray(1 / (1 + np.exp(-z)), np.float32), added)
+
+
+def scale_to_fitted(vectors: FloatArray) -> float:
+    """Return the factor that gives the cosines of these vectors, shape (candidates, dimension), the spread `SPREAD`.
+
+    The vectors of many embedders lie in a narrow cone: all cosines are high and differ little.
+    """
+    count = len(vectors)
+    if count < 2:
+        return 1.0
+    centre = vectors.mean(axis=0, dtype=np.float64)
+    mean_cosine = (count * float(centre @ centre) - 1) / (count - 1)
+    return SPREAD / max(1 - mean_cosine, 1e-3)
 
 
 def log_odds(pool: SentencePool, signals: PoolSignals) -> FloatArray:
@@ -459,6 +470,15 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
     onward = np.zeros(len(pool), np.float32)
     if signals.onward:
         onward[:] = [signals.onward.get(sentence.leaf.id, 0.0) for sentence in pool.sentences]
+    link, near, rest = np.zeros((3, len(pool)), np.float32)
+    for section, group in signals.links.items():
+        members = pool.members[section]
+        link[members] = max(one.strength for one in group)
+        near[members] = max(one.strength * one.near for one in group)
+        lacking = [(one.strength, pool.asked.terms - pool.covered_terms[one.evidence]) for one in group]
+        for i in members:
+            if held := pool.terms[i]:
+                rest[i] = max(strength * pool.share(held & lacked) for strength, lacked in lacking)
     columns = {
         "cosine": cosine - cosine.max(),
         "leaf": leaf,
@@ -471,20 +491,9 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
         "named": named,
         "length": length,
         "offers": offered,
-        **_chains(pool, signals.links),
+        "link": link,
+        "near": near,
+        "rest": rest,
         "onward": onward,
     }
     return np.array([columns[name] for name in FEATURES], np.float32).T
-
-
-def _chains(pool: SentencePool, links: Mapping[SectionKey, list[Link]]) -> dict[str, FloatArray]:
-    columns = {name: np.zeros(len(pool), np.float32) for name in ("link", "near", "rest")}
-    for section, group in links.items():
-        members = pool.members[section]
-        columns["link"][members] = max(link.strength for link in group)
-        columns["near"][members] = max(link.strength * link.near for link in group)
-        lacking = [(link.strength, pool.asked.terms - pool.covered_terms[link.evidence]) for link in group]
-        for i in members:
-            if terms := pool.terms[i]:
-                columns["rest"][i] = max(strength * pool.share(terms & rest) for strength, rest in lacking)
-    return columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -52,7 +53,9 @@ def select(
     prices = Prices([pool.sentences[i] for i in considered], models, needing)
     objective = objective_of(candidates, considered, relevance[considered], prices.tokens, parameters)
     ahead = [at[i] for i in first if i in at]
-    selection = maximise(objective, bundles, prices.cost, budget, prices.cheaper, ahead, prices.whole_cost)
+    # A document has no advantage because its title is shown already.
+    whole_cost = partial(prices.cost, shared=False)
+    selection = maximise(objective, bundles, prices.cost, budget, prices.cheaper, ahead, whole_cost)
     chosen = [considered[position] for position in selection.order]
     steps = len(selection.sizes)
     if parameters.price and steps:
@@ -90,7 +93,14 @@ def objective_of(
     pool, asked = candidates.pool, candidates.pool.asked
     count = len(considered)
     worth = (relevance * np.maximum(tokens, 1) ** LENGTH_POWER).astype(np.float32)
-    similarity = _alike(pool, considered) if parameters.redundancy else np.eye(count, dtype=np.float32)
+    # 1 on the diagonal, else rising from 0 at a cosine of ALIKE
+    similarity: FloatArray = np.eye(count, dtype=np.float32)
+    if parameters.redundancy and (known := pool.vectors()) is not None:
+        vectors = known[list(considered)]
+        cosines = np.concatenate([vectors[i : i + TILE] @ vectors.T for i in range(0, count, TILE)])
+        alike = 1 - (1 - ALIKE) / pool.cosine_scale()
+        similarity = np.clip((cosines - alike) / (1 - alike), 0, 1)
+        np.fill_diagonal(similarity, 1)
     # A candidate covers no aspect to the extent that a more relevant one is its near-duplicate.
     new = 1 - np.triu(similarity, 1).max(axis=0)
     half = HALF / 2 if asked.kind == "list" else HALF
@@ -110,19 +120,6 @@ def objective_of(
     return Objective(worth, similarity, aspects, np.array(weights, np.float32) * np.float32(parameters.coverage * most))
 
 
-def _alike(pool: SentencePool, considered: Sequence[int]) -> FloatArray:
-    """Return the similarities, shape (considered, considered): 1 on the diagonal, else rising from 0 at a cosine of ALIKE."""
-    vectors = pool.vectors()
-    if vectors is None:
-        return np.eye(len(considered), dtype=np.float32)
-    vectors = vectors[list(considered)]
-    cosines = np.concatenate([vectors[i : i + TILE] @ vectors.T for i in range(0, len(vectors), TILE)])
-    alike = 1 - (1 - ALIKE) / pool.cosine_scale()
-    similarity: FloatArray = np.clip((cosines - alike) / (1 - alike), 0, 1)
-    np.fill_diagonal(similarity, 1)
-    return similarity
-
-
 def _trace_choices(
     candidates: Candidates,
     chosen: Sequence[int],
@@ -131,46 +128,39 @@ def _trace_choices(
     trace: list[Step],
     pointed: Sequence[int],
 ) -> None:
-    sentences = candidates.pool.sentences
+    pool, signals = candidates.pool, candidates.signals
     place = {i: f"the model pointed at it, number {n} of {len(pointed)}; " for n, i in enumerate(pointed, 1)}
 
     taken = set(chosen)
 
     def step(i: int) -> Step:
-        why, cause = _why(candidates, i)
-        why = place.get(i, "") + why
+        # Why it was a candidate: a name in the question, the chain that led to it, the terms that it covers.
+        sentence, reasons, cause = pool.sentences[i], [], Cause.TAKE
+        if links := signals.links.get(sentence.section):
+            cause = Cause.HOP
+            reasons.append(f"a hop by “{max(links, key=lambda link: link.strength).name}”")
+        if sentence.section in signals.named:
+            cause = Cause.NAMED
+            reasons.insert(0, f"the question names “{signals.named[sentence.section]}”")
+        if terms := pool.terms[i]:
+            reasons.append("covers: " + ", ".join(pool.asked.telling.spellings(terms)))
+        why = place.get(i, "") + ("; ".join(reasons) or "found by the search")
         if i not in taken:
             cause = Cause.LEFT
         elif i in companions:
             why = f"a neighbour that the evidence needs; {why}"
             cause = Cause.NEIGHBOUR if cause is Cause.TAKE else cause
         action = "take" if i in taken else "left"
-        return Step(action, why, (sentences[i].span,), score=float(candidates.relevance[i]), cause=cause)
+        return Step(action, why, (sentence.span,), score=float(candidates.relevance[i]), cause=cause)
 
     trace.extend(map(step, chosen))
     out = [i for i in by_score(candidates.relevance) if i not in taken]
     if stopped:
-        spans = tuple(sentences[i].span for i in out[:LEFT_OUT])
+        spans = tuple(pool.sentences[i].span for i in out[:LEFT_OUT])
         trace.append(Step("stop", f"another token gains little; {len(out)} sentences left out", spans))
     order = {i: n for n, i in enumerate(pointed)}
     out.sort(key=lambda i: order.get(i, len(order)))  # pointed sentences that did not fit come first
     trace.extend(map(step, out[:LEFT_OUT]))
-
-
-def _why(candidates: Candidates, candidate: int) -> tuple[str, Cause]:
-    """Describe why a sentence was a candidate: a name in the question, the chain that led to it, the terms that it covers."""
-    pool, signals = candidates.pool, candidates.signals
-    section = pool.sentences[candidate].section
-    reasons, cause = [], Cause.TAKE
-    if links := signals.links.get(section):
-        cause = Cause.HOP
-        reasons.append(f"a hop by “{max(links, key=lambda link: link.strength).name}”")
-    if section in signals.named:
-        cause = Cause.NAMED
-        reasons.insert(0, f"the question names “{signals.named[section]}”")
-    if terms := pool.terms[candidate]:
-        reasons.append("covers: " + ", ".join(pool.asked.telling.spellings(terms)))
-    return "; ".join(reasons) or "found by the search", cause
 
 
 # -- costs
@@ -270,10 +260,6 @@ class Prices:
         """Return what a heading line above the sentence shows: its number, and its levels."""
         opener, above = self._opener[at], self._above[at]
         return above[:-1] if opener is not None and (opener == at or opener in taken) else above
-
-    def whole_cost(self, new: Sequence[int], taken: frozenset[int]) -> int:
-        """Return the cost that gains are compared by. A document has no advantage because its title is shown already."""
-        return self.cost(new, taken, shared=False)
 
     def cheaper(self, new: Sequence[int], taken: frozenset[int]) -> set[int]:
         """Return the sentences whose cost may fall when those `new` join the `taken` ones.

@@ -13,12 +13,12 @@ from dataclasses import replace
 from functools import partial
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate, SectionKey
+from mergewise.assemble.fragments import Candidate
 from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.designs.design import Strategy
 from mergewise.designs.weave import sentence
-from mergewise.designs.weave.completeness import probabilities
-from mergewise.designs.weave.evidence import Candidates, Link, PoolSignals, QuestionAspects, SentencePool, judge
+from mergewise.designs.weave.completeness import probabilities, scored_passages
+from mergewise.designs.weave.evidence import Candidates, PoolSignals, QuestionAspects, Reranked, SentencePool, judge
 from mergewise.designs.weave.hops import (
     Follower,
     by_section,
@@ -30,8 +30,6 @@ from mergewise.designs.weave.hops import (
 )
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.pointing import Pointed, point
-from mergewise.designs.weave.ranking import scored_passages
-from mergewise.designs.weave.reranking import Reranked
 from mergewise.designs.weave.selection import CONSIDERED, select
 from mergewise.errors import UsageError
 from mergewise.models.calibration import calibration_of
@@ -113,8 +111,15 @@ def gather(
         previous = []
         links = by_section(pool, reached)
         settled = links == before.links
-        fresh = {section: group for section, group in links.items() if section not in before.links}
-        _trace_hop(hop, pool, fresh, trace)
+        # The sections that the hop reached for the first time, those with the strongest links first.
+        fresh = ((section, group) for section, group in links.items() if section not in before.links)
+        best = [(section, max(group, key=lambda link: link.strength)) for section, group in fresh]
+        for section, link in sorted(best, key=lambda pair: -pair[1].strength):
+            target = pool.sentences[pool.members[section][0]].leaf.span
+            reason = f"{hop}: the evidence names “{link.name}”, expected gain {link.gain:.2f}"
+            note = HopNote(hop, link.name, round(link.gain, 4))
+            spans = (pool.sentences[link.evidence].span,)
+            trace.append(Step("hop", reason, spans, target, link.strength, note, Cause.LINK))
         if not settled or len(pool) > count:
             candidates = judge(pool, replace(before, links=links))
         onward = search_onward(candidates, follower, parameters.onward, trace) if hop == 1 else None
@@ -122,7 +127,14 @@ def gather(
             candidates = judge(pool, replace(candidates.signals, onward=onward))
         elif settled:
             break
-    candidates = ask_reranker(candidates, models, parameters.asked, trace)
+    reranker = None if models is None else models.reranker
+    if reranker is not None and parameters.asked and len(pool):
+        # The most relevant candidates are scored in one call, and all are judged again.
+        asked_of = candidates.best(parameters.asked)
+        logits = logits_of(reranker, question, [pool.sentences[i].below_path for i in asked_of])
+        trace.append(Step("rerank", f"{len(asked_of)} sentences by {reranker.spec}"))
+        reranked = Reranked(asked_of, logits, calibration_of(reranker))
+        candidates = judge(pool, replace(candidates.signals, reranked=reranked))
     return read_needed(candidates, reader, CONSIDERED)
 
 
@@ -161,30 +173,7 @@ def previous_leaves(candidates: Candidates, count: int) -> list[int]:
     return [leaf for leaf in dict.fromkeys(pool.sentences[i].leaf.id - 1 for i in firsts) if leaf not in pool.leaves]
 
 
-def _trace_hop(hop: int, pool: SentencePool, fresh: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
-    """Trace the sections that a hop reached for the first time, those with the strongest links first."""
-    best = [(section, max(group, key=lambda link: link.strength)) for section, group in fresh.items()]
-    for section, link in sorted(best, key=lambda pair: -pair[1].strength):
-        target = pool.sentences[pool.members[section][0]].leaf.span
-        evidence = pool.sentences[link.evidence].span
-        reason = f"{hop}: the evidence names “{link.name}”, expected gain {link.gain:.2f}"
-        note = HopNote(hop, link.name, round(link.gain, 4))
-        trace.append(Step("hop", reason, (evidence,), target, link.strength, note, Cause.LINK))
-
-
-def ask_reranker(candidates: Candidates, models: Models | None, count: int, trace: list[Step]) -> Candidates:
-    """Score the `count` most relevant candidates in one call of the reranker, and judge all candidates again."""
-    reranker, pool = None if models is None else models.reranker, candidates.pool
-    if reranker is None or not count or not len(pool):
-        return candidates
-    asked = candidates.best(count)
-    logits = logits_of(reranker, pool.asked.text, [pool.sentences[i].below_path for i in asked])
-    trace.append(Step("rerank", f"{len(asked)} sentences by {reranker.spec}"))
-    reranked = Reranked(asked, logits, calibration_of(reranker))
-    return judge(pool, replace(candidates.signals, reranked=reranked))
-
-
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES = {
     "weave": Strategy(assemble, Weave(), "sentences with the most information about the question, over bridge hops"),
     "sentence": Strategy(sentence.assemble, sentence.Sentences(), "the best single sentences until the budget is full"),
     "recomp": Strategy(

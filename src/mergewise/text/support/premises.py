@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from mergewise.text.languages.table import language_table
-from mergewise.text.question_names import AskedName, asked_names, may_be_german
+from mergewise.text.question import AskedName, asked_names, may_be_german
 from mergewise.text.spans import Part
 from mergewise.text.support.denial import denies, says_no
 from mergewise.text.support.figures import Figure, figures

@@ -23,7 +23,7 @@ def _mode_of_many(
     )
 
 
-MODES: dict[str, Mode[Any]] = {
+MODES = {
     "aed": _mode_of_many(
         aed_all, "the passages and the model's own background, decoded together", CAUSAL, otherwise="aed-best"
     ),

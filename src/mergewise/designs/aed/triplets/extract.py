@@ -189,4 +189,4 @@ def _line(given: object) -> str:
     return " ".join(text_of_field(given).split())
 
 
-PROMPTS: dict[str, PromptTemplate] = {RULES.name: RULES}
+PROMPTS = {RULES.name: RULES}

@@ -13,7 +13,6 @@ from mergewise.index.views import PromptHash, search_rows
 from mergewise.protocols import RowReader
 from mergewise.ranges import Range, check_fields, short_repr
 from mergewise.store.tables import Table
-from mergewise.store.views import Presets
 from mergewise.types import DocumentRows, LeafId, RowId, Span
 
 Unit: TypeAlias = Literal["tokens", "characters"]
@@ -67,7 +66,7 @@ class SliceSettings:
             )
 
 
-PRESETS: Presets = {"paper": {"summary": "abstractive"}}
+PRESETS = {"paper": {"summary": "abstractive"}}
 """`paper`: section 3.1.2 of MacRAG. The default sizes already equal the paper's."""
 
 

@@ -54,4 +54,4 @@ def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = N
     return write_each(texts, models, MAX_TOKENS, summary, estimate(texts, models).usage, on_share)
 
 
-PROMPTS: dict[str, PromptTemplate] = {INSTRUCTIONS.name: INSTRUCTIONS}
+PROMPTS = {INSTRUCTIONS.name: INSTRUCTIONS}

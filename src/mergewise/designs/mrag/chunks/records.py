@@ -14,7 +14,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import RowReader, TokenCounter
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
-from mergewise.store.views import Presets, ViewRows
+from mergewise.store.views import ViewRows
 from mergewise.text.sections import shared_path, short_name
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows, RowId, Rows, Span
@@ -39,8 +39,8 @@ class SemanticSettings(CheckedFields):
     most: _Most = 2000
 
 
-SEMANTIC_PRESETS: Presets = {"paper": {"most": 1_000_000}}
-PIC_PRESETS: Presets = {"paper": {"summary": "abstractive", "most": 1_000_000}}
+SEMANTIC_PRESETS = {"paper": {"most": 1_000_000}}
+PIC_PRESETS = {"paper": {"summary": "abstractive", "most": 1_000_000}}
 """`paper`: Kamradt's rule does not split long chunks, and a chat model writes PIC's summaries."""
 
 

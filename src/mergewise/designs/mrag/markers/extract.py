@@ -349,4 +349,4 @@ def repeats(marker: RawMarker, other: RawMarker) -> bool:
     return len(mine & others) >= SAME * len(mine | others) and not any(differing)
 
 
-PROMPTS: dict[str, PromptTemplate] = {one.name: one for one in (RULES, INSTRUCTIONS)}
+PROMPTS = {one.name: one for one in (RULES, INSTRUCTIONS)}

@@ -14,7 +14,6 @@ from mergewise.index.writing.segments import TextSegment, segments_of
 from mergewise.models.tokens import count_tokens
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
-from mergewise.store.views import Presets
 from mergewise.text.sentences import strip_span
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows, RowId, Sentence, Span
@@ -82,7 +81,7 @@ class MarkerSettings(CheckedFields):
         return segments
 
 
-PRESETS: Presets = {
+PRESETS = {
     "paper": {
         "made": "model",
         "ends": "token",
