@@ -24,6 +24,19 @@ from mergewise.types import Answer, Message, PromptTemplate, Reply, Step, Usage
 _MARGIN = 0.05
 
 
+async def complete(chat: ChatModel, messages: Sequence[Message], limit: int, show: Show | None) -> Reply:
+    """Return the reply of a chat model. With `show`, it is streamed."""
+    if show is None:
+        return await chat.complete(messages, max_tokens=limit)
+    reply = Reply("", Usage())
+    async for piece in chat.stream(messages, max_tokens=limit):
+        if isinstance(piece, Reply):
+            reply = piece
+        else:
+            show(piece)
+    return reply
+
+
 class ShownUnlessRefused:
     """Display of a streamed answer that holds back a text that begins like a refusal.
 
@@ -148,16 +161,10 @@ class AnswerWriter:
         """Make the last call and show the pieces of its reply, if streaming. A mark is shown once its source is known."""
         chat = with_options(self.chat, self.reply.sampling)
         if self._shown is None:
-            reply = await chat.complete(messages, max_tokens=self.limit)
+            reply = await complete(chat, messages, self.limit, None)
         else:
             shown = MarkFilter([source.number for source in sources], self._shown.add, texts_of(sources))
-            show = self._shown.add if self.reply.is_json else shown.add
-            reply = Reply("", Usage())
-            async for piece in chat.stream(messages, max_tokens=self.limit):
-                if isinstance(piece, Reply):
-                    reply = piece
-                else:
-                    show(piece)
+            reply = await complete(chat, messages, self.limit, self._shown.add if self.reply.is_json else shown.add)
             shown.end()
         self._usages.append(reply.usage)
         return reply

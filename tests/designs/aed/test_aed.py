@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.designs.aed.strategy import _passage_stream, _UsefulUnit
+from mergewise.designs.aed.strategy import _passage_stream
 from mergewise.designs.aed.streams import Ensemble, ensemble_of, utility, weights_of
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.aed.units import RetrievedUnit
@@ -325,10 +325,10 @@ def test_algorithm_2_up_to_its_weights(worth: list[tuple[int, int]], m: int, bet
     assert weights_of(utilities) == pytest.approx({name: exp(value) / whole for name, value in expected.items()})
 
 
-def useful(utility: float, *starts: int) -> _UsefulUnit:
+def useful(utility: float, *starts: int) -> RetrievedUnit:
     """Return a candidate of five-character fragments. The last is its own text, and the others lead to it."""
     parts = tuple(Fragment("d", "", (), start, start + 5, start, "text.") for start in starts)
-    return _UsefulUnit(RetrievedUnit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0)), utility, utility)
+    return RetrievedUnit("passage", "text.", utility, range(1), Candidate(parts, 1.0), utility=utility)
 
 
 def passages_at(*places: tuple[int, int]) -> list[Passage]:

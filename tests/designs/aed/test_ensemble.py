@@ -10,13 +10,15 @@ from math import exp
 import pytest
 
 from mergewise.designs import MODES
-from mergewise.designs.aed.ensemble.answering import ground
+from mergewise.designs.aed.ensemble.answering import finish_answer
 from mergewise.designs.aed.ensemble.prompts import knows_nothing
+from mergewise.designs.aed.ensemble.reading import ModelWindow, StreamedQuestion, StreamPrompt
 from mergewise.designs.aed.streams import Ensemble, Stream, StreamUnit, StreamWeights, weights_of
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.mode import Request
-from mergewise.generate.sources import base_sources
+from mergewise.generate.marks import MarkFilter
+from mergewise.generate.sources import Source, base_sources
 from mergewise.jsonable import answer_json
 from mergewise.models.decoding import Decoded
 from mergewise.models.record import Models
@@ -412,11 +414,18 @@ def test_citations_prefer_the_sentence_with_words_of_the_question() -> None:
     text = "Delft has a market. Ada Brix was born in Delft. Delft is old."
     document = Document("d", text)
     whole = Context(QUESTION, "", 99, text, 9, (Passage(text, 1.0, (Span("d", 0, len(text)),)),))
-    sources = base_sources(whole, {"d": document}.get)
-    found = ground("Delft", QUESTION, sources, {"d": document}.get)
+    request = Request(whole, {"d": document}.get, Models(count_tokens))
+    sources = base_sources(whole, request.document)
+
+    def finished(text: str, sources: Sequence[Source]) -> Answer:
+        question = StreamedQuestion(request, Ensemble(()), ModelWindow("scripted", 99, 9, len))
+        question.readings = [StreamPrompt("passages", [], tuple(sources))]
+        return finish_answer(question, text, Usage(), True, (), MarkFilter((), print))
+
+    found = finished("Delft", sources)
     assert [citation.text for citation in found.citations] == ["Ada Brix was born in Delft."]
-    assert found.marks == " [1]" and found.unsupported == 0
-    nothing = ground("Madrid.", QUESTION, sources, {"d": document}.get)
-    assert (nothing.marks, nothing.citations, nothing.unverified) == ("", (), ("Madrid.",))
-    empty = ground("Delft", QUESTION, [], {"d": document}.get)
-    assert (empty.marks, empty.unsupported) == ("", None)
+    assert found.text == "Delft [1]" and found.unsupported == 0
+    nothing = finished("Madrid.", sources)
+    assert (nothing.text, nothing.citations, nothing.unverified) == ("Madrid.", (), ("Madrid.",))
+    empty = finished("Delft", [])
+    assert (empty.text, empty.unsupported) == ("Delft", None)

@@ -18,7 +18,7 @@ from mergewise.designs import VIEWS
 from mergewise.designs.aed.triplets import TripletExtraction, TripletSet, TripletSettings
 from mergewise.designs.aed.triplets.build import passages_of, segments_of
 from mergewise.designs.aed.triplets.extract import read_passage, triplet_of
-from mergewise.designs.aed.units import map_triplets, retrieve, triplets_of
+from mergewise.designs.aed.units import map_triplets, retrieve
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.index.pipeline import rows_of as made_rows
@@ -284,7 +284,7 @@ def test_passages_map_to_their_triplets() -> None:
         assert f"The tower of {town} | built by | Ida Holm" in unit.text
         assert all(TOWNS[span.start : span.end].endswith(".") for span in unit.spans)
         assert all(town in t.head or town in t.text for t in unit.triplets.triplets)
-    assert triplets_of(reader, [range(10**6, 10**6 + 1)]) == [None]
+    assert reader.view("triplet").sets([range(10**6, 10**6 + 1)]) == [None]
 
 
 def test_passage_with_other_bounds_gets_the_triplets_inside() -> None:
@@ -293,10 +293,10 @@ def test_passage_with_other_bounds_gets_the_triplets_inside() -> None:
     rows = reader.view("triplet").all()
     first, last = rows[0].leaves, rows[-1].leaves
     leaves = [range(leaf, leaf + 1) for row in rows for leaf in row.leaves]
-    single = [found for found in triplets_of(reader, leaves) if found is not None]
+    single = [found for found in reader.view("triplet").sets(leaves) if found is not None]
     assert [t for one in single for t in one.triplets] == [t for row in rows for t in row.triplets]
     assert len(single) > len(rows)
-    (whole,) = triplets_of(reader, [range(first.start, last.stop)])
+    (whole,) = reader.view("triplet").sets([range(first.start, last.stop)])
     assert whole is not None and whole.triplets == tuple(t for row in rows for t in row.triplets)
     assert (whole.start, whole.end, whole.headings, whole.made) == (0, len(TOWNS), (), "rules")
 
@@ -304,7 +304,7 @@ def test_passage_with_other_bounds_gets_the_triplets_inside() -> None:
 def test_lookup_without_the_view_names_the_option(tmp_path: Path) -> None:
     reader = reader_of(memory_store([Document("towns", TOWNS, "Towns")]))
     with pytest.raises(UsageError, match="--views leaf,triplet"):
-        triplets_of(reader, [range(1)])
+        reader.view("triplet").sets([range(1)])
 
 
 def test_the_report_counts_by_maker() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mergewise.designs.mergerag import fusion_prompts as prompts
 from mergewise.designs.mergerag.fusion_operators import Extractive, Modelled, copy, in_reading_order, point
 from mergewise.designs.mergerag.merging import MergeChunk, Pair
-from mergewise.designs.mergerag.pieces import ChunkSentence, Content
+from mergewise.designs.mergerag.pieces import ChunkSentence
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Usage
 from tests.designs.mergerag.support import sentences as sentences_in
@@ -23,7 +23,7 @@ HOST = "Cats eat fish. The cat is a mammal. It purrs."
 GUEST = "Cats eat fish. Mice are food for cats. The weather was fine."
 
 
-def make(host: str = HOST, guest: str = GUEST) -> Pair[Content]:
+def make(host: str = HOST, guest: str = GUEST) -> Pair:
     sentences = sentences_in(source("host", host, 0.9), source("guest", guest, 0.3))
     of = {name: tuple(s for s in sentences if s.fragment.doc_id == name) for name in ("host", "guest")}
     return Pair(MergeChunk(1, 0.3, 20, of["guest"]), MergeChunk(0, 0.9, 20, of["host"]))
@@ -33,13 +33,13 @@ def texts(content: Sequence[ChunkSentence]) -> list[str]:
     return [s.text for s in content]
 
 
-def extractive(pair: Pair[Content], floor: float = 0.0, directional: bool = True) -> Extractive:
+def extractive(pair: Pair, floor: float = 0.0, directional: bool = True) -> Extractive:
     worth = {"Cats eat fish.": 0.9, "Mice are food for cats.": 0.8, "The cat is a mammal.": 0.5, "It purrs.": 0.2}
     relevance = {s: worth.get(s.text, 0.1) for s in [*pair.host.content, *pair.source.content]}
     return Extractive(relevance, lambda depth: floor, directional)
 
 
-def modelled(script: object, pair: Pair[Content], ask: object = point, directional: bool = True) -> Modelled:
+def modelled(script: object, pair: Pair, ask: object = point, directional: bool = True) -> Modelled:
     return Modelled(ask, QUESTION, ScriptedChat(script), extractive(pair, 0.5, directional))  # type: ignore[arg-type]
 
 
@@ -85,11 +85,9 @@ def test_reading_order(order: list[int], count: int, directional: bool) -> None:
 
 def test_a_source_sentence_of_the_hosts_section_goes_to_its_position() -> None:
     whole = sentences_in(source("d", "One is here. Two is here. Three is here."), source("e", "Another."))
-    pair: Pair[Content] = Pair(
-        MergeChunk(1, 0.1, 5, (whole[1],)), MergeChunk(0, 0.9, 9, (whole[3], whole[0], whole[2]))
-    )
+    pair: Pair = Pair(MergeChunk(1, 0.1, 5, (whole[1],)), MergeChunk(0, 0.9, 9, (whole[3], whole[0], whole[2])))
     assert texts(in_reading_order(whole, pair, True)) == ["Another.", "One is here.", "Two is here.", "Three is here."]
-    first: Pair[Content] = Pair(MergeChunk(1, 0.1, 5, (whole[0],)), MergeChunk(0, 0.9, 9, (whole[1], whole[3])))
+    first: Pair = Pair(MergeChunk(1, 0.1, 5, (whole[0],)), MergeChunk(0, 0.9, 9, (whole[1], whole[3])))
     assert texts(in_reading_order(whole, first, True)) == ["One is here.", "Two is here.", "Another."]
 
 
@@ -190,7 +188,7 @@ def test_pairs_are_asked_about_at_the_same_time() -> None:
 @pytest.mark.parametrize("ask", [point, copy])
 def test_an_empty_chunk_needs_no_call(ask: object) -> None:
     pair = make()
-    nothing: MergeChunk[Content] = MergeChunk(9, 0.0, 0, ())
+    nothing: MergeChunk = MergeChunk(9, 0.0, 0, ())
     operator = modelled(["never"], pair, ask)
     found = operator([Pair(nothing, nothing), Pair(nothing, pair.host), Pair(pair.source, nothing)])
     assert [fusion.kept for fusion in found] == [(), pair.host.content, pair.source.content]

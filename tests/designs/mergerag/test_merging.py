@@ -55,17 +55,17 @@ class World:
     def nll(self, source: Set, anchor: Set) -> float:
         return float(self._random("nll", source, anchor))
 
-    def chunks(self) -> list[MergeChunk[Set]]:
+    def chunks(self) -> list[MergeChunk]:
         sets = [frozenset([i]) for i in range(self.n)]
         return [MergeChunk(i, self.score(s), self.length(s), s) for i, s in enumerate(sets)]
 
-    def fuse(self, pairs: Sequence[Pair[Set]]) -> list[Fused[Set]]:
+    def fuse(self, pairs: Sequence[Pair]) -> list[Fused]:
         contents = [pair.source.content | pair.host.content for pair in pairs]
         return [Fused(self.score(c), self.length(c), c) for c in contents]
 
-    def merged(self, form: ReplyForm, budget: int, at_once: int = 8, guard: bool = False) -> MergeResult[Set]:
+    def merged(self, form: ReplyForm, budget: int, at_once: int = 8, guard: bool = False) -> MergeResult:
         kind, schedule = form
-        pairing: Pairing[Set] = symmetric
+        pairing: Pairing = symmetric
         if kind == "asym":
             pairing = asymmetric(lambda source, anchors: [self.nll(source.content, a.content) for a in anchors])
         return merge(self.chunks(), budget, pairing, self.fuse, schedule, at_once, guard)
@@ -170,7 +170,7 @@ def test_the_guard_takes_no_more_pairs_than_the_budget_needs(
 def test_rows_are_requested_for_sources_and_free_anchors_only() -> None:
     asked: list[tuple[int, list[int]]] = []
 
-    def rows(source: MergeChunk[Set], anchors: Sequence[MergeChunk[Set]]) -> list[float]:
+    def rows(source: MergeChunk, anchors: Sequence[MergeChunk]) -> list[float]:
         asked.append((source.number, [anchor.number for anchor in anchors]))
         return [float(anchor.number) for anchor in anchors]
 

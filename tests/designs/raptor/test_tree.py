@@ -15,7 +15,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.designs.raptor.chunks import RaptorSettings
-from mergewise.designs.raptor.tree import MMR, RaptorReader, SummaryTree, _Growing, marginal
+from mergewise.designs.raptor.tree import MMR, RaptorReader, SummaryTree, grow, marginal
 from mergewise.errors import ModelError, UsageError
 from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat
@@ -131,14 +131,14 @@ def test_a_tree_is_stored_and_computed_again_after_changes(tmp_path: Path) -> No
 def test_two_readers_that_need_a_tree_grow_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(tmp_path / "index") as index:
         index.add(*DOCUMENTS)
-    grown, grow = [], _Growing.grow
+    grown = []
 
-    def slowly(growing: _Growing, *given: Any) -> None:
-        grown.append(growing)
+    def slowly(*given: Any) -> SummaryTree:
+        grown.append(given)
         sleep(0.3)
-        grow(growing, *given)
+        return grow(*given)
 
-    monkeypatch.setattr(_Growing, "grow", slowly)
+    monkeypatch.setattr("mergewise.designs.raptor.tree.grow", slowly)
     with opened(tmp_path / "index") as one, opened(tmp_path / "index") as other, ThreadPoolExecutor(2) as pool:
         first, second = pool.map(tree_of, (one, other))
     assert len(grown) == 1 and first.nodes == second.nodes

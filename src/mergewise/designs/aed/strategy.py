@@ -94,15 +94,6 @@ PRESETS = {"paper": {"na": True}}
 """All other defaults equal the paper's (section 4.1), if it states a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class _UsefulUnit:
-    """A retrieved unit with its utility S_phi(q, u) and its score in the context."""
-
-    unit: RetrievedUnit
-    utility: float
-    score: float
-
-
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: AED) -> Context:
     trace: list[Step] = []
     retrieved = retrieve(question, reader, parameters.k, parameters.longest, trace)
@@ -112,9 +103,9 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     if not parameters.ensemble:
         judged = _candidates_of_prompt(judged, parameters.together, parameters.m)
     passages, sets = (_top(judged, kind, parameters.m) for kind in ("passage", "triplets"))  # Eq. 10
-    cost = sum(cost_of(one.unit.triplets, models.count_tokens) for one in sets if one.unit.triplets is not None)
+    cost = sum(cost_of(one.triplets, models.count_tokens) for one in sets if one.triplets is not None)
     room = max(budget - cost, int(PASSAGES_SHARE * budget))
-    candidates = [replace(one.unit.candidate, score=one.score) for one in passages]
+    candidates = [replace(one.candidate, score=one.score) for one in passages]
     context = pack(question, candidates, room, models, "score", trace)
     streams = [_passage_stream(passages, context.passages, parameters.beta)]
     if wanted:
@@ -131,10 +122,10 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 
 def _with_utilities(
     question: str, units: Sequence[RetrievedUnit], models: Models, trace: list[Step], by: str
-) -> list[_UsefulUnit]:
+) -> list[RetrievedUnit]:
     """Attach to each unit its utility S_phi(q, u), and the logistic function of the utility as its score."""
     if models.predictor is None or by == "search":
-        return [_UsefulUnit(unit, unit.score, unit.score) for unit in units]
+        return [replace(unit, utility=unit.score) for unit in units]
     texts = [unit.text for unit in units]
     utilities = models.predictor.utilities(question, texts)
     counts = Counter(unit.kind for unit in units)
@@ -143,39 +134,39 @@ def _with_utilities(
     beginnings = f" ({cut} of them cut to its input length)" if cut else ""
     trace.append(Step("utility", f"{counts['passage']} passages{sets} by {models.predictor.spec}{beginnings}"))
     return [
-        _UsefulUnit(unit, value, 1 / (1 + exp(-max(-500.0, min(500.0, value)))))
+        replace(unit, utility=value, score=1 / (1 + exp(-max(-500.0, min(500.0, value)))))
         for unit, value in zip(units, utilities, strict=True)
     ]
 
 
-def _top(judged: Sequence[_UsefulUnit], kind: str, m: int) -> list[_UsefulUnit]:
-    return sorted((one for one in judged if one.unit.kind == kind), key=lambda one: -one.utility)[:m]
+def _top(judged: Sequence[RetrievedUnit], kind: str, m: int) -> list[RetrievedUnit]:
+    return sorted((one for one in judged if one.kind == kind), key=lambda one: -one.utility)[:m]
 
 
-def _candidates_of_prompt(judged: Sequence[_UsefulUnit], together: str, m: int) -> list[_UsefulUnit]:
+def _candidates_of_prompt(judged: Sequence[RetrievedUnit], together: str, m: int) -> list[RetrievedUnit]:
     """Return the m candidates of a single prompt. With "both", each passage's triplet set has the utility of its passage."""
     if together == "triplets":
         return _top(judged, "triplets", m)
     if together == "better":
         # Each passage or its triplets, whichever is more useful, the best first.
-        best: dict[range, _UsefulUnit] = {}
+        best: dict[range, RetrievedUnit] = {}
         for one in judged:
-            best[one.unit.leaves] = max(best.get(one.unit.leaves, one), one, key=lambda other: other.utility)
+            best[one.leaves] = max(best.get(one.leaves, one), one, key=lambda other: other.utility)
         return sorted(best.values(), key=lambda one: -one.utility)[:m]
     passages = _top(judged, "passage", m)
-    sets = {one.unit.leaves: one.unit for one in judged if one.unit.kind == "triplets"}
-    behind = [replace(one, unit=sets[one.unit.leaves]) for one in passages if one.unit.leaves in sets]
+    sets = {one.leaves: one for one in judged if one.kind == "triplets"}
+    behind = (replace(sets[one.leaves], utility=one.utility, score=one.score) for one in passages if one.leaves in sets)
     return [*passages, *behind]
 
 
 # -- passages
 
 
-def _passage_stream(top: Sequence[_UsefulUnit], passages: Sequence[Passage], beta: float) -> Stream:
+def _passage_stream(top: Sequence[RetrievedUnit], passages: Sequence[Passage], beta: float) -> Stream:
     """Return the stream of the candidates in the context, best first, each with the passages that hold its fragments."""
-    places = ((one, _places(one.unit.candidate.fragments, passages)) for one in top)
+    places = ((one, _places(one.candidate.fragments, passages)) for one in top)
     # the last fragment must be in the context: those before it lead to it, and may be there for another candidate
-    held = ((one, own) for one, own in places if _places(one.unit.candidate.fragments[-1:], passages))
+    held = ((one, own) for one, own in places if _places(one.candidate.fragments[-1:], passages))
     return Stream(PASSAGES, tuple(StreamUnit(one.utility, own) for one, own in held), beta)
 
 
@@ -191,16 +182,16 @@ def _places(fragments: Sequence[Fragment], passages: Sequence[Passage]) -> tuple
 # -- triplet sets
 
 
-def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, beta: float) -> tuple[Context, Stream]:
+def _with_sets(context: Context, top: Sequence[RetrievedUnit], models: Models, beta: float) -> tuple[Context, Stream]:
     """Append the triplet sets that fit to the context, and return it with their stream."""
     left = context.budget - context.tokens
-    taken: list[tuple[_UsefulUnit, TripletSet]] = []
+    taken: list[tuple[RetrievedUnit, TripletSet]] = []
     steps = list(context.trace)
     for one in top:
-        found = None if one.unit.triplets is None else first_triplets(one.unit.triplets, left, models.count_tokens)
+        found = None if one.triplets is None else first_triplets(one.triplets, left, models.count_tokens)
         if found is None:
             steps.append(
-                Step("skip", f"triplet set does not fit into the {left} tokens left", one.unit.spans, score=one.utility)
+                Step("skip", f"triplet set does not fit into the {left} tokens left", one.spans, score=one.utility)
             )
             continue
         left -= cost_of(found, models.count_tokens)
@@ -211,11 +202,11 @@ def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, bet
     units: list[StreamUnit] = []
     for (one, _), found in zip(taken, kept, strict=True):
         if found is None:
-            steps.append(Step("drop", "over the budget once rendered", one.unit.spans, score=one.utility))
+            steps.append(Step("drop", "over the budget once rendered", one.spans, score=one.utility))
             continue
         shown.append(passage_of(found, one.score))
         units.append(StreamUnit(one.utility, (len(shown),)))
-        whole = len(found.triplets) == len(one.unit.triplets.triplets) if one.unit.triplets is not None else True
+        whole = len(found.triplets) == len(one.triplets.triplets) if one.triplets is not None else True
         count = f"{len(found.triplets)} triplets" if whole else f"the first {len(found.triplets)} triplets"
         steps.append(
             Step("triplets", f"{count} by {found.made}", found.spans, score=one.utility, note=TripletNote(found))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from mergewise.designs.aed.triplets import TripletSet
+from mergewise.jsonable import span_json
 from mergewise.protocols import TokenCounter
 from mergewise.text.blocks import SEPARATOR, heading_cost_line, render
 from mergewise.types import Note, Passage, Quoter, Span, Step
@@ -29,7 +30,7 @@ class TripletNote(Note):
                     "head": triplet.head,
                     "relation": triplet.relation,
                     "tail": triplet.tail,
-                    "span": {"doc": doc, "start": triplet.start, "end": triplet.end},
+                    "span": span_json(Span(doc, triplet.start, triplet.end)),
                 }
                 for triplet in self.triplets.triplets
             ],

@@ -34,6 +34,7 @@ class RetrievedUnit:
     leaves: range
     candidate: Candidate
     triplets: TripletSet | None = None
+    utility: float = 0.0  # S_phi(q, u)
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -62,21 +63,16 @@ def retrieve(
     ]
 
 
-def triplets_of(reader: IndexReader, passages: Sequence[range]) -> list[TripletSet | None]:
-    """Return MAP(d, C_T) for each passage, given by its leaves, or None for a passage without triplets.
+def map_triplets(passages: Sequence[RetrievedUnit], reader: IndexReader) -> list[RetrievedUnit]:
+    """Return T_ret: the triplet sets of these passages, in their order. A passage without triplets is skipped.
 
     Raises:
         UsageError: if the index lacks the view `triplet`.
     """
     view: TripletReader = reader.view(VIEW)
-    return view.sets(passages)
-
-
-def map_triplets(passages: Sequence[RetrievedUnit], reader: IndexReader) -> list[RetrievedUnit]:
-    """Return T_ret: the triplet sets of these passages, in their order. A passage without triplets is skipped."""
     return [
         replace(unit, kind="triplets", text=_below_headings(own, [own.text]), triplets=own)
-        for unit, own in zip(passages, triplets_of(reader, [unit.leaves for unit in passages]), strict=True)
+        for unit, own in zip(passages, view.sets([unit.leaves for unit in passages]), strict=True)
         if own is not None
     ]
 

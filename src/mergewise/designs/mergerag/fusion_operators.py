@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from mergewise.assemble.pointing import Unusable, ask
 from mergewise.concurrency import run, together
@@ -39,10 +39,8 @@ class Fusion:
     problem: str = ""
 
 
-class Operator(Protocol):
-    def __call__(self, pairs: Sequence[Pair[Content]]) -> list[Fusion]:
-        """Fuse each pair by itself. Pairs of one call may be fused at the same time."""
-        ...
+Operator: TypeAlias = Callable[[Sequence[Pair]], list[Fusion]]
+"""A function that fuses each pair by itself. Pairs of one call may be fused at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +51,10 @@ class Extractive:
     floor: Callable[[int], float]
     directional: bool
 
-    def __call__(self, pairs: Sequence[Pair[Content]]) -> list[Fusion]:
+    def __call__(self, pairs: Sequence[Pair]) -> list[Fusion]:
         return [self.fuse(pair) for pair in pairs]
 
-    def fuse(self, pair: Pair[Content]) -> Fusion:
+    def fuse(self, pair: Pair) -> Fusion:
         """Fuse a pair. Of near-duplicates, the host's stays if the merge has a direction, else the more relevant one."""
         floor = self.floor(1 + max(pair.source.depth, pair.host.depth))
         ranked = sorted([*pair.host.content, *pair.source.content], key=lambda s: -self.relevance[s])
@@ -74,7 +72,7 @@ class Extractive:
         return Fusion(in_reading_order(kept, pair, self.directional), "extractive")
 
 
-def in_reading_order(kept: Sequence[ChunkSentence], pair: Pair[Content], directional: bool) -> Content:
+def in_reading_order(kept: Sequence[ChunkSentence], pair: Pair, directional: bool) -> Content:
     """Return the kept sentences in reading order, each once."""
     chosen = set(kept)
     host = [s for s in pair.host.content if s in chosen]
@@ -89,7 +87,7 @@ def in_reading_order(kept: Sequence[ChunkSentence], pair: Pair[Content], directi
     return tuple(sorted([*host, *rest], key=lambda s: (documents.index(s.fragment.doc_id), s.fragment.start)))
 
 
-Ask: TypeAlias = Callable[[str, ChatModel, Pair[Content], bool], Coroutine[Any, Any, Fusion]]
+Ask: TypeAlias = Callable[[str, ChatModel, Pair, bool], Coroutine[Any, Any, Fusion]]
 """A call of a model for one pair: the question, the model, the pair, and whether the merge has a direction."""
 
 
@@ -102,10 +100,10 @@ class Modelled:
     chat: ChatModel
     fallback: Extractive
 
-    def __call__(self, pairs: Sequence[Pair[Content]]) -> list[Fusion]:
+    def __call__(self, pairs: Sequence[Pair]) -> list[Fusion]:
         return run(together(*map(self._safely, pairs)))
 
-    async def _safely(self, pair: Pair[Content]) -> Fusion:
+    async def _safely(self, pair: Pair) -> Fusion:
         """Fuse a pair, by the fallback if the model fails. An empty chunk needs no call."""
         if not pair.host.content or not pair.source.content:
             return Fusion(pair.host.content or pair.source.content, "empty")
@@ -118,7 +116,7 @@ class Modelled:
             return replace(self.fallback.fuse(pair), problem=error.message)
 
 
-async def point(question: str, chat: ChatModel, pair: Pair[Content], directional: bool) -> Fusion:
+async def point(question: str, chat: ChatModel, pair: Pair, directional: bool) -> Fusion:
     """Fuse a pair by numbers, so that a model cannot invent text. A wrong answer may be repaired once."""
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.point(question, pair, directional=directional)
@@ -126,7 +124,7 @@ async def point(question: str, chat: ChatModel, pair: Pair[Content], directional
     return Fusion(in_reading_order([sentences[n - 1] for n in numbers], pair, directional), "point", usage)
 
 
-async def copy(question: str, chat: ChatModel, pair: Pair[Content], directional: bool) -> Fusion:
+async def copy(question: str, chat: ChatModel, pair: Pair, directional: bool) -> Fusion:
     """Fuse a pair by verbatim text, as in the paper. Only sentences of the pair are kept."""
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.copy(question, pair, directional=directional)

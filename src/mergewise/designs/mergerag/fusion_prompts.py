@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from mergewise.assemble.pointing import ReplyForm, number_tokens, numbered_lines, numbers_of, value_in
 from mergewise.designs.mergerag.merging import Pair
-from mergewise.designs.mergerag.pieces import ChunkSentence, Content, text_of
+from mergewise.designs.mergerag.pieces import ChunkSentence, text_of
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import Aligner, SourceSentence, words
@@ -43,7 +43,7 @@ _WORD_FOR_WORD = (
 )
 
 
-def point(question: str, pair: Pair[Content], *, directional: bool) -> list[Message]:
+def point(question: str, pair: Pair, *, directional: bool) -> list[Message]:
     """Show the pair as numbered sentences, the host's first."""
     host = pair.host.content
     lines = list(numbered_lines((s.fragment, s.text) for s in (*host, *pair.source.content)))
@@ -51,7 +51,7 @@ def point(question: str, pair: Pair[Content], *, directional: bool) -> list[Mess
     return _messages(_NUMBERS, question, {name: text for name, text in parts.items() if text}, directional)
 
 
-def copy(question: str, pair: Pair[Content], *, directional: bool) -> list[Message]:
+def copy(question: str, pair: Pair, *, directional: bool) -> list[Message]:
     """Show the pair as running text."""
     chunks = {"A": text_of(pair.host.content), "B": text_of(pair.source.content)}
     return _messages(_WORD_FOR_WORD, question, chunks, directional)

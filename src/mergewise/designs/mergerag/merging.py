@@ -21,15 +21,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, Literal, TypeAlias, TypeVar
-
-T = TypeVar("T")
+from typing import Any, Literal, TypeAlias
 
 Schedule: TypeAlias = Literal["hierarchical", "sequential"]
 
 
 @dataclass(frozen=True, slots=True)
-class MergeChunk(Generic[T]):
+class MergeChunk:
     """A chunk as the algorithms see it: S(c; q), l(c) in tokens, and `content` for the fusion operator alone.
 
     `number` is the order of arrival. `depth` is the number of merges between the retrieved chunks and this one.
@@ -38,30 +36,30 @@ class MergeChunk(Generic[T]):
     number: int
     score: float
     length: int
-    content: T
+    content: Any
     depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Pair(Generic[T]):
+class Pair:
     """A pair to fuse: the weaker `source` into the `host`. `nll` is set if it chose the host."""
 
-    source: MergeChunk[T]
-    host: MergeChunk[T]
+    source: MergeChunk
+    host: MergeChunk
     nll: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Fused(Generic[T]):
+class Fused:
     """The result of fusing a pair, with its score and length recomputed."""
 
     score: float
     length: int
-    content: T
+    content: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Merge(Generic[T]):
+class Merge:
     """One fusion of a pair and the resulting chunk. `number` counts fusions from 0, `round` counts rounds from 1.
 
     `taken` is false if the guard discarded it.
@@ -69,42 +67,42 @@ class Merge(Generic[T]):
 
     number: int
     round: int
-    pair: Pair[T]
-    result: MergeChunk[T]
+    pair: Pair
+    result: MergeChunk
     taken: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class MergeResult(Generic[T]):
+class MergeResult:
     """The remaining chunks and the merges that led to them. `batches` is the paper's number of sequential inference steps."""
 
-    chunks: tuple[MergeChunk[T], ...]
-    merges: tuple[Merge[T], ...]
+    chunks: tuple[MergeChunk, ...]
+    merges: tuple[Merge, ...]
     rounds: int
     batches: int
 
 
-Pairing: TypeAlias = Callable[[Sequence[MergeChunk[T]], int], Iterator[Pair[T]]]
+Pairing: TypeAlias = Callable[[Sequence[MergeChunk], int], Iterator[Pair]]
 """A function that yields up to this many disjoint pairs of the chunks, weakest first and lazily."""
 
-Fuse: TypeAlias = Callable[[Sequence[Pair[T]]], Sequence[Fused[T]]]
+Fuse: TypeAlias = Callable[[Sequence[Pair]], Sequence[Fused]]
 """The fusion operator M(ci, cj; q), for pairs that may be fused at the same time."""
 
-Rows: TypeAlias = Callable[[MergeChunk[T], Sequence[MergeChunk[T]]], Sequence[float]]
+Rows: TypeAlias = Callable[[MergeChunk, Sequence[MergeChunk]], Sequence[float]]
 """A function that returns one row of the NLL matrix: the source given each of the anchors."""
 
 
 def merge(
-    chunks: Sequence[MergeChunk[T]],
+    chunks: Sequence[MergeChunk],
     budget: int,
-    pairing: Pairing[T],
-    fuse: Fuse[T],
+    pairing: Pairing,
+    fuse: Fuse,
     schedule: Schedule = "hierarchical",
     at_once: int = 8,
     guard: bool = True,
-) -> MergeResult[T]:
+) -> MergeResult:
     """Merge until the sum of l(c) is at most L, the budget: Algorithms 1 and 2 (sequential), 3 and 4 (hierarchical)."""
-    current, merges, rounds, batches = list(chunks), list[Merge[T]](), 0, 0
+    current, merges, rounds, batches = list(chunks), list[Merge](), 0, 0
     numbers = iter(range(max((c.number for c in current), default=0) + 1, 2**62))
     total = sum(chunk.length for chunk in current)
     while total > budget and len(current) > 1:
@@ -126,20 +124,20 @@ def merge(
     return MergeResult(tuple(current), tuple(merges), rounds, batches)
 
 
-def symmetric(chunks: Sequence[MergeChunk[T]], count: int) -> Iterator[Pair[T]]:
+def symmetric(chunks: Sequence[MergeChunk], count: int) -> Iterator[Pair]:
     """Yield the pairs of least S(ci; q) + S(cj; q): the two weakest, then the next two, and so on (section 3.2)."""
     ranked = sorted(chunks, key=_weakest)
     for weaker, stronger in islice(zip(ranked[::2], ranked[1::2], strict=False), count):
         yield Pair(weaker, stronger)
 
 
-def asymmetric(nll: Rows[T]) -> Pairing[T]:
+def asymmetric(nll: Rows) -> Pairing:
     """Pair the weakest chunk with the anchor of least L_NLL(ci | cj), one pair after another (section 3.3).
 
     A row is requested only when its pair is, and only for the anchors that are still free.
     """
 
-    def pairs(chunks: Sequence[MergeChunk[T]], count: int) -> Iterator[Pair[T]]:
+    def pairs(chunks: Sequence[MergeChunk], count: int) -> Iterator[Pair]:
         remaining = sorted(chunks, key=_weakest)
         for _ in range(count):
             source, *anchors = remaining
@@ -151,5 +149,5 @@ def asymmetric(nll: Rows[T]) -> Pairing[T]:
     return pairs
 
 
-def _weakest(chunk: MergeChunk[T]) -> tuple[float, int]:
+def _weakest(chunk: MergeChunk) -> tuple[float, int]:
     return chunk.score, chunk.number

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
+from mergewise.jsonable import span_json
 from mergewise.types import Cause, Note, Quoter, Span, Step
 
 
@@ -19,7 +20,7 @@ class MergeNode:
     spans: tuple[Span, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        spans = [{"doc": span.doc_id, "start": span.start, "end": span.end} for span in self.spans]
+        spans = list(map(span_json, self.spans))
         return {"number": self.number, "score": self.score, "tokens": self.tokens, "spans": spans}
 
 

@@ -20,7 +20,7 @@ Where we differ from the paper, and why:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -147,7 +147,9 @@ def merge_sources(
         f"{len(chunks.first)} chunks to {len(merged.chunks)}: {merged.rounds} rounds, depth {depth}, "
         f"{len(merged.merges)} fusions in {merged.batches} batches, {chunks.usage.calls} calls of a model"
     )
-    reason += f", {chunks.repairs} of them repairs" if chunks.repairs else ""
+    # Calls beyond the first for a pair, each because the previous answer was unusable.
+    repairs = sum(max(0, note.calls - 1) for note in notes)
+    reason += f", {repairs} of them repairs" if repairs else ""
     steps = [*trace, *map(MergeNote.step, notes), Step("merged", reason, note=TreeNote(tuple(notes)))]
     context = pack(question, chunks.candidates(merged), budget, models, parameters.order, steps)
     return replace(context, usage=chunks.usage)
@@ -169,9 +171,15 @@ class Chunks:
         self._found = reranked or [source.score for source in sources]
         self.relevance = relevance(question, self.sentences, self._found)
         floor = Floors(self.relevance, self.lengths, budget, parameters.keep)
-        self._operator = _operator(
-            question, Extractive(self.relevance, floor, parameters.pairs == "asymmetric"), models, parameters
-        )
+        extractive = Extractive(self.relevance, floor, parameters.pairs == "asymmetric")
+        self._operator: Operator = extractive
+        fusion = parameters.fusion
+        if fusion == "auto":
+            fusion = "extractive" if models.chat is None else "point"
+        if fusion != "extractive":
+            if models.chat is None:
+                raise UsageError(f"fusion={fusion} needs a chat model", "name one (--chat), or use fusion=extractive")
+            self._operator = Modelled(ASK[fusion], question, models.chat, extractive)
         self._fusions: list[Fusion] = []
         self._nodes: dict[int, MergeNode] = {}
         scores = reranked or self._own_scores(contents)
@@ -181,18 +189,13 @@ class Chunks:
             if content
         ]
 
-    def fuse(self, pairs: Sequence[Pair[Content]]) -> list[Fused[Content]]:
+    def fuse(self, pairs: Sequence[Pair]) -> list[Fused]:
         fusions = self._operator(pairs)
         self._fusions += fusions
         self.usage = sum((fusion.usage for fusion in fusions), self.usage)
         contents = [fusion.kept for fusion in fusions]
         scores = self._reranker_scores(contents) or self._own_scores(contents)
         return [Fused(score, self.lengths(kept), kept) for score, kept in zip(scores, contents, strict=True)]
-
-    @property
-    def repairs(self) -> int:
-        """Calls beyond the first for a pair, each because the previous answer was unusable."""
-        return sum(max(0, fusion.usage.calls - 1) for fusion in self._fusions)
 
     def _own_scores(self, contents: Sequence[Content]) -> list[float]:
         """Return S(c; q) without a reranker: the score of the best sentence, or of the best first chunk of its sentences."""
@@ -208,7 +211,7 @@ class Chunks:
         scores = self._models.reranker.score(self._question, [text_of(content) for content in contents])
         return [float(score) for score in scores]
 
-    def note(self, done: Merge[Content]) -> MergeNote:
+    def note(self, done: Merge) -> MergeNote:
         fusion = self._fusions[done.number]
         return MergeNote(
             round=done.round,
@@ -223,43 +226,27 @@ class Chunks:
             problem=fusion.problem,
         )
 
-    def _node(self, chunk: MergeChunk[Content]) -> MergeNode:
+    def _node(self, chunk: MergeChunk) -> MergeNode:
         if chunk.number not in self._nodes:
             self._nodes[chunk.number] = MergeNode(chunk.number, chunk.score, chunk.length, spans_of(chunk.content))
         return self._nodes[chunk.number]
 
-    def candidates(self, merged: MergeResult[Content]) -> list[Candidate]:
+    def candidates(self, merged: MergeResult) -> list[Candidate]:
         """Return the remaining chunks, best first, and then the sentences that the extractive operator dropped."""
         chunks = sorted((c for c in merged.chunks if c.content), key=lambda c: (-c.score, c.number))
         left = {sentence for chunk in chunks for sentence in chunk.content}
-        candidates = [
-            Candidate(fragments_of(c.content), c.score, tuple(map(self._single, self._by_relevance(c.content))))
-            for c in chunks
-        ]
+        candidates = [Candidate(fragments_of(c.content), c.score, tuple(self._singles(c.content))) for c in chunks]
         if self._parameters.refill and (not left or all(fusion.how == "extractive" for fusion in self._fusions)):
-            rest = self._by_relevance([sentence for sentence in self.sentences if sentence not in left])
-            candidates += map(self._single, rest[:REFILL])
+            candidates += self._singles(sentence for sentence in self.sentences if sentence not in left)[:REFILL]
         return candidates
 
-    def _by_relevance(self, sentences: Sequence[ChunkSentence]) -> list[ChunkSentence]:
-        return sorted(sentences, key=lambda s: -self.relevance[s])
-
-    def _single(self, sentence: ChunkSentence) -> Candidate:
-        return Candidate((sentence.fragment,), self.relevance[sentence])
-
-
-def _operator(question: str, extractive: Extractive, models: Models, parameters: MergeRAG) -> Operator:
-    fusion = parameters.fusion
-    if fusion == "auto":
-        fusion = "extractive" if models.chat is None else "point"
-    if fusion == "extractive":
-        return extractive
-    if models.chat is None:
-        raise UsageError(f"fusion={fusion} needs a chat model", "name one (--chat), or use fusion=extractive")
-    return Modelled(ASK[fusion], question, models.chat, extractive)
+    def _singles(self, sentences: Iterable[ChunkSentence]) -> list[Candidate]:
+        """Return these sentences as candidates, the most relevant first."""
+        ranked = sorted(sentences, key=lambda s: -self.relevance[s])
+        return [Candidate((sentence.fragment,), self.relevance[sentence]) for sentence in ranked]
 
 
-def nll_rows(scorer: NLLScorer | None) -> Rows[Content]:
+def nll_rows(scorer: NLLScorer | None) -> Rows:
     """Return a function for rows of the NLL matrix that scores no pair twice.
 
     The built-in scorer computes the rows of all anchors at once, which is cheaper.
@@ -268,12 +255,12 @@ def nll_rows(scorer: NLLScorer | None) -> Rows[Content]:
     embedded = scorer is None
     made: dict[int, str] = {}
 
-    def texts(chunks: Sequence[MergeChunk[Content]]) -> list[str]:
+    def texts(chunks: Sequence[MergeChunk]) -> list[str]:
         """Return the texts of the chunks, each built once, since chunks never change."""
         made.update((chunk.number, text_of(chunk.content)) for chunk in chunks if chunk.number not in made)
         return [made[chunk.number] for chunk in chunks]
 
-    def rows(source: MergeChunk[Content], anchors: Sequence[MergeChunk[Content]]) -> list[float]:
+    def rows(source: MergeChunk, anchors: Sequence[MergeChunk]) -> list[float]:
         nonlocal scorer
         if scorer is None:
             scorer = WordModel(corpus_words(texts([source, *anchors])))

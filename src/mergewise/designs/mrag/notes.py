@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from mergewise.designs.mrag.markers import Marker, ValueSentence
+from mergewise.jsonable import span_json
 from mergewise.types import Note, Quoter, Span, Step
 
 SUPPORTS = 4  # maximum number of quoted supports of a written sentence
@@ -32,11 +33,11 @@ class MarkerNote(Note):
             "value": marker.value,
             "made": marker.made,
             "paragraphs": list(marker.paragraphs),
-            "spans": [{"doc": marker.doc_id, "start": start, "end": end} for start, end in marker.spans],
+            "spans": [span_json(Span(marker.doc_id, *part)) for part in marker.spans],
             "sentences": [
                 {
                     "text": marker.value[sentence.start : sentence.end],
-                    "support": [{"doc": marker.doc_id, "start": a, "end": b} for a, b in sentence.support],
+                    "support": [span_json(Span(marker.doc_id, *part)) for part in sentence.support],
                     "supported": sentence.supported,
                     "replaced": sentence.replaced,
                     "flags": list(sentence.flags),

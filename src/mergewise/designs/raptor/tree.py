@@ -19,8 +19,8 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -31,8 +31,7 @@ import numpy as np
 from filelock import FileLock
 
 from mergewise.concurrency import check_time
-from mergewise.designs.raptor import chunks
-from mergewise.designs.raptor.chunks import CHUNKS, RaptorChunk, RaptorSettings
+from mergewise.designs.raptor.chunks import CHUNKS, PRESETS, RaptorChunk, RaptorSettings, build, problems
 from mergewise.designs.raptor.clusters import FEW, clustering_by, clusters
 from mergewise.designs.raptor.summaries import summaries
 from mergewise.errors import UsageError
@@ -152,7 +151,11 @@ class RaptorReader:
         if tree is None and getattr(models.chat, "is_estimate", False):
             return self._grown(numbers, settings, models, None)
         if tree is None:
-            with _lock(folder):
+            # One process at a time grows a tree. Without write access to the folder, no process waits.
+            with ExitStack() as held:
+                with suppress(OSError):
+                    folder.mkdir(exist_ok=True)
+                    held.enter_context(FileLock(folder / "growing.lock"))
                 # Another process may have grown it in the mean time.
                 tree = _stored_tree(kept, numbers, dimension)
                 if tree is None:
@@ -168,100 +171,86 @@ class RaptorReader:
                 "the summaries of the view 'raptor' are not written yet for the current documents",
                 "name the chat model: --chat openai:MODEL",
             )
-        leaves = TreeReader(self._rows)
-        growing = _Growing(settings, models, leaves, folder)
         distinct: dict[str, RaptorChunk] = {}
         for first in range(0, len(numbers), _AT_ONCE):
             for row in self.chunks(list(numbers)[first : first + _AT_ONCE]).values():
                 distinct.setdefault(row.text, row)
-        rows = list(distinct.values())
-        vectors = self._rows.vectors([row.id for row in rows], CHUNKS.name)
-        rows = [row for row in rows if row.id in vectors]
+        vectors = self._rows.vectors([row.id for row in distinct.values()], CHUNKS.name)
+        rows = [row for row in distinct.values() if row.id in vectors]
         log.info("growing a tree over %d chunks", len(rows))
-        places = [
-            [
-                (leaf.id, number)
-                for leaf in leaves.leaves(list(row.leaves)).values()
-                for number, sentence in enumerate(leaf.sentences)
-                if row.start <= sentence.start < row.end
-            ]
-            for row in rows
-        ]
         stacked = np.stack([vectors[row.id] for row in rows]) if rows else np.empty((0, 1), np.float32)
-        growing.grow(
-            [row.id for row in rows], [row.text for row in rows], [row.tokens for row in rows], places, stacked
-        )
-        return growing.tree(numbers)
+        return grow(rows, stacked, numbers, settings, models, TreeReader(self._rows), folder)
 
 
-class _Growing:
-    """A tree as it grows, layer by layer."""
-
-    def __init__(self, settings: RaptorSettings, models: Models, leaves: TreeReader, folder: Path | None) -> None:
-        self._settings, self._leaves = settings, leaves
-        self._models, self._folder = models, folder
-        self._by = clustering_by(settings.reduce)
-        assert models.embedder is not None
-        self._embedder = models.embedder
-        self._nodes: list[SummaryNode] = []
-        self._vectors: list[FloatArray] = []
-        self._spec = settings.summary if models.chat is None or settings.summary == "extractive" else models.chat.spec
-
-    def tree(self, numbers: Mapping[int, int]) -> SummaryTree:
-        vectors = (
-            np.concatenate(self._vectors) if self._vectors else np.empty((0, self._embedder.dimension), np.float32)
-        )
-        return SummaryTree(tuple(self._nodes), vectors, numbers, f"summaries {self._spec}, reduce={self._by.made_by}")
-
-    def grow(
-        self,
-        ids: Sequence[int],
-        texts: Sequence[str],
-        tokens: Sequence[int],
-        places: Sequence[Sequence[Place]],
-        vectors: FloatArray,
-    ) -> None:
-        """Build the layers above these nodes."""
-        for layer in range(1, self._settings.layers + 1):
-            groups = clusters(vectors.astype(np.float64), tokens, self._by) if len(ids) > FEW else []
-            if not groups or len(groups) >= len(ids):
-                return
-            check_time()
-            extracts = [self._extract([p for i in group for p in places[i]], vectors[group]) for group in groups]
-            written: list[str | None] = [None] * len(groups)
-            if self._settings.summary == "abstractive":
-                asked = [[texts[i] for i in group] for group in groups]
-                written = summaries(asked, self._settings.summary_tokens, self._models, self._folder)
-            made = [
-                SummaryNode(layer, own or text, tuple(ids[i] for i in group), () if own else tuple(chosen))
-                for group, own, (text, chosen) in zip(groups, written, extracts, strict=True)
-            ]
-            # The next layer may extract from a model's summary, by the sentences that it was written from.
-            places = [chosen for _, chosen in extracts]
-            ids = range(len(self._nodes), len(self._nodes) + len(made))
-            texts = [node.text for node in made]
-            tokens, vectors = self._models.count_tokens(texts), self._embedder.embed_documents(texts)
-            self._nodes += made
-            # In the precision of the stored tree.
-            self._vectors.append(vectors.astype(np.float16).astype(np.float32))
-
-    def _extract(self, places: Sequence[Place], vectors: FloatArray) -> tuple[str, list[Place]]:
-        """Return the sentences that represent a cluster, in the order of the texts."""
-        # Imported only when a tree is grown.
-        from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
-
-        wanted = set(places)
-        leaves = self._leaves.sentences(sorted({leaf for leaf, _ in wanted}))
-        every = [SentenceInLeaf(leaf, number) for leaf in leaves.values() for number in range(len(leaf.sentences))]
-        known = sentence_vectors(list(leaves.values()))
-        rows = [i for i, one in enumerate(every) if (one.leaf.id, one.number) in wanted]
-        own = [every[i] for i in rows]
-        mean = vectors.mean(0) / max(float(np.linalg.norm(vectors.mean(0))), 1e-9)
-        table = np.zeros((len(own), len(mean)), np.float32) if known is None else known[rows]
-        chosen = marginal(table, mean, [one.tokens for one in own], self._settings.summary_tokens)
-        return " ".join(" ".join(own[i].text.split()) for i in chosen), [
-            (own[i].leaf.id, own[i].number) for i in chosen
+def grow(
+    chunks: Sequence[RaptorChunk],
+    vectors: FloatArray,
+    numbers: Mapping[int, int],
+    settings: RaptorSettings,
+    models: Models,
+    reader: TreeReader,
+    folder: Path | None,
+) -> SummaryTree:
+    """Build the layers above these chunks, with their vectors, shape (chunks, dimension)."""
+    embedder, by = models.embedder, clustering_by(settings.reduce)
+    assert embedder is not None
+    ids: Sequence[int] = [chunk.id for chunk in chunks]
+    texts, tokens = [chunk.text for chunk in chunks], [chunk.tokens for chunk in chunks]
+    places = [
+        [
+            (leaf.id, number)
+            for leaf in reader.leaves(list(chunk.leaves)).values()
+            for number, sentence in enumerate(leaf.sentences)
+            if chunk.start <= sentence.start < chunk.end
         ]
+        for chunk in chunks
+    ]
+    nodes: list[SummaryNode] = []
+    stored = [np.empty((0, embedder.dimension), np.float32)]
+    for layer in range(1, settings.layers + 1):
+        groups = clusters(vectors.astype(np.float64), tokens, by) if len(ids) > FEW else []
+        if not groups or len(groups) >= len(ids):
+            break
+        check_time()
+        extracts = [
+            _extract([p for i in group for p in places[i]], vectors[group], reader, settings.summary_tokens)
+            for group in groups
+        ]
+        written: list[str | None] = [None] * len(groups)
+        if settings.summary == "abstractive":
+            asked = [[texts[i] for i in group] for group in groups]
+            written = summaries(asked, settings.summary_tokens, models, folder)
+        made = [
+            SummaryNode(layer, own or text, tuple(ids[i] for i in group), () if own else tuple(chosen))
+            for group, own, (text, chosen) in zip(groups, written, extracts, strict=True)
+        ]
+        # The next layer may extract from a model's summary, by the sentences that it was written from.
+        places = [chosen for _, chosen in extracts]
+        ids = range(len(nodes), len(nodes) + len(made))
+        texts = [node.text for node in made]
+        tokens, vectors = models.count_tokens(texts), embedder.embed_documents(texts)
+        nodes += made
+        # In the precision of the stored tree.
+        stored.append(vectors.astype(np.float16).astype(np.float32))
+    spec = settings.summary if models.chat is None or settings.summary == "extractive" else models.chat.spec
+    return SummaryTree(tuple(nodes), np.concatenate(stored), numbers, f"summaries {spec}, reduce={by.made_by}")
+
+
+def _extract(places: Sequence[Place], vectors: FloatArray, reader: TreeReader, room: int) -> tuple[str, list[Place]]:
+    """Return the sentences that represent a cluster, in the order of the texts."""
+    # Imported only when a tree is grown.
+    from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
+
+    wanted = set(places)
+    leaves = reader.sentences(sorted({leaf for leaf, _ in wanted}))
+    every = [SentenceInLeaf(leaf, number) for leaf in leaves.values() for number in range(len(leaf.sentences))]
+    known = sentence_vectors(list(leaves.values()))
+    rows = [i for i, one in enumerate(every) if (one.leaf.id, one.number) in wanted]
+    own = [every[i] for i in rows]
+    mean = vectors.mean(0) / max(float(np.linalg.norm(vectors.mean(0))), 1e-9)
+    table = np.zeros((len(own), len(mean)), np.float32) if known is None else known[rows]
+    chosen = [own[i] for i in marginal(table, mean, [one.tokens for one in own], room)]
+    return " ".join(" ".join(one.text.split()) for one in chosen), [(one.leaf.id, one.number) for one in chosen]
 
 
 def marginal(vectors: FloatArray, mean: FloatArray, sizes: Sequence[int], room: int) -> list[int]:
@@ -284,16 +273,6 @@ def marginal(vectors: FloatArray, mean: FloatArray, sizes: Sequence[int], room: 
 
 
 # -- storage in the index
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Let one process at a time grow a tree. Without write access to the folder, no process waits."""
-    with ExitStack() as held:
-        with suppress(OSError):
-            folder.mkdir(exist_ok=True)
-            held.enter_context(FileLock(folder / "growing.lock"))
-        yield
 
 
 def _store(path: Path, tree: SummaryTree) -> None:
@@ -344,10 +323,10 @@ VIEW = View(
     name="raptor",
     settings=RaptorSettings,
     tables=lambda settings: (CHUNKS,),
-    build=chunks.build,
-    problems=chunks.problems,
+    build=build,
+    problems=problems,
     reader=RaptorReader,
     with_chat={"summary": "abstractive"},
     needs_embedder=True,
-    presets=chunks.PRESETS,
+    presets=PRESETS,
 )

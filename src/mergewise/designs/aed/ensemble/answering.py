@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mergewise.concurrency import run
@@ -12,14 +11,13 @@ from mergewise.designs.aed.streams import StreamToken, StreamWeights
 from mergewise.errors import ModelError
 from mergewise.generate.citations import Claims, Locator
 from mergewise.generate.marks import MarkFilter, without_unknown
-from mergewise.generate.mode import Show
-from mergewise.generate.sources import DocumentLookup, Source
+from mergewise.generate.writer import complete
 from mergewise.models.decoding import Decoded, Sampling, StreamPrompts, decode, decode_each
 from mergewise.text.alignment import sentences_at
 from mergewise.text.sentences import split_sentences
 from mergewise.text.support.judge import ENOUGH
 from mergewise.text.terms import content_terms
-from mergewise.types import Answer, Citation, Message, Reply, Step, Usage
+from mergewise.types import Answer, Citation, Message, Span, Step, Usage
 
 if TYPE_CHECKING:
     from typing import Any
@@ -30,21 +28,14 @@ if TYPE_CHECKING:
 def by_chat(question: StreamedQuestion, chat: ChatModel) -> Answer:
     """Answer the question's only prompt by a chat model."""
     (reading,) = question.readings
-    shown = ShownAnswer(question.request.show)
-    reply = run(_complete(chat, reading.messages, question.window.limit, shown))
+    show, limit = question.request.show, question.window.limit
+    shown = MarkFilter((), show or _hide)
+    reply = run(complete(chat, reading.messages, limit, None if show is None else shown.add))
     return finish_answer(question, reply.text, reply.usage, reply.complete, (), shown)
 
 
-async def _complete(chat: ChatModel, messages: Sequence[Message], limit: int, shown: ShownAnswer) -> Reply:
-    if not shown.wanted:
-        return await chat.complete(messages, max_tokens=limit)
-    reply = Reply("", Usage())
-    async for piece in chat.stream(messages, max_tokens=limit):
-        if isinstance(piece, Reply):
-            reply = piece
-        else:
-            shown.add(piece)
-    return reply
+def _hide(piece: str) -> None:
+    """Show nothing."""
 
 
 def decode_answers(asked: Sequence[StreamedQuestion], causal: CausalModel[Any], mixture: bool = False) -> list[Answer]:
@@ -58,7 +49,7 @@ def decode_answers(asked: Sequence[StreamedQuestion], causal: CausalModel[Any], 
         )
         for question in asked
     ]
-    shown = [ShownAnswer(question.request.show) for question in asked]
+    shown = [MarkFilter((), question.request.show or _hide) for question in asked]
     wanted = asked[0].ensemble
     answers = decode(
         causal,
@@ -97,84 +88,28 @@ def finish_answer(
     usage: Usage,
     complete: bool,
     tokens: tuple[StreamToken, ...],
-    shown: ShownAnswer,
+    shown: MarkFilter,
 ) -> Answer:
-    """Build the answer with citations and trace. `usage` covers only the call that wrote `text`."""
+    """Build the answer with citations and trace. `usage` covers only the call that wrote `text`.
+
+    Streams write no marks, so the answer is matched with the sentences of the sources. A sentence of the answer cites the source
+    sentence with most of its words, at least half of them. Ties go to the sentence with most words of the question. The model's
+    own background is never cited. `shown` removes the model's marks, and the numbers are appended to the answer.
+    """
     request = question.request
     text, removed = without_unknown(text, ())
     text = text.strip()
     if not text:
         raise ModelError(f"empty answer from {question.window.spec}", "raise max_tokens, or try another model")
-    grounding = ground(text, question.text, question.sources, request.document)
-    shown.end(grounding.marks)
-    weights = ", ".join(
-        f"{name} {weight:.2f}" + (f" (utility {question.utilities[name]:.2f})" if name in question.utilities else "")
-        for name, weight in question.weights.items()
-    )
-    return Answer(
-        question=question.text,
-        text=text + grounding.marks,
-        citations=grounding.citations,
-        context=request.context,
-        usage=request.context.usage + question.spent + usage,
-        complete=complete,
-        removed_marks=removed,
-        unsupported=grounding.unsupported,
-        unverified=grounding.unverified,
-        trace=(*question.steps, Step("weights", weights)),
-        streams=StreamWeights(dict(question.weights), dict(question.utilities), tokens) if question.utilities else None,
-    )
-
-
-class ShownAnswer:
-    """Filter that shows an answer while it arrives. It removes the model's marks and appends ours."""
-
-    def __init__(self, show: Show | None) -> None:
-        self.wanted = show is not None
-        self._show = show or (lambda piece: None)
-        self._filter = MarkFilter((), self._show)
-        self.add = self._filter.add
-
-    def end(self, marks: str) -> None:
-        self._filter.end()
-        if marks:
-            self._show(marks)
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerGrounding:
-    """Support of an answer: its citations, its sentences without support, and the number of sentences that were checked.
-
-    Streams write no marks, so the answer is matched with the sentences of the sources. A sentence of the answer cites the source
-    sentence with most of its words, at least half of them. Ties go to the sentence with most words of the question. The model's
-    own background is never cited. The numbers are appended to the answer.
-    """
-
-    citations: tuple[Citation, ...]
-    unverified: tuple[str, ...]
-    judged: int
-
-    @property
-    def marks(self) -> str:
-        """Marks to append to the answer."""
-        numbers = dict.fromkeys(citation.number for citation in self.citations)
-        return " " + "".join(f"[{number}]" for number in numbers) if numbers else ""
-
-    @property
-    def unsupported(self) -> float | None:
-        return len(self.unverified) / self.judged if self.judged else None
-
-
-def ground(text: str, question: str, sources: Sequence[Source], document: DocumentLookup) -> AnswerGrounding:
-    claims, locator = Claims(sources), Locator(document)
+    claims, locator = Claims(question.sources), Locator(request.document)
     known = [
         (source.number, sentence, content_terms(sentence.text))
-        for source in sources
+        for source in question.sources
         for span, part in source.parts
         for sentence in sentences_at(part, span)
     ]
-    asked = content_terms(question)
-    citations: dict[tuple[int, object], Citation] = {}
+    wanted = content_terms(question.text)
+    citations: dict[tuple[int, Span], Citation] = {}
     unverified: list[str] = []
     judged = 0
     for start, end in split_sentences(text):
@@ -182,7 +117,7 @@ def ground(text: str, question: str, sources: Sequence[Source], document: Docume
         words = content_terms(stated)
         cited: tuple[int, ...] = ()
         if words and known:
-            number, sentence, terms = max(known, key=lambda one: (len(words & one[2]), len(asked & one[2])))
+            number, sentence, terms = max(known, key=lambda one: (len(words & one[2]), len(wanted & one[2])))
             if len(words & terms) >= ENOUGH * len(words):
                 cited = (number,)
                 citations.setdefault((number, sentence.span), locator.citation(number, sentence.text, sentence.span))
@@ -190,4 +125,25 @@ def ground(text: str, question: str, sources: Sequence[Source], document: Docume
         judged += supported is not None
         if supported is False:
             unverified.append(stated)
-    return AnswerGrounding(tuple(citations.values()), tuple(unverified), judged)
+    numbers = dict.fromkeys(number for number, _ in citations)
+    marks = " " + "".join(f"[{number}]" for number in numbers) if numbers else ""
+    shown.end()
+    if marks and request.show is not None:
+        request.show(marks)
+    weights = ", ".join(
+        f"{name} {weight:.2f}" + (f" (utility {question.utilities[name]:.2f})" if name in question.utilities else "")
+        for name, weight in question.weights.items()
+    )
+    return Answer(
+        question=question.text,
+        text=text + marks,
+        citations=tuple(citations.values()),
+        context=request.context,
+        usage=request.context.usage + question.spent + usage,
+        complete=complete,
+        removed_marks=removed,
+        unsupported=len(unverified) / judged if judged else None,
+        unverified=tuple(unverified),
+        trace=(*question.steps, Step("weights", weights)),
+        streams=StreamWeights(dict(question.weights), dict(question.utilities), tokens) if question.utilities else None,
+    )

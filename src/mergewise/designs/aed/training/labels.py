@@ -21,8 +21,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import tee, zip_longest
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.aed.ensemble import prompts
@@ -281,29 +282,49 @@ def label(
         facts = {source.examples[0].set: source.facts.get(kind, {}) for source in sources if source.examples}
         store.begin(kind, made_with, facts)
 
-    def is_done(example: Example) -> bool:
-        solved = solves is None or not settings.solved or store.is_solved(key_of(example), kinds) is not None
-        return solved and all(store.has(kind, example) for kind in kinds)
-
-    missing = [pair for pair in asked if not is_done(pair[0])]
+    check_solved = settings.solved and solves is not None
+    missing = [
+        (example, reader)
+        for example, reader in asked
+        if not all(store.has(kind, example) for kind in kinds)
+        or (check_solved and store.is_solved(key_of(example), kinds) is None)
+    ]
     counts, before = LabelCounts(), len(asked) - len(missing)
 
     def requests() -> Iterator[_LabelRequest]:
+        """Yield a request for the backgrounds of each batch, then a request per question, which may be empty."""
         for first in range(0, len(missing), TOGETHER):
-            batch = [pair for pair in missing[first : first + TOGETHER] if _has_room(model, pair[0])]
-            counts.left_out += len(missing[first : first + TOGETHER]) - len(batch)
-            yield from _requests(store, batch, settings)
+            batch = []
+            for example, reader in missing[first : first + TOGETHER]:
+                # The question and its answers must fit into the reader's window without a context.
+                answer = max(1, *(len(model.encode(answer)) for answer in example.answers))
+                alone = (reader_prompt(example.text, None), prompts.background(example.text))
+                if all(len(model.prompt(messages)) + answer < model.window for messages in alone):
+                    batch.append((example, reader))
+                else:
+                    counts.left_out += 1
+            unwritten = [example for example, _ in batch if settings.generated and not store.has("generated", example)]
+            if unwritten:
+                yield unwritten, None
+            for example, reader in batch:
+                found: dict[Kind, Sequence[TrainCandidate]] = {}
+                if not store.has("passages", example):
+                    found["passages"] = passages_of(example.text, reader, settings.passages, settings.longest)
+                if settings.triplets and not store.has("triplets", example):
+                    found["triplets"] = triplets_of(example.text, reader, settings.triplets, settings.longest)
+                yield [example], found
 
     labelled = []
     asking, measuring = tee(requests())
-    for request, measured in zip(asking, executor.map(partial(_measure, model, settings), measuring), strict=True):
-        for one in measured:
-            if one.labels is not None:
-                store.write(one.kind, one.example, one.labels, one.alone)
-                counts.cut += sum(label.candidate.cut for label in one.labels)
-        if request.found is None:
+    measure = partial(_measure, model, settings)
+    for (examples, found), measured in zip(asking, executor.map(measure, measuring), strict=True):
+        for example, kind, labels, alone in measured:
+            if labels is not None:
+                store.write(kind, example, labels, alone)
+                counts.cut += sum(label.candidate.cut for label in labels)
+        if found is None:
             continue
-        (example,) = request.examples
+        (example,) = examples
         if not all(store.has(kind, example) for kind in kinds):
             counts.left_out += 1
             continue
@@ -312,62 +333,42 @@ def label(
         if progress is not None:
             progress(counts.questions, len(missing), f"{example.text} ({before} before)" if before else example.text)
     if settings.solved and solves is not None:
-        _label_solved(store, labelled, kinds, model, solves, executor)
+        # The reader's answers from the candidates with the lowest CPPL.
+        asked_again = (
+            reader_prompt(example.text, None if best is None else best.candidate)
+            for example in labelled
+            for best in (min(store.question(key_of(example), kinds).candidates, key=attrgetter("cppl"), default=None),)
+        )
+        for example, answer in zip(labelled, executor.map(partial(_answer_of, model), asked_again), strict=True):
+            store.write_solved(example, kinds, answer, solves(answer, example.answers))
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class _LabelRequest:
-    """Candidates to measure: those `found` for a single question, by kind. None asks for the backgrounds of all questions."""
-
-    examples: Sequence[Example]
-    found: Mapping[Kind, Sequence[TrainCandidate]] | None = None
+_LabelRequest: TypeAlias = tuple[Sequence[Example], Mapping[Kind, Sequence[TrainCandidate]] | None]
+"""Candidates to measure: those found for a single question, by kind. None asks for the backgrounds of all questions."""
+_Measured: TypeAlias = tuple[Example, Kind, Sequence[Label] | None, float | None]
+"""A question with its labels of a kind, or None if a candidate does not fit at all, and its CPPL without a context."""
 
 
-@dataclass(frozen=True, slots=True)
-class _MeasuredLabels:
-    """The labels of a kind, or None if a candidate does not fit at all."""
-
-    example: Example
-    kind: Kind
-    labels: Sequence[Label] | None
-    alone: float | None = None
-
-
-def _requests(
-    store: LabelStore, batch: Sequence[tuple[Example, IndexReader]], settings: LabelSettings
-) -> Iterator[_LabelRequest]:
-    """Yield a request for the backgrounds of the batch, then a request per question, which may be empty."""
-    unwritten = [example for example, _ in batch if settings.generated and not store.has("generated", example)]
-    if unwritten:
-        yield _LabelRequest(unwritten)
-    for example, reader in batch:
-        found: dict[Kind, Sequence[TrainCandidate]] = {}
-        if not store.has("passages", example):
-            found["passages"] = passages_of(example.text, reader, settings.passages, settings.longest)
-        if settings.triplets and not store.has("triplets", example):
-            found["triplets"] = triplets_of(example.text, reader, settings.triplets, settings.longest)
-        yield _LabelRequest([example], found)
-
-
-def _measure(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_MeasuredLabels]:
+def _measure(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_Measured]:
     """Measure the candidates of a request. This is a pure function for workers."""
-    if request.found is None:
-        asked = [prompts.background(example.text) for example in request.examples]
+    examples, found = request
+    measured: list[_Measured] = []
+    if found is None:
+        asked = [prompts.background(example.text) for example in examples]
         texts = [one.text for one in decode_each(model, asked, prompts.BACKGROUND_TOKENS)]  # d_gen = G(rho(q))
-        own = [(example, generated_candidate(text)) for example, text in zip(request.examples, texts, strict=True)]
-        return [
-            _MeasuredLabels(example, "generated", labels_of(model, example, [one] if one else [], settings.alpha))
-            for example, one in own
-        ]
-    (example,) = request.examples
-    measured = []
-    for kind, candidates in request.found.items():
+        for example, text in zip(examples, texts, strict=True):
+            one = generated_candidate(text)
+            labels = labels_of(model, example, [one] if one else [], settings.alpha)
+            measured.append((example, "generated", labels, None))
+        return measured
+    (example,) = examples
+    for kind, candidates in found.items():
         alone = None
         if kind == "passages":
             question = model.prompt(reader_prompt(example.text, None))
             alone = float(cppl(model, question, [question], example.answers, alpha=0.0)[0])
-        measured.append(_MeasuredLabels(example, kind, labels_of(model, example, candidates, settings.alpha), alone))
+        measured.append((example, kind, labels_of(model, example, candidates, settings.alpha), alone))
     return measured
 
 
@@ -406,31 +407,6 @@ def labels_of(
     contexts = [model.prompt(reader_prompt(example.text, candidate)) for candidate in fitting]
     values = cppl(model, question, contexts, example.answers, alpha=alpha)
     return [Label(candidate, float(value)) for candidate, value in zip(fitting, values, strict=True)]
-
-
-def _has_room(model: CausalModel[Any], example: Example) -> bool:
-    """Check that the question and its answers fit into the reader's window without a context."""
-    answer = max(len(model.encode(answer)) for answer in example.answers)
-    asked = (reader_prompt(example.text, None), prompts.background(example.text))
-    return all(len(model.prompt(messages)) + max(answer, 1) < model.window for messages in asked)
-
-
-def _label_solved(
-    store: LabelStore,
-    examples: Sequence[Example],
-    kinds: Sequence[Kind],
-    model: CausalModel[Any],
-    solves: Solves,
-    executor: Executor,
-) -> None:
-    """Store the reader's answers from the candidates with the lowest CPPL, and check them."""
-    asked = (
-        reader_prompt(example.text, None if best is None else best.candidate)
-        for example in examples
-        for best in (min(store.question(key_of(example), kinds).candidates, key=lambda one: one.cppl, default=None),)
-    )
-    for example, answer in zip(examples, executor.map(partial(_answer_of, model), asked), strict=True):
-        store.write_solved(example, kinds, answer, solves(answer, example.answers))
 
 
 def _answer_of(model: CausalModel[Any], messages: Sequence[Message]) -> str:

@@ -9,7 +9,6 @@ the weights of the epoch with the lowest held-out KL.
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -128,10 +127,12 @@ def split_questions(questions: Sequence[LabelledQuestion], settings: TrainSettin
         for one in questions
         if teaches([labelled.cppl for labelled in one.candidates]) and (one.solved or settings.questions != "solved")
     ]
-    texts = sorted({_question_key(one) for one in able})
+    keys = [" ".join(one.example.text.lower().split()) for one in able]
+    texts = sorted(set(keys))
     order = np.random.default_rng([settings.seed, 0]).permutation(len(texts))
     kept = {texts[i] for i in order[: round(settings.held_out * len(texts))]}
-    learnt, held_out = ([one for one in able if (_question_key(one) in kept) is side] for side in (False, True))
+    learnt = [one for one, key in zip(able, keys, strict=True) if key not in kept]
+    held_out = [one for one, key in zip(able, keys, strict=True) if key in kept]
     if not learnt:
         raise UsageError("no question to learn from", "label more questions")
     return Split(learnt, held_out, len(questions) - len(able))
@@ -147,10 +148,15 @@ def train(
     """Train, or resume from the state in `folder`. Raise UsageError if the state is from another training."""
     training = _Training(split_questions(questions, settings), load_base(spec, settings.seed), settings, folder)
     training.begin({"base": spec, "labels": digest(questions), **asdict(settings)})
-    while training.step < training.steps and not training.is_over:
+    history, epoch_steps = training.history, training.epoch_steps
+    while training.step < training.steps:
+        if training.step % epoch_steps == 0 and history.ends(settings.patience):
+            break
         training.advance()
         if progress is not None:
-            progress(training.step, training.steps, training.progress_line())
+            line = f"epoch {(training.step - 1) // epoch_steps + 1}, loss {history.losses[-1]:.4f}"
+            line += f", held out {history.held_out[-1]:.4f}" if history.held_out else ""
+            progress(training.step, training.steps, line)
     return training.result()
 
 
@@ -172,14 +178,6 @@ class _Training:
         self.steps = settings.epochs * self.epoch_steps
         base.network.to("cuda" if torch.cuda.is_available() else "cpu")
         self.optimizer = torch.optim.AdamW(base.network.parameters(), lr=settings.rate, weight_decay=0.0)
-
-    @property
-    def is_over(self) -> bool:
-        return self.step % self.epoch_steps == 0 and self.history.ends(self.settings.patience)
-
-    def progress_line(self) -> str:
-        epoch = f"epoch {(self.step - 1) // self.epoch_steps + 1}, loss {self.history.losses[-1]:.4f}"
-        return epoch + (f", held out {self.history.held_out[-1]:.4f}" if self.history.held_out else "")
 
     def begin(self, parameters: dict[str, Any]) -> None:
         """Load the state in the folder, or evaluate the untrained network."""
@@ -298,10 +296,6 @@ def digest(questions: Sequence[LabelledQuestion]) -> str:
     return blake2b(json.dumps(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def _question_key(question: LabelledQuestion) -> str:
-    return " ".join(question.example.text.lower().split())
-
-
 ONNX = "model.onnx"
 OPSET = 17
 APART = 1e-3  # maximum difference between the utilities of the two forms
@@ -324,9 +318,7 @@ def export(base: Base, folder: Path, tokens: int, question: str, texts: Sequence
     with quietly():
         base.network.save_pretrained(folder)
     base.tokenizer.save_pretrained(folder)
-    part = folder / f".{ONNX}.{os.getpid()}"
-    _write(base, part, question, texts[0])
-    part.replace(folder / ONNX)
+    write_whole(folder / ONNX, lambda part: _write(base, part, question, texts[0]))
     with torch.inference_mode():
         expected = utilities(base, question, texts, tokens).numpy()
     apart = float(np.abs(ONNXCrossEncoder(folder, folder / ONNX).logits(question, texts) - expected).max())

@@ -34,25 +34,6 @@ class TripletReport:
     calls: int
     unfinished: Mapping[str, str]
 
-    @classmethod
-    def of(cls, extractions: Sequence[TripletExtraction], sets: Any) -> TripletReport:
-        """Compute the report. `sets` is an Arrow table with the columns `made` and `triplets`."""
-        sizes = [len(json.loads(packed)) for packed in sets["triplets"].to_pylist()]
-        made: Counter[str] = Counter()
-        for how, size in zip(sets["made"].to_pylist(), sizes, strict=True):
-            made[how] += size
-        return cls(
-            documents=len(extractions),
-            passages=len(sizes),
-            with_triplets=sum(size > 0 for size in sizes),
-            triplets=sum(sizes),
-            made={how: count for how, count in made.most_common() if count},
-            most=max(sizes, default=0),
-            rejected=count_rejects(extractions),
-            calls=sum(one.calls for one in extractions),
-            unfinished=unfinished_of(extractions),
-        )
-
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form of `info --view triplet --json`."""
         return asdict(self)
@@ -114,7 +95,21 @@ class TripletReader:
         bounds = self._rows.rows(LEAF.name, LeafBounds, [leaves.start, leaves.stop - 1])
         if not rows or leaves.start not in bounds or leaves.stop - 1 not in bounds:
             return None
-        return _one_set(rows, leaves, (bounds[leaves.start].start, bounds[leaves.stop - 1].end))
+        # The triplets of several rows with sentences inside the passage.
+        start, end = bounds[leaves.start].start, bounds[leaves.stop - 1].end
+        triplets = tuple(t for row in rows for t in row.triplets if start <= t.start and t.end <= end)
+        if not triplets:
+            return None
+        return replace(
+            rows[0],
+            headings=shared_path([row.headings for row in rows]),
+            first_leaf=leaves.start,
+            leaf_count=len(leaves),
+            start=start,
+            end=end,
+            made=", ".join(dict.fromkeys(row.made for row in rows)),
+            triplets=triplets,
+        )
 
     def all(self) -> list[TripletSet]:
         """Return the triplet sets of all passages, in the order of their ids."""
@@ -128,22 +123,19 @@ class TripletReader:
 
     def report(self) -> TripletReport:
         """Count the triplets by maker and the rejected ones, over all documents."""
-        return TripletReport.of(self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"]))
-
-
-def _one_set(rows: Sequence[TripletSet], leaves: range, bounds: tuple[int, int]) -> TripletSet | None:
-    """Join the triplets of several rows with sentences inside the bounds into a set."""
-    start, end = bounds
-    triplets = tuple(t for row in rows for t in row.triplets if start <= t.start and t.end <= end)
-    if not triplets:
-        return None
-    return replace(
-        rows[0],
-        headings=shared_path([row.headings for row in rows]),
-        first_leaf=leaves.start,
-        leaf_count=len(leaves),
-        start=start,
-        end=end,
-        made=", ".join(dict.fromkeys(row.made for row in rows)),
-        triplets=triplets,
-    )
+        extractions, sets = self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"])
+        sizes = [len(json.loads(packed)) for packed in sets["triplets"].to_pylist()]
+        made: Counter[str] = Counter()
+        for how, size in zip(sets["made"].to_pylist(), sizes, strict=True):
+            made[how] += size
+        return TripletReport(
+            documents=len(extractions),
+            passages=len(sizes),
+            with_triplets=sum(size > 0 for size in sizes),
+            triplets=sum(sizes),
+            made={how: count for how, count in made.most_common() if count},
+            most=max(sizes, default=0),
+            rejected=count_rejects(extractions),
+            calls=sum(one.calls for one in extractions),
+            unfinished=unfinished_of(extractions),
+        )

@@ -56,37 +56,6 @@ class MarkerReport:
     value_lengths: TokenLengths
     unfinished: Mapping[str, str]
 
-    @classmethod
-    def of(cls, extractions: Sequence[MarkerExtraction], markers: Any) -> MarkerReport:
-        """Compute the report. `markers` is an Arrow table with the columns made, sentences, key_tokens and value_tokens."""
-        read = [one for one in extractions if one.segments]
-        coverages = [one.coverage for one in read] or [1.0]
-        attempts = [len(one.coverages) for one in read if one.coverages]
-        sentences = [row for packed in markers["sentences"].to_pylist() for row in json.loads(packed)]
-        # The tokens without those of copies, or with them if all markers are copies.
-        counts = (markers[name].to_pylist() for name in ("made", "key_tokens", "value_tokens"))
-        rows = list(zip(*counts, strict=True))
-        rows = [row for row in rows if row[0] != COPY] or rows
-        keys, values = [row[1] for row in rows], [row[2] for row in rows]
-        return cls(
-            documents=len(extractions),
-            coverage={"mean": fmean(coverages), "variance": pvariance(coverages), "least": min(coverages)},
-            fallback_share=_share(sum(one.uncovered for one in read), sum(one.segments for one in read)),
-            attempts=fmean(attempts or [0]),
-            rejected=count_rejects(extractions),
-            unsupported_share=_share(sum(one.unsupported for one in read), sum(one.sentences for one in read)),
-            key_tokens=fmean(keys or [0]),
-            value_tokens=fmean(values or [0]),
-            markers=dict(Counter(markers["made"].to_pylist()).most_common()),
-            fallback_documents=sum(one.uncovered > 0 for one in read),
-            unsupported_left=_share(sum(not support for _, _, support, _, _ in sentences), len(sentences)),
-            replaced=sum(bool(replaced) for _, _, _, replaced, _ in sentences),
-            renumbered=sum(one.renumbered for one in read),
-            key_lengths=_lengths(keys),
-            value_lengths=_lengths(values),
-            unfinished=unfinished_of(extractions),
-        )
-
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form of `info --view marker --json`."""
         return asdict(self)
@@ -152,5 +121,32 @@ class MarkerReader:
 
     def report(self) -> MarkerReport:
         """Report coverage, attempts, rejects, support and lengths over all documents (the paper's Table 3 and Figure 5)."""
-        rows = self._rows.whole(MARKER.name, ["made", "sentences", "key_tokens", "value_tokens"])
-        return MarkerReport.of(self.extractions(), rows)
+        markers = self._rows.whole(MARKER.name, ["made", "sentences", "key_tokens", "value_tokens"])
+        extractions = self.extractions()
+        read = [one for one in extractions if one.segments]
+        coverages = [one.coverage for one in read] or [1.0]
+        attempts = [len(one.coverages) for one in read if one.coverages]
+        sentences = [row for packed in markers["sentences"].to_pylist() for row in json.loads(packed)]
+        # The tokens without those of copies, or with them if all markers are copies.
+        counts = (markers[name].to_pylist() for name in ("made", "key_tokens", "value_tokens"))
+        rows = list(zip(*counts, strict=True))
+        rows = [row for row in rows if row[0] != COPY] or rows
+        keys, values = [row[1] for row in rows], [row[2] for row in rows]
+        return MarkerReport(
+            documents=len(extractions),
+            coverage={"mean": fmean(coverages), "variance": pvariance(coverages), "least": min(coverages)},
+            fallback_share=_share(sum(one.uncovered for one in read), sum(one.segments for one in read)),
+            attempts=fmean(attempts or [0]),
+            rejected=count_rejects(extractions),
+            unsupported_share=_share(sum(one.unsupported for one in read), sum(one.sentences for one in read)),
+            key_tokens=fmean(keys or [0]),
+            value_tokens=fmean(values or [0]),
+            markers=dict(Counter(markers["made"].to_pylist()).most_common()),
+            fallback_documents=sum(one.uncovered > 0 for one in read),
+            unsupported_left=_share(sum(not support for _, _, support, _, _ in sentences), len(sentences)),
+            replaced=sum(bool(replaced) for _, _, _, replaced, _ in sentences),
+            renumbered=sum(one.renumbered for one in read),
+            key_lengths=_lengths(keys),
+            value_lengths=_lengths(values),
+            unfinished=unfinished_of(extractions),
+        )
