@@ -9,7 +9,7 @@ from typing import Any
 from mergewise.concurrency import run
 from mergewise.designs import MODES
 from mergewise.errors import UsageError, one_of
-from mergewise.generate.mode import Mode, Request
+from mergewise.generate.mode import Request
 from mergewise.generate.prompts import REFUSAL
 from mergewise.models.record import Models
 from mergewise.types import Answer
@@ -36,8 +36,9 @@ def mode_for(name: str | None, models: Models, preferred: str = "") -> str:
 def answer(name: str, request: Request) -> Answer:
     """Answer in the mode `name`. No model is called if the mode reads the context and the context has no passages."""
     mode = MODES[name]
-    if _lacks_passages(mode, request):
-        return _nothing(name, request)
+    if mode.reads_context and not mode.alone and not request.context.passages:
+        context, refusal = request.context, request.models.prompts.fill(REFUSAL)
+        return Answer(context.question, refusal, (), context, context.usage, found=False, sure=False, mode=name)
     answered = mode.answer(request, _needed_model(name, request.models))
     return replace(run(answered) if isinstance(answered, Coroutine) else answered, mode=name)
 
@@ -47,11 +48,12 @@ def answer_all(name: str, requests: Sequence[Request]) -> list[Answer]:
     mode = MODES[name]
     if mode.answer_all is None:
         return [answer(name, request) for request in requests]
-    asked = [request for request in requests if not _lacks_passages(mode, request)]
+    needs_passages = mode.reads_context and not mode.alone
+    asked = [request for request in requests if request.context.passages or not needs_passages]
     answers = iter(mode.answer_all(asked, _needed_model(name, asked[0].models)) if asked else [])
     return [
-        _nothing(name, request) if _lacks_passages(mode, request) else replace(next(answers), mode=name)
-        for request in requests
+        replace(next(answers), mode=name) if one.context.passages or not needs_passages else answer(name, one)
+        for one in requests
     ]
 
 
@@ -61,12 +63,3 @@ def _needed_model(name: str, models: Models) -> Any:
     if model is None:
         raise UsageError(f"mode {name!r} needs {needs.what}", needs.hint)
     return model
-
-
-def _lacks_passages(mode: Mode[Any], request: Request) -> bool:
-    return mode.reads_context and not mode.alone and not request.context.passages
-
-
-def _nothing(name: str, request: Request) -> Answer:
-    context, refusal = request.context, request.models.prompts.fill(REFUSAL)
-    return Answer(context.question, refusal, (), context, context.usage, found=False, sure=False, mode=name)

@@ -20,7 +20,7 @@ from mergewise.generate.prompts import REFUSAL
 from mergewise.generate.quotable_texts import QuotableTexts
 from mergewise.models.record import Models
 from mergewise.text.light import MARGIN
-from mergewise.text.markup import readable
+from mergewise.text.markup import readable, says_something
 from mergewise.text.question import AskedName, asked_names
 from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences
@@ -126,7 +126,7 @@ def _contradiction(quotation: Quotation, context: Context, texts: QuotableTexts)
 
 def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
     """Select the places to quote, without quoting any text twice. Return None if the context has no quotable sentence."""
-    quotes = _named_first(quotes_of(context), context.question, texts)
+    quotes = quotes_of(context, texts)
     if not quotes:
         return None
     least = NEAR_BEST * quotes[0].probability
@@ -148,22 +148,6 @@ def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
             quotations.append(Quotation(quote, tuple(citations)))
         quoted += spans
     return Quotations(tuple(quotations), signals_of(context, quotes, quotations[0])) if quotations else None
-
-
-def _named_first(quotes: Sequence[Quote], question: str, texts: QuotableTexts) -> list[Quote]:
-    """Move sentences to the front whose own heading is an identifier of the question: the entry `retries`, not `retries_max`."""
-    names = {name.parts for name in asked_names(question) if name.kind == "code"}
-    if not names or not quotes:
-        return list(quotes)
-    near = [quote for quote in quotes if quote.probability >= NEAR_BEST * quotes[0].probability]
-    first = []
-    for quote in near:
-        # The identifier that heads a sentence, such as `retries` or `Client.retries(count)`.
-        headings = texts.locator.citation(quote.number, "", quote.evidence.span).headings
-        entry = _ENTRY.fullmatch(headings[-1]) if headings else None
-        if entry and AskedName(entry[1], "code").parts in names:
-            first.append(quote)
-    return [*first, *(quote for quote in quotes if quote not in first)]
 
 
 def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> Signals:
@@ -190,8 +174,11 @@ def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> S
     )
 
 
-def quotes_of(context: Context) -> list[Quote]:
-    """Rank the sentences of the context, and of the sources of written passages, by the probability that they answer."""
+def quotes_of(context: Context, texts: QuotableTexts) -> list[Quote]:
+    """Rank the sentences of the context, and of the sources of written passages, by the probability that they answer.
+
+    Sentences whose own heading is an identifier of the question come first: the entry `retries`, not `retries_max`.
+    """
     terms = content_terms(context.question)
     quotes: list[Quote] = []
     for evidence in context.evidence or ():
@@ -203,7 +190,17 @@ def quotes_of(context: Context) -> list[Quote]:
         ]
         if holding:
             quotes.append(Quote(evidence, min(holding)[1], probability(features(evidence, terms))))
-    return sorted(quotes, key=lambda quote: -quote.probability)
+    quotes.sort(key=lambda quote: -quote.probability)
+    names = {name.parts for name in asked_names(context.question) if name.kind == "code"}
+    first: list[Quote] = []
+    for quote in quotes if names else ():
+        if quote.probability >= NEAR_BEST * quotes[0].probability:
+            # The identifier that heads a sentence, such as `retries` or `Client.retries(count)`.
+            headings = texts.locator.citation(quote.number, "", quote.evidence.span).headings
+            entry = _ENTRY.fullmatch(headings[-1]) if headings else None
+            if entry and AskedName(entry[1], "code").parts in names:
+                first.append(quote)
+    return [*first, *(quote for quote in quotes if quote not in first)]
 
 
 def features(evidence: Evidence, terms: frozenset[str]) -> dict[str, float]:
@@ -252,18 +249,18 @@ def _quotation_text(quotation: Quotation, question: str, texts: QuotableTexts) -
     spans = [citation.span for citation in quotation.citations]
     quoted = texts.laid_out(spans[0])
     for last, span in pairwise(spans):
-        part, gap = texts.laid_out(span), " …" if texts.leave_something_out(last, span) else ""
+        # Words, and not only mark-up, may be left out between the two.
+        between = texts.text(Span(span.doc_id, last.end, span.start))
+        part, gap = texts.laid_out(span), " …" if says_something(readable(between)) else ""
         quoted += gap + ("\n" if "\n" in quoted + part or part.startswith(("|", MARGIN)) else " ") + part
-    first = quotation.citations[0]
-    heading = escape_marks(first.headings[-1]) if first.headings and _adds(first.headings[-1], quoted, question) else ""
-    return f"{heading}{': ' if heading else ''}“{quoted}” [{quotation.best.number}]"
-
-
-def _adds(heading: str, quoted: str, question: str) -> bool:
-    """Check that a heading has a number, an identifier, or terms of the question, that the quotation lacks."""
-    if any(digits not in quoted for digits in _NUMBER.findall(heading)):
-        return True
-    entry = _ENTRY.fullmatch(heading)
-    if entry and _LOOKS_CODED.search(entry[1]) and entry[1] not in quoted:
-        return True
-    return bool(content_terms(question) & content_terms(heading) - content_terms(quoted))
+    shown = f"“{quoted}” [{quotation.best.number}]"
+    for heading in quotation.citations[0].headings[-1:]:
+        # It must have a number, an identifier, or terms of the question, that the quotation lacks.
+        entry = _ENTRY.fullmatch(heading)
+        if (
+            any(digits not in quoted for digits in _NUMBER.findall(heading))
+            or (entry and _LOOKS_CODED.search(entry[1]) and entry[1] not in quoted)
+            or content_terms(question) & content_terms(heading) - content_terms(quoted)
+        ):
+            return f"{escape_marks(heading)}: {shown}"
+    return shown

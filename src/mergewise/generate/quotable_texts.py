@@ -98,10 +98,6 @@ class QuotableTexts:
             return list(spans)
         return self.merged([*spans, rest])
 
-    def leave_something_out(self, first: Span, second: Span) -> bool:
-        """Check that there are words, and not only mark-up, between two spans of a document."""
-        return says_something(readable(self._whole(first.doc_id)[first.end : second.start]))
-
     def laid_out(self, span: Span) -> str:
         """Lay out the text of the span for a screen, with its margin, and an ellipsis at the ends of cut code.
 

@@ -16,8 +16,8 @@ from mergewise.designs.aed.ensemble.reading import ModelWindow, StreamedQuestion
 from mergewise.designs.aed.streams import Ensemble, Stream, StreamUnit, StreamWeights, weights_of
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
-from mergewise.generate.mode import Request
 from mergewise.generate.marks import MarkFilter
+from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
 from mergewise.jsonable import answer_json
 from mergewise.models.decoding import Decoded

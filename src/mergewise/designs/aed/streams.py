@@ -76,7 +76,8 @@ class Ensemble(Reading):
         written = {passage.text for part in parts for passage in part.passages if not passage.verbatim}
         betas: dict[str, float] = {}
         units: dict[str, list[StreamUnit]] = {}
-        for part, stream in [(one, stream) for one in parts for stream in streams_of(one)]:
+        known = ((part, part.reading.streams) for part in parts if isinstance(part.reading, Ensemble))
+        for part, stream in ((part, stream) for part, streams in known for stream in streams):
             betas.setdefault(stream.name, stream.beta)
             for unit in stream.units:
                 own = [part.passages[number - 1] for number in unit.passages]
@@ -173,11 +174,6 @@ def one_stream(context: Context, utilities: Sequence[float]) -> Ensemble:
 def ensemble_of(context: Context) -> Ensemble | None:
     """Return the ensemble of the context, or None if another design assembled it."""
     return context.reading if isinstance(context.reading, Ensemble) else None
-
-
-def streams_of(context: Context) -> tuple[Stream, ...]:
-    ensemble = ensemble_of(context)
-    return () if ensemble is None else ensemble.streams
 
 
 # -- merging contexts

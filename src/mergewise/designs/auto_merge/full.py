@@ -31,31 +31,24 @@ class Full(CheckedFields):
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Full) -> Context:
-    documents = reader.documents()
-    taken = list(_from_both_ends(documents, reader, budget, models, parameters.beginning))
+    documents, beginning = reader.documents(), parameters.beginning
+    ends = _leaves(documents, reader, 1), _leaves(documents, reader, -1)
+    tokens, taken, seen = [0, 0], list[tuple[int, Leaf]](), set[int]()
+    while sum(tokens) <= budget:
+        # The next leaf is from the end that lacks more of its share.
+        side = int(tokens[0] * (1 - beginning) > tokens[1] * beginning or not beginning)
+        place, leaf = next(ends[side], (0, None))
+        if leaf is None or leaf.id in seen:
+            break
+        seen.add(leaf.id)
+        tokens[side] += models.count_tokens([leaf.text])[0]
+        taken.append((place, leaf))
     spans = tuple(leaf.span for _, leaf in taken)
     trace = [
         Step("read", f"{len(taken)} leaves, from both ends of {len(documents)} documents", spans, cause=Cause.SEARCH)
     ]
     candidates = [Candidate((fragment_of([leaf]),), 1 - place / len(documents)) for place, leaf in taken]
     return pack(question, candidates, budget, models, "document", trace, last="end")
-
-
-def _from_both_ends(
-    documents: Sequence[str], reader: IndexReader, budget: int, models: Models, beginning: float
-) -> Iterator[tuple[int, Leaf]]:
-    """Yield leaves with the positions of their documents, from the end that lacks more of its share, up to the budget."""
-    ends = _leaves(documents, reader, 1), _leaves(documents, reader, -1)
-    tokens = [0, 0]
-    seen: set[int] = set()
-    while sum(tokens) <= budget:
-        side = int(tokens[0] * (1 - beginning) > tokens[1] * beginning or not beginning)
-        place, leaf = next(ends[side], (0, None))
-        if leaf is None or leaf.id in seen:
-            return
-        seen.add(leaf.id)
-        tokens[side] += models.count_tokens([leaf.text])[0]
-        yield place, leaf
 
 
 def _leaves(documents: Sequence[str], reader: IndexReader, step: int) -> Iterator[tuple[int, Leaf]]:

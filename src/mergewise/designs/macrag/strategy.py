@@ -122,20 +122,16 @@ def rank_documents(
         chunks = search.slices.chunks(list(best.values()))
         ranks, usage = by_chat(search.question, {doc: chunks[chunk].text for doc, chunk in best.items()}, search.models)
     else:
-        scores = {doc: [chunk.score for chunk in family] for doc, family in families.items()}
-        ranks = {doc: document_score(own, parameters.documents) for doc, own in scores.items()}
+        ranks = {}
+        for doc, family in families.items():
+            scores = [chunk.score for chunk in family]
+            total = max(scores) if parameters.documents == "max" else sum(scores)
+            ranks[doc] = total / (len(scores) if parameters.documents == "mean" else 1)
     first = {doc: family[0].score for doc, family in families.items()}
     ordered = sorted(ranks, key=lambda doc: (-ranks[doc], -first[doc], doc))[: parameters.k2]
     reason = f"{len(ordered)} of {len(families)} by {parameters.documents}: {', '.join(ordered)}"
     search.trace.append(Step("documents", reason))
     return {doc: ranks[doc] for doc in ordered}, usage
-
-
-def document_score(scores: Sequence[float], how: DocumentRank) -> float:
-    """Return r(q, d), computed from the scores r(q, c) of the document's chunks."""
-    if how == "max":
-        return max(scores)
-    return sum(scores) / (len(scores) if how == "mean" else 1)
 
 
 def merge_neighbours(

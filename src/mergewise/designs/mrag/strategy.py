@@ -14,7 +14,6 @@ A value that a model wrote is a generated passage: its spans are the supporting 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Literal, get_args
@@ -65,20 +64,14 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     orders = sorted(get_args(ReadingOrder), key=lambda order: order != parameters.order)
     shown, *others = (partial(passages, order=order) for order in orders)
     context = packer.context(question, shown, others=others)
-    return replace(context, trace=(*trace, *_marker_steps(packer.taken), *context.trace))
-
-
-def _marker_steps(pieces: Sequence[ValuePiece]) -> list[Step]:
-    """Return a step for each selected marker, and a step with the counts of their support."""
-    if not pieces:
-        return []
-    notes = [MarkerNote(piece.marker, piece.sentences) for piece in pieces]
-    keys = [" ".join(piece.marker.key.split()) for piece in pieces]
-    steps = [
-        Step("marker", key, piece.spans, score=piece.score, note=note, cause=Cause.TAKE)
-        for key, piece, note in zip(keys, pieces, notes, strict=True)
-    ]
-    grounding = GroundingNote.of(notes)
-    written = f"{grounding.written} of {grounding.sentences} sentences written by a model"
-    reason = f"{written}, {grounding.unsupported} without support" if grounding.written else "all sentences verbatim"
-    return [*steps, Step("grounding", reason, note=grounding)]
+    notes = [MarkerNote(piece.marker, piece.sentences) for piece in packer.taken]
+    for piece, note in zip(packer.taken, notes, strict=True):
+        key = " ".join(piece.marker.key.split())
+        trace.append(Step("marker", key, piece.spans, score=piece.score, note=note, cause=Cause.TAKE))
+    if notes:
+        # The counts of their support.
+        grounding = GroundingNote.of(notes)
+        reason = f"{grounding.written} of {grounding.sentences} sentences written by a model"
+        reason += f", {grounding.unsupported} without support"
+        trace.append(Step("grounding", reason if grounding.written else "all sentences verbatim", note=grounding))
+    return replace(context, trace=(*trace, *context.trace))

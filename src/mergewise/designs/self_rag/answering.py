@@ -114,19 +114,19 @@ class _Causal:
 
     def __init__(self, request: Request, causal: CausalModel[Any], weights: SelfRAG, code: str) -> None:
         self._request, self._causal, self._weights, self._code = request, causal, weights, code
-        self._question = request.context.question
+        self._asked = f"Question: {request.context.question}"
         self._limit = max(1, min(request.max_tokens, causal.window // 4))
         self._usage = request.context.usage
 
     def answer(self, sources: Sequence[Source]) -> Answer:
-        (wants,) = self._grade([(retrieve_prompt(self._question), RETRIEVE)])
+        (wants,) = self._grade([(turn(_RETRIEVE, [self._asked]), YES)])
         step = Step("retrieve", f"the model wants documents with probability {wants:.2f}", score=wants)
         # The longest prompt about a source must fit, with an answer.
         room = self._causal.window - (1 + self._weights.segments) * self._limit
-        longest = (supported_prompt(self._question, one, "", self._code) for one in sources)
+        longest = (self._with_draft(one, "") for one in sources)
         fitting = [one for one, asked in zip(sources, longest, strict=True) if len(self._causal.prompt(asked)) < room]
         if wants < self._weights.threshold or not fitting:
-            (decoded,) = self._decode_rows([self._causal.prompt(alone_prompt(self._question))])
+            (decoded,) = self._decode_rows([self._causal.prompt(turn(_ALONE, [self._asked]))])
             why = "answered alone" if fitting else "no passage fits into the window: answered alone"
             steps = step, Step("alone", why)
             return _cited_answer(self._request, [(decoded.text, ())], self._usage, decoded.complete, steps)
@@ -164,7 +164,7 @@ class _Causal:
         """Continue each answer from its passage. A continuation without text is left out."""
         rows = [
             [
-                *self._causal.prompt(_with_source(_FROM, source, self._code, f"Question: {self._question}")),
+                *self._causal.prompt(_with_source(_FROM, source, self._code, self._asked)),
                 *self._causal.encode("".join(f"{part.text} " for part in path)),
             ]
             for path, source in asked
@@ -189,17 +189,20 @@ class _Causal:
         """Grade each continuation."""
         asked: list[tuple[list[Message], Mapping[str, float]]] = []
         for path, one, _ in drafts:
-            whole = " ".join(part.text for part in (*path, one))
+            whole = quotation("answer", " ".join(part.text for part in (*path, one)), self._code)
             asked += [
-                (_with_source(_RELEVANT, one.source, self._code, f"Question: {self._question}"), RELEVANT),
-                (supported_prompt(self._question, one.source, one.text, self._code), SUPPORTED),
-                (useful_prompt(self._question, whole, self._code), USEFUL),
+                (_with_source(_RELEVANT, one.source, self._code, self._asked), YES),
+                (self._with_draft(one.source, one.text), SUPPORTED),
+                (turn(f"{_USEFUL}\n\n{warning(self._code)}", [self._asked, whole]), USEFUL),
             ]
         grades = iter(self._grade(asked))
         return [
             (path, replace(one, relevant=next(grades), supported=next(grades), useful=next(grades)), is_last)
             for path, one, is_last in drafts
         ]
+
+    def _with_draft(self, source: Source, draft: str) -> list[Message]:
+        return _with_source(_SUPPORTED, source, self._code, self._asked, quotation("answer", draft, self._code))
 
     def _decode_rows(self, rows: Sequence[Sequence[int]]) -> list[Decoded]:
         made = decode(self._causal, [StreamPrompts((row,), (1.0,)) for row in rows], max_tokens=self._limit)
@@ -228,13 +231,16 @@ class _Causal:
 
 
 def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Sequence[Source], code: str) -> Answer:
-    question, limit = request.context.question, max(1, min(request.max_tokens + _GRADES_TOKENS, chat.window // 4))
+    question, limit = (
+        f"Question: {request.context.question}",
+        max(1, min(request.max_tokens + _GRADES_TOKENS, chat.window // 4)),
+    )
     steps: list[Step] = []
     usage = request.context.usage
     if weights.decides and weights.threshold > 0:
-        decision = run(with_options(chat, _LOG_PROBS).complete(retrieve_prompt(question), max_tokens=_WORD_TOKENS))
+        decision = run(with_options(chat, _LOG_PROBS).complete(turn(_RETRIEVE, [question]), max_tokens=_WORD_TOKENS))
         # the probability of Yes against No as the first token, or None if neither is a candidate
-        sums = dict.fromkeys(RETRIEVE, 0.0)
+        sums = dict.fromkeys(YES, 0.0)
         for token, log_prob in decision.first.items():
             if (word := token.strip().capitalize()) in sums:
                 sums[word] += exp(log_prob)
@@ -243,10 +249,10 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
         why = "no log-probabilities" if wants is None else f"the model wants documents with probability {wants:.2f}"
         steps.append(Step("retrieve", why, score=wants))
         if wants is not None and wants < weights.threshold:
-            reply = run(chat.complete(alone_prompt(question), max_tokens=limit))
+            reply = run(chat.complete(turn(_ALONE, [question]), max_tokens=limit))
             alone = Step("alone", "answered alone")
             return _cited_answer(request, [(reply.text, ())], usage + reply.usage, reply.complete, (*steps, alone))
-    asked = [_with_source(_GRADED, source, code, f"Question: {question}") for source in sources]
+    asked = [_with_source(_GRADED, source, code, question) for source in sources]
     replies = run(together(*(chat.complete(one, max_tokens=limit, schema=SCHEMA) for one in asked)))
     usage = reduce(add, (reply.usage for reply in replies), usage)
     read = [_graded_answer(source, reply) for source, reply in zip(sources, replies, strict=True)]
@@ -304,7 +310,16 @@ def _cited_answer(
     segments = [(text.strip(), sources) for text, sources in written if text.strip()]
     if not segments:
         raise ModelError("empty answer from the model", "raise max_tokens, or try another model")
-    cited = [[_citation(text, one, request) for one in sources if one.parts] for text, sources in segments]
+    locator = Locator(request.document)
+    cited: list[list[Citation]] = []
+    for text, sources in segments:
+        terms, own = content_terms(text), list[Citation]()
+        for source in sources:
+            sentences = [one for span, part in source.parts for one in sentences_at(part, span)]
+            if sentences:
+                best = max(sentences, key=lambda one: len(terms & content_terms(one.text)))
+                own.append(locator.citation(source.number, best.text, best.span))
+        cited.append(own)
     judged = [
         (text, Claims(sources).is_supported(text, tuple(one.number for one in sources)))
         for text, sources in segments
@@ -325,13 +340,6 @@ def _cited_answer(
     )
 
 
-def _citation(text: str, source: Source, request: Request) -> Citation:
-    terms = content_terms(text)
-    sentences = [one for span, part in source.parts for one in sentences_at(part, span)]
-    best = max(sentences, key=lambda one: len(terms & content_terms(one.text)))
-    return Locator(request.document).citation(source.number, best.text, best.span)
-
-
 _READER: Need[Any] = Need(
     "chat",
     lambda models: models.causal or models.chat,
@@ -345,10 +353,9 @@ MODES = {"self-rag": Mode(_answer, "the best answer over all passages, by the mo
 # -- prompts that replace the reflection tokens (Table 1), in our own words.
 # The model answers each with a word from a short list. The words of a list differ in their first token.
 
-RETRIEVE: Mapping[str, float] = {"Yes": 1.0, "No": 0.0}
-RELEVANT: Mapping[str, float] = {"Yes": 1.0, "No": 0.0}
-SUPPORTED: Mapping[str, float] = {"Full": 1.0, "Part": 0.5, "None": 0.0}
-USEFUL: Mapping[str, float] = {"1": -1.0, "2": -0.5, "3": 0.0, "4": 0.5, "5": 1.0}
+YES = {"Yes": 1.0, "No": 0.0}
+SUPPORTED = {"Full": 1.0, "Part": 0.5, "None": 0.0}
+USEFUL = {"1": -1.0, "2": -0.5, "3": 0.0, "4": 0.5, "5": 1.0}
 """Answer words of each prompt and their values: the critique scores of section 3.3."""
 
 _ANSWER = "Answer the question at the end in as few words as it needs: a name, a date, a number, or a short phrase."
@@ -375,22 +382,6 @@ SCHEMA = object_schema(
         "useful": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
     }
 )
-
-
-def retrieve_prompt(question: str) -> list[Message]:
-    return turn(_RETRIEVE, [f"Question: {question}"])
-
-
-def alone_prompt(question: str) -> list[Message]:
-    return turn(_ALONE, [f"Question: {question}"])
-
-
-def supported_prompt(question: str, source: Source, draft: str, code: str) -> list[Message]:
-    return _with_source(_SUPPORTED, source, code, f"Question: {question}", quotation("answer", draft, code))
-
-
-def useful_prompt(question: str, draft: str, code: str) -> list[Message]:
-    return turn(f"{_USEFUL}\n\n{warning(code)}", [f"Question: {question}", quotation("answer", draft, code)])
 
 
 def _with_source(task: str, source: Source, code: str, *texts: str) -> list[Message]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from mergewise.designs.aed.ensemble import prompts
-from mergewise.designs.aed.streams import MEMORY, Ensemble, Stream, weights_of
+from mergewise.designs.aed.streams import MEMORY, Ensemble, weights_of
 from mergewise.errors import UsageError
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
@@ -93,7 +93,16 @@ class StreamedQuestion:
             self._read_together(list(numbered.values()), background, code)
             return
         for stream in self.ensemble.streams:
-            self._add(stream, [numbered[number] for number in stream.passages], code)
+            sources = [numbered[number] for number in stream.passages]
+            kept = self.texts_that_fit(sources, code)
+            if len(kept) < len(sources):
+                reason = f"{len(sources) - len(kept)} passages of the stream {stream.name} do not fit into the window"
+                self.steps.append(Step("skip", reason))
+            if not kept:
+                self.weights[stream.name] = 0.0
+                continue
+            self.readings.append(StreamPrompt(stream.name, prompts.answer(self.text, kept, code), tuple(kept)))
+            self.utilities[stream.name] = stream.within([source.number for source in kept]).utility
         # The self-sufficiency passage is a stream, or has weight 0 if the model knows nothing.
         utility = None if background is None else self._background_utility(background)
         if background is not None and utility is not None:
@@ -121,17 +130,6 @@ class StreamedQuestion:
         while len(kept) > least and self.window.measure(prompts.answer(self.text, kept, code)) > self.window.room:
             kept.pop()
         return kept
-
-    def _add(self, stream: Stream, sources: Sequence[Source], code: str) -> None:
-        kept = self.texts_that_fit(sources, code)
-        if len(kept) < len(sources):
-            reason = f"{len(sources) - len(kept)} passages of the stream {stream.name} do not fit into the window"
-            self.steps.append(Step("skip", reason))
-        if not kept:
-            self.weights[stream.name] = 0.0
-            return
-        self.readings.append(StreamPrompt(stream.name, prompts.answer(self.text, kept, code), tuple(kept)))
-        self.utilities[stream.name] = stream.within([source.number for source in kept]).utility
 
     def _read_together(self, sources: Sequence[Source], background: str | None, code: str) -> None:
         """Build a single prompt of the most useful texts. The background competes with the passages (GainRAG)."""

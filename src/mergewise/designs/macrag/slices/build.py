@@ -45,9 +45,9 @@ def build(
     written = iter(summaries(texts, models, on_share) if settings.summary == "abstractive" else [None] * len(texts))
     built: list[ViewRows] = []
     for document, chunks in zip(documents, chunked, strict=True):
-        slicer = _Slicer(document, settings, models.count_tokens)
         summarised = [replace(chunk, summary=text, parts=()) if (text := next(written)) else chunk for chunk in chunks]
-        built.append({"chunk": Rows(tuple(summarised)), "slice": Rows(tuple(slicer.slices(summarised)))})
+        slices = _slices(document, summarised, settings, models.count_tokens)
+        built.append({"chunk": Rows(tuple(summarised)), "slice": Rows(tuple(slices))})
     for name in settings.vectors:
         table, column, field = VECTORS[name]
         built = with_vectors(built, table, models.embedder, column, partial(key_of, field=field))
@@ -154,57 +154,40 @@ def salience(sentences: Sequence[str]) -> list[float]:
 # -- slices (section 3.1.3)
 
 
-class _Slicer:
-    """A cutter of one document's summaries into slices."""
+def _slices(
+    document: DocumentRows, chunks: Sequence[Chunk], settings: SliceSettings, count_tokens: TokenCounter
+) -> list[Slice]:
+    """Cut the summaries of one document's chunks into slices, each with the parts of the document that it represents."""
+    text, leaves = document.document.text, document["leaf"]
 
-    def __init__(self, document: DocumentRows, settings: SliceSettings, count_tokens: TokenCounter) -> None:
-        self.document = document
-        self.settings = settings
-        self.count_tokens = count_tokens
-        self.starts = [leaf.start for leaf in document["leaf"]]
+    def size(piece: str) -> int:
+        return len(piece) if settings.slice_unit == "characters" else count_tokens([piece])[0]
 
-    def slices(self, chunks: Sequence[Chunk]) -> list[Slice]:
-        cut = [(chunk, parts, text) for chunk in chunks for parts, text in self._parts(chunk)]
-        return [
-            Slice(
-                id=number,
-                doc_id=chunk.doc_id,
-                chunk=chunk.id,
-                parts=tuple(parts),
-                title=chunk.title,
-                headings=self._headings(chunk, parts[0][0]),
-                text=text,
-            )
-            for number, (chunk, parts, text) in enumerate(cut, len(chunks))
-        ]
-
-    def _parts(self, chunk: Chunk) -> Iterator[tuple[list[Part], str]]:
-        """Yield L_i: the slices of the summary, each with the parts of the document that it represents."""
-        if chunk.parts:
-            text = self.document.document.text
-            for parts in self._cut(text, chunk.parts):
-                yield parts, SLICE_GAP.join(text[a:b] for a, b in parts)
-        else:
-            for parts in self._cut(chunk.summary, split_sentences(chunk.summary)):
-                yield [(chunk.start, chunk.end)], chunk.summary[parts[0][0] : parts[-1][1]]
-
-    def _cut(self, text: str, sentences: Sequence[Part]) -> Iterator[list[Part]]:
+    def runs(whole: str, sentences: Sequence[Part]) -> Iterator[list[Part]]:
         """Yield overlapping runs of sentences. Sentences too long to leave room for the overlap are divided."""
-        limit = max(1, self.settings.slice - self.settings.slice_overlap)
-        pieces = [piece for a, b in sentences for piece in split_long(text, a, b, limit, self._size)]
-        sizes = [self._size(text[a:b]) + 1 for a, b in pieces]
-        for first, end in windows(sizes, self.settings.slice, self.settings.slice_overlap):
-            stripped = [strip_span(text, a, b) for a, b in union(pieces[first:end])]
+        limit = max(1, settings.slice - settings.slice_overlap)
+        pieces = [piece for a, b in sentences for piece in split_long(whole, a, b, limit, size)]
+        sizes = [size(whole[a:b]) + 1 for a, b in pieces]
+        for first, end in windows(sizes, settings.slice, settings.slice_overlap):
+            stripped = [strip_span(whole, a, b) for a, b in union(pieces[first:end])]
             yield [(a, b) for a, b in stripped if a < b]
 
-    def _size(self, text: str) -> int:
-        return len(text) if self.settings.slice_unit == "characters" else self.count_tokens([text])[0]
-
-    def _headings(self, chunk: Chunk, start: int) -> tuple[str, ...]:
-        """Return the headings above the start of the slice."""
-        if not chunk.parts:
-            return chunk.headings
-        touched = range(chunk.first_leaf, chunk.first_leaf + chunk.leaf_count)
-        leaf = max((i for i in touched if self.starts[i] <= start), default=chunk.first_leaf)
-        headings: tuple[str, ...] = self.document["leaf"][leaf].headings
-        return headings
+    slices: list[Slice] = []
+    for chunk in chunks:
+        cut: list[tuple[list[Part], str, tuple[str, ...]]] = []
+        if chunk.parts:
+            touched = range(chunk.first_leaf, chunk.first_leaf + chunk.leaf_count)
+            for parts in runs(text, chunk.parts):
+                # The headings above the start of the slice.
+                begun = (i for i in touched if leaves[i].start <= parts[0][0])
+                headings = leaves[max(begun, default=chunk.first_leaf)].headings
+                cut.append((parts, SLICE_GAP.join(text[a:b] for a, b in parts), headings))
+        else:
+            for parts in runs(chunk.summary, split_sentences(chunk.summary)):
+                piece = chunk.summary[parts[0][0] : parts[-1][1]]
+                cut.append(([(chunk.start, chunk.end)], piece, chunk.headings))
+        slices += [
+            Slice(number, chunk.doc_id, chunk.id, tuple(parts), chunk.title, headings, piece)
+            for number, (parts, piece, headings) in enumerate(cut, len(chunks) + len(slices))
+        ]
+    return slices
