@@ -267,7 +267,7 @@ def marks(data: bytes) -> None:
 
 def judge(data: bytes) -> None:
     stated, _, source = text_of(data).partition("\0")
-    judgement = Judge[str](lambda path: ReadSource.of([Extract(source, 0, len(source))], path)).judge(stated, ["Owls"])
+    judgement = Judge(lambda path: ReadSource.of([Extract(source, 0, len(source))], path)).judge(stated, ["Owls"])
     assert all(0 <= start <= end <= len(source) for start, end in judgement.support)
 
 

@@ -17,7 +17,7 @@ TEXTS = (
 TITLES = ("Norrby Mill", "Trade", "Häuser")
 
 
-def judge_of(texts: tuple[str, ...] = TEXTS, read: list[int] | None = None) -> Judge[int]:
+def judge_of(texts: tuple[str, ...] = TEXTS, read: list[int] | None = None) -> Judge:
     def source(number: int) -> ReadSource:
         if read is not None:
             read.append(number)
@@ -88,7 +88,7 @@ def test_quotations_may_be_given_and_may_quote_the_title() -> None:
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_text_is_judged_and_support_is_within_it(text: str, stated: str) -> None:
-    judged = Judge[int](lambda number: ReadSource.of([Extract(text, 0, len(text))], "")).judge(stated, [0])
+    judged = Judge(lambda number: ReadSource.of([Extract(text, 0, len(text))], "")).judge(stated, [0])
     assert all(0 <= start < end <= len(text) for start, end in judged.support)
     assert not (judged.support and judged.flagged)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mergewise.assemble.fragments import Fragment
 from mergewise.errors import MergewiseError, ModelError
@@ -96,9 +96,15 @@ def numbers_of(value: object, count: int) -> list[int] | str:
 
     The value may be a number, a list of numbers, or a text such as "1-3 7 9".
     """
-    pairs = _ranges(value)
-    if pairs is None:
-        return "it is no list of numbers"
+    # The first and the last number of each range. A single number is both.
+    pairs: list[tuple[int, int]]
+    if isinstance(value, str) and _LIST.fullmatch(value):
+        pairs = [(int(m[1]), int(m[2] or m[1])) for m in _NUMBER.finditer(value)]
+    else:
+        listed: list[Any] = value if isinstance(value, list) else [value]
+        if not all(isinstance(n, int) and not isinstance(n, bool) for n in listed):
+            return "it is no list of numbers"
+        pairs = [(n, n) for n in listed]
     backwards = [f"{first}-{last}" for first, last in pairs if first > last]
     if backwards:
         return f"{backwards[0]} runs backwards"
@@ -106,14 +112,3 @@ def numbers_of(value: object, count: int) -> list[int] | str:
     if wrong:
         return f"there is no sentence {wrong[0]}"
     return list(dict.fromkeys(n for first, last in pairs for n in range(first, last + 1)))
-
-
-def _ranges(value: object) -> list[tuple[int, int]] | None:
-    """Return the first and the last number of each range. A single number is both."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return [(value, value)]
-    if isinstance(value, str) and _LIST.fullmatch(value):
-        return [(int(m[1]), int(m[2] or m[1])) for m in _NUMBER.finditer(value)]
-    if isinstance(value, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in value):
-        return [(n, n) for n in value]
-    return None

@@ -149,7 +149,7 @@ class Claims:
             source = self._sources[number]
             return ReadSource.of([Extract(text, 0, len(text)) for _, text in source.parts], source.path)
 
-        self._judge: Judge[int] = Judge(read)
+        self._judge: Judge = Judge(read)
 
     def is_supported(
         self, statement: str, numbers: Collection[int], quotations: Sequence[str] | None = None

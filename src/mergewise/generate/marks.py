@@ -189,22 +189,19 @@ class MarkReader:
         named: dict[int, None] = {}
         removed = 0
         for item in items:
-            numbers, lacks = self._sources_named(item)
+            if item["sign"] or max(len(item["first"]), len(item["last"] or "")) > _DIGITS:
+                removed += 1
+                continue
+            # The sources of a number or range. It may also have numbers without a source.
+            first, last = int(item["first"]), int(item["last"] or item["first"])
+            numbers = [first] if first == last and first in self._known else []
+            if first < last:
+                numbers = sorted(n for n in self._known if first <= n <= last)
             named |= dict.fromkeys(numbers)
-            removed += lacks
+            removed += len(numbers) <= last - first or first > last
         if not items or (not named and _YEARS.fullmatch(group[1:-1])):
             return MarkedText(spaces + group)
         return MarkedText(spaces * bool(named) + "".join(f"[{n}]" for n in named), tuple(named), removed)
-
-    def _sources_named(self, item: re.Match[str]) -> tuple[list[int], bool]:
-        """Return the sources of a number or range, and True if it also has numbers without a source."""
-        if item["sign"] or max(len(item["first"]), len(item["last"] or "")) > _DIGITS:
-            return [], True
-        first, last = int(item["first"]), int(item["last"] or item["first"])
-        named = [first] if first == last and first in self._known else []
-        if first < last:
-            named = sorted(n for n in self._known if first <= n <= last)
-        return named, len(named) <= last - first or first > last
 
 
 def _plain_words(text: str) -> str:

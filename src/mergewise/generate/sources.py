@@ -74,7 +74,7 @@ def fit(sources: Sequence[Source], room: int, measure: Measure) -> list[Source]:
 def long_sources(context: Context, document: DocumentLookup, room: int, measure: Measure) -> list[Source]:
     """Return the documents of the passages, best first: complete if all fit together, else the text around the passages."""
     documents = _retrieved_documents(context, document)
-    whole = [_whole(number, retrieved) for number, retrieved in enumerate(documents, 1)]
+    whole = _excerpts(documents, list(map(_whole, documents)))
     if sum(len(source.text) for source in whole) <= room * _REACH and sum(measure(whole)) <= room:
         return whole
     return _around(documents, room, measure)
@@ -84,9 +84,10 @@ def each_long_source(context: Context, document: DocumentLookup, room: int, meas
     """Return the documents of the passages for a model that reads them one by one. Each may fill all the room."""
     sources: list[Source] = []
     for number, retrieved in enumerate(_retrieved_documents(context, document), 1):
-        whole = _whole(number, retrieved)
-        fits = len(whole.text) <= room * _REACH and measure([whole])[0] <= room
-        sources += [whole] if fits else [replace(s, number=number) for s in _around([retrieved], room, measure)]
+        whole = _excerpts([retrieved], [_whole(retrieved)])
+        fits = len(whole[0].text) <= room * _REACH and measure(whole)[0] <= room
+        own = whole if fits else _around([retrieved], room, measure)
+        sources += [replace(source, number=number) for source in own]
     return sources
 
 
@@ -125,11 +126,9 @@ def _retrieved_documents(context: Context, document: DocumentLookup) -> list[_Re
     return [_Retrieved(whole, entries) for whole, entries in documents if whole is not None]
 
 
-def _whole(number: int, retrieved: _Retrieved) -> Source:
+def _whole(retrieved: _Retrieved) -> Span:
     document = retrieved.document
-    start, end = strip_span(document.text, 0, len(document.text))
-    text = document.text[start:end]
-    return Source(number, document.title, (), text, ((Span(document.id, start, end), text),), retrieved.score)
+    return Span(document.id, *strip_span(document.text, 0, len(document.text)))
 
 
 def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> list[Source]:

@@ -35,7 +35,7 @@ from mergewise.protocols import (
     StoreReader,
     languages_known,
 )
-from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
+from mergewise.ranges import MOST_ROWS, SHARE, CheckedFields, Range
 from mergewise.store.views import Registry
 from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of, shares_of_forms
 from mergewise.text.sections import search_key
@@ -59,7 +59,7 @@ HAIR = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class SearchSettings:
+class SearchSettings(CheckedFields):
     """Parameters of the fusion of the two rankings.
 
     If the embedder does not know the question's language, the vectors weigh at most `WEIGHT_OF_LATIN`, or `WEIGHT_OF_OTHERS` in
@@ -74,9 +74,6 @@ class SearchSettings:
     fusion: Literal["convex", "reciprocal-rank"] = "convex"
     weight: Annotated[float, SHARE] = 0.4
     depth: Annotated[int, Range(1, MOST_ROWS)] = 100
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 ReaderArguments: TypeAlias = tuple[

@@ -87,7 +87,14 @@ def _readable(text: str) -> str:
     while match := _MARKUP.search(text, at):
         start, end = match.span()
         if match["margin"] is not None:
-            end = _comment_end(text, end, len(match["margin"]))
+            # Deeper lines below a comment belong to it.
+            margin = len(match["margin"])
+            while end < len(text):
+                stop = text.find("\n", end + 1)
+                line = text[end + 1 : len(text) if stop < 0 else stop]
+                if line.strip() and len(line) - len(line.lstrip()) <= margin:
+                    break
+                end = len(text) if stop < 0 else stop
         if match["comment"] is not None:
             close = text.find("-->", end, end + _MAX_COMMENT)
             if close < 0:
@@ -97,25 +104,11 @@ def _readable(text: str) -> str:
             end = close + len("-->")
         kept = match.lastgroup if match.lastgroup in ("link", "role", "named", "reference") else None
         first, last = match.span(kept) if kept else (end, end)
-        pieces += [text[at:start], _blank(text[start:first]), text[first:last], _blank(text[last:end])]
+        opening, closing = _IN_LINE.sub(" ", text[start:first]), _IN_LINE.sub(" ", text[last:end])
+        pieces += [text[at:start], opening, text[first:last], closing]
         at = max(end, start + 1)
     return "".join([*pieces, text[at:]])
 
 
 # Questions read the same leaves again.
 _remembered = lru_cache(4096)(_readable)
-
-
-def _blank(markup: str) -> str:
-    return _IN_LINE.sub(" ", markup)
-
-
-def _comment_end(text: str, end: int, margin: int) -> int:
-    """Return the end of a comment. Deeper lines below it belong to it."""
-    while end < len(text):
-        stop = text.find("\n", end + 1)
-        line = text[end + 1 : len(text) if stop < 0 else stop]
-        if line.strip() and len(line) - len(line.lstrip()) <= margin:
-            break
-        end = len(text) if stop < 0 else stop
-    return end

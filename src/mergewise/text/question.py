@@ -134,7 +134,7 @@ _PIECE = re.compile(
 _HUMP = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])")
 _NAME_PART = re.compile(r"\d+|[^\W\d_]+")
 _INNER = re.compile(r"\w_+\w|__|[^\W\d_A-Z][A-Z]")
-_MIXED = re.compile(r"(?=.*\d)[^\W\d_]{2}\w*")
+_MIXED = re.compile(r"(?=\D*\d)[^\W\d_]{2}\w*")
 _POSSESSIVE = re.compile(r"['’]s?\b")
 _FILE = re.compile(
     r"[\w.-]+\.(?:c|cfg|conf|css|csv|go|html?|ini|js|json|lock|md|py|rs|rst|sh|sql|toml|ts|txt|xml|ya?ml)"

@@ -98,9 +98,14 @@ def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
 def _marks(text: str) -> Iterator[re.Match[str]]:
     """Yield code in fences and the matches of `_BLOCK`, from left to right, searched only at the beginnings of lines."""
     at = 0
-    unclosed: dict[str, int] = {}
+    unclosed: dict[str, int] = {}  # the length of the shortest unclosed fence of each sign
     while at < len(text):
-        if match := _fenced_code(text, at, unclosed) or _BLOCK.match(text, at):
+        opening, code = _FENCE.match(text, at), None
+        if opening and len(opening[1]) < unclosed.get(opening[1][0], len(text)):
+            code = _FENCED_CODE.match(text, at)
+            if code is None:
+                unclosed[opening[1][0]] = len(opening[1])
+        if match := code or _BLOCK.match(text, at):
             yield match
             at = match.end()
             if text[at - 1] == "\n":
@@ -108,17 +113,6 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
         at = text.find("\n", at) + 1
         if not at:
             return
-
-
-def _fenced_code(text: str, at: int, unclosed: dict[str, int]) -> re.Match[str] | None:
-    """Match code in a fence that begins here. `unclosed` maps a fence sign to the length of its shortest unclosed fence."""
-    opening = _FENCE.match(text, at)
-    if opening is None or len(opening[1]) >= unclosed.get(opening[1][0], len(text)):
-        return None
-    code = _FENCED_CODE.match(text, at)
-    if code is None:
-        unclosed[opening[1][0]] = len(opening[1])
-    return code
 
 
 def _block(text: str, start: int, end: int, is_prose: bool) -> Iterator[tuple[int, int, bool]]:

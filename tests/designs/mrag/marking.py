@@ -75,7 +75,7 @@ def ground(
     """Ground the value in these paragraphs of the text."""
     parts = sorted((max(0, start), min(end, len(text))) for start, end in paragraphs)
     parts = [(start, end) for start, end in parts if start < end]
-    judge = Judge[tuple[int, int]](lambda part: ReadSource.of([Extract(text, *part)], path))
+    judge = Judge(lambda part: ReadSource.of([Extract(text, *part)], path))
     return Grounder(judge, parts, text, ungrounded).ground(value)
 
 

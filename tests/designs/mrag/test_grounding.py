@@ -232,7 +232,7 @@ def test_text_without_words_is_supported_only_by_its_own_place() -> None:
     assert (dots.value, dots.judged, dots.unsupported) == ("", 1, 1)
 
 
-class Suspicious(Judge[int]):
+class Suspicious(Judge):
     """A judge that supports every sentence without a given word."""
 
     def __init__(self, word: str) -> None:

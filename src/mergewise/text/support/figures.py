@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, product
 from typing import NamedTuple
@@ -81,9 +80,36 @@ class Figure(NamedTuple):
 def figures(text: str) -> tuple[Figure, ...]:
     """Return the numbers of a statement, in digits of any script or spelled out in English, in order."""
     text = _in_digits(text)
-    in_digits = list(_digit_figures(text))
-    places = {place for figure in in_digits for place in range(figure.start, figure.end)}
-    return tuple(sorted([*in_digits, *(figure for figure in _spelled_figures(text) if figure.start not in places)]))
+    found: list[Figure] = []
+    for match in _NUMBER.finditer(text):
+        forms, parts = _readings_of(match[0])
+        scale = _CJK_SCALE.match(text, match.end()) or _SCALE.match(text, match.end())
+        if scale is None:
+            found.append(Figure(*match.span(), forms, parts))
+            continue
+        name = scale["scale"].lower() if scale.re is _SCALE else scale[0]
+        scaled = frozenset(_with_point_moved(form, _WRITTEN_SCALES[name]) for form in forms)
+        found.append(Figure(match.start(), scale.end(), scaled | forms if name in _MAYBE_SCALES else scaled, parts))
+    places = {place for figure in found for place in range(figure.start, figure.end)}
+    runs: list[list[re.Match[str]]] = []
+    for match in _SPELLED.finditer(text):
+        if runs and len(runs[-1]) < _LONGEST and _JOINS.fullmatch(text, runs[-1][-1].end(), match.start()):
+            runs[-1].append(match)
+        else:
+            runs.append([match])
+    # The words of a run may be several numbers.
+    for run in runs:
+        words = [match[0].lower() for match in run]
+        if len(words) == 1 and (words[0] in _NO_FIGURES or words[0] in _SCALES):
+            continue
+        numbers = _numbers(words)
+        values = numbers if len(numbers) == 1 else []
+        if len(numbers) == 2 and all(10 <= number < 100 for number in numbers):  # a year: nineteen eighty-four
+            values = [100 * numbers[0] + numbers[1]]
+        if run[0].start() not in places:
+            parts = tuple(map(str, numbers)) if len(numbers) > 1 else ()
+            found.append(Figure(run[0].start(), run[-1].end(), frozenset(map(str, values)), parts))
+    return tuple(sorted(found))
 
 
 @lru_cache(4096)
@@ -117,18 +143,6 @@ def _in_digits(text: str) -> str:
         return text
     forms = {c: str(unicodedata.decimal(c)) for c in set(text) if not c.isascii() and c.isdecimal()}
     return text.translate(_FORMS | str.maketrans(forms))
-
-
-def _digit_figures(text: str) -> Iterator[Figure]:
-    for match in _NUMBER.finditer(text):
-        readings, parts = _readings_of(match[0])
-        scale = _CJK_SCALE.match(text, match.end()) or _SCALE.match(text, match.end())
-        if scale is None:
-            yield Figure(*match.span(), readings, parts)
-            continue
-        name = scale["scale"].lower() if scale.re is _SCALE else scale[0]
-        scaled = frozenset(_with_point_moved(reading, _WRITTEN_SCALES[name]) for reading in readings)
-        yield Figure(match.start(), scale.end(), scaled | readings if name in _MAYBE_SCALES else scaled, parts)
 
 
 def _readings_of(number: str) -> tuple[frozenset[str], tuple[str, ...]]:
@@ -169,26 +183,6 @@ def _with_point_moved(number: str, places: int) -> str:
     whole, _, fraction = number.partition(".")
     fraction = fraction.ljust(places, "0")
     return _plain(f"{whole}{fraction[:places]}.{fraction[places:]}")
-
-
-def _spelled_figures(text: str) -> Iterator[Figure]:
-    runs: list[list[re.Match[str]]] = []
-    for match in _SPELLED.finditer(text):
-        if runs and len(runs[-1]) < _LONGEST and _JOINS.fullmatch(text, runs[-1][-1].end(), match.start()):
-            runs[-1].append(match)
-        else:
-            runs.append([match])
-    # The words of a run may be several numbers.
-    for run in runs:
-        words = [match[0].lower() for match in run]
-        if len(words) == 1 and (words[0] in _NO_FIGURES or words[0] in _SCALES):
-            continue
-        numbers = _numbers(words)
-        readings = numbers if len(numbers) == 1 else []
-        if len(numbers) == 2 and all(10 <= number < 100 for number in numbers):  # a year: nineteen eighty-four
-            readings = [100 * numbers[0] + numbers[1]]
-        parts = tuple(map(str, numbers)) if len(numbers) > 1 else ()
-        yield Figure(run[0].start(), run[-1].end(), frozenset(map(str, readings)), parts)
 
 
 def _numbers(words: Sequence[str]) -> list[int]:
@@ -233,8 +227,7 @@ def _han(numeral: str) -> Iterator[str]:
 # -- dates
 
 
-@dataclass(frozen=True, slots=True)
-class Date:
+class Date(NamedTuple):
     """A day, a month with its year, or a day of a month. Missing parts are 0."""
 
     year: int
@@ -267,18 +260,16 @@ _NAMES = sorted(
 _MONTH = rf"(?P<month>{'|'.join(_NAMES)})(?![^\W_])\.?"
 _DAY = r"(?<![\d.,])(?:(?P<from>\d{1,2})(?:st|nd|rd|th|\.)?\s?[-–—]\s?)?(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.|º|ª)?"
 _YEAR = r"(?P<year>\d{4})(?![\d])"
-_DATES = [
-    re.compile(pattern)
-    for pattern in (
-        rf"{_DAY}\s{{1,3}}(?:(?:of|de|d['’])\s?)?{_MONTH}(?:,?\s{{1,3}}(?:de[l]?[ \t])?{_YEAR})?",
-        rf"(?<![^\W_]){_MONTH}\s{{1,3}}(?:the[ ])?(?:(?P<from>\d{{1,2}})(?:st|nd|rd|th)?\s?[-–—]\s?)?"
-        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?!\d)(?![.,]\d)(?:,?\s{{1,3}}{_YEAR})?",
-        rf"(?<![^\W_]){_MONTH},?\s{{1,3}}(?:(?:of|de)[ \t])?{_YEAR}",
-        r"(?<![\d./-])(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})(?![\d/-]|\.\d)",
-        r"(?<![\d./-])(?P<first>\d{1,2})(?P<mark>[-/.])(?P<other>\d{1,2})(?P=mark)(?P<year>\d{4})(?![\d/-]|\.\d)",
-        r"(?:(?P<year>\d{4})\s?[年년]\s?)?(?P<month>\d{1,2})\s?[月월](?:\s?(?P<day>\d{1,2})\s?[日號号일])?",
-    )
-]
+# Compiled at the first use.
+_DATES = (
+    rf"{_DAY}\s{{1,3}}(?:(?:of|de|d['’])\s?)?{_MONTH}(?:,?\s{{1,3}}(?:de[l]?[ \t])?{_YEAR})?",
+    rf"(?<![^\W_]){_MONTH}\s{{1,3}}(?:the[ ])?(?:(?P<from>\d{{1,2}})(?:st|nd|rd|th)?\s?[-–—]\s?)?"
+    rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?!\d)(?![.,]\d)(?:,?\s{{1,3}}{_YEAR})?",
+    rf"(?<![^\W_]){_MONTH},?\s{{1,3}}(?:(?:of|de)[ \t])?{_YEAR}",
+    r"(?<![\d./-])(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})(?![\d/-]|\.\d)",
+    r"(?<![\d./-])(?P<first>\d{1,2})(?P<mark>[-/.])(?P<other>\d{1,2})(?P=mark)(?P<year>\d{4})(?![\d/-]|\.\d)",
+    r"(?:(?P<year>\d{4})\s?[年년]\s?)?(?P<month>\d{1,2})\s?[月월](?:\s?(?P<day>\d{1,2})\s?[日號号일])?",
+)
 
 
 def dates(text: str) -> list[DateMention]:
@@ -286,9 +277,23 @@ def dates(text: str) -> list[DateMention]:
     text = _in_digits(text)
     mentions: list[DateMention] = []
     for pattern in _DATES:
-        for match in pattern.finditer(text):
-            readings = tuple(_dates_of(match))
-            if readings and not any(match.start() < other.end and other.start < match.end() for other in mentions):
+        for match in re.finditer(pattern, text):
+            groups = match.groupdict()
+            year = int(groups["year"] or 0)
+            if "first" in groups:
+                first, other = int(groups["first"]), int(groups["other"])
+                pairs = {(first, other), (other, first)}
+            else:
+                named = groups["month"].lower()
+                month = MONTH_OF.get(named) or int(named if named.isdecimal() else 0)
+                days = {int(day) for name in ("from", "day") if (day := groups.get(name))}
+                pairs = {(day, month) for day in days or {0}}
+            readings = tuple(
+                Date(year, month, day)
+                for day, month in sorted(pairs)
+                if 1 <= month <= 12 and 0 <= day <= 31 and (day or year)
+            )
+            if readings and not any(match.start() < one.end and one.start < match.end() for one in mentions):
                 mentions.append(DateMention(*match.span(), readings))
     return sorted(mentions)
 
@@ -300,18 +305,3 @@ def holds_date(mention: DateMention, known: Sequence[DateMention], numbers: froz
         if year and date.month == other.month and (not date.day or date.day == other.day):
             return True
     return False
-
-
-def _dates_of(match: re.Match[str]) -> Iterator[Date]:
-    groups = match.groupdict()
-    year = int(groups["year"] or 0)
-    if "first" in groups:
-        first, other = int(groups["first"]), int(groups["other"])
-        pairs = {(first, other), (other, first)}
-    else:
-        month = MONTH_OF.get(groups["month"].lower()) or int(groups["month"] if groups["month"].isdecimal() else 0)
-        days = {int(day) for name in ("from", "day") if (day := groups.get(name))}
-        pairs = {(day, month) for day in days or {0}}
-    for day, month in sorted(pairs):
-        if 1 <= month <= 12 and 0 <= day <= 31 and (day or year):
-            yield Date(year, month, day)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from mergewise.text.alignment import words
 from mergewise.text.markup import readable
@@ -53,8 +53,6 @@ SENTENCES = 4  # maximum sentences that support a statement together
 KEPT = 1024  # sources in the cache
 KEPT_TOGETHER = 64  # combinations of sources in the cache
 
-Key = TypeVar("Key", bound=Hashable)
-
 FlagKind: TypeAlias = Literal["number", "date", "name", "quotation", "negation", "opposite", "clause"]
 
 
@@ -75,14 +73,14 @@ class Judgement(NamedTuple):
     flagged: tuple[Flag, ...] = ()
 
 
-class Judge(Generic[Key]):
+class Judge:
     """A judge of statements by sources, which are given by keys. `read` is called once for a source, when it is first needed."""
 
-    def __init__(self, read: Callable[[Key], ReadSource]) -> None:
+    def __init__(self, read: Callable[[Any], ReadSource]) -> None:
         self._read = lru_cache(KEPT)(read)
         self._grounds = lru_cache(KEPT_TOGETHER)(lambda keys: ReadSource.together([self._read(key) for key in keys]))
 
-    def judge(self, stated: str, keys: Sequence[Key], quotations: Sequence[str] | None = None) -> Judgement:
+    def judge(self, stated: str, keys: Sequence[Hashable], quotations: Sequence[str] | None = None) -> Judgement:
         """Judge a statement by these sources. `quotations` are by default those in the statement."""
         grounds = self._grounds(tuple(keys))
         in_form = forms(stated)
@@ -100,14 +98,14 @@ class Judge(Generic[Key]):
         enough = wanted and len(left) <= (1 - ENOUGH) * len(wanted)
         return Judgement(tuple(sentence.place for sentence in chosen) if enough and not flags else (), flags)
 
-    def is_related(self, text: str, keys: Sequence[Key]) -> bool:
+    def is_related(self, text: str, keys: Sequence[Hashable]) -> bool:
         """Return true if the sources hold two content words of the text, or half of them."""
         grounds = self._grounds(tuple(keys))
         wanted = _wanted_terms(text, grounds)
         held = len(wanted) - len(_covering(wanted, grounds)[0])
         return held > 0 and (held > 1 or held >= ENOUGH * len(wanted))
 
-    def nearest(self, stated: str, keys: Sequence[Key]) -> Part | None:
+    def nearest(self, stated: str, keys: Sequence[Hashable]) -> Part | None:
         """Return the place of the whole sentence with the most terms in common, relative to the root of its length, or None."""
         grounds = self._grounds(tuple(keys))
         all_terms = _wanted_terms(readable(stated), grounds)
@@ -150,7 +148,15 @@ def _flags(
             yield Flag("number", stated[figure.start : figure.end])
     yield from _wrong_names(stated, grounds)
     yield from (Flag("quotation", text) for text in quotations if not holds_quotation(text, grounds.texts))
-    yield from _reversals(stated, wanted, chosen, grounds)
+    if says_no(stated) and not any(sentence.negates or denies(sentence.text, stated) for sentence in chosen):
+        yield Flag("negation", stated)
+    for clause in clauses(stated):
+        if len(terms_of(clause)) > 1 and _differs_in_no(clause, stated, grounds):
+            yield Flag("negation", clause.strip())
+    held = frozenset[str]().union(*(sentence.terms for sentence in chosen))
+    for here, there in OPPOSED:
+        if wanted & here and not wanted & there and held & there and not held & here:
+            yield Flag("opposite", " ".join(sorted(wanted & here)))
     for clause in clauses(stated):
         terms = _wanted_terms(clause, grounds)
         if len(terms) > 1 and terms.isdisjoint(grounds.terms):
@@ -193,23 +199,6 @@ def _holds_name(word: Word, grounds: ReadSource) -> bool:
         return True
     number = roman(word.text)
     return (number > 0 and str(number) in grounds.numbers) or (root(form) or form) in grounds.demonyms
-
-
-# -- reversed meaning
-
-
-def _reversals(
-    stated: str, wanted: frozenset[str], chosen: Sequence[KnownSentence], grounds: ReadSource
-) -> Iterator[Flag]:
-    if says_no(stated) and not any(sentence.negates or denies(sentence.text, stated) for sentence in chosen):
-        yield Flag("negation", stated)
-    for clause in (clause for clause in clauses(stated) if len(terms_of(clause)) > 1):
-        if _differs_in_no(clause, stated, grounds):
-            yield Flag("negation", clause.strip())
-    held = frozenset[str]().union(*(sentence.terms for sentence in chosen))
-    for here, there in OPPOSED:
-        if wanted & here and not wanted & there and held & there and not held & here:
-            yield Flag("opposite", " ".join(sorted(wanted & here)))
 
 
 def _differs_in_no(clause: str, stated: str, grounds: ReadSource) -> bool:

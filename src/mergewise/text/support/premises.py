@@ -7,7 +7,6 @@ granted. Rules look at one sentence that has the question's names and most of it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 
 from mergewise.text.languages.table import language_table
@@ -71,7 +70,7 @@ def contradicts(sentence: str, path: str, question: str, known: str) -> bool:
     if not is_near:
         return False
     read = ReadSource.of([Extract(sentence, 0, len(sentence))], path)
-    judge: Judge[str] = Judge(lambda key: read)
+    judge: Judge = Judge(lambda key: read)
     return any(flag.kind in ("negation", "opposite") for flag in judge.judge(stated, [path], ()).flagged)
 
 
@@ -110,25 +109,25 @@ def _has_another_number(stated: str, sentence: str, known: str) -> bool:
     """Return True if a number of the statement is unknown, and the sentence has another one with the same role."""
     if says_no(stated) or _RANGE.search(sentence):
         return False
-    others = figures(sentence)
-    return any(
-        not AskedName(stated[figure.start : figure.end], "number").is_in(known)
-        and any(_have_one_role(figure, stated, other, sentence) for other in others)
-        for figure in figures(stated)
-    )
+    others, asks_default = figures(sentence), bool(content_terms(stated) & _DEFAULT)
+    for figure in figures(stated):
+        if AskedName(stated[figure.start : figure.end], "number").is_in(known):
+            continue
+        is_year, here = _YEAR.fullmatch(stated[figure.start : figure.end]) is not None, _words_near(figure, stated)
+        for other in others:
+            if is_year or _YEAR.fullmatch(sentence[other.start : other.end]):
+                # A year contradicts a year alone.
+                if is_year and _YEAR.fullmatch(sentence[other.start : other.end]):
+                    return True
+                continue
+            there = _words_near(other, sentence)
+            if here & there - _DEFAULT or (here & _TIME and there & _TIME) or (there & _DEFAULT and asks_default):
+                return True
+    return False
 
 
-def _have_one_role(figure: Figure, stated: str, other: Figure, sentence: str) -> bool:
-    here, there = frozenset(_words_near(figure, stated)), frozenset(_words_near(other, sentence))
-    years = [_YEAR.fullmatch(text[one.start : one.end]) for one, text in ((figure, stated), (other, sentence))]
-    if any(years):
-        return all(years)
-    is_default = bool(there & _DEFAULT) and bool(content_terms(stated) & _DEFAULT)
-    return bool(here & there - _DEFAULT) or bool(here & _TIME and there & _TIME) or is_default
-
-
-def _words_near(figure: Figure, text: str) -> Iterator[str]:
-    """Yield the stems of the content words close to a number."""
+def _words_near(figure: Figure, text: str) -> frozenset[str]:
+    """Return the stems of the content words close to a number."""
     before = [match[0] for match in _WORD.finditer(text, 0, figure.start)][-NEAR_BEFORE:]
     after = [match[0] for match in _WORD.finditer(text, figure.end)][:NEAR_AFTER]
-    yield from content_terms(" ".join([*before, *after])) - _function_words()
+    return content_terms(" ".join([*before, *after])) - _function_words()

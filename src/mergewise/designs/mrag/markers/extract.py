@@ -283,9 +283,7 @@ def marker_of(record: Mapping[str, object], request: WritingRequest, most: int) 
 _SegmentKey: TypeAlias = tuple[WritingSource, int]
 
 
-def ground(
-    marker: RawMarker, request: WritingRequest, settings: MarkerSettings, judge: Judge[_SegmentKey]
-) -> RawMarker:
+def ground(marker: RawMarker, request: WritingRequest, settings: MarkerSettings, judge: Judge) -> RawMarker:
     """Correct the paragraph numbers of the marker by the paragraphs in the prompt, and ground its value in them."""
     grounder = _grounder(marker.paragraphs, request.source, settings, judge)
     judged = grounder.sentences(marker.value)
@@ -297,14 +295,12 @@ def ground(
     return replace(marker, paragraphs=numbers, renumbered=True, grounded=grounded)
 
 
-def _grounder(
-    numbers: Sequence[int], source: WritingSource, settings: MarkerSettings, judge: Judge[_SegmentKey]
-) -> Grounder[_SegmentKey]:
+def _grounder(numbers: Sequence[int], source: WritingSource, settings: MarkerSettings, judge: Judge) -> Grounder:
     return Grounder(judge, [(source, number) for number in numbers], source.text, settings.ungrounded)
 
 
 def _holding_paragraphs(
-    marker: RawMarker, judged: Sequence[ValueSentence], request: WritingRequest, most: int, judge: Judge[_SegmentKey]
+    marker: RawMarker, judged: Sequence[ValueSentence], request: WritingRequest, most: int, judge: Judge
 ) -> tuple[int, ...]:
     source = request.source
     supports = [start for sentence in judged for start, _ in sentence.support]

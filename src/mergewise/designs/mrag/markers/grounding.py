@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import Part
@@ -20,8 +20,6 @@ from mergewise.text.support.names import forms, in_order
 
 Ungrounded: TypeAlias = Literal["replace", "drop", "keep"]
 """Treatment of a sentence without support in its paragraphs: replace it by their nearest sentence, drop it, or keep it."""
-
-Key = TypeVar("Key", bound=Hashable)
 
 _ROUNDS = 6
 MOST_SENTENCES = 400  # maximum number of sentences of a value to judge; later ones count as unsupported
@@ -65,11 +63,11 @@ class _ValuePart(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Grounder(Generic[Key]):
+class Grounder:
     """Grounder of values in the paragraphs of a document with these keys."""
 
-    judge: Judge[Key]
-    keys: Sequence[Key]
+    judge: Judge
+    keys: Sequence[Hashable]
     text: str
     ungrounded: Ungrounded = "replace"
 
