@@ -17,9 +17,9 @@ from mergewise.text.terms import content_terms
 
 MOST_MARGIN = 3.0
 
-FOUND: Mapping[str, float] = {"bias": -2.09, "cosine": 4.33, "named": 1.37, "covered": 1.70, "missing": -3.44}
-FOUND_WITHOUT_VECTORS: Mapping[str, float] = {"bias": -1.99, "named": 1.28, "covered": 4.37, "missing": -1.99}
-SURE: Mapping[str, float] = {
+FOUND = {"bias": -2.09, "cosine": 4.33, "named": 1.37, "covered": 1.70, "missing": -3.44}
+FOUND_WITHOUT_VECTORS = {"bias": -1.99, "named": 1.28, "covered": 4.37, "missing": -1.99}
+SURE = {
     "bias": -2.21,
     "asked": 1.33,
     "covered": 0.45,
@@ -29,7 +29,7 @@ SURE: Mapping[str, float] = {
     "lacks_kind": -0.46,
     "identified": 0.49,
 }
-SURE_WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
+SURE_WITHOUT_VECTORS = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
 FOUND_FROM, SURE_FROM = 0.4, 0.58
 """Thresholds: the minimum probabilities that something was found, and that the first quotation answers for sure."""
 

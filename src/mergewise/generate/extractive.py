@@ -38,7 +38,7 @@ LONGEST_QUOTE = 800
 OPENING = 2000
 """Characters at the beginning of a document that may name its own state."""
 # weights that rank the sentences, fitted by `benchmarks/answers.py`
-WITH_VECTORS: Mapping[str, float] = {
+WITH_VECTORS = {
     "bias": -1.24,
     "relevance": 0.76,
     "cosine": 1.55,
@@ -47,7 +47,7 @@ WITH_VECTORS: Mapping[str, float] = {
     "new": -0.46,
     "asks": -0.55,
 }
-WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.97, "relevance": 0.63, "terms": 2.47, "path_terms": 0.33}
+WITHOUT_VECTORS = {"bias": -2.97, "relevance": 0.63, "terms": 2.47, "path_terms": 0.33}
 LIKELY = "Likely in one of these places:"
 OTHERWISE = "The documents say otherwise:"
 PLACES = "Nearest places:"

@@ -116,8 +116,7 @@ class WordModel:
         p_unigram = (n[row, words] + self.mu * p[words]) / (lengths[row] + self.mu)
         gain = np.zeros_like(n_pairs)
         gain[row, pair] = np.log1p(n_pairs[row, pair] / (self.nu * p_unigram))
-        sums: Matrix = _products(before[s], followed[a]) + _products(n_pairs[s], gain[a])
-        return sums
+        return _products(before[s], followed[a]) + _products(n_pairs[s], gain[a])
 
 
 def _products(n_s: Matrix, gain: Matrix) -> Matrix:

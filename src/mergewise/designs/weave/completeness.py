@@ -31,7 +31,7 @@ from mergewise.types import Passage
 Array = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 
-COMPLETENESS_WEIGHTS: Mapping[str, float] = {
+COMPLETENESS_WEIGHTS = {
     "bias": -7.82,
     "tokens": 0.26,  # logarithm of the selected sentences' tokens
     "length": 0.87,  # logarithm of their tokens per sentence
@@ -114,7 +114,7 @@ def features(candidates: Candidates, order: Sequence[int], sizes: Sequence[int])
 
 # -- sections
 
-SECTION_WEIGHTS: Mapping[str, float] = {
+SECTION_WEIGHTS = {
     "bias": 0.08,
     "evidence": 0.91,  # log odds that the best sentence shown is needed
     "named": 2.39,  # share of marked words (capital or digit) in the name by which the question names this start of a document

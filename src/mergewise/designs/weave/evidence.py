@@ -40,7 +40,7 @@ from mergewise.text.sections import place_of
 from mergewise.text.units import announces
 from mergewise.types import Evidence, LeafSentences
 
-WEIGHTS: Mapping[str, float] = {
+WEIGHTS = {
     "bias": -7.02,
     "cosine": 8.30,  # cosine of the sentence and the question, minus that of the best sentence
     "leaf": 2.30,  # the leaf's score in the hybrid search
@@ -61,7 +61,7 @@ WEIGHTS: Mapping[str, float] = {
 FEATURES = tuple(WEIGHTS)[1:]
 # Weights without vectors, in the order of WEIGHTS: the index has none, or its embedder does not know the question's language.
 _BY_TEXT = (-6.7, 0.0, 2.17, 1.43, 1.4, 0.46, 1.97, -0.18, 0.76, 3.0, -0.13, 0.32, 4.43, 3.0, 9.91, 4.22)
-TEXT_WEIGHTS: Mapping[str, float] = dict(zip(WEIGHTS, _BY_TEXT, strict=True))
+TEXT_WEIGHTS = dict(zip(WEIGHTS, _BY_TEXT, strict=True))
 
 COMMON = 8  # a name with more definitions is too common to follow
 PREFIX = 5  # letters to compare, so that "directed" matches "director"

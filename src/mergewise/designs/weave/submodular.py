@@ -32,8 +32,7 @@ class Objective:
 
     def singles(self) -> FloatArray:
         """Return F of each candidate alone, shape (n,)."""
-        values: FloatArray = self.worth @ self.similarity + self.weights @ self.aspects
-        return values
+        return self.worth @ self.similarity + self.weights @ self.aspects
 
 
 @dataclass(slots=True)

@@ -62,8 +62,7 @@ def spearman(
 def ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the ranks from 0. Equal values share their mean rank."""
     _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
-    shared: npt.NDArray[np.float64] = (counts.cumsum() - (counts + 1) / 2)[where]
-    return shared
+    return (counts.cumsum() - (counts + 1) / 2)[where]
 
 
 def interval(differences: Sequence[float | None], seed: int = 0) -> tuple[float, float, float]:

@@ -85,8 +85,7 @@ def sides(similarities: FloatArray) -> list[int]:
 
 def nearest(similarities: FloatArray) -> list[int]:
     """Label each sentence with the number of its most similar point (column). Ties go to the first."""
-    labels: list[int] = similarities.argmax(axis=1).tolist() if len(similarities) else []
-    return labels
+    return similarities.argmax(axis=1).tolist() if len(similarities) else []
 
 
 def extract(vectors: FloatArray, count: int) -> list[int]:

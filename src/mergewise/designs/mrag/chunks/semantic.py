@@ -70,8 +70,7 @@ def breakpoints(gaps: FloatArray, percentile: float) -> list[int]:
     """Return the numbers of the sentences that end a chunk, with a distance to the next above the percentile."""
     if not len(gaps):
         return []
-    ends: list[int] = np.flatnonzero(gaps > np.percentile(gaps, percentile)).tolist()
-    return ends
+    return np.flatnonzero(gaps > np.percentile(gaps, percentile)).tolist()
 
 
 def between(ends: Sequence[int], count: int) -> list[Part]:
