@@ -6,7 +6,7 @@ every passage has its own set of triplets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.leads import Antecedents
@@ -18,8 +18,7 @@ from mergewise.types import Hit, Step
 SEARCHED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class LeafRun:
+class LeafRun(NamedTuple):
     """A passage as its leaves, which have consecutive ids, and as a candidate for the context."""
 
     leaves: range

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
 from pickle import PicklingError
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from mergewise.generate.mode import Mode, Need
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
+class Later(NamedTuple):
     """A part of a design that is imported when it is first read: `attribute` of the module, or its entry of the part's name."""
 
     module: str

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from mergewise.generate.marks import MarkedText, marked_texts
 from mergewise.generate.prompts import NOT_FOUND
@@ -33,8 +33,7 @@ _REFUSAL = words(NOT_FOUND)
 _SHORT_REFUSAL = words("Nothing relevant was found")
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """A sentence of an answer without its marks, the numbers of the sources that it cites, and their support.
 
     `supported` is None if support cannot be judged: without sources, or for a sentence without content words.
@@ -45,8 +44,7 @@ class Statement:
     supported: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cited:
+class Cited(NamedTuple):
     """An answer text with valid marks only, its citations and sentences.
 
     `removed` is the number of marks without a source. `refuses` is True if the answer as a whole is that nothing was found.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from math import exp
+from typing import NamedTuple
 
 from mergewise.text.question import answer_type, asked_names, offers
 from mergewise.text.support.premises import lacks_denial
@@ -73,8 +73,7 @@ _PUNCTUATION = "?.,!:;\"'()[]{}“”‘’«»„`*"
 _NAME = re.compile(r"\d|[a-z][A-Z]|\w[_.]\w")
 
 
-@dataclass(frozen=True, slots=True)
-class Signals:
+class Signals(NamedTuple):
     """Signals of the first quotation.
 
     Shares count the question's terms that appear in the quotation, its headings, title and file name, or in the sentence (and its

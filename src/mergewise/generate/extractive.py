@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, log
+from typing import NamedTuple
 
 from mergewise.generate.confidence import FOUND_FROM, MOST_MARGIN, SURE_FROM, Signals
 from mergewise.generate.marks import escape_marks
@@ -59,8 +60,7 @@ _ENTRY = re.compile(r"`*(?:\w+ )?(?:[\w.]+[.#])?(-{0,2}\w[\w-]*)(?:\(.*)?`*", re
 _LOOKS_CODED = re.compile(r"_|[^\W\d_A-Z][A-Z]|^--")
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(NamedTuple):
     """A candidate sentence, the number of its passage in the context, and the probability that it answers."""
 
     evidence: Evidence
@@ -76,8 +76,7 @@ class Quotation:
     citations: tuple[Citation, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Quotations:
+class Quotations(NamedTuple):
     """The quotations of a context, best first, and the signals of confidence in the first one."""
 
     quotations: tuple[Quotation, ...]

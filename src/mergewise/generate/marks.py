@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _OPENING, _CLOSING = "[【［", "]】］"
 _BRACKETS = re.escape(_OPENING + _CLOSING)
@@ -44,8 +44,7 @@ _DIGITS = 9
 """Maximum digits of a valid number."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedText:
+class MarkedText(NamedTuple):
     """A piece of text without marks, or a rewritten mark with its valid `numbers` and the count of `removed` ones."""
 
     text: str

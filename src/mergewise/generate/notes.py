@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mergewise.generate.marks import without_unknown
 from mergewise.generate.prompts import NOTHING
@@ -18,8 +18,7 @@ from mergewise.text.sentences import split_sentences
 from mergewise.types import Step
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
+class Notes(NamedTuple):
     """Extracted notes.
 
     Attributes:

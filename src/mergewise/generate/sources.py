@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import NamedTuple
 
 from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences, strip_span
@@ -104,8 +105,7 @@ def batches(sources: Sequence[Source], room: int, measure: Measure) -> list[list
     return groups
 
 
-@dataclass(frozen=True, slots=True)
-class _Retrieved:
+class _Retrieved(NamedTuple):
     """A document, with the score and spans of each of its retrieved passages, best first."""
 
     document: Document

@@ -19,8 +19,8 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Span
@@ -31,16 +31,14 @@ TOKEN = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSentence:
+class SourceSentence(NamedTuple):
     """A sentence of a document, `text` at `span`."""
 
     text: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+class Alignment(NamedTuple):
     """The one or two `sources` that support a sentence best, and the support. `sources` is empty if no source shares a word."""
 
     sources: tuple[SourceSentence, ...]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -60,8 +59,7 @@ _ENDING = re.compile(r"(?<=\w\w)['’][^\W\d_]{1,6}\Z")
 _NOUNS = frozenset({"de", "lb"})
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(NamedTuple):
     """The folded words of a text. In scripts without spaces, each character is a word.
 
     Attributes:

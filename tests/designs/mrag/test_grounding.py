@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import pytest
 from hypothesis import assume, given
@@ -238,7 +238,7 @@ class Suspicious(Judge):
     def __init__(self, word: str) -> None:
         self.word = word
 
-    def judge(self, stated: str, keys: Sequence[int], quotations: Sequence[str] | None = None) -> Judgement:
+    def judge(self, stated: str, keys: Sequence[Hashable], quotations: Sequence[str] | None = None) -> Judgement:
         return Judgement(() if self.word in stated else ((0, 1),))
 
 

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -92,8 +92,7 @@ PRESETS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _LeafRange:
+class _LeafRange(NamedTuple):
     """A leaf, a run of neighbouring leaves or a merged section: leaf ids `first .. last`, and a score.
 
     `kind` is its label, and `hits` the number of found leaves in it.

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Order
@@ -64,8 +64,7 @@ PRESETS = {"paper": {"search": "vectors", "narrow": "chunks", "reach": 1000.0}}
 """`paper`: sections 3.2 and 4.1 of MacRAG, in which C_final is the context."""
 
 
-@dataclass(frozen=True, slots=True)
-class MergedChunks:
+class MergedChunks(NamedTuple):
     """c_merge(q, d): parts of one document (start, end) without overlaps, and the leaves that they touch."""
 
     doc_id: str

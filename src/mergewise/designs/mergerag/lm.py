@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,7 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.lower()))
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusWords:
+class CorpusWords(NamedTuple):
     """P(w | C) of the corpus, or of a sample of it: occurrences of each word, and of all words."""
 
     counts: Mapping[str, int]

@@ -19,15 +19,13 @@ a model. It is no call if a chunk is empty, and two if the answer needs a repair
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Schedule: TypeAlias = Literal["hierarchical", "sequential"]
 
 
-@dataclass(frozen=True, slots=True)
-class MergeChunk:
+class MergeChunk(NamedTuple):
     """A chunk as the algorithms see it: S(c; q), l(c) in tokens, and `content` for the fusion operator alone.
 
     `number` is the order of arrival. `depth` is the number of merges between the retrieved chunks and this one.
@@ -40,8 +38,7 @@ class MergeChunk:
     depth: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A pair to fuse: the weaker `source` into the `host`. `nll` is set if it chose the host."""
 
     source: MergeChunk
@@ -49,8 +46,7 @@ class Pair:
     nll: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(NamedTuple):
     """The result of fusing a pair, with its score and length recomputed."""
 
     score: float
@@ -58,8 +54,7 @@ class Fused:
     content: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(NamedTuple):
     """One fusion of a pair and the resulting chunk. `number` counts fusions from 0, `round` counts rounds from 1.
 
     `taken` is false if the guard discarded it.
@@ -72,8 +67,7 @@ class Merge:
     taken: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class MergeResult:
+class MergeResult(NamedTuple):
     """The remaining chunks and the merges that led to them. `batches` is the paper's number of sequential inference steps."""
 
     chunks: tuple[MergeChunk, ...]

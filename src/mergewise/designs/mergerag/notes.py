@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from mergewise.jsonable import span_json
 from mergewise.types import Cause, Note, Quoter, Span, Step
 
 
-@dataclass(frozen=True, slots=True)
-class MergeNode:
+class MergeNode(NamedTuple):
     """A chunk in a tree of merges: its number, S(c; q), its tokens, and the spans of its sentences."""
 
     number: int

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import sqrt
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,8 +34,7 @@ MOST_TOKENS = 3500
 _NEIGHBOURS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Clustering:
+class Clustering(NamedTuple):
     """The functions `project(vectors, dimensions, neighbours)` and `shares(points)`, and a description of both for people."""
 
     project: Callable[[Array, int, int], Array]

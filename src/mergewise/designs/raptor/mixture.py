@@ -6,8 +6,8 @@ rounds, until the mean log-likelihood grows by less than 1e-3. It starts from k-
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log, pi
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,7 @@ SEED_OF_COUNT, SEED_OF_FIT = 224, 0
 _LLOYD = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Mixture:
+class Mixture(NamedTuple):
     """`weights` (k,), `means` (k, d), and `factors` (k, d, d), the lower Cholesky factors of the covariances."""
 
     weights: Array

@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from filelock import FileLock
@@ -56,8 +56,7 @@ Place: TypeAlias = tuple[int, int]
 """A sentence as the id of its leaf and its number in the leaf."""
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryNode:
+class SummaryNode(NamedTuple):
     """An inner node. `children` are ids of chunks in layer 1, else positions in `SummaryTree.nodes`.
 
     `sentences` are the sentences of the text. They are empty for a summary by a model.

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -69,8 +70,7 @@ SPREAD = 0.77
 """1 minus the mean cosine of two candidates, by the embedder that the weights were fitted with, measured on the question sets."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionAspects:
+class QuestionAspects(NamedTuple):
     """A question's telling terms, words, kind, wanted type of answer, and vector."""
 
     text: str
@@ -102,8 +102,7 @@ class QuestionAspects:
         return frozenset(word[:PREFIX] for word in (*asked, *telling_words(asked)))
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A step of a chain: the candidate `evidence` holds a name, which leads to the section that defines the name.
 
     `near` is true if the name is next to a word of the question. `gain` is the strength times what the evidence lacks.
@@ -125,8 +124,7 @@ def by_score(scores: FloatArray) -> list[int]:
     return places
 
 
-@dataclass(frozen=True, slots=True)
-class Reranked:
+class Reranked(NamedTuple):
     """The candidates scored by a reranker, with its logits."""
 
     asked: list[int]

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from mergewise import concurrency
 from mergewise.assemble.fragments import SectionKey
@@ -221,8 +221,7 @@ _LAST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NeededSentences:
+class NeededSentences(NamedTuple):
     """The numbers of the needed sentences, the most needed first, and the next search, or ""."""
 
     needed: tuple[int, ...]

@@ -21,8 +21,7 @@ import numpy as np
 from mergewise.protocols import FloatArray
 
 
-@dataclass(frozen=True, slots=True)
-class Objective:
+class Objective(NamedTuple):
     """`worth` r, shape (n,); `similarity` s, (n, n); `aspects` c, (aspects, n); `weights` w, (aspects,)."""
 
     worth: FloatArray
@@ -79,8 +78,7 @@ Cost = Callable[[Sequence[int], frozenset[int]], int]
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """The candidates in `order` of selection, and after each step: its gain per token, and the candidates and tokens so far."""
 
     order: tuple[int, ...]

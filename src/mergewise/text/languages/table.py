@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,8 +11,7 @@ from typing import NamedTuple
 _FILE = Path(__file__).parent / "languages.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageRow:
+class LanguageRow(NamedTuple):
     """A row of the table. The file describes the fields. A language missing there has their defaults."""
 
     script: str = "latin"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.streams import MEMORY, Ensemble, weights_of
@@ -26,8 +26,7 @@ TOGETHER = "together"
 _MARGIN = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class ModelWindow:
+class ModelWindow(NamedTuple):
     """The window of the model `spec`: tokens for a prompt (`room`, counted by `measure`) and for an answer (`limit`).
 
     An answer gets at most a quarter of the window.
@@ -52,8 +51,7 @@ class ModelWindow:
         return cls(chat.spec, int(chat.window * (1 - _MARGIN)) - limit, limit, measure)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamPrompt:
+class StreamPrompt(NamedTuple):
     """The prompt of a stream, with the stream's name and the sources in the prompt."""
 
     name: str

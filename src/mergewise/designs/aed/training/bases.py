@@ -9,10 +9,9 @@ of its activations. The file has a single vector for the token type, but BERT ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +25,7 @@ EXTRA = "train"
 _CROSS_ENCODER = "cross-encoder:"
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(NamedTuple):
     """A transformers network and its tokenizer."""
 
     spec: str

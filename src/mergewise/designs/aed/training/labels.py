@@ -23,7 +23,7 @@ from hashlib import blake2b
 from itertools import tee, zip_longest
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.aed.ensemble import prompts
@@ -88,8 +88,7 @@ class LabelSettings(CheckedFields):
         return {"alpha": self.alpha, "count": asdict(self)[kind], "longest": self.longest}
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """A candidate with its CPPL, 1 or more. Lower is better."""
 
     candidate: TrainCandidate

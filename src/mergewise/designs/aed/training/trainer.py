@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -95,8 +95,7 @@ class History:
         return patience > 0 and best is not None and len(self.held_out) - 1 - best >= patience
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """Questions to learn from, held-out questions, and the number of `dropped` questions, which had nothing to teach."""
 
     learnt: list[LabelledQuestion]
@@ -104,8 +103,7 @@ class Split:
     dropped: int
 
 
-@dataclass(frozen=True, slots=True)
-class Trained:
+class Trained(NamedTuple):
     """The network with the best weights. `before` are the utilities of the held-out candidates by the untrained network."""
 
     base: Base

@@ -8,9 +8,9 @@ source is the sentence that holds most of it. We do not ask the model for senten
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
+from typing import NamedTuple
 
 from mergewise.designs.aed.triplets.records import Triplet, TripletSettings
 from mergewise.index.writing.task import (
@@ -45,8 +45,7 @@ _TRIPLET = object_schema({"paragraph": {"type": "integer"}, "head": _PART, "rela
 SCHEMA = object_schema({"triplets": {"type": "array", "items": _TRIPLET}})
 
 
-@dataclass(frozen=True, slots=True)
-class PassageTriplet:
+class PassageTriplet(NamedTuple):
     """A triplet by a model, with the number of its passage."""
 
     triplet: Triplet
@@ -134,8 +133,7 @@ def triplet_of(
     raise Rejected(reasons[0])
 
 
-@dataclass(frozen=True, slots=True)
-class PassageWords:
+class PassageWords(NamedTuple):
     """The words of a passage: of its title and headings, of each sentence with its offsets, and of all together."""
 
     above: frozenset[str]

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from math import fsum, log, sqrt
+from typing import NamedTuple
 
 from mergewise.designs.macrag.slices.records import SLICE_GAP, VECTORS, Chunk, Slice, SliceSettings
 from mergewise.designs.macrag.slices.summaries import estimate as estimate_of
@@ -63,8 +64,7 @@ def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, models:
 # -- chunks (section 3.1.1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
+class _Unit(NamedTuple):
     """A sentence or heading of a document, `start .. end` with the white space after it. Units tile the text."""
 
     start: int

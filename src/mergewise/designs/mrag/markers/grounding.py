@@ -44,8 +44,7 @@ class ValueSentence(NamedTuple):
         return bool(self.support)
 
 
-@dataclass(frozen=True, slots=True)
-class GroundedValue:
+class GroundedValue(NamedTuple):
     """A value after grounding. The model wrote `judged` sentences, and `unsupported` of them had no support."""
 
     value: str

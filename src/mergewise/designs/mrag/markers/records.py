@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from mergewise.designs.mrag.chunks.fixed import fixed_bounds
 from mergewise.designs.mrag.markers.grounding import Ungrounded, ValueSentence
@@ -95,8 +95,7 @@ PRESETS = {
 """`paper`: section 2.1 of M-RAG. A prompt has the whole document, or as much as the model's window holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A marker before it becomes a row. `paragraphs` are numbers of segments."""
 
     key: str
