@@ -1,6 +1,6 @@
 """Places of indexes: a local folder, with or without shards, or a prefix of a bucket on an object store.
 
-`Place` is their common protocol. The manifest is the state of a place, and a change replaces it last. In a folder a file lock
+A `Place` is one of them. The manifest is the state of a place, and a change replaces it last. In a folder a file lock
 protects it, in a bucket a conditional put, which fails if another writer came first. File names are the same in all places, so an
 index is copied file by file; the manifest comes last.
 """

@@ -168,6 +168,7 @@ class Bucket:
         return None if state is None else state.manifest
 
     def know(self, state: ManifestState) -> None:
+        """Use this state for queries from now on, unless a later state is already in use."""
         with self._lock:
             if self._known is None or _tag(self._known).sequence < _tag(state).sequence:
                 self._known = state
@@ -270,6 +271,7 @@ class Bucket:
         return sum(entry.bytes for entry in self._objects.entries() if _is_kept(entry.name, needed))
 
     def touch(self) -> None:
+        """Tell other processes that queries of this process need its local copies."""
         for place in self._places():
             place._cache.touch()
 
@@ -361,6 +363,7 @@ class Bucket:
         self._sessions.reset()
 
     def renew_copies(self) -> None:
+        """Replace all local copies of files, because some may be damaged."""
         if not self._renewing.acquire(blocking=False):
             # another thread is doing it
             with self._renewing:

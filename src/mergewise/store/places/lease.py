@@ -34,6 +34,7 @@ class LeaseHolder:
         self, objects: Objects, epoch: int, tag: str, holder: str, *, took_over: bool = False, alone: bool = False
     ) -> None:
         self.epoch = epoch
+        # true if the previous writer lost its lease: it may still be writing, so its tables must be fenced off
         self.took_over, self.alone = took_over, alone
         self.holder = holder
         self.tag = tag
