@@ -89,7 +89,9 @@ class MissingExtra(MergewiseError):
     """
 
     def __init__(self, feature: str, extra: str, cause: Exception | None = None) -> None:
-        if cause is None or _is_absence(cause):
+        # the import statement itself found no module, and not an import inside an installed package
+        at = None if cause is None else cause.__traceback__
+        if cause is None or (isinstance(cause, ModuleNotFoundError) and (at is None or at.tb_next is None)):
             super().__init__(f"{feature} is not installed", install_command(extra))
             return
         reason = str(cause).strip().partition("\n")[0] or type(cause).__name__
@@ -97,13 +99,6 @@ class MissingExtra(MergewiseError):
             f"{feature} is installed, but cannot be imported: {reason}",
             f"repair it, or reinstall it: {install_command(extra, '--force-reinstall')}",
         )
-
-
-def _is_absence(error: Exception) -> bool:
-    """Check that the import statement itself found no module, and not an import inside an installed package."""
-    return isinstance(error, ModuleNotFoundError) and (
-        error.__traceback__ is None or error.__traceback__.tb_next is None
-    )
 
 
 class Cancelled(MergewiseError):

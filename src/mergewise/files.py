@@ -15,6 +15,7 @@ import secrets
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 from stat import S_ISLNK, S_ISREG
 from typing import Any, TypeAlias
@@ -44,7 +45,11 @@ def regular_bytes(path: Path, most: int, *, follow: bool = False, within: Path |
         status = os.fstat(file.fileno())
         _check_regular(path, status.st_mode)
         if within is not None:
-            _check_inside(path, within, status)
+            # the file may be outside of the folder, also if a link was replaced meanwhile
+            real = os.path.realpath(path)
+            if not Path(real).is_relative_to(within) or not os.path.samestat(os.lstat(real), status):
+                # as openat2 reports an escape
+                raise OSError(errno.EXDEV, "a link out of the folder", str(path))
         # `read` reserves memory for all bytes it is asked for, so ask for those of the file
         size = status.st_size
         content = file.read(min(size, most) + 1)
@@ -60,14 +65,6 @@ def regular_bytes(path: Path, most: int, *, follow: bool = False, within: Path |
 def _check_regular(path: Path, mode: int) -> None:
     if not S_ISREG(mode):
         raise OSError(errno.EINVAL, "a link, not a file" if S_ISLNK(mode) else "not a regular file", str(path))
-
-
-def _check_inside(path: Path, folder: Path, opened: os.stat_result) -> None:
-    """Raise OSError if the file that was opened by this path is outside the folder, also if a link was replaced meanwhile."""
-    real = os.path.realpath(path)
-    if not Path(real).is_relative_to(folder) or not os.path.samestat(os.lstat(real), opened):
-        # as openat2 reports an escape
-        raise OSError(errno.EXDEV, "a link out of the folder", str(path))
 
 
 def load_toml(path: Path, hint: str = "give a readable TOML file") -> dict[str, Any]:
@@ -136,7 +133,7 @@ class PinnedDirectory:
             # an open folder keeps its inode number, so that no other folder can get it
             handle = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
             finalize(self, os.close, handle)
-            self._status = lambda: os.fstat(handle)
+            self._status = partial(os.fstat, handle)
         else:
             status = path.stat()
             self._status = lambda: status

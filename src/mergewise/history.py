@@ -95,7 +95,13 @@ def by_rules(question: str, turns: Sequence[Message]) -> str:
     """Add the words of the question before it to a follow-up question."""
     whole = ""
     for asked in [*(message.text for message in turns if message.role == "user"), question]:
-        whole = _with_words(asked, whole) if whole and is_follow_up(asked) else asked
+        if whole and is_follow_up(asked):
+            own = content_terms(asked)
+            words = [word for stem, word in spelled_terms(_HOW.sub(" ", whole)).items() if stem not in own]
+            # the stems come last word first
+            whole = " ".join([asked, *reversed(words)])
+        else:
+            whole = asked
     return whole
 
 
@@ -105,13 +111,6 @@ def is_follow_up(question: str) -> bool:
     return not own or bool(_OPENS.match(question)) or bool(len(own) <= _MOST_TERMS and _PRONOUN.search(question))
 
 
-def _with_words(question: str, before: str) -> str:
-    own = content_terms(question)
-    words = [word for stem, word in spelled_terms(_HOW.sub(" ", before)).items() if stem not in own]
-    # the stems come last word first
-    return " ".join([question, *reversed(words)])
-
-
 def _by_model(
     question: str, turns: Sequence[Message], chat: ChatModel, count_tokens: TokenCounter
 ) -> tuple[str | None, Usage]:
@@ -119,9 +118,14 @@ def _by_model(
     limit = min(_TOKENS, chat.window // 4)
     code = code_for([question, *(message.text for message in turns)])
     room = int(_MARGIN * chat.window) - limit - sum(count_tokens([m.text for m in _prompt(question, [], code)]))
-    shown = _newest(
-        [quotation("question" if one.role == "user" else "answer", one.text, code) for one in turns], room, count_tokens
-    )
+    texts = [quotation("question" if one.role == "user" else "answer", one.text, code) for one in turns]
+    # the last texts that fit, in order
+    shown: list[str] = []
+    for text, tokens in zip(reversed(texts), reversed(count_tokens([text + "\n\n" for text in texts])), strict=True):
+        room -= tokens
+        if room < 0:
+            break
+        shown.insert(0, text)
     reply = run(chat.complete(_prompt(question, shown, code), max_tokens=limit))
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
     good = reply.complete and len(lines) == 1 and not _FRAME.search(lines[0]) and _is_about(lines[0], question, turns)
@@ -131,17 +135,6 @@ def _by_model(
 def _prompt(question: str, shown: Sequence[str], code: str) -> list[Message]:
     system = _PROMPT.format(data=warning(code, "turns of the conversation"))
     return turn(system, [*shown, f"Last question: {question}"])
-
-
-def _newest(texts: Sequence[str], room: int, count_tokens: TokenCounter) -> list[str]:
-    """Return the last texts that fit, in order."""
-    kept: list[str] = []
-    for text, tokens in zip(reversed(texts), reversed(count_tokens([text + "\n\n" for text in texts])), strict=True):
-        room -= tokens
-        if room < 0:
-            break
-        kept.insert(0, text)
-    return kept
 
 
 def _is_about(rewritten: str, question: str, turns: Sequence[Message]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
@@ -215,8 +216,17 @@ def inputs_of(
     of_file: dict[str, Any] = {"reader": reader, "ocr_pages": ocr_pages, "reread": reread}
     for source in _flat(sources):
         if isinstance(source, File):
-            given = named_input(source, metadata)
-            inputs.setdefault(given.name, replace(given, **of_file))
+            for field_name in ("id", "name", "title"):
+                text_or_none(f"{field_name} of a file", getattr(source, field_name))
+            if not isinstance(source.path, str | os.PathLike):
+                raise UsageError(f"invalid path of a file: {short_repr(source.path)}", "give a text or a pathlib.Path")
+            own = {} if source.metadata is None else source.metadata
+            if not isinstance(own, Mapping):
+                raise UsageError(f"invalid metadata of a file: {short_repr(own)}", "give a dictionary")
+            doc_id = _label(source) if source.id is None else source.id
+            if not doc_id:
+                raise UsageError("missing name or id of a file", "give a name: mergewise.File(path, name=...)")
+            inputs.setdefault(doc_id, Input(doc_id, source, metadata={**own, **metadata}, **of_file))
         elif isinstance(source, Document):
             name = source.id if isinstance(source.id, str) else short_repr(source.id)
             inputs.setdefault(name, Input(name, source, metadata=metadata))
@@ -224,35 +234,14 @@ def inputs_of(
             path = Path(os.path.normpath(source))
             within = None if search.follow_links or not path.is_dir() else real_path(path)
             for file in find_files([path], search):
-                given = replace(file_input(file, path, root), metadata=metadata, within=within, **of_file)
-                inputs.setdefault(given.name, given)
+                # links below a folder stay in the name
+                file_name = source_name(real_path(path) / file.relative_to(path), root)
+                inputs.setdefault(file_name, Input(file_name, file, metadata=metadata, within=within, **of_file))
     return list(inputs.values())
-
-
-def named_input(file: File, metadata: Metadata = MappingProxyType({})) -> Input:
-    """Return a file under another name. Raises UsageError if a field is invalid."""
-    for field_name in ("id", "name", "title"):
-        text_or_none(f"{field_name} of a file", getattr(file, field_name))
-    if not isinstance(file.path, str | os.PathLike):
-        raise UsageError(f"invalid path of a file: {short_repr(file.path)}", "give a text or a pathlib.Path")
-    own = {} if file.metadata is None else file.metadata
-    if not isinstance(own, Mapping):
-        raise UsageError(f"invalid metadata of a file: {short_repr(own)}", "give a dictionary")
-    doc_id = _label(file) if file.id is None else file.id
-    if not doc_id:
-        raise UsageError("missing name or id of a file", "give a name: mergewise.File(path, name=...)")
-    return Input(doc_id, file, metadata={**own, **metadata})
 
 
 def _label(file: File) -> str:
     return Path(file.path).name if file.name is None else file.name
-
-
-def file_input(file: Path, found_in: Path, root: Roots | None = None) -> Input:
-    """Return a file that was passed itself or found in the folder `found_in`. Links below that folder stay in its name."""
-    within = file.relative_to(found_in)
-    real = real_path(found_in) / within
-    return Input(source_name(real, root), file)
 
 
 def real_path(path: Path) -> Path:
@@ -264,17 +253,13 @@ def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
     """List the ids that match an id, a path, a prefix or a pattern. `sources` maps each id to its file."""
     if wanted in sources:
         return [wanted]
-    below = [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]
-    return _ids_of_path(wanted, sources) or below or [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
-
-
-def _ids_of_path(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
-    """List the ids that were read from this path. Empty for an invalid path."""
-    try:
+    of_path: list[str] = []
+    # an invalid path has no documents
+    with suppress(OSError, ValueError):
         path = real_path(Path(os.path.normpath(wanted)))
-    except (OSError, ValueError):
-        return []
-    return [doc_id for doc_id, file in sources.items() if file is not None and file.is_relative_to(path)]
+        of_path = [doc_id for doc_id, file in sources.items() if file is not None and file.is_relative_to(path)]
+    below = [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]
+    return of_path or below or [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
 
 
 def _flat(sources: Iterable[Any]) -> Iterator[Source]:
@@ -299,19 +284,19 @@ def document_of(foreign: object) -> Document | None:
         text, metadata = getattr(foreign, text_field, None), getattr(foreign, metadata_field, None)
         if isinstance(text, str) and isinstance(metadata, Mapping) and hasattr(foreign, id_field):
             title = metadata.get("title")
+            own_id = getattr(foreign, id_field)
+            if not own_id:
+                file = next((str(metadata[name]) for name in _FILE_FIELDS if metadata.get(name)), "text")
+                page = [str(metadata["page"])] if "page" in metadata else []
+                digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+                own_id = "#".join([file, *page, digest])
             return Document(
-                id=getattr(foreign, id_field) or _foreign_id(text, metadata),
+                id=own_id,
                 text=text,
                 title=title if isinstance(title, str) else "",
                 metadata=FileMetadata({key: value for key, value in metadata.items() if key != "title"}),
             )
     return None
-
-
-def _foreign_id(text: str, metadata: Mapping[str, object]) -> str:
-    file = next((str(metadata[name]) for name in _FILE_FIELDS if metadata.get(name)), "text")
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-    return "#".join([file, *(str(metadata[key]) for key in ("page",) if key in metadata), digest])
 
 
 def _document_digest(document: Document) -> str:

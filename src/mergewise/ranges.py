@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from pathlib import Path
@@ -102,12 +102,8 @@ class CheckedFields:
         check_fields(self)
 
 
-def hints_of(kind: type) -> dict[str, Any]:
-    """Return the annotated types of a class's fields. Cached, because Python compiles each annotation."""
-    return _hints(kind)
-
-
-_hints = cache(partial(get_type_hints, include_extras=True))
+hints_of: Callable[[type], dict[str, Any]] = cache(partial(get_type_hints, include_extras=True))
+"""Return the annotated types of a class's fields. Cached, because Python compiles each annotation."""
 
 
 def value_of(what: str, given: object, hint: Any) -> Any:
@@ -118,13 +114,21 @@ def value_of(what: str, given: object, hint: Any) -> Any:
     if get_origin(wanted) is Literal:
         return choice(what, given, get_args(wanted))
     if wanted is bool:
-        return _switch(what, given)
+        # booleans of Python and numpy
+        known = isinstance(given, str | bool) or type(given).__name__ in ("bool", "bool_")
+        written = str(given).lower() if known or (isinstance(given, int) and given in (0, 1)) else ""
+        if written not in SWITCHES:
+            raise UsageError(f"invalid {what}: {short_repr(given)}", "expected true or false")
+        return SWITCHES[written]
     if wanted is str:
         return text(what, given)
     if wanted is Path:
         return Path(text(what, given))
     if get_origin(wanted) is tuple:
-        return _texts(what, given)
+        parts = given.split("+") if isinstance(given, str) else given
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            raise UsageError(f"invalid {what}: {short_repr(given)}", "expected a list of texts")
+        return tuple(parts)
     return number(what, given, int if wanted is int else float, range_of(hint))
 
 
@@ -143,34 +147,24 @@ def whole(what: str, given: object, limits: Range) -> int:
 
 def number(what: str, given: object, kind: type[int] | type[float], limits: Range | None = None) -> float:
     """Convert a value or a text to a number. Whole numbers may be given as floats without a fraction."""
-    named = {int: "a whole number", float: "a number"}[kind]
-    hint = f"expected {named}, {'0 or more' if limits is None else limits}"
+    value: float = math.nan
     try:
-        value = _parse_number(given, kind)
+        if isinstance(given, str):
+            value = kind(given if len(given) <= _LONGEST_NUMBER else "")
+        elif isinstance(given, numbers.Integral):
+            value = kind(operator.index(given))
+        elif isinstance(given, numbers.Real):
+            value = kind(float(given))
+        is_exact = isinstance(given, str) or kind is float or value == given
+        is_number = math.isfinite(value) and is_exact and not isinstance(given, bool)
     except (TypeError, ValueError, ArithmeticError):
         # OverflowError is an ArithmeticError
-        raise UsageError(f"invalid {what}: {short_repr(given)}", hint) from None
-    if value < 0 if limits is None else value not in limits:
-        raise UsageError(f"invalid {what}: {short_repr(value if isinstance(given, str) else given)}", hint)
-    return value
-
-
-def _parse_number(given: object, kind: type[int] | type[float]) -> float:
-    if isinstance(given, bool):
-        raise TypeError
-    value: float
-    if isinstance(given, str):
-        value = kind(given) if len(given) <= _LONGEST_NUMBER else kind("")
-    elif isinstance(given, numbers.Integral):
-        value = kind(operator.index(given))
-    elif isinstance(given, numbers.Real):
-        value = kind(float(given))
-        if kind is int and value != given:
-            raise ValueError
-    else:
-        raise TypeError
-    if not math.isfinite(value):
-        raise ValueError
+        is_number = False
+    if not is_number or (value < 0 if limits is None else value not in limits):
+        shown = value if is_number and isinstance(given, str) else given
+        named = "a whole number" if kind is int else "a number"
+        hint = f"expected {named}, {'0 or more' if limits is None else limits}"
+        raise UsageError(f"invalid {what}: {short_repr(shown)}", hint)
     return value
 
 
@@ -213,22 +207,6 @@ def short_repr(given: object) -> str:
         # for example a number with more digits than Python prints
         return f"a {type(given).__name__}"
     return written if len(written) <= _LONGEST_SHOWN else written[:_LONGEST_SHOWN] + "..."
-
-
-def _switch(what: str, given: object) -> bool:
-    # booleans of Python and numpy
-    known = isinstance(given, str | bool) or type(given).__name__ in ("bool", "bool_")
-    written = str(given).lower() if known or (isinstance(given, int) and given in (0, 1)) else ""
-    if written not in SWITCHES:
-        raise UsageError(f"invalid {what}: {short_repr(given)}", "expected true or false")
-    return SWITCHES[written]
-
-
-def _texts(what: str, given: object) -> tuple[str, ...]:
-    parts = given.split("+") if isinstance(given, str) else given
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise UsageError(f"invalid {what}: {short_repr(given)}", "expected a list of texts")
-    return tuple(parts)
 
 
 def _bound_text(bound: float) -> str:

@@ -68,13 +68,9 @@ class MaskedPieces:
 
     def add(self, piece: str, *, last: bool = False) -> str:
         text = masked(self._held + piece)
-        shown = len(text) if last else len(text) - _key_start_length(text)
-        self._held = text[shown:]
-        return text[:shown]
-
-
-def _key_start_length(text: str) -> int:
-    """Return how many characters at the end of the text may be the start of a key."""
-    forms = _keys.forms
-    end = text[-len(forms[0]) :].lower() if forms else ""
-    return next((len(end) - at for at in range(len(end)) if any(form.startswith(end[at:]) for form in forms)), 0)
+        forms = _keys.forms
+        # the end of the text that may be the start of a key
+        end = text[-len(forms[0]) :].lower() if forms and not last else ""
+        held = next((len(end) - at for at in range(len(end)) if any(form.startswith(end[at:]) for form in forms)), 0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
