@@ -52,7 +52,8 @@ class IndexState:
 
     def arguments(self, where: Where | None, counted: Where | None) -> ReaderArguments:
         """Return the arguments of `HybridReader`, without the kind of search."""
-        condition, counts = (condition_text(one, self.store.metadata_kinds) for one in (where, counted))
+        condition = condition_text(where, self.store.metadata_kinds)
+        counts = condition_text(counted, self.store.metadata_kinds)
         return self.store, self.models.embedder, VIEWS, condition, self.settings, self.models.reranker, counts
 
 
@@ -64,8 +65,10 @@ class PreparedAnswer:
     """
 
     question: str
+    # a mode of `MODES`
     mode: str
     request: Request = field(repr=False)
+    # the mode that the strategy would rather use
     preferred: str = ""
 
     @property
@@ -92,7 +95,7 @@ class PreparedAnswer:
         request = replace(self.request, show=show or self.request.show, reply=reply or self.request.reply)
         with deadline_in(seconds):
             answer = replace(modes.answer(self.mode, request), question=self.question)
-        cited, calls, took = len(answer.citations), answer.usage.calls, _ms_since(began)
+        cited, calls, took = len(answer.citations), answer.usage.calls, 1000 * (perf_counter() - began)
         log.info("answered by %s: %d citations, %d calls, %.0f ms", self.mode, cited, calls, took)
         return answer.instead_of_mode(self.preferred)
 
@@ -121,11 +124,6 @@ def context(query: Query, state: IndexState) -> Context:
     return _with_question(context, query.question, spent, state)
 
 
-def prepare(query: AnswerQuery, state: IndexState, mode: str, preferred: str = "") -> PreparedAnswer:
-    """Find the context of a question for a mode of `MODES`. `preferred` is the mode that the strategy would rather use."""
-    return PreparedAnswer(query.question, mode, prepare_request(query, state, mode), preferred)
-
-
 def prepare_request(query: AnswerQuery, state: IndexState, mode: str) -> Request:
     """Find the context of a question, and return everything that the mode needs to answer it."""
     state = state.for_question()
@@ -145,27 +143,23 @@ def prepare_request(query: AnswerQuery, state: IndexState, mode: str) -> Request
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
     """Answer requests in batches. A failed question gives its error."""
-    batches = (requests[first : first + _BATCH_SIZE] for first in range(0, len(requests), _BATCH_SIZE))
-    return [answer for batch in batches for answer in _answer_batch(batch, mode)]
-
-
-def _answer_batch(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
-    ready = [request for request in requests if not isinstance(request, Exception)]
     answers: list[Answer | Exception] = []
-    try:
-        answers += modes.answer_all(mode, ready)
-    except MergewiseError:
-        # one request failed: answer each alone to find it
-        answers = [_answer_or_error(mode, request) for request in ready]
-    left = iter(answers)
-    return [request if isinstance(request, Exception) else next(left) for request in requests]
-
-
-def _answer_or_error(mode: str, request: Request) -> Answer | Exception:
-    try:
-        return modes.answer(mode, request)
-    except MergewiseError as error:
-        return error
+    for first in range(0, len(requests), _BATCH_SIZE):
+        batch = requests[first : first + _BATCH_SIZE]
+        ready = [request for request in batch if not isinstance(request, Exception)]
+        answered: list[Answer | Exception] = []
+        try:
+            answered += modes.answer_all(mode, ready)
+        except MergewiseError:
+            # one request failed: answer each alone to find it
+            for request in ready:
+                try:
+                    answered.append(modes.answer(mode, request))
+                except MergewiseError as error:
+                    answered.append(error)
+        left = iter(answered)
+        answers += [request if isinstance(request, Exception) else next(left) for request in batch]
+    return answers
 
 
 def _searched_question(query: Query, models: Models) -> tuple[str, Usage]:
@@ -218,7 +212,7 @@ def _assemble_context(question: str, query: Query, state: IndexState, reader: Hy
     if gaps := state.store.gaps:
         context = replace(context, trace=(Step("shards", gaps, cause=Cause.MISSING), *context.trace))
     check_time()
-    held, tokens, took = len(context.passages), context.tokens, _ms_since(began)
+    held, tokens, took = len(context.passages), context.tokens, 1000 * (perf_counter() - began)
     log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", query.strategy, held, tokens, budget, took)
     return context
 
@@ -232,7 +226,3 @@ def _most_tokens(question: str, budget: Budget, state: IndexState, languages: Co
         return english
     tokens, alike = state.models.count_tokens([question])[0], neutral_lengths([question])[0]
     return min(max(english, english * tokens // max(1, alike)), _MAX_BUDGET_FACTOR * english)
-
-
-def _ms_since(began: float) -> float:
-    return 1000 * (perf_counter() - began)

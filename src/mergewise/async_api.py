@@ -148,24 +148,24 @@ def as_stream(
 
 def each(work: Callable[[Item], Result], questions: Sequence[Item], concurrency: int) -> list[Result | Exception]:
     """Work on the questions, at most `concurrency` at the same time. Return results or errors, in order."""
+
+    def attempt(question: Item) -> Result | Exception:
+        try:
+            return work(question)
+        except Exception as error:
+            return error
+
     concurrency = whole("concurrency", concurrency, AT_ONCE)
     called = CancellableWork.current()
     with ThreadPoolExecutor(concurrency, thread_name_prefix="mergewise-ask") as pool:
         try:
-            attempts = [partial(_attempt, work, question) for question in questions]
-            asked = [pool.submit(copy_context().run, called.do, attempt) for attempt in attempts]
+            attempts = [partial(attempt, question) for question in questions]
+            asked = [pool.submit(copy_context().run, called.do, one) for one in attempts]
             return [one.result() for one in asked]
         except BaseException:
             called.cancel()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _attempt(work: Callable[[Item], Result], question: Item) -> Result | Exception:
-    try:
-        return work(question)
-    except Exception as error:
-        return error
 
 
 def _described_as(twin: Any, method: Callable[..., object], name: str, doc: str, gives: str | None = None) -> Any:
@@ -217,7 +217,12 @@ def _pieces(work: Answerer, answers: list[Answer]) -> Generator[str, None, None]
 async def _pieces_awaited(work: Answerer, answers: list[Answer]) -> AsyncGenerator[str, None]:
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | None] = asyncio.Queue()
-    task = loop.create_task(in_thread(lambda: work(lambda piece: _put(loop, arrived, piece)), waits=True))
+
+    def put(piece: str) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(arrived.put_nowait, piece)
+
+    task = loop.create_task(in_thread(lambda: work(put), waits=True))
     task.add_done_callback(lambda _: arrived.put_nowait(None))
     try:
         shown = False
@@ -230,9 +235,3 @@ async def _pieces_awaited(work: Answerer, answers: list[Answer]) -> AsyncGenerat
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-def _put(loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[str | None], piece: str) -> None:
-    """Queue a piece unless the loop has been closed."""
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(queue.put_nowait, piece)

@@ -188,7 +188,7 @@ class ThreadLoop(asyncio.AbstractEventLoop):
             cls._own.loop = cls()
         loop = cls._own.loop
         started = _ThreadFuture(loop, asyncio.Task(coroutine, loop=loop))
-        loop.turn(lambda: loop._ready.empty())
+        loop.turn(loop._ready.empty)
         return started
 
     def turn(self, until: Callable[[], bool]) -> None:

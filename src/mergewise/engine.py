@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -628,7 +629,9 @@ class Index:
     def _prepare(self, query: AnswerQuery, state: IndexState) -> PreparedAnswer:
         from mergewise import asking
 
-        return asking.prepare(query, state, *self._modes(query))
+        mode, preferred = self._modes(query)
+        request = asking.prepare_request(query, state, mode)
+        return asking.PreparedAnswer(query.question, mode, request, preferred)
 
     def locations(self, context: Context) -> dict[Span, Location]:
         """Map the spans of a context's passages to pages, lines and addresses of their documents.
@@ -662,13 +665,19 @@ class Index:
 
         asked = as_list("questions", questions, "give a list of questions, or use ask")
         query = AnswerQuery("", **options)
-        (chosen, preferred), state = self._modes(query), self._state_for(asked)
+        (chosen, preferred), state = self._modes(query), self.state()
+        embedder = state.models.embedder
+        if embedder is not None:
+            # a single question may be the cause of an error: each reports its own
+            with suppress(MergewiseError):
+                texts = [question for question in asked if isinstance(question, str) and question.strip()]
+                state = replace(state, models=replace(state.models, embedder=QuestionVectors(embedder, texts)))
 
         def prepare(question: str) -> Request:
             return asking.prepare_request(replace(query, question=question), state, chosen)
 
         def answer(question: str) -> Answer:
-            return asking.prepare(replace(query, question=question), state, chosen).answer(query.show)
+            return asking.PreparedAnswer(question, chosen, prepare(question)).answer(query.show)
 
         with deadline_in(query.deadline):
             if MODES[chosen].answer_all is None:
@@ -683,19 +692,6 @@ class Index:
     aask_many = as_async(ask_many)
     ask_stream = as_stream(ask, AnswerStream)
     aask_stream = as_stream(ask, AsyncAnswerStream)
-
-    def _state_for(self, questions: Sequence[str]) -> IndexState:
-        """Return the state with an embedder that has already embedded these questions in one call, if that is possible."""
-        state = self.state()
-        embedder = state.models.embedder
-        if embedder is None:
-            return state
-        try:
-            asked = [question for question in questions if isinstance(question, str) and question.strip()]
-            return replace(state, models=replace(state.models, embedder=QuestionVectors(embedder, asked)))
-        except MergewiseError:
-            # a single question may be the cause: each reports its own error
-            return state
 
     def _modes(self, query: AnswerQuery) -> tuple[str, str]:
         """Return the mode of an answer, and the mode that the strategy prefers, which is empty if the query names one."""

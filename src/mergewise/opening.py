@@ -133,12 +133,16 @@ def open(
     patience = number("lock_wait", lock_wait, float, Range(0, 10**9))
     known = place.known()
     _check_shards(place, known, shards)
-    new = given or EMBEDDER
     if known is None and (not create or ray is not None):
         raise UsageError(f"index not found: {place}", "create it: mergewise index PATH...")
     own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
     if known is None:
-        manifest = _new_manifest(new, wanted, Models(tokens, chat=own_chat, prompts=own_texts))
+        new = given or EMBEDDER
+        spec, model = (new, load_embedder(new)) if isinstance(new, str) else (new.spec, new)
+        new_views = {name: ViewState(VIEWS[name].new_settings(asked, own_texts)) for name, asked in wanted.items()}
+        for name, view in new_views.items():
+            VIEWS[name].check_needs(view.settings, spec, Models(tokens, chat=own_chat, prompts=own_texts))
+        manifest = Manifest(spec, 0 if model is None else model.dimension, new_views)
         place.create(manifest if shards is None else ShardedManifest.of([manifest] * shards, None), patience)
     store = store_at(place, patience)
     if ray is not None:
@@ -151,6 +155,10 @@ def open(
         remember_embedder(directory, given)
     own_causal = load_causal(causal) if isinstance(causal, str) else causal
     other = open(second_source, create=False) if isinstance(second_source, str | os.PathLike) else second_source
+    if weights is not None:
+        from mergewise.designs.weave.weights import weights_of
+
+        weights = weights_of(weights)
     models = Models(
         count_tokens=tokens,
         embedder=None if isinstance(given, str) else given,
@@ -160,7 +168,7 @@ def open(
         causal=causal_of(own_chat) if own_causal is None else own_causal,
         stored_tokens=tokens is count_tokens,
         prompts=own_texts,
-        weights=_own_weights(weights),
+        weights=weights,
         second_source=IndexSource(other) if isinstance(other, Index) else other,
     )
     named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer), (other, second_source))
@@ -286,14 +294,6 @@ class IndexSource:
         return [Document(f"{at.doc_id}@{at.start}", one.text, one.title) for one, at in zip(found, places, strict=True)]
 
 
-def _own_weights(given: str | os.PathLike[str] | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    if given is None:
-        return None
-    from mergewise.designs.weave.weights import weights_of
-
-    return weights_of(given)
-
-
 def _own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Prompts:
     if given is None:
         return SHIPPED
@@ -301,12 +301,3 @@ def _own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Pr
     from mergewise.prompting.own import load_prompts
 
     return load_prompts(given, PROMPTS)
-
-
-def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None], models: Models) -> Manifest:
-    """Return the manifest of a new index. Raise UsageError if a view cannot be built."""
-    spec, model = (embedder, load_embedder(embedder)) if isinstance(embedder, str) else (embedder.spec, embedder)
-    views = {name: ViewState(VIEWS[name].new_settings(asked, models.prompts)) for name, asked in wanted.items()}
-    for name, view in views.items():
-        VIEWS[name].check_needs(view.settings, spec, models)
-    return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)

@@ -155,8 +155,8 @@ def number(what: str, given: object, kind: type[int] | type[float], limits: Rang
             value = kind(operator.index(given))
         elif isinstance(given, numbers.Real):
             value = kind(float(given))
-        is_exact = isinstance(given, str) or kind is float or value == given
-        is_number = math.isfinite(value) and is_exact and not isinstance(given, bool)
+        is_number = math.isfinite(value) and not isinstance(given, bool)
+        is_number = is_number and (isinstance(given, str) or kind is float or value == given)
     except (TypeError, ValueError, ArithmeticError):
         # OverflowError is an ArithmeticError
         is_number = False

@@ -72,7 +72,9 @@ def on_cluster(size: int, address: str, workers: int | None, gpus_per_worker: fl
         yield INLINE
         return
     ray = load_ray()
-    with _membership(ray, address, workers):
+    is_guest = ray.is_initialized()
+    join_cluster(ray, address, workers or 1)
+    try:
         count = workers if workers is not None and workers > 1 else _count_fitting_workers(ray, gpus_per_worker)
         actor = ray.remote(num_cpus=1, num_gpus=gpus_per_worker, max_restarts=0)(ClusterActor)
         pool = WorkerPool(count, partial(_ClusterWorker, ray, actor), TRIES, is_cluster=True)
@@ -80,6 +82,9 @@ def on_cluster(size: int, address: str, workers: int | None, gpus_per_worker: fl
             yield pool
         finally:
             pool.close()
+    finally:
+        if not is_guest:
+            leave_cluster(ray)
 
 
 def load_ray() -> Any:
@@ -90,19 +95,6 @@ def load_ray() -> Any:
     except Exception as error:
         raise MissingExtra("ray", "ray", error) from error
     return ray
-
-
-@contextmanager
-def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
-    """Join the cluster for the length of the context."""
-    if ray.is_initialized():
-        yield
-        return
-    join_cluster(ray, address, workers or 1)
-    try:
-        yield
-    finally:
-        leave_cluster(ray)
 
 
 def leave_cluster(ray: Any) -> None:
@@ -231,9 +223,5 @@ class _ClusterWorker:
     def end(self, error: Exception | None = None) -> str:
         with suppress(Exception):
             self._ray.kill(self._actor)
-        # the worker is unusable after any error
-        return _first_sentence(str(error))
-
-
-def _first_sentence(text: str) -> str:
-    return " ".join(text.split()).partition(". ")[0][:300] or "no reason given"
+        # the worker is unusable after any error, whose first sentence is the reason
+        return " ".join(str(error).split()).partition(". ")[0][:300] or "no reason given"

@@ -188,7 +188,9 @@ class WorkerPool:
                     return
                 first, future = under_way[0]
                 while not wait([future], LOOK_SECONDS).done:
-                    self._warn_if_none_started()
+                    if monotonic() - self._began > START_SECONDS:
+                        log.warning("no worker has started for %.0f seconds: check the free resources", START_SECONDS)
+                        self._began = inf
                     waiting()
                 under_way.popleft()
                 answer = future.result()
@@ -265,11 +267,6 @@ class WorkerPool:
                     hint = "install this mergewise on every node"
                     self._fault = UsageError(f"cannot start a worker on the cluster: {why}", hint)
                 self._idle.put(None)
-
-    def _warn_if_none_started(self) -> None:
-        if monotonic() - self._began > START_SECONDS:
-            log.warning("no worker has started for %.0f seconds: check the free resources", START_SECONDS)
-            self._began = inf
 
 
 class _WorkerProcess:

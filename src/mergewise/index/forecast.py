@@ -35,32 +35,29 @@ def forecast(
     if not asking:
         return total
     tasks = plan(inputs, reader).tasks
-    for batch in batches(_read_rows(tasks, registry, settings, models), AT_ONCE):
+
+    def read_rows() -> Iterator[DocumentRows]:
+        """Read documents, and build the rows of the first view without vectors."""
+        first = next(iter(registry))
+        for task in tasks:
+            try:
+                document, digest, _ = task.given.read(task.id)
+            except ReadError:
+                continue
+            yield from rows_of([(document, digest)], registry, {first: settings[first]}, Models(models.count_tokens))
+
+    def cost(view: View, rows: Sequence[DocumentRows]) -> Estimate:
+        assert view.writing is not None
+        return view.writing.estimate(rows, view.load(settings[view.name]), models)
+
+    for batch in batches(read_rows(), AT_ONCE):
         for view in asking:
-            total += _cost(view, batch, settings, models)
+            total += cost(view, batch)
     replaced = {task.id for task in tasks}
     for view in asking:
         assert view.writing is not None
         unfinished = view.writing.unfinished(reader) if view.name in reader.views else ()
         due = dict.fromkeys([*missing.get(view.name, ()), *unfinished])
         for ids in batches((doc_id for doc_id in due if doc_id not in replaced), AT_ONCE):
-            total += _cost(view, reader.document_rows(ids), settings, models)
+            total += cost(view, reader.document_rows(ids))
     return total
-
-
-def _cost(view: View, rows: Sequence[DocumentRows], settings: Mapping[str, Any], models: Models) -> Estimate:
-    assert view.writing is not None
-    return view.writing.estimate(rows, view.load(settings[view.name]), models)
-
-
-def _read_rows(
-    tasks: Sequence[Any], registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models
-) -> Iterator[DocumentRows]:
-    """Read documents, and build the rows of the first view without vectors."""
-    first = next(iter(registry))
-    for task in tasks:
-        try:
-            document, digest, _ = task.given.read(task.id)
-        except ReadError:
-            continue
-        yield from rows_of([(document, digest)], registry, {first: settings[first]}, Models(models.count_tokens))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any
 
 from mergewise.store.tables import with_own_ids
 from mergewise.store.views import Registry, views_of
-from mergewise.types import DocumentRows, Origin, Rows
+from mergewise.types import DocumentRows, Origin
 
 
 def keeps_its_title(rows: DocumentRows, old: str, new: str) -> bool:
@@ -26,11 +27,9 @@ def rename_document(
     if any(table.name not in rows.tables for tables in views for table in tables):
         return None
     own = with_own_ids(rows, views)
-    tables = {table.name: _rename_rows(own.tables[table.name], doc_id) for tables in views for table in tables}
+    tables = {}
+    for table in chain.from_iterable(views):
+        old = own.tables[table.name]
+        records = (replace(record, doc_id=doc_id) if table.names_documents else record for record in old.records)
+        tables[table.name] = replace(old, records=tuple(records))
     return DocumentRows(replace(rows.document, id=doc_id), rows.digest, tables, origin)
-
-
-def _rename_rows(rows: Rows, doc_id: str) -> Rows:
-    if not rows.records or all(field.name != "doc_id" for field in fields(rows.records[0])):
-        return rows
-    return replace(rows, records=tuple(replace(record, doc_id=doc_id) for record in rows.records))

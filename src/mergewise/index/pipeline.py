@@ -138,9 +138,7 @@ def carry_out(
     waiting = waiting_characters(store) if embed == "now" else 0
     texts_first = embed == "later" or (models.embedder is not None and size > SMALL)
     writer = _BatchWriter(store, registry, models, work, texts_first=texts_first)
-    work.begin(size, planned.kept, waiting)
-    if texts_first:
-        work.begin_texts()
+    work.begin(size, planned.kept, waiting, texts_first=texts_first)
     with executors(size + waiting) as executor, writer.telling_what_stays():
         writer.add_all(planned.tasks, executor)
         for moves in batches(planned.moves, MOVES_AT_ONCE):
@@ -238,21 +236,16 @@ class _BatchWriter:
             for task in tasks:
                 self.add(task)
             return
-        read = executor.map(partial(_read_with_rows, builder.for_worker()), _parts_to_send(tasks), self.work.tell)
-        for task, one in zip(tasks, chain.from_iterable(read), strict=True):
-            self._begin(task)
-            self._take(task, one or _read(task))
+        parts = executor.map(partial(_read_with_rows, builder.for_worker()), _parts_to_send(tasks), self.work.tell)
+        for task, read in zip(tasks, chain.from_iterable(parts), strict=True):
+            self.add(task, read)
 
-    def add(self, task: IndexingTask) -> None:
-        self._begin(task)
-        self._take(task, _read(task))
-
-    def _begin(self, task: IndexingTask) -> None:
+    def add(self, task: IndexingTask, read: _ReadDocument | None = None) -> None:
+        """Add a document to the batch. It is read now unless a worker has `read` it."""
         if len(self._batch) >= BATCH_DOCUMENTS or _characters(self._batch) >= BATCH_CHARACTERS:
             self.flush()
         self.work.look_at(task.given.name)
-
-    def _take(self, task: IndexingTask, read: _ReadDocument) -> None:
+        read = read or _read(task)
         if read.rows is None:
             log.debug("cannot read %s: %s", task.given.name, read.failed)
             self.report += AddReport(failed=(Failure(task.given.name, read.failed),))
@@ -386,7 +379,7 @@ def complete_unfinished(store: Store, registry: Registry, models: Models, writte
 def add_view(store: Store, view: View, models: Models, progress: Progress | None = None) -> None:
     """Build a new view for all existing documents, in batches. The store must have begun the view."""
     work = IndexingProgress(progress)
-    work.begin(_characters_of(store, store.missing(view.name)) if work.is_watched else 0)
+    work.begin(0 if progress is None else _characters_of(store, store.missing(view.name)))
     _build_missing(store, {view.name: view}, view.name, models, work)
     work.finish()
 

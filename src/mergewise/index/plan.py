@@ -95,7 +95,11 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
     kinds = reader.metadata_kinds() if any(given.metadata for given in inputs) else {}
     unchanged = kept = 0
     for batch in batches(inputs, ASKED_AT_ONCE):
-        indexed = _IndexedInputs(batch, reader)
+        ids = list(dict.fromkeys(given.name for given in batch))
+        indexed = reader.known_documents(ids, [given.name for given in batch if given.is_file])
+        by_id = {k.id: k for k in indexed}
+        by_source = {k.origin.source: k for k in indexed if k.origin is not None}
+        infos = reader.infos([k.id for k in indexed]) if any(given.metadata for given in batch) else {}
         for given in batch:
             tell(given.name)
             if given.metadata:
@@ -105,41 +109,23 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                     failed.append(Failure(given.name, str(error)))
                     continue
                 kinds |= {key: type(value) for key, value in given.metadata.items()}
-            digest, known = given.digest(), indexed.document_of(given)
-            if known is None or not given.is_same(known.digest, digest):
-                tasks.append(IndexingTask(given, indexed.id_for(given, known), digest, known is not None))
+            # the document of a file is the one that was read from its path
+            digest, known = given.digest(), (by_source if given.is_file else by_id).get(given.name)
+            if known is None:
+                # a new document gets its name, after "file:" if another document has the name
+                doc_id = f"file:{given.name}" if given.is_file and given.name in by_id else given.name
+                tasks.append(IndexingTask(given, doc_id, digest, replaces=False))
+                continue
+            if not given.is_same(known.digest, digest):
+                tasks.append(IndexingTask(given, known.id, digest, replaces=True))
                 continue
             kept += given.size
-            if given.metadata.items() <= indexed.metadata_of(known).items():
+            metadata: Metadata = infos[known.id].metadata if known.id in infos else {}
+            if given.metadata.items() <= metadata.items():
                 unchanged += 1
             else:
                 updates[known.id] = given.metadata
     return IndexingPlan(tuple(tasks), unchanged, tuple(failed), updates=updates, kept=kept)
-
-
-class _IndexedInputs:
-    """The documents that an index has for some inputs."""
-
-    def __init__(self, inputs: Sequence[Input], reader: StoreReader) -> None:
-        ids = list(dict.fromkeys(given.name for given in inputs))
-        known = reader.known_documents(ids, [given.name for given in inputs if given.is_file])
-        self._by_id = {k.id: k for k in known}
-        self._by_source = {k.origin.source: k for k in known if k.origin is not None}
-        is_described = any(given.metadata for given in inputs)
-        self._infos = reader.infos([k.id for k in known]) if is_described else {}
-
-    def metadata_of(self, known: Known) -> Metadata:
-        return self._infos[known.id].metadata if known.id in self._infos else {}
-
-    def document_of(self, given: Input) -> Known | None:
-        """Return the document of an input. The document of a file is the one that was read from its path."""
-        return (self._by_source if given.is_file else self._by_id).get(given.name)
-
-    def id_for(self, given: Input, known: Known | None) -> str:
-        """Return a document's id. A new document gets its name, after "file:" if another document has the name."""
-        if known is not None:
-            return known.id
-        return f"file:{given.name}" if given.is_file and given.name in self._by_id else given.name
 
 
 def plan_sync(

@@ -17,7 +17,7 @@ from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import Embedder, RowReader
 from mergewise.store.tables import SerializedColumn, Table
 from mergewise.store.views import Estimate, OnShare, ViewRows
-from mergewise.text.sections import search_key
+from mergewise.text.sections import search_key, short_name
 from mergewise.types import DocumentRows, Prompts
 
 Record = TypeVar("Record")
@@ -109,7 +109,8 @@ class DocumentWriter(Generic[Item]):
         return estimate(sources, self.task(settings, models.prompts), self.policy(settings), models)
 
     def _sources(self, documents: Sequence[DocumentRows], settings: Any) -> list[WritingSource]:
-        return [WritingSource.of_document(document, self.segments(document, settings)) for document in documents]
+        own = ((rows.document, self.segments(rows, settings)) for rows in documents)
+        return [WritingSource(one.id, short_name(one.title), one.text, segments) for one, segments in own]
 
 
 # -- reports of such rows, from records with the fields of `Written.as_fields`

@@ -5,16 +5,13 @@ If texts are written first, a character counts partly when it is written and par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from mergewise.errors import Cancelled
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder, languages_known
 from mergewise.store.views import Progress
-
-Result = TypeVar("Result")
 
 TEXTS_AT_ONCE = 512
 """Number of texts that are embedded between two progress messages."""
@@ -41,19 +38,16 @@ class IndexingProgress:
         # weight of a character in the current stage
         self._scale = 1.0
 
-    @property
-    def is_watched(self) -> bool:
-        return self._progress is not None
+    def begin(self, size: int, kept: int = 0, waiting: int = 0, *, texts_first: bool = False) -> None:
+        """Begin work on new texts, with `texts_first` the stage that only writes texts.
 
-    def begin(self, size: int, kept: int = 0, waiting: int = 0) -> None:
-        """Begin work on new texts. `kept` texts are in the index since an earlier run, and `waiting` of them lack vectors."""
+        `kept` texts are in the index since an earlier run, and `waiting` of them lack vectors.
+        """
+        if texts_first:
+            self._scale = TEXT_SHARE
         self._total = size + max(kept, waiting)
         self._written = max(kept, waiting) - (1 - TEXT_SHARE) * waiting
         self.tell()
-
-    def begin_texts(self) -> None:
-        """Begin the stage that only writes texts."""
-        self._scale = TEXT_SHARE
 
     def begin_stage(self, amount: int, stages: int) -> None:
         """Begin a stage of `amount` characters or leaves. `stages` is the number of remaining stages, with this one."""
@@ -112,30 +106,19 @@ class _WatchedEmbedder:
 
     def __init__(self, embedder: Embedder, tell: Callable[[float], None]) -> None:
         self.embedder = embedder
+        self.spec, self.dimension = embedder.spec, embedder.dimension
+        self.languages, self.embed_queries = languages_known(embedder), embedder.embed_queries
         self._tell = tell
 
-    @property
-    def spec(self) -> str:
-        return self.embedder.spec
-
-    @property
-    def dimension(self) -> int:
-        return self.embedder.dimension
-
-    @property
-    def languages(self) -> frozenset[str] | None:
-        return languages_known(self.embedder)
-
-    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
-        return self.embedder.embed_queries(texts)
-
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
-        rows = [self._tell_after(self.embedder.embed_documents(texts[part]), part, texts) for part in _parts_of(texts)]
-        return np.concatenate(rows)
+        return np.concatenate([self.embedder.embed_documents(texts[part]) for part in self._parts_of(texts)])
 
-    def _tell_after(self, result: Result, part: slice, texts: Sequence[str]) -> Result:
-        self._tell(sum(map(len, texts[part])) / max(1, sum(map(len, texts))))
-        return result
+    def _parts_of(self, texts: Sequence[str]) -> Iterator[slice]:
+        """Yield slices of `TEXTS_AT_ONCE` texts, at least one, so that an empty result has the right shape."""
+        for first in range(0, max(1, len(texts)), TEXTS_AT_ONCE):
+            part = slice(first, first + TEXTS_AT_ONCE)
+            yield part
+            self._tell(sum(map(len, texts[part])) / max(1, sum(map(len, texts))))
 
 
 class _WatchedPartEmbedder(_WatchedEmbedder):
@@ -146,15 +129,8 @@ class _WatchedPartEmbedder(_WatchedEmbedder):
     ) -> tuple[FloatArray, list[FloatArray]]:
         assert isinstance(self.embedder, PartEmbedder)
         rows, part_rows = [], []
-        for part in _parts_of(texts):
-            vectors, vectors_of_parts = self._tell_after(
-                self.embedder.embed_parts(texts[part], parts[part]), part, texts
-            )
+        for part in self._parts_of(texts):
+            vectors, vectors_of_parts = self.embedder.embed_parts(texts[part], parts[part])
             rows.append(vectors)
             part_rows += vectors_of_parts
         return np.concatenate(rows), part_rows
-
-
-def _parts_of(texts: Sequence[str]) -> list[slice]:
-    """Return slices of `TEXTS_AT_ONCE` texts, at least one, so that an empty result has the right shape."""
-    return [slice(first, first + TEXTS_AT_ONCE) for first in range(0, max(1, len(texts)), TEXTS_AT_ONCE)]

@@ -14,7 +14,7 @@ import sys
 import warnings
 from queue import SimpleQueue
 from threading import Thread
-from typing import IO, Any
+from typing import IO
 
 
 class LogCollector(logging.Handler):
@@ -62,7 +62,12 @@ def answer_to(request: bytes, collector: LogCollector) -> bytes:
         function, item = pickle.loads(request)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            outcome = _outcome(function, item)
+            try:
+                outcome = {"value": function(item)}
+            except MemoryError:
+                raise
+            except Exception as error:
+                outcome = {"error": error}
         logged, collector.records = tuple(collector.records), []
         warned = tuple((str(w.message), w.category, w.filename, w.lineno) for w in caught)
         answer = pickle.dumps({**outcome, "logged": logged, "warned": warned}, pickle.HIGHEST_PROTOCOL)
@@ -73,15 +78,6 @@ def answer_to(request: bytes, collector: LogCollector) -> bytes:
     except Exception:
         collector.records = []
         return pickle.dumps({"is_refused": True})
-
-
-def _outcome(function: Any, item: Any) -> dict[str, Any]:
-    try:
-        return {"value": function(item)}
-    except MemoryError:
-        raise
-    except Exception as error:
-        return {"error": error}
 
 
 # -- frames, in which both sides send messages

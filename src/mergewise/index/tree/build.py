@@ -267,7 +267,10 @@ def _divide(document: Document, node: _TreeNode, settings: TreeSettings) -> None
 def _paragraph_groups(document: Document, units: list[_SizedUnit], settings: TreeSettings) -> list[list[_SizedUnit]]:
     groups: list[list[_SizedUnit]] = []
     size = 0
-    for paragraph in _paragraphs(document, units):
+    starts = {start for start, _ in paragraphs(document.text, units[0].start, units[-1].end)}
+    starts = {start for start in starts if not _is_inside_unit(document.units, start)}
+    bounds = [0, *(i for i, unit in enumerate(units) if i and unit.start in starts), len(units)]
+    for paragraph in (units[first:end] for first, end in pairwise(bounds)):
         more = sum(u.size for u in paragraph)
         if groups and (size < settings.min_section_tokens or size + more <= settings.section_tokens):
             groups[-1] += paragraph
@@ -276,13 +279,6 @@ def _paragraph_groups(document: Document, units: list[_SizedUnit], settings: Tre
             groups.append(paragraph)
             size = more
     return groups
-
-
-def _paragraphs(document: Document, units: list[_SizedUnit]) -> list[list[_SizedUnit]]:
-    starts = {start for start, _ in paragraphs(document.text, units[0].start, units[-1].end)}
-    starts = {start for start in starts if not _is_inside_unit(document.units, start)}
-    bounds = [0, *(i for i, unit in enumerate(units) if i and unit.start in starts), len(units)]
-    return [units[first:end] for first, end in pairwise(bounds)]
 
 
 def _weigh(node: _TreeNode) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise.index.tree.tables import LEAF, NAME, SECTION, name_digest
 from mergewise.protocols import FloatArray, OrderedBy, RowReader
@@ -65,26 +64,15 @@ class TreeReader:
 
     def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
         """Return the definitions of each name in document order. Names without definition are missing."""
-        known = NameTable(self._rows.sorted_columns(NAME.name, NameTable.COLUMNS))
-        return known.definitions(names, self._rows.numbers())
-
-
-class NameTable:
-    """All names of one state in memory, as sorted hashes of 28 bytes a name. A lookup needs no query."""
-
-    COLUMNS = ("hash", "first_leaf", "doc", "leaf_count")
-
-    def __init__(self, columns: Mapping[str, npt.NDArray[np.int64]]) -> None:
-        self._hashes, self._first, self._docs, self._count = (columns[name] for name in self.COLUMNS)
-
-    def definitions(self, names: Sequence[str], numbers: Collection[int] | None) -> dict[str, list[Definition]]:
-        """Return the definitions of names in the documents with these numbers, or in all documents."""
+        # all names of this state in memory, as sorted hashes of 28 bytes a name: a lookup needs no query
+        table = self._rows.sorted_columns(NAME.name, ("hash", "first_leaf", "doc", "leaf_count"))
+        hashes, numbers = table["hash"], self._rows.numbers()
         wanted = np.frombuffer(b"".join(map(name_digest, names)), "<i8")
-        starts = self._hashes.searchsorted(wanted)
+        starts = hashes.searchsorted(wanted)
         definitions = {}
-        for i in np.flatnonzero(self._hashes.take(starts, mode="clip") == wanted).tolist() if len(self._hashes) else ():
-            own = slice(starts[i], self._hashes.searchsorted(wanted[i], "right"))
-            known = map(Definition, *(column[own].tolist() for column in (self._docs, self._first, self._count)))
+        for i in np.flatnonzero(hashes.take(starts, mode="clip") == wanted).tolist() if len(hashes) else ():
+            own = slice(starts[i], hashes.searchsorted(wanted[i], "right"))
+            known = map(Definition, *(table[name][own].tolist() for name in ("doc", "first_leaf", "leaf_count")))
             if rows := [definition for definition in known if numbers is None or definition.document in numbers]:
                 definitions[names[i]] = rows
         return definitions

@@ -68,11 +68,8 @@ def pack_leads(leaf: Leaf) -> list[int]:
 
 
 def unpack_leads(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
-    return {
-        "leads": [
-            tuple(Lead(*numbers[i : i + 3]) for i in range(0, len(numbers), 3)) for numbers in rows["leads"].to_pylist()
-        ]
-    }
+    packed = rows["leads"].to_pylist()
+    return {"leads": [tuple(map(Lead, numbers[::3], numbers[1::3], numbers[2::3])) for numbers in packed]}
 
 
 LEADS = SerializedColumn("leads", pa.list_(pa.int32()), pack_leads, unpack_leads, ("leads",))

@@ -15,9 +15,8 @@ from typing import Any, Generic, TypeVar
 from mergewise.index.writing.segments import TextSegment
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.records import Fields
-from mergewise.text.sections import short_name
 from mergewise.text.spans import number_ranges
-from mergewise.types import DocumentRows, Message, Usage
+from mergewise.types import Message, Usage
 
 Item = TypeVar("Item")
 
@@ -34,10 +33,6 @@ class WritingSource:
     title: str
     text: str
     segments: Sequence[TextSegment]
-
-    @classmethod
-    def of_document(cls, rows: DocumentRows, segments: Sequence[TextSegment]) -> WritingSource:
-        return cls(rows.document.id, short_name(rows.document.title), rows.document.text, segments)
 
     def of(self, number: int) -> str:
         """Return the text of a segment."""

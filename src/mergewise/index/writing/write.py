@@ -16,7 +16,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Generic, TypeAlias
 
 import pyarrow.compute as pc
@@ -67,17 +66,13 @@ def write(
     plans = [planner.plan(source) for source in sources]
     cost = planner.cost(plans)
     if cost.usage.calls:
-        log.warning("%s", cost_line(cost, task.name, planner.chat.spec))
+        cached = f" ({cost.kept} more are cached)" if cost.kept else ""
+        log.warning(
+            "%s",
+            f"{task.name} of {cost.documents} documents by {planner.chat.spec}: {cost.usage.calls} calls{cached}, about "
+            f"{cost.usage.input_tokens} input tokens and {cost.usage.output_tokens} output tokens",
+        )
     return run(_WritingRun(planner, plans, on_share).all())
-
-
-def cost_line(cost: Estimate, what: str, spec: str) -> str:
-    """Format an estimate for people."""
-    cached = f" ({cost.kept} more are cached)" if cost.kept else ""
-    return (
-        f"{what} of {cost.documents} documents by {spec}: {cost.usage.calls} calls{cached}, about "
-        f"{cost.usage.input_tokens} input tokens and {cost.usage.output_tokens} output tokens"
-    )
 
 
 def estimate(sources: Sequence[WritingSource], task: WritingTask[Item], policy: Policy, models: Models) -> Estimate:
@@ -97,16 +92,15 @@ def written_by_chat(
 
     The rows of `table` tell which documents are incomplete.
     """
-    writing = Writing(lambda settings: bool(getattr(settings, setting) == value), build, estimate)
-    if table is not None:
-        writing = replace(writing, unfinished=partial(unfinished_documents, table=table.name))
+
+    def unfinished(reader: StoreReader) -> list[str]:
+        if table is None:
+            return []
+        rows = reader.whole(table.name, ["doc_id", "failure"])
+        return rows.filter(pc.not_equal(rows["failure"], ""))["doc_id"].to_pylist()  # type: ignore[no-any-return]
+
+    writing = Writing(lambda settings: bool(getattr(settings, setting) == value), build, estimate, unfinished)
     return {"build": build, "with_chat": {setting: value}, "writing": writing}
-
-
-def unfinished_documents(reader: StoreReader, table: str) -> list[str]:
-    """Return the documents with failed calls, from the rows of a table."""
-    rows = reader.whole(table, ["doc_id", "failure"])
-    return rows.filter(pc.not_equal(rows["failure"], ""))["doc_id"].to_pylist()  # type: ignore[no-any-return]
 
 
 # -- calls
