@@ -693,7 +693,7 @@ def test_false_values_in_mapped_files(clone: Path, home: Path, name: str) -> Non
 def test_tables_with_files_elsewhere_are_refused(clone: Path, home: Path) -> None:
     index = clone / "mergewise.index"
     version = json.loads((index / NAME).read_text())["tables"]["leaf"]
-    file = lance_versions.version_file(index / "leaf.lance", version)
+    file = index / "leaf.lance" / lance_versions.version_name(version)
     content = file.read_bytes()
     place = int.from_bytes(content[-16:-8], "little")
     length = int.from_bytes(content[place : place + 4], "little")

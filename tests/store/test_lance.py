@@ -20,7 +20,7 @@ from mergewise.index.tree.tables import LEAF
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.manifest import Manifest, read_manifest, write_manifest
-from mergewise.store.numbers import runs_of, within
+from mergewise.store.numbers import DocumentFilter, DocumentNumbers
 from mergewise.store.places.folder import Folder
 from mergewise.store.places.place import Tag, WritingRight
 from mergewise.types import AddReport, Document
@@ -170,8 +170,11 @@ def test_open_tables_are_opened_again_after_a_write_by_another_writer(store: Lan
 
 def test_runs_of_numbers_are_ranges() -> None:
     numbers = np.array([1, 2, 3, 7, 9, 10])
-    assert within(runs_of(numbers)) == "doc between 1 and 3 or doc between 9 and 10 or doc in (7)"
-    assert within(runs_of(numbers[:0])) == "false"
+    for own, condition in (
+        (numbers, "doc between 1 and 3 or doc between 9 and 10 or doc in (7)"),
+        (numbers[:0], "false"),
+    ):
+        assert DocumentFilter(DocumentNumbers(own), excludes=False, share=0.5).condition == condition
 
 
 def test_check_finds_damage_and_repair_drops_orphans(store: LanceStore) -> None:

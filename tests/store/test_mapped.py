@@ -19,7 +19,7 @@ from mergewise.store import mapped
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.manifest import write_manifest
-from mergewise.store.mapped import FOLDER, Mapped, MappedRows, drop_unnamed
+from mergewise.store.mapped import FOLDER, Mapped, MappedRows
 from mergewise.store.mapped_writer import SIMILAR, MappingWriter
 from mergewise.store.places.folder import Folder
 from mergewise.types import Document
@@ -209,12 +209,11 @@ def test_a_full_disk_only_costs_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert set(store.manifest.mapped) == {"leaf", "section"} and len(texts(store)) == 13 and store.check() == []
 
 
-def test_unnamed_files_are_deleted_after_a_while(tmp_path: Path) -> None:
+def test_unnamed_files_are_deleted(tmp_path: Path) -> None:
     store = filled(tmp_path)
     named = {file for raw in store.manifest.mapped.values() for file in Mapped.of(raw).files}
-    drop_unnamed(tmp_path, named, older_than=3600)
-    assert {path.name for path in (tmp_path / FOLDER).iterdir()} > named, "a reader may still need them"
-    drop_unnamed(tmp_path, named, older_than=-1)
+    assert {path.name for path in (tmp_path / FOLDER).iterdir()} > named
+    store.place.drop_unnamed(named)
     assert {path.name for path in (tmp_path / FOLDER).iterdir()} == named
     assert len(texts(store)) == 12 and store.check() == []
 

@@ -146,27 +146,23 @@ class _Parser:
         self._depth = 0
         if len(text) > LONGEST:
             raise UsageError(f"condition too long: {len(text):,} characters", f"use at most {LONGEST:,}")
-        self._tokens = self._split()
         self._next = 0
+        self._tokens: list[_Lexeme] = []
+        at = 0
+        while not self._tokens or self._tokens[-1].kind != "end":
+            match = _TOKEN.match(text, at)
+            if match is None:
+                at += len(text[at:]) - len(text[at:].lstrip())
+                self._refuse("unexpected character", "texts go in single quotes", _Lexeme("", text[at], at))
+            kind = str(match.lastgroup)
+            self._tokens.append(_Lexeme(kind, match[kind], match.start(kind)))
+            at = match.end()
 
     def parse(self) -> Condition:
         condition = self._any()
         if self._token.kind != "end":
             self._refuse("nothing may follow here", "join conditions by and, or")
         return condition
-
-    def _split(self) -> list[_Lexeme]:
-        tokens: list[_Lexeme] = []
-        at = 0
-        while not tokens or tokens[-1].kind != "end":
-            match = _TOKEN.match(self._text, at)
-            if match is None:
-                at += len(self._text[at:]) - len(self._text[at:].lstrip())
-                self._refuse("unexpected character", "texts go in single quotes", _Lexeme("", self._text[at], at))
-            kind = str(match.lastgroup)
-            tokens.append(_Lexeme(kind, match[kind], match.start(kind)))
-            at = match.end()
-        return tokens
 
     # -- rules
 

@@ -14,13 +14,15 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import wraps
 from inspect import isfunction
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mergewise.errors import CorruptIndex, MergewiseError, StoreError
 
 log = logging.getLogger("mergewise")
 
 Kind = TypeVar("Kind")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 REPAIR_HINT = "run `mergewise check --repair`"
 REINDEX_HINT = "index the documents again into a new directory"
@@ -82,6 +84,17 @@ def raising_store_errors(kind: type[Kind]) -> type[Kind]:
         if isfunction(member) and not name.startswith("_"):
             setattr(kind, name, _raising(member))
     return kind
+
+
+def of_state(method: Callable[Concatenate[Any, Arguments], Result]) -> Callable[Concatenate[Any, Arguments], Result]:
+    """Return a method of a class with a `state`, which calls this method of the state."""
+
+    @wraps(method)
+    def call(self: Any, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        result: Result = getattr(self.state, method.__name__)(*args, **kwargs)
+        return result
+
+    return call
 
 
 def machine_advice(error: BaseException) -> str:

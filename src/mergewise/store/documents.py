@@ -56,7 +56,7 @@ OF_TEXTS = ("_number", "_content", "_language")
 """Columns that depend on a document's text alone, and never change while the document keeps its number."""
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
 """Columns that listing documents does not read."""
-_METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 _KINDS = {str: "texts", bool: "true and false", int: "whole numbers", float: "numbers"}
 _RESERVED = frozenset({"id", "title"})
 _LONGEST_KEY = 200
@@ -171,18 +171,9 @@ def metadata_from(row: Mapping[str, Any]) -> Metadata:
 
 def metadata_kinds(schema: pa.Schema) -> dict[str, type]:
     """Map the metadata columns of a documents table to their Python types."""
-    kinds = {wanted: kind for kind, wanted in _METADATA_TYPES.items()}
+    kinds = {wanted: kind for kind, wanted in METADATA_TYPES.items()}
     named = (field for field in schema if not field.name.startswith("_") and field.name not in _RESERVED)
     return {field.name: kinds[field.type] for field in named}
-
-
-def condition_columns(schema: pa.Schema) -> dict[str, type]:
-    """Map the columns that a user's condition may name to their Python types."""
-    return {"id": str, "title": str, **metadata_kinds(schema)}
-
-
-def metadata_field(name: str, kind: type) -> pa.Field:
-    return pa.field(name, _METADATA_TYPES[kind])
 
 
 def with_checked_metadata(
@@ -234,7 +225,7 @@ def _storable_value(key: str, value: MetadataValue, kinds: Mapping[str, type]) -
         raise ValueError(f"invalid metadata value of {key!r}: {short_repr(value)} (integers have up to 64 bits)")
     if type(value) is str and _SURROGATE.search(value):
         raise ValueError(f"invalid metadata value of {key!r}: half a surrogate pair (expected valid Unicode)")
-    if type(value) not in _METADATA_TYPES:
+    if type(value) not in METADATA_TYPES:
         raise ValueError(
             f"invalid metadata value of {key!r}: a {type(value).__name__} (expected str, int, float or bool)"
         )

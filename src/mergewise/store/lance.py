@@ -17,7 +17,7 @@ from functools import wraps
 from pathlib import Path
 from threading import Lock, Thread
 from time import sleep
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from weakref import ref
 
 from mergewise.errors import CorruptIndex, StoreError, UsageError
@@ -39,6 +39,7 @@ from mergewise.types import AddReport, DocumentRows, Metadata, Problem
 
 if TYPE_CHECKING:
     from mergewise.store.lance_change import Change
+    from mergewise.store.shards.store import ShardedStore
 
 log = logging.getLogger("mergewise")
 
@@ -83,6 +84,8 @@ class LanceStore:
         reader: LanceReader | None = None,
     ) -> None:
         self.place = place_of(place) if isinstance(place, Path) else place
+        # the local folder: the index itself, or the cache of a bucket
+        self.directory = self.place.directory
         self.registry = registry
         self.lock_wait = lock_wait
         self._opening = Lock()
@@ -101,11 +104,6 @@ class LanceStore:
         store = cls(place, registry, lock_wait)
         store.place.create(manifest, lock_wait)
         return store
-
-    @property
-    def directory(self) -> Path:
-        """The local folder: the index itself, or the cache of a bucket."""
-        return self.place.directory
 
     @property
     def manifest(self) -> Manifest:
@@ -264,7 +262,10 @@ class LanceStore:
             unsearchable = list(inspection.damaged_search())
             change.indexes.drop(unsearchable)
             change.rows.drop_orphans()
-            change.skip_taken_numbers()
+            # the next id and document number are above all that are in use
+            next_id, next_number = inspection.first_free()
+            now = change.tables.manifest
+            change.tables.update(next_id=max(now.next_id, next_id), next_number=max(now.next_number, next_number))
             # indexes need much disk space, and rows are found without them
             if unsearchable or self._attempt < LAST_ATTEMPT:
                 change.indexes.build()
@@ -387,16 +388,7 @@ class LanceStore:
             yield writer, self._present(self.place.manifest())
 
 
-class RefreshedStore(Protocol):
-    """A store of a place whose state other processes change."""
-
-    place: Place
-    lock_wait: float
-
-    def refresh(self) -> None: ...
-
-
-def check_one_state(store: RefreshedStore, problems: Callable[[], list[Problem]]) -> list[Problem]:
+def check_one_state(store: LanceStore | ShardedStore, problems: Callable[[], list[Problem]]) -> list[Problem]:
     """Return the problems of one state. If the index changes meanwhile, check the newer state instead of reporting problems.
 
     A change may drop files of the state before. The third state is checked under the writer's lock, so that it stays.
@@ -416,7 +408,7 @@ def check_one_state(store: RefreshedStore, problems: Callable[[], list[Problem]]
         return problems()
 
 
-def look_for_changes(store: RefreshedStore, seconds: float) -> None:
+def look_for_changes(store: LanceStore | ShardedStore, seconds: float) -> None:
     """Refresh the store from time to time in a thread, which ends when the store is no longer referenced."""
     store_ref = ref(store)
 
@@ -441,11 +433,7 @@ class ClosedStore:
     """The store of a closed index. Everything but the directory raises UsageError."""
 
     def __init__(self, place: Place) -> None:
-        self.place = place
-
-    @property
-    def directory(self) -> Path:
-        return self.place.directory
+        self.place, self.directory = place, place.directory
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mergewise.store.lance_indexes import SearchIndexes, Upkeep
-from mergewise.store.lance_inspection import Inspection
 from mergewise.store.lance_mapping import MappedFiles
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.lance_rows import RowWriter
@@ -50,11 +48,3 @@ class Change:
         self.tables.commit()
         self.read_anew()
         return self.tables.reader.ids() if first in views else []
-
-    def skip_taken_numbers(self) -> None:
-        """Raise the next id and document number above all that are in use."""
-        next_id, next_number = Inspection(self.tables.reader.state).first_free()
-        now = self.tables.manifest
-        self.tables.manifest = replace(
-            now, next_id=max(now.next_id, next_id), next_number=max(now.next_number, next_number)
-        )

@@ -113,36 +113,34 @@ class SearchIndexes:
 
     def build(self, names: Sequence[str] | None = None) -> None:
         """Build or update the search indexes of these tables, or of all: full text, keys, and vectors if there are enough."""
-        for name in (d.DOCUMENTS, *self._tables.specs) if names is None else names:
-            if self._tables.exists(name):
-                self._update_indexes(name)
-
-    def _update_indexes(self, name: str) -> None:
         from lancedb.index import BTree
 
-        opened = self._tables.open(name)
-        vectors = self._vectors(name)
-        if (text := self.text_of_postings(name)) and _has_index(opened, text):
-            # an older mergewise built it, or the table was larger
-            opened.drop_index(f"{text}_idx")
-        # While rows wait for vectors, large fragments would be rewritten for every few new ones. So the table is not
-        # compacted, and indexes that lack many rows are replaced.
-        waits = name in self._tables.manifest.unembedded
-        if not waits:
+        for name in (d.DOCUMENTS, *self._tables.specs) if names is None else names:
+            if not self._tables.exists(name):
+                continue
+            opened = self._tables.open(name)
+            vectors = self._vectors(name)
+            if (text := self.text_of_postings(name)) and _has_index(opened, text):
+                # an older mergewise built it, or the table was larger
+                opened.drop_index(f"{text}_idx")
+            # While rows wait for vectors, large fragments would be rewritten for every few new ones. So the table is not
+            # compacted, and indexes that lack many rows are replaced.
+            waits = name in self._tables.manifest.unembedded
+            if not waits:
+                for column in vectors:
+                    if _parts(opened, column) >= self._upkeep.many_parts:
+                        # rebuilt below; without the index, compaction can join all fragments
+                        opened.drop_index(f"{column}_idx")
+                # so that no damage gets a new digest
+                self._tables.reader.compare(name, "data", "_deletions")
+                opened.optimize(cleanup_older_than=timedelta(days=36500))
+            self.index_texts(name, rebuild=waits)
+            for column in self._keys(name):
+                self.index(opened, column, BTree(), rebuild=waits)
             for column in vectors:
-                if _parts(opened, column) >= self._upkeep.many_parts:
-                    # rebuilt below; without the index, compaction can join all fragments
-                    opened.drop_index(f"{column}_idx")
-            # so that no damage gets a new digest
-            self._tables.reader.compare_files(name, "data", "_deletions")
-            opened.optimize(cleanup_older_than=timedelta(days=36500))
-        self.index_texts(name, rebuild=waits)
-        for column in self._keys(name):
-            self.index(opened, column, BTree(), rebuild=waits)
-        for column in vectors:
-            self._index_vectors(opened, column)
-        if vectors and not any(_rows_outside(opened, column) for column in vectors):
-            self.indexed[name] = self._tables.manifest.next_id
+                self._index_vectors(opened, column)
+            if vectors and not any(_rows_outside(opened, column) for column in vectors):
+                self.indexed[name] = self._tables.manifest.next_id
 
     def index_texts(self, name: str, *, rebuild: bool = False) -> None:
         """Build missing full text indexes. With `rebuild`, also replace indexes that lack many rows."""

@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 from mergewise.errors import CorruptIndex
 from mergewise.protocols import FloatArray
 from mergewise.store import documents as d
-from mergewise.store.copies import RepeatedTexts, duplicates_of
-from mergewise.store.damage import raising_store_errors
+from mergewise.store.copies import duplicates_of
+from mergewise.store.damage import of_state, raising_store_errors
 from mergewise.store.kept import Changes
 from mergewise.store.lance_inspection import Inspection
 from mergewise.store.lance_search import DOC_ID, TIED, LanceSearch
 from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import rows_of_documents
-from mergewise.store.numbers import DocumentNumbers, IntArray, sql_numbers
+from mergewise.store.numbers import IntArray, sql_numbers
 from mergewise.store.places.place import Place
 from mergewise.store.snapshot import DOCUMENTS_AT_ONCE, ID, Snapshot, sql_strings
 from mergewise.store.tables import NUMBER, form, rows_by_document, unit_vectors
@@ -72,16 +72,20 @@ class LanceReader:
     def snapshot(self) -> str:
         return self.manifest.snapshot
 
+    compare, whole, sorted_columns = (
+        of_state(Snapshot.compare),
+        of_state(Snapshot.whole),
+        of_state(Snapshot.sorted_columns),
+    )
+    numbers, copies = of_state(Snapshot.numbers), of_state(Snapshot.copies)
+    repeated_texts, statements = of_state(Snapshot.repeated_texts), of_state(Snapshot.statements)
+
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         return self.state.kept.once(name, make, where)
 
     def prewarm(self) -> None:
         self.state.prewarm()
         self.search.prewarm()
-
-    def compare_files(self, name: str, *folders: str) -> None:
-        """Compare files of a table, unless they are very large. Each is compared once. Raise CorruptIndex for damage."""
-        self.state.compare(name, *folders)
 
     def damage(self) -> dict[str, str]:
         return Inspection(self.state).damage()
@@ -225,25 +229,6 @@ class LanceReader:
 
     # -- what documents have in common
 
-    def numbers(self, where: str | None = None) -> DocumentNumbers:
-        return self.state.numbers(where)
-
-    def copies(self, where: str | None = None) -> Mapping[int, int]:
-        return self.state.copies(where)
-
-    def repeated_texts(self) -> RepeatedTexts:
-        return self.state.repeated_texts()
-
-    def statements(self, numbers: IntArray) -> list[tuple[int, str, d.Statement]]:
-        return self.state.statements(numbers)
-
-    def whole(self, table: str, columns: Sequence[str] | None, condition: str | None = None) -> pa.Table:
-        """Return the rows that meet a condition, with the given columns or all."""
-        return self.state.whole(table, columns, condition)
-
-    def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
-        return self.state.sorted_columns(table, columns)
-
     def duplicates(self) -> list[Duplicate]:
         return duplicates_of(self.state.repeated_texts().records, self.state.copies())
 
@@ -253,9 +238,10 @@ class LanceReader:
             added = None if len(changes.gone) else self.state.documents_from(changes.first_number)
             return None if added is None else older + _languages_of(added)
 
-        return self.state.extend_or_make(
-            "languages", lambda: _languages_of(self.state.whole(d.DOCUMENTS, ["_language"])), extend
-        )
+        def make() -> Counter[str]:
+            return _languages_of(self.state.whole(d.DOCUMENTS, ["_language"]))
+
+        return self.state.kept.extend_or_make("languages", self.state.basis, make, extend)
 
     def sample(self, language: str, count: int) -> IntArray:
         columns, own = ["_first_id", "_leaves"], f"_language = {sql_strings([language])}"

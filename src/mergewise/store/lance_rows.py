@@ -65,7 +65,7 @@ class RowWriter:
     def declare_metadata(self, kinds: Mapping[str, type]) -> None:
         """Add the columns for metadata keys of these types to the documents table."""
         known = d.metadata_kinds(self._documents.schema)
-        added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
+        added = [pa.field(name, d.METADATA_TYPES[kind]) for name, kind in kinds.items() if name not in known]
         if added:
             self._documents.add_columns(added)
 

@@ -229,7 +229,15 @@ class LanceSearch:
         mapped = self.state.mapped_rows(table)
         is_held, waits = table in self.state.held, table in self.state.manifest.unembedded
         if waits and not is_held:
-            return self._read_embedded_rows(table, column, mapped.indexed)
+            # the table's rows with vectors, while other rows wait for vectors
+            first = mapped.indexed
+            waiting = sum(max(0, end - max(first, begin)) for begin, end in self.state.manifest.unembedded[table])
+            numbers = (self.state.manifest.next_id - first - waiting) * self.state.manifest.dimension
+            if numbers > MOST_HELD or (not first and f"{table}.{column}" in self.state.manifest.trained):
+                return None
+            rows = self.state.whole(table, [ID, NUMBER, column], f"{ID} >= {first} and {column} is not null")
+            stored = unit_vectors(rows, column)
+            return None if stored is None else UnindexedRows(rows[ID].to_numpy(), rows[NUMBER].to_numpy(), stored)
         # This also replaces a vector index that does not exist yet: a scan of a few rows takes LanceDB ten times as long, and on
         # a bucket it would download all vectors. Rows in memory do the same.
         is_small = self.state.row_count(table) < self.state.specs[table].table.vector_index_rows
@@ -244,16 +252,6 @@ class LanceSearch:
         for at, some in mapped.vectors(ids, column):
             vectors[at] = some
         return UnindexedRows(ids, mapped.documents_of(ids), vectors)
-
-    def _read_embedded_rows(self, table: str, column: str, first: int) -> UnindexedRows | None:
-        """Read the rows with vectors from the table, while other rows wait for vectors."""
-        waiting = sum(max(0, end - max(first, begin)) for begin, end in self.state.manifest.unembedded[table])
-        numbers = (self.state.manifest.next_id - first - waiting) * self.state.manifest.dimension
-        if numbers > MOST_HELD or (not first and f"{table}.{column}" in self.state.manifest.trained):
-            return None
-        rows = self.state.whole(table, [ID, NUMBER, column], f"{ID} >= {first} and {column} is not null")
-        vectors = unit_vectors(rows, column)
-        return None if vectors is None else UnindexedRows(rows[ID].to_numpy(), rows[NUMBER].to_numpy(), vectors)
 
     def _rows_of_documents(self, table: str, column: str, documents: DocumentFilter) -> IntArray:
         """Return the ids of the documents' rows."""
@@ -300,12 +298,12 @@ class LanceSearch:
         If the nearest partitions hold too few of these rows, more partitions are searched.
         """
         found = 0
-        limit = wanted if documents.is_everything else documents.depth(wanted) + TIED
+        limit = wanted if documents is EVERYTHING else documents.depth(wanted) + TIED
         while True:
             nearest = query.nprobes(probes).limit(limit)
             hits = await _hits(self._select_addresses(table, nearest, "_distance", documents), limit)
             ids, distances = await self._ids_of(table, hits), hits["_distance"].to_numpy()
-            if documents.is_everything:
+            if documents is EVERYTHING:
                 return ids, 1.0 - distances
             meets = await self._meets(table, hits, ids, documents)
             is_all = len(hits) < limit
@@ -396,7 +394,7 @@ class LanceSearch:
 
     async def _meets(self, table: str, hits: pa.Table, ids: IntArray, documents: DocumentFilter) -> BoolArray:
         """Return for each hit whether its document passes the filter."""
-        if documents.is_everything:
+        if documents is EVERYTHING:
             return np.ones(len(ids), bool)
         if NUMBER in hits.column_names:
             return documents.holds(hits[NUMBER].to_numpy())
@@ -410,7 +408,7 @@ class LanceSearch:
 
     def _select_addresses(self, table: str, query: Any, score: str, documents: DocumentFilter) -> Any:
         """Select the columns that identify a hit's row, and its document number if the filter needs it."""
-        stored = [] if self.state.is_mapped(table) else [ID] if documents.is_everything else [ID, NUMBER]
+        stored = [] if self.state.is_mapped(table) else [ID] if documents is EVERYTHING else [ID, NUMBER]
         return query.select([*stored, score]).with_row_id()
 
     async def _ids_of(self, table: str, hits: pa.Table) -> IntArray:

@@ -91,16 +91,6 @@ class OpenTables:
     tables: Mapping[str, tuple[LanceTable, Stamp]] = field(default_factory=dict)
     changes: int = 0
 
-    def untouched_tables(self, place: Place, state: ManifestState, writer: WritingRight) -> dict[str, LanceTable]:
-        """Return the tables that nobody else has written to since."""
-        if self.manifest != state.manifest or self.changes >= CHANGES:
-            return {}
-        return {
-            name: table
-            for name, (table, stamp) in self.tables.items()
-            if place.is_untouched(name, state.manifest.tables[name], stamp, writer)
-        }
-
 
 class WritableTables:
     """The tables of an index during one change, and its manifest. Both are invisible to others before `commit`."""
@@ -121,7 +111,12 @@ class WritableTables:
         self.reader = before if before and is_same else LanceReader(place, state.manifest, registry, before)
         self._tag, self._writer = state.tag, writer
         self.specs = specs_of(self.manifest, registry)
-        self._opened = left.untouched_tables(place, state, writer)
+        # the tables that nobody else has written to since
+        self._opened: dict[str, LanceTable] = {}
+        if left.manifest == state.manifest and left.changes < CHANGES:
+            for name, (table, stamp) in left.tables.items():
+                if place.is_untouched(name, state.manifest.tables[name], stamp, writer):
+                    self._opened[name] = table
         # set by `commit` for the next change
         self.left_open = OpenTables()
         self._changes = left.changes + 1 if self._opened else 0
@@ -132,12 +127,8 @@ class WritableTables:
         """Open or create a table for changes. Remains of an interrupted change are undone."""
         # the caller may change the table
         self.left_open = OpenTables()
-        if name not in self._opened:
-            stepped: Any = SteppedTable(self._open_for_writing(name), self.place)
-            self._opened[name] = stepped
-        return self._opened[name]
-
-    def _open_for_writing(self, name: str) -> Any:
+        if name in self._opened:
+            return self._opened[name]
         version, manifest = self.manifest.tables.get(name), self.manifest
         if version is None:
             record: dict[str, Any] = {"embedder": manifest.embedder}
@@ -145,15 +136,18 @@ class WritableTables:
                 view = self.specs[name].view
                 record |= {"view": view, "settings": manifest.views[view].settings}
             schema = new_schema(name, self.specs, manifest.dimension)
-            return self.place.create_table(name, with_record(schema, record))
-        self.place.check_own_files(name, version)
-        table = self.place.database().open_table(name)
-        # restoring a version also fences off a writer that lost its lease: it can no longer change the table
-        if table.version != version or self._writer.took_over:
-            log.info("restoring version %d of %s: a writer was interrupted", version, name)
-            table.checkout(version)
-            table.restore()
-        return table
+            table = self.place.create_table(name, with_record(schema, record))
+        else:
+            self.place.check_own_files(name, version)
+            table = self.place.database().open_table(name)
+            # restoring a version also fences off a writer that lost its lease: it can no longer change the table
+            if table.version != version or self._writer.took_over:
+                log.info("restoring version %d of %s: a writer was interrupted", version, name)
+                table.checkout(version)
+                table.restore()
+        stepped: Any = SteppedTable(table, self.place)
+        self._opened[name] = stepped
+        return self._opened[name]
 
     def update(self, **fields: Any) -> None:
         """Replace fields of the manifest."""

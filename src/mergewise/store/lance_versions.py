@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import UUID
 
 from mergewise.errors import CorruptIndex
@@ -35,23 +35,10 @@ _DELETION_SUFFIXES = {0: "arrow", 1: "bin"}
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError)
 """Errors that reading an invalid manifest of Lance may raise."""
 
-Stamp: TypeAlias = tuple[int, int, int, int]
-"""Device, inode, size and time of a file, which together identify it."""
-
 
 def version_name(version: int) -> str:
     """Return the path of a version's manifest below the table's folder."""
     return f"_versions/{_LAST - version:020d}.manifest"
-
-
-def version_file(table: Path, version: int) -> Path:
-    return table / version_name(version)
-
-
-def stamp_of(path: Path) -> Stamp:
-    """Return the stamp of a file. Raise OSError if it is missing."""
-    status = path.lstat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def version_of(path: Path) -> int | None:
@@ -61,13 +48,11 @@ def version_of(path: Path) -> int | None:
     return _LAST - int(path.stem)
 
 
-def check_own_files(table: Path, version: int) -> None:
-    """Raise CorruptIndex if a version has files outside the table, or an `UNREADABLE` error if its manifest is damaged."""
-    check_own_content(version_bytes(version_file(table, version)), table)
-
-
 def check_own_content(content: bytes, table: object) -> None:
-    """Check the content of a version's manifest like `check_own_files`."""
+    """Check the content of a version's manifest.
+
+    Raise CorruptIndex if the version has files outside the table, or an `UNREADABLE` error if the manifest is damaged.
+    """
     if any(number == _BASE_PATHS for number, _ in _fields(_manifest(content))):
         raise CorruptIndex(f"{table} has files outside of the index", "do not trust this index: delete it")
 

@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from time import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -115,11 +114,6 @@ class _Values(NamedTuple):
     width: int
     offsets: IntArray | None = None
 
-    def ranges(self, at: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the beginnings and ends of the values of rows."""
-        first, end = (at, at + 1) if self.offsets is None else (self.offsets[at], self.offsets[at + 1])
-        return self.start + self.width * first.astype(np.int64), self.start + self.width * end.astype(np.int64)
-
 
 class RowBlock:
     """Consecutive rows, sorted by id, in memory or in a file."""
@@ -147,7 +141,9 @@ class RowBlock:
     def _compare(self, at: IntArray, columns: Iterable[str]) -> None:
         if self._file is not None and len(at):
             for column in self._values.keys() & set(columns):
-                self._file.compare(*self._values[column].ranges(at))
+                start, _, width, offsets = self._values[column]
+                first, end = (at, at + 1) if offsets is None else (offsets[at], offsets[at + 1])
+                self._file.compare(start + width * first.astype(np.int64), start + width * end.astype(np.int64))
 
 
 class MappedRows:
@@ -436,13 +432,3 @@ def rows_of_documents(rows: pa.Table, numbers: IntArray) -> pa.Table:
 def with_plain_fields(table: pa.Table) -> pa.Table:
     """Make all columns nullable, because versions of mergewise differ in that."""
     return pa.Table.from_arrays(table.columns, [field.name for field in table.schema])
-
-
-def drop_unnamed(directory: Path, named: set[str], older_than: float) -> None:
-    """Delete the mapped files that are not in `named`. `older_than` is their minimum age in seconds."""
-    for path in (directory / FOLDER).glob("*.arrow"):
-        try:
-            if path.name not in named and time() - path.stat().st_mtime > older_than:
-                path.unlink()
-        except OSError:
-            log.debug("cannot remove %s now", path)

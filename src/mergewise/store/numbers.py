@@ -68,10 +68,6 @@ class DocumentFilter:
         held = self.numbers.holds(numbers)
         return ~held if self.excludes else held
 
-    @property
-    def is_everything(self) -> bool:
-        return self.share == 1.0
-
     def depth(self, wanted: int) -> int:
         """Return the number of unfiltered rows that hold `wanted` filtered ones on average."""
         return int(np.ceil(wanted / self.share))
@@ -82,12 +78,21 @@ class DocumentFilter:
 
     @cached_property
     def condition(self) -> str:
-        """The numbers as an SQL condition on rows."""
-        return within(self._runs)
+        """The numbers as an SQL condition on rows: ranges, and single numbers in a list."""
+        runs = self._runs
+        single = runs[:, 0] == runs[:, 1]
+        parts = [f"doc between {first} and {last}" for first, last in runs[~single].tolist()]
+        if single.any():
+            parts.append(f"doc in ({sql_numbers(runs[single, 0].tolist())})")
+        return " or ".join(parts) or "false"
 
     @cached_property
     def _runs(self) -> IntArray:
-        return runs_of(self.numbers.array)
+        """The first and last number of each run, shape (runs, 2)."""
+        numbers = self.numbers.array
+        ends = np.flatnonzero(np.diff(numbers) != 1)
+        firsts, lasts = np.concatenate([[0], ends + 1]), np.concatenate([ends, [len(numbers) - 1]])
+        return np.stack([numbers[firsts], numbers[lasts]], 1) if len(numbers) else np.empty((0, 2), np.int64)
 
 
 def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
@@ -102,22 +107,6 @@ def sorted_once(numbers: IntArray) -> IntArray:
     """Sort and deduplicate. This is much faster than `numpy.unique` on mostly sorted numbers."""
     numbers = np.sort(numbers, kind="stable")
     return numbers[np.concatenate([[True], numbers[1:] != numbers[:-1]])] if len(numbers) else numbers
-
-
-def runs_of(numbers: IntArray) -> IntArray:
-    """Return the first and last number of each run of sorted numbers, shape (runs, 2)."""
-    ends = np.flatnonzero(np.diff(numbers) != 1)
-    firsts, lasts = np.concatenate([[0], ends + 1]), np.concatenate([ends, [len(numbers) - 1]])
-    return np.stack([numbers[firsts], numbers[lasts]], 1) if len(numbers) else np.empty((0, 2), np.int64)
-
-
-def within(runs: IntArray) -> str:
-    """Write runs of document numbers as an SQL condition: ranges, and single numbers in a list."""
-    single = runs[:, 0] == runs[:, 1]
-    parts = [f"doc between {first} and {last}" for first, last in runs[~single].tolist()]
-    if single.any():
-        parts.append(f"doc in ({sql_numbers(runs[single, 0].tolist())})")
-    return " or ".join(parts) or "false"
 
 
 def sql_numbers(numbers: Iterable[int]) -> str:

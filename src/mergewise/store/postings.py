@@ -16,16 +16,14 @@ from hashlib import blake2b
 from itertools import chain
 from math import log
 from random import getrandbits
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mergewise.store.numbers import EVERYTHING, DocumentFilter
 from mergewise.store.tables import NUMBER
-
-if TYPE_CHECKING:
-    from mergewise.store.numbers import DocumentFilter
 
 K1, B = 1.2, 0.75
 # Largest table with postings: positions have 20 bits, and a search reads all postings of its terms. At 300,000 and a million
@@ -98,10 +96,11 @@ class TextIndex:
         return TextIndex([file for file, _ in self._files], -1, exists)
 
     def frequencies(self, terms: Iterable[str]) -> TextFrequencies:
-        def count(term: str, file: Postings, mask: Array | None) -> int:
-            return len(file.of_term(term)) if mask is None else int(mask[file.rows_and_counts(term)[0]].sum())
-
-        counts = {term: sum(count(term, file, mask) for file, mask in self._files) for term in terms}
+        counts = dict.fromkeys(terms, 0)
+        for file, mask in self._files:
+            for term in counts:
+                found = file.of_term(term)
+                counts[term] += len(found) if mask is None else int(mask[found >> _COUNT_BITS].sum())
         return TextFrequencies(self._counted, self._tokens, counts)
 
     def scores(
@@ -125,7 +124,7 @@ class TextIndex:
             # much faster than `flatnonzero(sums)`
             is_hit = numbers == max(1, len(terms)) if every else sums != 0
             found = np.flatnonzero(is_hit if mask is None else is_hit & mask)
-            if not documents.is_everything:
+            if documents is not EVERYTHING:
                 found = found[documents.holds(file.documents[found])]
             ids.append(file.ids[found])
             scores.append(sums[found])

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,8 +36,6 @@ from mergewise.store.views import Registry
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
-
-Kept = TypeVar("Kept")
 
 # time limit of a condition, which reads all documents: a million take a few seconds
 CONDITION_SECONDS = 60.0
@@ -85,30 +83,23 @@ class Snapshot:
         self._compares = compares
         # the documents of an earlier state
         self._older: SnapshotRange | None = None
-        if before is not None:
-            self._take_over(before)
-
-    def _take_over(self, before: Snapshot) -> None:
+        if before is None:
+            return
         tables = before.manifest.tables
-        self.place.compared.intersection_update(self.manifest.digests.items())
+        place.compared.intersection_update(manifest.digests.items())
         # iterate over copies, because other threads still use the earlier state
         # and compare stamps, because a recreated table counts its versions from the beginning
         for name, stamp in before.stamps.copy().items():
-            is_named = name in before.opened and self.manifest.tables.get(name) == tables[name]
-            if is_named and self.place.stamp(name, tables[name]) == stamp:
+            is_named = name in before.opened and manifest.tables.get(name) == tables[name]
+            if is_named and place.stamp(name, tables[name]) == stamp:
                 self.opened[name], self.stamps[name] = before.opened[name], stamp
         for name, rows in before._mapped.copy().items():
             self._mapped[name] = self._map_rows(name, rows)
         documents = before.stamps.get(d.DOCUMENTS)
         # the same documents table, in any version
-        if documents is not None and self.place.stamp(d.DOCUMENTS, tables[d.DOCUMENTS]) == documents:
+        if documents is not None and place.stamp(d.DOCUMENTS, tables[d.DOCUMENTS]) == documents:
             self.kept = SnapshotCache(before.kept)
             self._older = before.basis() if before.kept.has("numbers") else before._older
-
-    def extend_or_make(
-        self, name: str, make: Callable[[], Kept], extend: Callable[[Kept, Changes], Kept | None]
-    ) -> Kept:
-        return self.kept.extend_or_make(name, self.basis, make, extend)
 
     def basis(self) -> SnapshotRange:
         return SnapshotRange(self.numbers(), self.manifest.next_number, self.manifest.next_id)
@@ -130,7 +121,9 @@ class Snapshot:
         table = self.table(d.DOCUMENTS)
         if table is None:
             return DocumentNumbers.of(())
-        condition = sql_of(parse_condition(where, d.condition_columns(self.schema(d.DOCUMENTS))))
+        # the columns that a user's condition may name
+        kinds = {"id": str, "title": str, **d.metadata_kinds(self.schema(d.DOCUMENTS))}
+        condition = sql_of(parse_condition(where, kinds))
         try:
             asked = asyncio.wait_for(scan(table, ["_number"], condition), CONDITION_SECONDS)
             return DocumentNumbers(sorted_once(run(asked)["_number"].to_numpy()))
@@ -172,7 +165,7 @@ class Snapshot:
         def extend(older: RepeatedTexts, changes: Changes) -> RepeatedTexts:
             return older.with_changes(self.documents_from(changes.first_number), changes.gone, self.statements)
 
-        return self.extend_or_make("repeated texts", make, extend)
+        return self.kept.extend_or_make("repeated texts", self.basis, make, extend)
 
     def statements(self, numbers: IntArray) -> list[tuple[int, str, d.Statement]]:
         """Return number, id and statement of the documents with these numbers."""
@@ -208,17 +201,18 @@ class Snapshot:
     def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
         # the document column tells which rows to drop
         wanted = list(dict.fromkeys([*columns, NUMBER]))
-        by_id = self.specs[table].table.has_ids
+
+        def make() -> SortedColumns:
+            return SortedColumns.of(self.whole(table, wanted))
 
         def extend(older: SortedColumns, changes: Changes) -> SortedColumns | None:
+            by_id = self.specs[table].table.has_ids
             added = f"{ID} >= {changes.first_id}" if by_id else f"{NUMBER} >= {changes.first_number}"
             grown = older.with_changes(self.whole(table, wanted, added), changes.gone)
             # a repair may have added or removed other rows
             return grown if len(grown) == self.row_count(table) else None
 
-        return self.extend_or_make(
-            f"sorted {table} {wanted}", lambda: SortedColumns.of(self.whole(table, wanted)), extend
-        ).columns
+        return self.kept.extend_or_make(f"sorted {table} {wanted}", self.basis, make, extend).columns
 
     def row_count(self, table: str) -> int:
         opened = self.table(table)

@@ -310,12 +310,8 @@ class RecordForm:
         return list(map(self._record, *values))
 
 
-def form(table: Table, record: type) -> RecordForm:
-    """Return the cached form of a record type."""
-    return _form(table, record)
-
-
-_form = cache(RecordForm)
+form: Callable[[Table, type], RecordForm] = cache(RecordForm)
+"""The form of a record type in a table. Cached."""
 
 
 def unit_vectors(rows: pa.Table, column: str) -> npt.NDArray[np.float32] | None:

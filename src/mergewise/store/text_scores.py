@@ -37,21 +37,18 @@ def text_index() -> FTS:
     return FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
 
 
-def text_terms(text: str) -> list[str]:
-    """Return the terms of a text like a new index, without an index."""
-    return _terms_of(_empty_table(), text, "text")
+def text_terms(text: str, table: AsyncTable | None = None, column: str = "text") -> list[str]:
+    """Return the terms of a text like the index of a table's column, or without a table like a new index."""
+    table = _empty_table() if table is None else table
+    # LanceDB rejects lone surrogates, so they are replaced
+    tokens = run(table.tokenize(text.encode("utf-8", "replace").decode("utf-8"), column=column))
+    return [token.text for token in tokens]
 
 
 @lru_cache(1000)
 def question_terms(question: str) -> tuple[str, ...]:
     """Return the terms of a question. They are cached, because each shard needs them."""
     return tuple(text_terms(question))
-
-
-def _terms_of(table: AsyncTable, text: str, column: str) -> list[str]:
-    """Return the terms of a text like a column's index. LanceDB rejects lone surrogates, so they are replaced."""
-    tokens = run(table.tokenize(text.encode("utf-8", "replace").decode("utf-8"), column=column))
-    return [token.text for token in tokens]
 
 
 @cache
@@ -77,7 +74,7 @@ class SearchedText:
         self._counts: dict[str, int] = {}
 
     def _terms(self, text: str) -> list[str]:
-        return _terms_of(self._table, text, self.column)
+        return text_terms(text, self._table, self.column)
 
     def frequencies(self, question: str) -> TextFrequencies:
         """Return the table's own statistics for a question."""

@@ -20,9 +20,9 @@ from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
 from mergewise.files import PinnedDirectory, new_file, regular_bytes, write_whole
 from mergewise.store.digests import file_digest
 from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
-from mergewise.store.lance_versions import check_own_files, stamp_of, version_file
+from mergewise.store.lance_versions import check_own_content, version_bytes, version_name
 from mergewise.store.manifest import Manifest, ShardedManifest, check_plain, read_manifest, state_file, write_manifest
-from mergewise.store.mapped import FOLDER, drop_unnamed
+from mergewise.store.mapped import FOLDER
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 from mergewise.store.places.shard import ShardState
 from mergewise.store.sweep import bytes_within, drop_generations, sweep
@@ -189,7 +189,8 @@ class Folder:
     def stamp(self, name: str, version: int) -> Stamp | None:
         """Return the stamp of a version, or None if the version is missing."""
         with suppress(OSError):
-            return stamp_of(version_file(self._table(name), version))
+            status = (self._table(name) / version_name(version)).lstat()
+            return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
         return None
 
     def is_untouched(self, name: str, version: int, stamp: Stamp, writer: WritingRight) -> bool:
@@ -198,7 +199,8 @@ class Folder:
 
     def check_own_files(self, name: str, version: int) -> None:
         """Raise CorruptIndex if a version of a table has files outside the place."""
-        check_own_files(self._table(name), version)
+        table = self._table(name)
+        check_own_content(version_bytes(table / version_name(version)), table)
 
     def _table(self, name: str) -> Path:
         return self.directory / f"{name}.lance"
@@ -226,7 +228,12 @@ class Folder:
 
     def drop_unnamed(self, named: set[str]) -> None:
         """Delete the mapped files that are not in `named`."""
-        drop_unnamed(self.directory, named, older_than=-1)
+        for path in (self.directory / FOLDER).glob("*.arrow"):
+            try:
+                if path.name not in named:
+                    path.unlink()
+            except OSError:
+                log.debug("cannot remove %s now", path)
 
     # -- all files
 

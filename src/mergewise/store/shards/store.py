@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -39,7 +38,7 @@ class ShardedStore:
     """The `Store` protocol over the shards of a place."""
 
     def __init__(self, place: Place, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
-        self.place = place
+        self.place, self.directory = place, place.directory
         self.registry = registry
         self.lock_wait = lock_wait
         self.upkeep = Upkeep()
@@ -48,10 +47,6 @@ class ShardedStore:
         self._reader: ShardedReader | None = None
         # the stores of all shards, for changes
         self._stores: list[LanceStore] = []
-
-    @property
-    def directory(self) -> Path:
-        return self.place.directory
 
     @property
     def manifest(self) -> ShardedManifest:
@@ -148,10 +143,10 @@ class ShardedStore:
                 after_change(lambda: self.place.clean(now, sure=False), f"cannot clean {self.place}")
             self._stores = stores
 
-    def _in_all(self, change: Callable[[LanceStore], Result]) -> list[Result]:
-        """Make the same change in all shards."""
+    def _in_all(self, change: Callable[..., Result], *arguments: Any) -> list[Result]:
+        """Make the same change, a method of `LanceStore`, in all shards."""
         with self._change() as shards:
-            return in_threads(change, shards)
+            return in_threads(lambda shard: change(shard, *arguments), shards)
 
     def _in_some(
         self,
@@ -195,7 +190,7 @@ class ShardedStore:
             in_threads(lambda at: shards[at].describe({name: metadata[name] for name in by_shard[at]}), by_shard)
 
     def declare_metadata(self, kinds: Mapping[str, type]) -> None:
-        self._in_all(lambda shard: shard.declare_metadata(kinds))
+        self._in_all(LanceStore.declare_metadata, kinds)
 
     def optimize(self) -> None:
         self._in_all(LanceStore.optimize)
@@ -203,10 +198,10 @@ class ShardedStore:
     # -- views and vectors that come later
 
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
-        self._in_all(lambda shard: shard.begin_view(view, settings))
+        self._in_all(LanceStore.begin_view, view, settings)
 
     def remove_view(self, view: str) -> None:
-        self._in_all(lambda shard: shard.remove_view(view))
+        self._in_all(LanceStore.remove_view, view)
 
     def missing(self, view: str) -> list[str]:
         return self.reader().missing(view)
@@ -215,7 +210,7 @@ class ShardedStore:
         self._in_some(rows, lambda row, n: shard_of(row.document.id, n), lambda shard, own: shard.write_view(view, own))
 
     def finish_view(self, view: str) -> bool:
-        return all(self._in_all(lambda shard: shard.finish_view(view)))
+        return all(self._in_all(LanceStore.finish_view, view))
 
     def write_vectors(self, table: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
         def write(shard: LanceStore, places: Sequence[int]) -> int:
