@@ -489,7 +489,7 @@ def test_a_cache_stays_below_its_limit(tmp_path: Path, monkeypatch: pytest.Monke
     # another process may use the file that was just fetched
     with pytest.raises(OSError, match="full"):
         fetch("mapped/b")
-    os.utime(cache.path("mapped/c"), (3, 3))
+    os.utime(cache.directory / "mapped/c", (3, 3))
     cache.named = frozenset({"mapped/a", "mapped/c"})
     monkeypatch.setattr("mergewise.store.places.cache.TOUCHED", -1.0)
     cache.touch()

@@ -77,7 +77,7 @@ def on_cluster(size: int, address: str, workers: int | None, gpus_per_worker: fl
     try:
         count = workers if workers is not None and workers > 1 else _count_fitting_workers(ray, gpus_per_worker)
         actor = ray.remote(num_cpus=1, num_gpus=gpus_per_worker, max_restarts=0)(ClusterActor)
-        pool = WorkerPool(count, partial(_ClusterWorker, ray, actor), TRIES, is_cluster=True)
+        pool = WorkerPool(count, partial(ClusterWorker, ray, actor), TRIES, is_cluster=True)
         try:
             yield pool
         finally:
@@ -202,7 +202,7 @@ class ClusterActor:
         return answer_to(request, self._collector)
 
 
-class _ClusterWorker:
+class ClusterWorker:
     """A `PoolWorker` that uses an actor."""
 
     def __init__(self, ray: Any, actor: Any) -> None:

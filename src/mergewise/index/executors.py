@@ -30,13 +30,16 @@ from math import inf
 from queue import SimpleQueue
 from threading import Lock, Thread
 from time import monotonic
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.index import worker
 from mergewise.index.worker import read_frame, write_frame
 from mergewise.models.minilm import cores
 from mergewise.readers.sandbox import ending_of, start_sandbox
+
+if TYPE_CHECKING:
+    from mergewise.index.cluster import ClusterWorker
 
 log = logging.getLogger("mergewise")
 
@@ -126,23 +129,8 @@ class WorkerAnswer:
     warned: tuple[tuple[str, type[Warning], str, int], ...] = ()
 
 
-class PoolWorker(Protocol):
-    """A worker of a pool, which processes one item at a time. Its `pid` is 0 until it has started."""
-
-    name: str
-    pid: int
-
-    def begin(self) -> None:
-        """Wait until the worker is ready. Raise an error if it cannot start."""
-        ...
-
-    def ask(self, request: bytes) -> bytes:
-        """Send a pickled function and item. Return the pickled fields of a `WorkerAnswer`. Raise an error if the worker ended."""
-        ...
-
-    def end(self, error: Exception | None = None) -> str:
-        """End the worker if it still runs. Return the reason of its end, which may be `error`."""
-        ...
+PoolWorker: TypeAlias = "_WorkerProcess | ClusterWorker"
+"""A worker of a pool, which processes one item at a time. Its `pid` is 0 until it has started."""
 
 
 class WorkerPool:
@@ -278,6 +266,7 @@ class _WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
+        """Wait until the worker is ready. Raise an error if it cannot start."""
         self._process = start_sandbox(
             worker.__name__, *map(str, log_levels()), stderr=None, environment=self._environment, own_group=True
         )
@@ -285,6 +274,7 @@ class _WorkerProcess:
         self.name = f"worker {self.pid}"
 
     def ask(self, request: bytes) -> bytes:
+        """Send a pickled function and item. Return the pickled fields of a `WorkerAnswer`. Raise an error if the worker ended."""
         assert self._process is not None and self._process.stdin is not None and self._process.stdout is not None
         write_frame(self._process.stdin, request)
         answer = read_frame(self._process.stdout)
@@ -293,6 +283,7 @@ class _WorkerProcess:
         return answer
 
     def end(self, error: Exception | None = None) -> str:
+        """End the worker if it still runs. Return the reason of its end, which may be `error`."""
         if self._process is None:
             return str(error)
         with suppress(OSError):

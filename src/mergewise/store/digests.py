@@ -128,15 +128,3 @@ def digests_of(place: Place, manifest: Manifest, before: Mapping[str, int], mapp
             digests[named] = digest_of(content[at : at + BLOCK] for at in range(0, len(content), BLOCK))
             files += _listed_files(place, name, content)
     return digests | {file: manifest.digests.get(file) or place.digest(file) for file in files}
-
-
-def damaged_files(place: Place, digests: Mapping[str, str]) -> list[str]:
-    """Return the missing files and those with another digest."""
-
-    def is_damaged(file: str) -> bool:
-        try:
-            return place.digest(file) != digests[file]
-        except OSError:
-            return True
-
-    return list(filter(is_damaged, digests))

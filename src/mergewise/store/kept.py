@@ -89,7 +89,14 @@ class SnapshotCache:
                 finally:
                     self._making.pop(key, None)
             if where is not None:
-                self._keep_conditions(where)
+                with self._lock:
+                    self._conditions[where] = None
+                    self._conditions.move_to_end(where)
+                    gone = list(self._conditions)[:-CONDITIONS]
+                    for old in gone:
+                        del self._conditions[old]
+                    for key in [key for key in list(self._values) if key[1] in gone] if gone else ():
+                        del self._values[key]
         kept: Kept = made[0]
         return kept
 
@@ -117,13 +124,3 @@ class SnapshotCache:
             return value
 
         return self.once(name, grow)
-
-    def _keep_conditions(self, newest: str) -> None:
-        with self._lock:
-            self._conditions[newest] = None
-            self._conditions.move_to_end(newest)
-            gone = list(self._conditions)[:-CONDITIONS]
-            for where in gone:
-                del self._conditions[where]
-            for key in [key for key in list(self._values) if key[1] in gone] if gone else ():
-                del self._values[key]

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from mergewise.errors import CorruptIndex
 from mergewise.store import documents as d
 from mergewise.store.damage import REINDEX_HINT, raising_store_errors, reading
-from mergewise.store.digests import damaged_files
 from mergewise.store.mapped import FOLDER
 from mergewise.store.snapshot import ADDRESS, ID, Snapshot, load_indexes, run
 from mergewise.store.tables import NUMBER
@@ -72,7 +71,15 @@ class Inspection:
 
     def damaged_files(self) -> list[str]:
         """Return the missing files, and those whose digest is not the one in the manifest."""
-        return self.state.kept.once("damaged files", lambda: damaged_files(self.place, self.state.manifest.digests))
+        digests = self.state.manifest.digests
+
+        def is_damaged(file: str) -> bool:
+            try:
+                return self.place.digest(file) != digests[file]
+            except OSError:
+                return True
+
+        return self.state.kept.once("damaged files", lambda: list(filter(is_damaged, digests)))
 
     def _failures(
         self, what: str, use: Callable[[AsyncTable], Coroutine[Any, Any, None]], damaged: Sequence[str]

@@ -57,14 +57,15 @@ class LanceSearch:
     """The search methods of `StoreReader` over a snapshot."""
 
     def __init__(self, state: Snapshot) -> None:
-        self.state, self.place = state, state.place
+        self.state, self.place, self.manifest, self.specs = state, state.place, state.manifest, state.specs
+        self._mapped_rows, self._is_mapped = state.mapped_rows, state.is_mapped
+        self._row_count, self._reading = state.row_count, state.reading
 
     def prewarm(self) -> None:
         """Read all that searches need, before the first query."""
-        state = self.state
-        state.filter(None)
-        for name, spec in state.specs.items():
-            state.row_count(name)
+        self.state.filter(None)
+        for name, spec in self.specs.items():
+            self._row_count(name)
             if spec.table.text:
                 self.text_index(name)
 
@@ -82,7 +83,7 @@ class LanceSearch:
     ) -> Future[Ranking]:
         """Search by BM25. `frequencies` and `counted` replace this index's statistics if it has postings."""
         table = table or self.state.first
-        opened, spec = self.state.table(table), self.state.specs.get(table)
+        opened, spec = self.state.table(table), self.specs.get(table)
         column = None if spec is None else spec.table.words if words else spec.table.text
         if opened is None or not question.strip() or (words and column not in self.state.schema(table).names):
             return start(_nothing())
@@ -120,12 +121,10 @@ class LanceSearch:
 
     def searched_text(self, table: str) -> SearchedText | None:
         """Return the text of a table that LanceDB searches because it has no postings."""
-        opened, column = self.state.table(table), str(self.state.specs[table].table.text)
+        opened, column = self.state.table(table), str(self.specs[table].table.text)
         if opened is None or self.text_index(table) is not None:
             return None
-        return self.state.kept.once(
-            f"text of {table}", lambda: SearchedText(opened, column, self.state.row_count(table))
-        )
+        return self.state.kept.once(f"text of {table}", lambda: SearchedText(opened, column, self._row_count(table)))
 
     def text_index(self, table: str, counted: str | None = None) -> TextIndex | None:
         """Return the postings of a table, or None if LanceDB searches it. `counted` is a condition on their documents."""
@@ -138,20 +137,16 @@ class LanceSearch:
 
     def _read_text_index(self, table: str) -> TextIndex | None:
         """Read the postings of a table. Make the postings that the files lack, unless LanceDB has a text index."""
-        opened, rows, text = (
-            self.state.table(table),
-            self.state.row_count(table),
-            str(self.state.specs[table].table.text),
-        )
+        opened, rows, text = (self.state.table(table), self._row_count(table), str(self.specs[table].table.text))
         if opened is None or rows > MAX_ROWS:
             return None
-        posted = Mapped.of(self.state.manifest.mapped.get(table)).posted
+        posted = Mapped.of(self.manifest.mapped.get(table)).posted
         # if a file is missing or damaged, all postings are made
-        for first, files in ((posted, self.state.mapped_rows(table).postings), (0, [])):
-            if first < self.state.manifest.next_id and any(one.columns == [text] for one in run(opened.list_indices())):
+        for first, files in ((posted, self._mapped_rows(table).postings), (0, [])):
+            if first < self.manifest.next_id and any(one.columns == [text] for one in run(opened.list_indices())):
                 return None
             new: list[Postings] = []
-            if first < self.state.manifest.next_id:
+            if first < self.manifest.next_id:
                 unposted = self.state.whole(table, [ID, NUMBER, text], f"{ID} >= {first}")
                 parts = (unposted.slice(at, POSTED_ROWS) for at in range(0, len(unposted), POSTED_ROWS))
                 new = [Postings(make_postings(part, text, text_terms)) for part in parts]
@@ -167,7 +162,7 @@ class LanceSearch:
         read if documents outside the filter take the first places.
         """
         limit = documents.depth(k + TIED)
-        with self.state.reading(self.place, f"the table {table!r}"):
+        with self._reading(self.place, f"the table {table!r}"):
             while True:
                 hits = await _hits(self._select_addresses(table, query.limit(limit), "_score", documents), limit)
                 scores, ids = hits["_score"].to_numpy(), await self._ids_of(table, hits)
@@ -182,7 +177,7 @@ class LanceSearch:
     ) -> Future[Ranking]:
         table = table or self.state.first
         opened = self.state.table(table)
-        if opened is None or not self.state.manifest.dimension:
+        if opened is None or not self.manifest.dimension:
             return start(_nothing())
         documents = self.state.filter(where)
         if not documents.share:
@@ -191,24 +186,24 @@ class LanceSearch:
         def again() -> Future[Ranking]:
             return self.vector_search(vector, k, where, table, column)
 
-        if table in self.state.manifest.unembedded:
+        if table in self.manifest.unembedded:
             self.state.hold_waiting_rows(table, opened)
         half = vector.astype(np.float16)
         asked = VectorQuery(table, column, half.astype(np.float32), k)
         # for mapped rows, candidates are compared exactly in this module
-        refines = self.state.is_mapped(table)
+        refines = self._is_mapped(table)
         wanted = REFINE * k if refines else k
         # comparing all rows of few documents costs less than a filtered index search
         most = min(EXACT_ROWS, EXACT_DEPTH * documents.depth(wanted))
-        if refines and not documents.excludes and documents.share * self.state.row_count(table) <= most:
+        if refines and not documents.excludes and documents.share * self._row_count(table) <= most:
             few = documents
-            name = f"rows of {table} to {self.state.mapped_rows(table).end}"
+            name = f"rows of {table} to {self._mapped_rows(table).end}"
             ids = self.state.kept.once(name, lambda: self._rows_of_documents(table, column, few), where)
             return self._start(self._exact_ranking(asked, ids), again)
-        name = f"unindexed rows {table} {column} to {self.state.mapped_rows(table).end}"
+        name = f"unindexed rows {table} {column} to {self._mapped_rows(table).end}"
         unindexed = self.state.kept.once(name, lambda: self._read_unindexed_rows(table, column))
         others = None if unindexed is None else unindexed.cosines(asked.vector, documents)
-        if others is not None and not self.state.mapped_rows(table).indexed:
+        if others is not None and not self._mapped_rows(table).indexed:
             return start(self._best(table, *others, k))
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
         query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
@@ -216,8 +211,8 @@ class LanceSearch:
         query = query if others is None else query.fast_search()
         # The nearest rows of a small filter lie further apart, so more partitions are searched: recall 0.997 of an exact search,
         # instead of 0.80.
-        probes = int(NPROBES * max(1.0, self.state.row_count(table) / PROBED_ROWS) ** (2 / 3) / documents.share**0.5)
-        is_scanned = table in self.state.manifest.unembedded and f"{table}.{column}" not in self.state.manifest.trained
+        probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (2 / 3) / documents.share**0.5)
+        is_scanned = table in self.manifest.unembedded and f"{table}.{column}" not in self.manifest.trained
         conditions = [f"{column} is not null"] if is_scanned else []
         if documents.is_cheaper_as_condition(wanted):
             conditions, documents = [*conditions, f"({documents.condition})"], EVERYTHING
@@ -226,36 +221,36 @@ class LanceSearch:
 
     def _read_unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
-        mapped = self.state.mapped_rows(table)
-        is_held, waits = table in self.state.held, table in self.state.manifest.unembedded
+        mapped = self._mapped_rows(table)
+        is_held, waits = table in self.state.held, table in self.manifest.unembedded
         if waits and not is_held:
             # the table's rows with vectors, while other rows wait for vectors
             first = mapped.indexed
-            waiting = sum(max(0, end - max(first, begin)) for begin, end in self.state.manifest.unembedded[table])
-            numbers = (self.state.manifest.next_id - first - waiting) * self.state.manifest.dimension
-            if numbers > MOST_HELD or (not first and f"{table}.{column}" in self.state.manifest.trained):
+            waiting = sum(max(0, end - max(first, begin)) for begin, end in self.manifest.unembedded[table])
+            numbers = (self.manifest.next_id - first - waiting) * self.manifest.dimension
+            if numbers > MOST_HELD or (not first and f"{table}.{column}" in self.manifest.trained):
                 return None
             rows = self.state.whole(table, [ID, NUMBER, column], f"{ID} >= {first} and {column} is not null")
             stored = unit_vectors(rows, column)
             return None if stored is None else UnindexedRows(rows[ID].to_numpy(), rows[NUMBER].to_numpy(), stored)
         # This also replaces a vector index that does not exist yet: a scan of a few rows takes LanceDB ten times as long, and on
         # a bucket it would download all vectors. Rows in memory do the same.
-        is_small = self.state.row_count(table) < self.state.specs[table].table.vector_index_rows
+        is_small = self._row_count(table) < self.specs[table].table.vector_index_rows
         replaces = is_small or is_held or self.place.refresh is not None
-        replaces = replaces and f"{table}.{column}" not in self.state.manifest.trained
-        if mapped.end < self.state.manifest.next_id or not (mapped.indexed or replaces) or not mapped.is_whole:
+        replaces = replaces and f"{table}.{column}" not in self.manifest.trained
+        if mapped.end < self.manifest.next_id or not (mapped.indexed or replaces) or not mapped.is_whole:
             return None
         ids = mapped.ids_from(mapped.indexed, column)
         # mapped files keep rows of deleted documents for a while
         ids = ids[self.state.numbers().holds(mapped.documents_of(ids))]
-        vectors = np.empty((len(ids), self.state.manifest.dimension), np.float32)
+        vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
         for at, some in mapped.vectors(ids, column):
             vectors[at] = some
         return UnindexedRows(ids, mapped.documents_of(ids), vectors)
 
     def _rows_of_documents(self, table: str, column: str, documents: DocumentFilter) -> IntArray:
         """Return the ids of the documents' rows."""
-        mapped = self.state.mapped_rows(table)
+        mapped = self._mapped_rows(table)
         parts = [ids[documents.holds(numbers)] for ids, numbers in mapped.by_document(column)]
         others = self.state.whole(table, [ID, NUMBER], f"{ID} >= {mapped.end}" if mapped.is_whole else None)
         parts.append(others[ID].to_numpy()[documents.holds(others[NUMBER].to_numpy())])
@@ -263,7 +258,7 @@ class LanceSearch:
 
     async def _exact_ranking(self, asked: VectorQuery, ids: IntArray) -> Ranking:
         """Rank these rows by exact cosines. Rows without vectors are left out."""
-        with self.state.reading(self.place, f"the table {asked.table!r}"):
+        with self._reading(self.place, f"the table {asked.table!r}"):
             cosines = await self._cosines(asked, ids, np.full(len(ids), np.nan, np.float32))
             has_vector = ~np.isnan(cosines)
             return await self._best(asked.table, ids[has_vector], cosines[has_vector], asked.k)
@@ -277,13 +272,13 @@ class LanceSearch:
         probes: int,
         others: ScoredRows | None,
     ) -> Ranking:
-        with self.state.reading(self.place, f"the table {asked.table!r}"):
+        with self._reading(self.place, f"the table {asked.table!r}"):
             ids, cosines = await self._nearest(asked.table, query, documents, wanted, probes)
-            if self.state.is_mapped(asked.table):
+            if self._is_mapped(asked.table):
                 # Approximate cosines of the vector index are replaced by exact ones. Unindexed rows have exact cosines already.
                 # While rows wait for vectors, some indexed rows are not mapped yet.
-                waits = asked.table in self.state.manifest.unembedded
-                approximate = (ids < self.state.mapped_rows(asked.table).end) | waits
+                waits = asked.table in self.manifest.unembedded
+                approximate = (ids < self._mapped_rows(asked.table).end) | waits
                 exact = await self._cosines(asked, ids, np.where(approximate, np.nan, cosines))
                 cosines = np.where(np.isnan(exact), cosines, exact)
             if others is not None:
@@ -321,7 +316,7 @@ class LanceSearch:
     async def _cosines(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
         """Compute cosines from mapped vectors. Unknown cosines (NaN) of unmapped rows are computed from the table."""
         cosines = cosines.copy()
-        for at, vectors in self.state.mapped_rows(asked.table).vectors(ids, asked.column):
+        for at, vectors in self._mapped_rows(asked.table).vectors(ids, asked.column):
             cosines[at] = np.einsum("ij,j->i", vectors, asked.vector)
         unknown = np.isnan(cosines)
         # these rows are new, or their file is missing
@@ -352,7 +347,7 @@ class LanceSearch:
         ids, rounded = ids[order], rounded[order]
         repeated = rounded[1:][rounded[1:] == rounded[:-1]]
         tied = np.isin(rounded, repeated[repeated >= rounded[:k][-1]])
-        if tied.any() and self.state.specs[table].table.names_documents:
+        if tied.any() and self.specs[table].table.names_documents:
             documents = np.array(await self._document_ids(table, ids[tied]))
             ids[tied] = ids[tied][np.lexsort((ids[tied], documents, -rounded[tied]))]
         return list(zip(ids[:k].tolist(), rounded[:k].tolist(), strict=True))
@@ -360,11 +355,11 @@ class LanceSearch:
     async def _document_ids(self, table: str, ids: IntArray) -> list[str]:
         """Return the id of each row's document. The ids of mapped rows' documents are cached by number."""
         cached = self.state.kept.once("ids by number", dict[int, str])
-        with self.state.reading(self.place, f"the table {table!r}"):
-            numbers = self.state.mapped_rows(table).documents_of(ids).tolist()
+        with self._reading(self.place, f"the table {table!r}"):
+            numbers = self._mapped_rows(table).documents_of(ids).tolist()
             found = list(map(cached.get, numbers))
             missing = ids[[one is None for one in found]]
-            parts = [rows for _, rows in self.state.mapped_rows(table).take(missing, [ID, DOC_ID])]
+            parts = [rows for _, rows in self._mapped_rows(table).take(missing, [ID, DOC_ID])]
             unmapped = missing[~np.isin(missing, [row for part in parts for row in part[ID].to_pylist()])]
             parts += [await self._rows_by_id(table, unmapped, DOC_ID)] if len(unmapped) else []
             pairs = (zip(*(part[column].to_pylist() for column in (ID, DOC_ID)), strict=True) for part in parts)
@@ -398,7 +393,7 @@ class LanceSearch:
             return np.ones(len(ids), bool)
         if NUMBER in hits.column_names:
             return documents.holds(hits[NUMBER].to_numpy())
-        numbers = self.state.mapped_rows(table).documents_of(ids)
+        numbers = self._mapped_rows(table).documents_of(ids)
         unknown = np.flatnonzero(numbers < 0)
         if len(unknown):
             rows = await self._rows_by_id(table, ids[unknown], NUMBER)
@@ -408,7 +403,7 @@ class LanceSearch:
 
     def _select_addresses(self, table: str, query: Any, score: str, documents: DocumentFilter) -> Any:
         """Select the columns that identify a hit's row, and its document number if the filter needs it."""
-        stored = [] if self.state.is_mapped(table) else [ID] if documents is EVERYTHING else [ID, NUMBER]
+        stored = [] if self._is_mapped(table) else [ID] if documents is EVERYTHING else [ID, NUMBER]
         return query.select([*stored, score]).with_row_id()
 
     async def _ids_of(self, table: str, hits: pa.Table) -> IntArray:
@@ -417,7 +412,7 @@ class LanceSearch:
             stored: IntArray = hits[ID].to_numpy()
             return stored
         addresses = hits[ADDRESS].to_numpy().astype(np.int64)
-        ids = self.state.mapped_rows(table).ids_at(addresses)
+        ids = self._mapped_rows(table).ids_at(addresses)
         unknown = np.flatnonzero(ids < 0)
         if len(unknown):
             opened = self.state.opened[table]

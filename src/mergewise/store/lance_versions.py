@@ -69,10 +69,9 @@ def files_of_version(content: bytes) -> Iterator[str]:
     """
     for number, value in _fields(_manifest(content)):
         if number == _FRAGMENTS:
-            yield from _files_of_fragment(value)
+            yield from (file for file, _ in _files_of_fragment(value))
         elif number == _INDEXES:
-            for _, index in _fields(_message(content, value)):
-                yield f"_indices/{UUID(bytes=_first(_first(index, 1), 1))}"
+            yield from (_folder_of(index) for _, index in _fields(_message(content, value)))
         elif number == _TRANSACTION:
             yield f"_transactions/{value.decode()}"
 
@@ -86,28 +85,32 @@ def sizes_of_version(content: bytes) -> dict[str, int | None] | None:
     sizes: dict[str, int | None] = {}
     for number, value in _fields(_manifest(content)):
         if number == _FRAGMENTS:
-            data = (dict(_fields(file)) for key, file in _fields(value) if key == 2)
-            sizes |= dict.fromkeys(_files_of_fragment(value)) | {f"data/{one[1].decode()}": one.get(6) for one in data}
+            sizes |= _files_of_fragment(value)
         elif number == _INDEXES:
             for _, index in _fields(_message(content, value)):
                 files = [dict(_fields(file)) for key, file in _fields(index) if key == _INDEX_FILES]
                 if not files:
                     return None
-                folder = f"_indices/{UUID(bytes=_first(_first(index, 1), 1))}"
-                sizes |= {f"{folder}/{one[1].decode()}": one.get(2) for one in files}
+                sizes |= {f"{_folder_of(index)}/{one[1].decode()}": one.get(2) for one in files}
     if not all(_PLAIN_FILE.fullmatch(file) for file in sizes):
         raise ValueError("invalid file name: outside of the table")
     return sizes
 
 
-def _files_of_fragment(fragment: bytes) -> Iterator[str]:
+def _files_of_fragment(fragment: bytes) -> Iterator[tuple[str, int | None]]:
+    """Yield the files of a fragment with their sizes."""
     for number, value in _fields(fragment):
         if number == 2:
-            yield f"data/{_first(value, 1).decode()}"
+            data = dict(_fields(value))
+            yield f"data/{data[1].decode()}", data.get(6)
         elif number == 3:
             deletions = dict(_fields(value))
             name = f"{dict(_fields(fragment)).get(1, 0)}-{deletions.get(2, 0)}-{deletions.get(3, 0)}"
-            yield f"_deletions/{name}.{_DELETION_SUFFIXES[deletions.get(1, 0)]}"
+            yield f"_deletions/{name}.{_DELETION_SUFFIXES[deletions.get(1, 0)]}", None
+
+
+def _folder_of(index: bytes) -> str:
+    return f"_indices/{UUID(bytes=dict(_fields(dict(_fields(index))[1]))[1])}"
 
 
 # -- protobuf
@@ -125,10 +128,6 @@ def _message(content: bytes, at: int) -> bytes:
     if not 0 <= at < at + 4 + length <= len(content):
         raise ValueError("invalid manifest: a message ends outside of the file")
     return content[at + 4 : at + 4 + length]
-
-
-def _first(message: bytes, number: int) -> Any:
-    return next((value for key, value in _fields(message) if key == number), None)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:

@@ -159,14 +159,17 @@ def read_manifest(directory: Path) -> Manifest | None:
         text = None
         with suppress(FileNotFoundError):
             text = regular_bytes(path, _LONGEST).decode("utf-8")
-        is_sharded = text is None and any(directory.glob("shard-*/*.lance"))
-        if is_sharded or (text is None and _has_tables(directory)):
-            path = directory / SHARDS_NAME if is_sharded else path
-            raise CorruptIndex(f"missing manifest: {path}", damage_hint(directory))
-        # a killed writer of a new index leaves hidden files and folders of shards
-        entries = directory.iterdir() if text is None and directory.is_dir() else ()
-        if any(not entry.name.startswith((".", "shard-", "generation-")) for entry in entries):
-            raise NotAnIndex(f"{directory} is not a mergewise index", "choose another --index, or an empty directory")
+        if text is None:
+            is_sharded = any(directory.glob("shard-*/*.lance"))
+            if is_sharded or _has_tables(directory):
+                path = directory / SHARDS_NAME if is_sharded else path
+                raise CorruptIndex(f"missing manifest: {path}", damage_hint(directory))
+            # a killed writer of a new index leaves hidden files and folders of shards
+            entries = directory.iterdir() if directory.is_dir() else ()
+            if any(not entry.name.startswith((".", "shard-", "generation-")) for entry in entries):
+                raise NotAnIndex(
+                    f"{directory} is not a mergewise index", "choose another --index, or an empty directory"
+                )
     except UnicodeDecodeError:
         raise _damage_error(path) from None
     except NotADirectoryError:

@@ -27,7 +27,7 @@ from mergewise.index.writing.calls import cost_of_calls
 from mergewise.index.writing.task import Item, Policy, Rejected, WritingRequest, WritingSource, WritingTask, Written
 from mergewise.models.record import Models, chat_of
 from mergewise.prompting.records import records_in
-from mergewise.protocols import ChatModel, StoreReader, TokenCounter
+from mergewise.protocols import StoreReader
 from mergewise.store.tables import Table
 from mergewise.store.views import Estimate, OnShare, ViewRows, Writing
 from mergewise.types import DocumentRows, Message, Reply, Usage
@@ -62,23 +62,21 @@ def write(
     Raises:
         ModelError: if the endpoint is down. Earlier answers are in the model's cache.
     """
-    planner = _Planner(task, policy, chat_of(models, task.name), models.count_tokens)
-    plans = [planner.plan(source) for source in sources]
-    cost = planner.cost(plans)
+    writing = _WritingRun(sources, task, policy, models, on_share)
+    cost = writing.cost()
     if cost.usage.calls:
         cached = f" ({cost.kept} more are cached)" if cost.kept else ""
         log.warning(
             "%s",
-            f"{task.name} of {cost.documents} documents by {planner.chat.spec}: {cost.usage.calls} calls{cached}, about "
+            f"{task.name} of {cost.documents} documents by {writing.chat.spec}: {cost.usage.calls} calls{cached}, about "
             f"{cost.usage.input_tokens} input tokens and {cost.usage.output_tokens} output tokens",
         )
-    return run(_WritingRun(planner, plans, on_share).all())
+    return run(writing.all())
 
 
 def estimate(sources: Sequence[WritingSource], task: WritingTask[Item], policy: Policy, models: Models) -> Estimate:
     """Estimate the cost of all first attempts. Further attempts are not included."""
-    planner = _Planner(task, policy, chat_of(models, task.name), models.count_tokens)
-    return planner.cost(planner.plan(source) for source in sources)
+    return _WritingRun(sources, task, policy, models).cost()
 
 
 def written_by_chat(
@@ -130,16 +128,35 @@ class _Plan:
     calls: list[_ChatCall]
 
 
-@dataclass(frozen=True, slots=True)
-class _Planner(Generic[Item]):
-    """The planner of windows and calls."""
+# -- a run
 
-    task: WritingTask[Item]
-    policy: Policy
-    chat: ChatModel
-    count_tokens: TokenCounter
 
-    def plan(self, source: WritingSource) -> _Plan:
+class _WritingRun(Generic[Item]):
+    """A run of concurrent calls about documents. `on_progress` gets the share of the work done since its last call."""
+
+    def __init__(
+        self,
+        sources: Sequence[WritingSource],
+        task: WritingTask[Item],
+        policy: Policy,
+        models: Models,
+        on_progress: OnShare | None = None,
+    ) -> None:
+        self.task, self.policy, self.chat = task, policy, chat_of(models, task.name)
+        self._count_tokens, self._on_progress = models.count_tokens, on_progress
+        self.plans = [self._plan(source) for source in sources]
+        self._total = sum(segment.tokens for source in sources for segment in source.segments)
+        self._gate = asyncio.Semaphore(AT_ONCE)
+        # permanent failures in a row
+        self._failures = 0
+        self._down: ModelError | None = None
+        self._under_way: dict[_Key, asyncio.Future[Reply]] = {}
+        # segments that progress has counted, by document
+        self._counted: dict[str, set[int]] = {}
+
+    # -- windows and calls
+
+    def _plan(self, source: WritingSource) -> _Plan:
         """Plan calls for all segments, in overlapping windows."""
         if not source.segments:
             return _Plan(source, self.policy.window, [])
@@ -147,27 +164,28 @@ class _Planner(Generic[Item]):
         size = self._capacity(source)
         ranges = windows([segment.tokens for segment in source.segments], size, min(self.policy.overlap, size // 2))
         shown = [tuple(everything[a:b]) for a, b in ranges]
-        return _Plan(source, size, [self.call(WritingRequest(source, numbers, numbers)) for numbers in shown])
+        return _Plan(source, size, [self._call(WritingRequest(source, numbers, numbers)) for numbers in shown])
 
-    def call(self, request: WritingRequest) -> _ChatCall:
+    def _call(self, request: WritingRequest) -> _ChatCall:
         limit = max(LEAST_OUTPUT, int(SLACK * self.task.output(request)))
         return _ChatCall(request, self.task.prompt(request), min(limit, max(LEAST_OUTPUT, self.chat.window // 2)))
 
-    def cost(self, plans: Iterable[_Plan]) -> Estimate:
+    def cost(self) -> Estimate:
+        """Return the cost of all first attempts."""
         total = Estimate()
         seen: set[_Key] = set()
-        for plan in plans:
+        for plan in self.plans:
             fresh = {call.key: call for call in plan.calls if call.key not in seen}
             seen |= fresh.keys()
             calls = [(call.messages, call.max_tokens, self.task.output(call.request)) for call in fresh.values()]
-            total += cost_of_calls(calls, self.chat, self.count_tokens, schema=self.task.schema).of_documents(1)
+            total += cost_of_calls(calls, self.chat, self._count_tokens, schema=self.task.schema).of_documents(1)
         return total
 
     def _capacity(self, source: WritingSource) -> int:
         """Return the maximum tokens of text in one call, so that the prompt and a long answer fit into the model's window."""
         one = WritingRequest(source, (0,), (0,))
         shown = source.segments[0].tokens
-        around = sum(self.count_tokens([message.text for message in self.task.prompt(one)])) - shown
+        around = sum(self._count_tokens([message.text for message in self.task.prompt(one)])) - shown
         each = 1 + SLACK * self.task.output(one) / max(1, shown)
         room = ROOM * self.chat.window - around - LEAST_OUTPUT
         if room < LEAST_OUTPUT:
@@ -177,27 +195,7 @@ class _Planner(Generic[Item]):
             )
         return max(1, min(self.policy.window, int(room / each)))
 
-
-# -- a run
-
-
-class _WritingRun(Generic[Item]):
-    """A run of concurrent calls about documents. `on_progress` gets the share of the work done since its last call."""
-
-    def __init__(
-        self, planner: _Planner[Item], plans: Sequence[_Plan], on_progress: Callable[[float], None] | None
-    ) -> None:
-        self.planner, self.plans = planner, plans
-        self.task, self.policy, self.chat = planner.task, planner.policy, planner.chat
-        self._on_progress = on_progress
-        self._total = sum(segment.tokens for plan in plans for segment in plan.source.segments)
-        self._gate = asyncio.Semaphore(AT_ONCE)
-        # permanent failures in a row
-        self._failures = 0
-        self._down: ModelError | None = None
-        self._under_way: dict[_Key, asyncio.Future[Reply]] = {}
-        # segments that progress has counted, by document
-        self._counted: dict[str, set[int]] = {}
+    # -- answers
 
     async def all(self) -> list[Written[Item]]:
         """Write about all documents. If the endpoint is down, no further call begins, and running calls are awaited."""
@@ -234,7 +232,7 @@ class _WritingRun(Generic[Item]):
             left = [segment.number for segment in source.segments if segment.number not in covered]
             ranges = windows([source.tokens(_with_previous([n])) for n in left], plan.capacity, 0)
             rest = (_request(source, left[a:b], attempt + 1, again=True) for a, b in ranges)
-            calls = [self.planner.call(replace(request, rejected=reasons)) for request in rest]
+            calls = [self._call(replace(request, rejected=reasons)) for request in rest]
         return items
 
     async def _best_answers(self, plan: _Plan, growing: Written[Item]) -> list[Item]:
@@ -249,7 +247,7 @@ class _WritingRun(Generic[Item]):
         for attempt in range(1, self.policy.attempts + 1):
             calls = [plan.calls[i] for i in due]
             if attempt > 1:
-                calls = [self.planner.call(replace(call.request, attempt=attempt, again=True)) for call in calls]
+                calls = [self._call(replace(call.request, attempt=attempt, again=True)) for call in calls]
             answers = await asyncio.gather(*(self._ask(call, growing) for call in calls))
             for i, answer in zip(due, answers, strict=True):
                 best[i] = max(best[i], answer, key=lambda some: self._share(some, numbers[i]))
@@ -342,7 +340,7 @@ class _WritingRun(Generic[Item]):
         half = -(-len(left) // 2)
         parts = [part for part in (left[:half], left[half:]) if part]
         requests = [_request(request.source, part, request.attempt, again=request.again) for part in parts]
-        answers = await asyncio.gather(*(self._ask(self.planner.call(part), growing) for part in requests))
+        answers = await asyncio.gather(*(self._ask(self._call(part), growing) for part in requests))
         return [item for answer in answers for item in answer]
 
     def _items(self, text: str, request: WritingRequest, growing: Written[Item], *, cut: bool) -> list[Item]:

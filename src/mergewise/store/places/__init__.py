@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +22,6 @@ from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.store.damage import REPAIR_HINT, machine_advice
 from mergewise.store.digests import file_digest, files_of_table
 from mergewise.store.lance_versions import UNREADABLE
-from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import FOLDER, files_of
 from mergewise.store.places.folder import Folder
 
@@ -103,9 +102,15 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
     if goal.known() is not None:
         raise UsageError(f"index already exists: {goal}", "copy to another place")
     try:
-        files = list(_files(source, manifest))
-        parts = manifest.parts.items()
-        digests = {join(folder, file): digest for folder, part in parts for file, digest in part.digests.items()}
+        files: list[str] = []
+        digests: dict[str, str] = {}
+        for folder, part in manifest.parts.items():
+            (source.shard(folder) if folder else source).check_same()
+            for name, version in part.tables.items():
+                source.check_own_files(join(folder, name), version)
+                files += files_of_table(source, join(folder, name), version)
+            files += [join(folder, FOLDER, file) for file in files_of(part.mapped)]
+            digests |= {join(folder, file): digest for file, digest in part.digests.items()}
         with TemporaryDirectory(prefix="mergewise-copy-") as folder, ThreadPoolExecutor(_STREAMS) as pool:
 
             def copy(numbered: tuple[int, str]) -> None:
@@ -124,16 +129,6 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
         raise StoreError(f"{source} has changed or is damaged: {error}", "check it and copy again") from None
     goal.create(manifest, wait)
     return len(files)
-
-
-def _files(source: Place, manifest: Manifest) -> Iterator[str]:
-    """Yield all files that the manifest needs."""
-    for folder, part in manifest.parts.items():
-        (source.shard(folder) if folder else source).check_same()
-        for name, version in part.tables.items():
-            source.check_own_files(join(folder, name), version)
-            yield from files_of_table(source, join(folder, name), version)
-        yield from (join(folder, FOLDER, file) for file in files_of(part.mapped))
 
 
 __all__ = ["SCHEMES", "copy_index", "is_url", "objects_of", "place_of", "root_of"]

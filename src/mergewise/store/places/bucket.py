@@ -137,7 +137,7 @@ class Bucket:
         return state
 
     def _newer(self, known: ManifestState) -> StoredObject | None:
-        return self._objects.get_newer(known.manifest.file, _tag(known).etag)
+        return self._objects.get_newer(known.manifest.file, known.tag.etag)
 
     def newer(self) -> ManifestState | None:
         """Return the current state if it differs from the known one. Queries use it only after `know`."""
@@ -149,7 +149,7 @@ class Bucket:
         if found is None:
             return None
         state = self._state(found)
-        self._remake(_tag(state).remade)
+        self._remake(state.tag.remade)
         return state
 
     def _remake(self, remade: int) -> None:
@@ -170,9 +170,9 @@ class Bucket:
     def know(self, state: ManifestState) -> None:
         """Use this state for queries from now on, unless a later state is already in use."""
         with self._lock:
-            if self._known is None or _tag(self._known).sequence < _tag(state).sequence:
+            if self._known is None or self._known.tag.sequence < state.tag.sequence:
                 self._known = state
-                self._remade = _tag(state).remade
+                self._remade = state.tag.remade
                 self._direct = False
                 named = set(state.manifest.tables.items())
                 self._copied = {version: files for version, files in self._copied.items() if version in named}
@@ -205,7 +205,7 @@ class Bucket:
             raise StoreError(
                 f"{self}/{NAME} is not a manifest for a bucket", "copy the index: `mergewise copy`"
             ) from None
-        if self._known is not None and tag.index != _tag(self._known).index:
+        if self._known is not None and tag.index != self._known.tag.index:
             raise self._replaced_error()
         return ManifestState(manifest, tag)
 
@@ -231,7 +231,7 @@ class Bucket:
         self._objects.delete([NAME, SHARDS_NAME])
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
-        assert isinstance(tag, BucketTag) and isinstance(writer, LeaseHolder)
+        assert isinstance(writer, LeaseHolder)
         writer.check()
         try:
             return self._put(manifest, tag, writer.holder, tag.index)
@@ -291,7 +291,7 @@ class Bucket:
     def _copies(self) -> str:
         """The folder of copies, with index and `remade` in its name: a recreated table counts its versions from the beginning."""
         assert self._known is not None
-        return f"copies/{_tag(self._known).index}-{self._remade}"
+        return f"copies/{self._known.tag.index}-{self._remade}"
 
     def _copy(self, name: str, version: int) -> bool:
         """Copy the missing files of a version to this machine. Return whether all files are here now, judged by their sizes."""
@@ -412,14 +412,14 @@ class Bucket:
             return self.read(file)
 
     def local(self, file: str) -> Path | None:
-        copy = self._cache.path(f"{self._copies}/{file}")
+        copy = self.directory / f"{self._copies}/{file}"
         return copy if copy.is_file() and not self._direct else None
 
     def digest(self, file: str) -> str:
         if not self._direct:
             with suppress(OSError):
                 is_mapped = file.startswith(f"{FOLDER}/")
-                return file_digest(self._cache.path(file) if is_mapped else self._fetch_copy(file))
+                return file_digest(self.directory / file if is_mapped else self._fetch_copy(file))
         with TemporaryDirectory(prefix="mergewise-") as folder:
             self.download(file, Path(folder) / "file")
             return file_digest(Path(folder) / "file")
@@ -446,7 +446,7 @@ class Bucket:
             )
 
     def publish(self, file: str) -> None:
-        self.upload(self._cache.path(f"{FOLDER}/{file}"), f"{FOLDER}/{file}")
+        self.upload(self.directory / f"{FOLDER}/{file}", f"{FOLDER}/{file}")
 
     def drop_unnamed(self, named: set[str]) -> None:
         """Do nothing: another writer may just have published such a file, so `clean` decides."""
@@ -454,7 +454,7 @@ class Bucket:
     # -- all files
 
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
-        sequence = 0 if self._known is None else _tag(self._known).sequence
+        sequence = 0 if self._known is None else self._known.tag.sequence
         if not sure and sequence % CLEANED_EVERY:
             return
         listed = list(self._objects.entries())
@@ -466,7 +466,10 @@ class Bucket:
         old = {name for table, version in tables.items() for name in _old_versions(table, listed, version)}
         needed = self._needed_names(manifest)
         unneeded = [entry.name for entry in listed if not _is_kept(entry.name, needed) and entry.name not in old]
-        seen = self._seen_unneeded()
+        # the time since which each object is unneeded, by the clock of the object store
+        found, seen = self._objects.get(UNNEEDED), dict[str, float]()
+        with suppress(ValueError, TypeError, AttributeError):
+            seen = {} if found is None else {str(name): float(at) for name, at in json.loads(found.content).items()}
         since = {name: min(seen.get(name, now), now) for name in unneeded}
         expired = {name for name, first in since.items() if now - first > KEPT.total_seconds()}
         # before the deletion, so that a name that is used again starts a new period
@@ -487,14 +490,6 @@ class Bucket:
                 # of the versions, `clean` itself names the old ones
                 needed |= {f"{table}.lance/{file}" for file in ("_versions", *files)}
         return needed
-
-    def _seen_unneeded(self) -> dict[str, float]:
-        """Return the time since which each object is unneeded, by the clock of the object store."""
-        found = self._objects.get(UNNEEDED)
-        try:
-            return {} if found is None else {str(name): float(at) for name, at in json.loads(found.content).items()}
-        except (ValueError, TypeError, AttributeError):
-            return {}
 
     def size(self) -> PlaceSize:
         listed = list(self._objects.entries())
@@ -555,11 +550,6 @@ def amount(name: str, given: str | float) -> float:
             f"invalid {name}: {short_repr(given)}", 'give a number, or a number with a unit ("10GB", "1s")'
         )
     return float(match[1]) * _UNITS[match[2].upper()]
-
-
-def _tag(state: ManifestState) -> BucketTag:
-    assert isinstance(state.tag, BucketTag)
-    return state.tag
 
 
 def _old_versions(table: str, listed: Iterable[ListedObject], named: int) -> list[str]:

@@ -39,16 +39,13 @@ class FileCache:
         self._spare = 0
         self.named: frozenset[str] = frozenset()
 
-    def path(self, file: str) -> Path:
-        return self.directory / file
-
     def touch(self) -> None:
         """Touch the named files, so that other processes keep them."""
         if time() - self._touched > TOUCHED:
             self._touched = time()
             for file in self.named:
                 with suppress(OSError):
-                    os.utime(self.path(file))
+                    os.utime(self.directory / file)
 
     def fetch(
         self, file: str, download: Callable[[Path], None], *, again: bool = False, size: int | None = None
@@ -58,7 +55,7 @@ class FileCache:
         Raises:
             OSError: if the cache is full. Errors of `download` pass through.
         """
-        path = self.path(file)
+        path = self.directory / file
         if not again:
             with suppress(OSError):
                 if size is None or path.stat().st_size == size:
@@ -91,7 +88,7 @@ class FileCache:
                 status = file.lstat()
                 if file != path and not stat.S_ISDIR(status.st_mode):
                     cached.append((file, status))
-        named = {self.path(file) for file in self.named}
+        named = {self.directory / file for file in self.named}
         total = needed + sum(status.st_size for file, status in cached if file.suffix != ".part")
         for file, status in sorted(cached, key=lambda pair: pair[1].st_mtime):
             if total <= self.most:

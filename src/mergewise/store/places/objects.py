@@ -92,21 +92,18 @@ class Objects:
     def __repr__(self) -> str:
         return f"Objects({self.url!r})"
 
-    def get(self, name: str) -> StoredObject | None:
-        """Read an object. Return None if it is missing."""
-        return self._get(name, {})
-
     def get_newer(self, name: str, tag: str) -> StoredObject | None:
         """Read an object if its tag has changed, else return None. Raise FileNotFoundError if it is missing."""
         try:
-            found = self._get(name, {"if_none_match": tag})
+            found = self.get(name, {"if_none_match": tag})
         except self._obstore.exceptions.NotModifiedError:
             return None
         if found is None:
             raise FileNotFoundError(name)
         return found if found.tag != tag else None
 
-    def _get(self, name: str, options: Mapping[str, Any]) -> StoredObject | None:
+    def get(self, name: str, options: Mapping[str, Any] | None = None) -> StoredObject | None:
+        """Read an object. Return None if it is missing."""
         with self._reaching(passing=self._obstore.exceptions.NotModifiedError):
             try:
                 answer = self._obstore.get(self._objects, name, options=options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mergewise.store.manifest import Manifest
 
@@ -17,7 +17,7 @@ Place: TypeAlias = "Folder | Bucket"
 WritingRight: TypeAlias = "LockHolder | LeaseHolder"
 """A held right to write."""
 
-Tag: TypeAlias = object
+Tag: TypeAlias = Any
 """The identity of one write of the manifest. A swap names the tag that it read."""
 
 Stamp: TypeAlias = tuple[object, ...]

@@ -59,8 +59,11 @@ class ShardedReader:
         self, shards: Shards, directory: Path | None, registry: Registry, before: ShardedReader | None = None
     ) -> None:
         self.shards, self.manifests = shards, shards.manifests
+        # that of the first shard, for the fields that all shards share
+        self.manifest = self.manifests[0]
         self.directory = directory
-        self._specs = specs_of(self.manifests[0], registry)
+        self._all_numbers = range(len(self.manifests))
+        self._specs = specs_of(self.manifest, registry)
         self._first = next(iter(self._specs))
         self._kept = SnapshotCache()
         # answers of all shards that are fixed for a state, by name, and the state of each
@@ -68,11 +71,6 @@ class ShardedReader:
         if before is not None:
             self._answers = before._answers.copy()
         self._pending = PendingSearches(shards)
-
-    @property
-    def manifest(self) -> Manifest:
-        """The manifest of the first shard, for the fields that all shards share."""
-        return self.manifests[0]
 
     @property
     def snapshot(self) -> str:
@@ -89,7 +87,7 @@ class ShardedReader:
 
     def _all(self, method: str, *arguments: Any) -> list[Any]:
         """Return the answers of all shards to a call, in the order of the shards."""
-        return self._some(dict.fromkeys(range(len(self.manifests)), arguments), method)
+        return self._some(dict.fromkeys(self._all_numbers, arguments), method)
 
     def _some(self, arguments: Mapping[int, tuple[Any, ...]], method: str) -> list[Any]:
         """Return the answers of some shards to one method with their own arguments, in the order of `arguments`."""
@@ -102,9 +100,9 @@ class ShardedReader:
 
         def ask() -> list[Any]:
             known = self._unchanged_answers(name)
-            asked = [at for at in range(len(self.manifests)) if at not in known]
+            asked = [at for at in self._all_numbers if at not in known]
             known |= zip(asked, self._some(dict.fromkeys(asked, arguments), method), strict=True)
-            return self._keep(name, [known[at] for at in range(len(self.manifests))])
+            return self._keep(name, [known[at] for at in self._all_numbers])
 
         return self.once(f"all {name}", ask)
 
@@ -289,7 +287,7 @@ class ShardedReader:
             missing = {at: (own,) for at, own in by_shard.items() if known.get(at, {}).keys() != set(own.tolist())}
             for at, statements in zip(missing, self._some(missing, "statements"), strict=True):
                 known[at] = {number: (name, statement) for number, name, statement in statements}
-            own_records = [known[at] if at in by_shard else {} for at in range(len(self.manifests))]
+            own_records = [known[at] if at in by_shard else {} for at in self._all_numbers]
             self._keep("repeated", own_records)
             return {(at << BITS) + number: one for at, own in enumerate(own_records) for number, one in own.items()}
 
@@ -325,7 +323,7 @@ class ShardedReader:
         terms, kept = set(question_terms(question)), known_by_table.get(table)
         if kept is None or not kept.counts.keys() >= terms:
             call = Call.of("text_frequencies", question, table, counted)
-            answers = yield {at: [call] for at in range(len(self.manifests))}
+            answers = yield {at: [call] for at in self._all_numbers}
             parts = [own[0] for own in answers.values() if own[0] is not None]
             if not parts:
                 return []
@@ -353,7 +351,7 @@ class ShardedReader:
 
         copies = self.once("copies of others", read, where)
         found: dict[int, list[ShardHit]] = {}
-        limit, missing = k, list(range(len(self.manifests)))
+        limit, missing = k, [*self._all_numbers]
         while missing:
             answers = yield {
                 at: [Call.of("hits", method, table, asked, limit, where=where, **keywords)] for at in missing
