@@ -85,7 +85,8 @@ def write(store: LanceStore, rows: Iterator[DocumentRows]) -> None:
 
 def make_index(directory: Path, documents: int) -> LanceStore:
     views = {"leaf": ViewState(VIEWS["leaf"].dump(TreeSettings()))}
-    store = LanceStore.create(directory, Manifest("made", DIMENSION, views), VIEWS)
+    store = LanceStore(directory, VIEWS)
+    store.place.create(Manifest("made", DIMENSION, views), store.lock_wait)
     if not store.reader().numbers():
         write(store, Drawing().documents(0, documents))
     return store

@@ -177,7 +177,14 @@ def new_store(
         return MemoryStore(registry, dimension, stored)
     views = {name: ViewState(own) for name, own in stored.items()}
     manifest = Manifest(embedder="none" if embedder is None else embedder.spec, dimension=dimension, views=views)
-    return LanceStore.create(place, manifest, registry)
+    return create_store(place, manifest, registry)
+
+
+def create_store(place: Path | Place, manifest: Manifest, registry: Registry, lock_wait: float = 3600) -> LanceStore:
+    """Create an index in the place, unless another process just did."""
+    store = LanceStore(place, registry, lock_wait)
+    store.place.create(manifest, lock_wait)
+    return store
 
 
 def reader_of(store: Store, embedder: Embedder | None = None, where: str | None = None) -> HybridReader:

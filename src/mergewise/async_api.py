@@ -121,10 +121,8 @@ def as_async(
     async def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         return await in_thread(partial(method, self, *args, **kwargs), waits=waits)
 
-    awaited: Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]] = _described_as(
-        twin, method, "a" + method.__name__, "Await `{name}`. Cancelling the awaiting task cancels the work."
-    )
-    return awaited
+    doc = "Await `{name}`. Cancelling the awaiting task cancels the work."
+    return _described_as(twin, method, "a" + method.__name__, doc)  # type: ignore[no-any-return]
 
 
 def as_stream(
@@ -140,10 +138,8 @@ def as_stream(
         return stream(lambda show: answer(show=show))
 
     name, doc = _STREAM_TEXTS[stream]
-    described: Callable[Concatenate[Owner, Given], Stream] = _described_as(
-        twin, method, name.format(name=method.__name__), doc, stream.__name__
-    )
-    return described
+    own_name = name.format(name=method.__name__)
+    return _described_as(twin, method, own_name, doc, stream.__name__)  # type: ignore[no-any-return]
 
 
 def each(work: Callable[[Item], Result], questions: Sequence[Item], concurrency: int) -> list[Result | Exception]:

@@ -13,9 +13,8 @@ import mergewise
 from mergewise.cli.places import DocumentNames, file_links
 from mergewise.cli.show import _meant_document
 from mergewise.errors import UsageError
-from mergewise.store.documents import origin_columns
 from mergewise.store.lance_change import Change
-from mergewise.types import Document, Origin
+from mergewise.types import Document
 
 run = command.run_in
 
@@ -119,7 +118,9 @@ def test_a_page_links_only_to_regular_files_of_the_index_folder(home: Path, tmp_
     index.add(*[Document(name, f"Text of {name}.\n") for name in lies])
     with index.store._writing() as change:  # type: ignore[union-attr]
         assert isinstance(change, Change)
-        change.rows.set_columns({name: origin_columns(Origin(source, 1, 1)) for name, source in lies.items()})
+        change.rows.set_columns(
+            {name: {"_source": source, "_bytes": 1, "_modified": 1} for name, source in lies.items()}
+        )
         change.tables.commit()
     links = {name: file_links(index)(name) for name in lies}
     assert links == {**dict.fromkeys(lies), "good": (home / "docs/bats.md").resolve().as_uri()}

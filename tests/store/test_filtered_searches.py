@@ -14,6 +14,7 @@ import pytest
 from benchmarks.filters import DIMENSION, Drawing, rows_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tests.support import create_store
 
 from mergewise.designs import VIEWS
 from mergewise.protocols import FloatArray, Ranking
@@ -53,9 +54,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> LanceReader:
 
 def filled_reader(tmp_path_factory: pytest.TempPathFactory, upkeep: Upkeep) -> LanceReader:
     directory = tmp_path_factory.mktemp("filtered") / "index"
-    store = LanceStore.create(
-        directory, Manifest("made", DIMENSION, {"leaf": ViewState(VIEWS["leaf"].dump())}), REGISTRY
-    )
+    store = create_store(directory, Manifest("made", DIMENSION, {"leaf": ViewState(VIEWS["leaf"].dump())}), REGISTRY)
     store.upkeep = upkeep
     places = np.random.default_rng(0).permutation(DOCUMENTS).tolist()
     store.write([document(number, place, number % 3 > 0) for number, place in enumerate(places)])
@@ -255,7 +254,7 @@ def test_cached_values_equal_those_of_a_fresh_reader(
 ) -> None:
     directory = tmp_path_factory.mktemp("states") / "index"
     views = {"leaf": ViewState(VIEWS["leaf"].dump())}
-    store = LanceStore.create(directory, Manifest("none", 0, views), VIEWS)
+    store = create_store(directory, Manifest("none", 0, views), VIEWS)
     store.write([drawn_document(12, 1)])
     seen: list[tuple[LanceReader, dict[str, object]]] = []
     for (step, documents, draw), ask in zip(steps, asks, strict=False):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import HashEmbedder, lance_connection, manifest_record, new_store, reader_of, rows_of
+from tests.support import HashEmbedder, create_store, lance_connection, manifest_record, new_store, reader_of, rows_of
 
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat
@@ -78,7 +78,7 @@ def test_a_recreated_table_is_opened_again_at_any_version(store: LanceStore) -> 
     store.write(rows_of([document(1, "Zebras graze.")], EMBEDDER))
     standing = store.manifest
     assert len(store.reader().text_search("zebras", 5).result()) == 1
-    other = LanceStore.create(store.directory.with_name("other"), replace(standing, tables={}), VIEWS)
+    other = create_store(store.directory.with_name("other"), replace(standing, tables={}), VIEWS)
     other.write(rows_of([document(2, "Lions sleep."), document(3)], EMBEDDER))
     assert other.manifest.tables == standing.tables
     for table in standing.tables:

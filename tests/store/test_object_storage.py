@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests.object_store import KEY, Proxy, Request
-from tests.support import HashEmbedder, rows_of
+from tests.support import HashEmbedder, create_store, rows_of
 
 import mergewise
 from mergewise.designs import VIEWS
@@ -60,7 +60,7 @@ def bucket(url: str, proxy: Proxy, cache: Path) -> Bucket:
 
 
 def store_at(url: str, proxy: Proxy, cache: Path) -> LanceStore:
-    return LanceStore.create(bucket(url, proxy, cache), EMPTY, VIEWS, 1)
+    return create_store(bucket(url, proxy, cache), EMPTY, VIEWS, 1)
 
 
 def contents(store: LanceStore | ShardedStore) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def contents(store: LanceStore | ShardedStore) -> dict[str, Any]:
 
 
 def test_an_index_on_a_bucket_equals_one_in_a_folder(url: str, proxy: Proxy, tmp_path: Path) -> None:
-    on_bucket, in_folder = store_at(url, proxy, tmp_path), LanceStore.create(tmp_path / "index", EMPTY, VIEWS)
+    on_bucket, in_folder = store_at(url, proxy, tmp_path), create_store(tmp_path / "index", EMPTY, VIEWS)
     for store in (on_bucket, in_folder):
         store.write(rows_of(documents(0, 20), EMBEDDER))
         store.optimize()
@@ -361,7 +361,7 @@ def test_two_writers_lose_no_change(url: str, proxy: Proxy, tmp_path: Path) -> N
     for store in stores:
         store.refresh()
         assert sorted(contents(store)) == sorted(f"d{number}" for number in range(50)) and store.check() == []
-    undisturbed = LanceStore.create(tmp_path / "whole", EMPTY, VIEWS)
+    undisturbed = create_store(tmp_path / "whole", EMPTY, VIEWS)
     undisturbed.write(rows_of(documents(0, 50), EMBEDDER))
     texts = [{doc_id: text for doc_id, (text, _) in contents(store).items()} for store in (stores[0], undisturbed)]
     assert texts[0] == texts[1]

@@ -10,13 +10,12 @@ import pytest
 from benchmarks.filters import DIMENSION, Drawing, rows_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support import HashEmbedder
+from tests.support import HashEmbedder, create_store
 
 import mergewise as mw
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat
 from mergewise.protocols import Ranking, StoreReader
-from mergewise.store.lance import LanceStore
 from mergewise.store.lance_indexes import Upkeep
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import SHARDS_NAME, Manifest, ShardedManifest, ViewState
@@ -51,7 +50,7 @@ def drawn(first: int, count: int, seed: int = 0) -> list[DocumentRows]:
 @pytest.fixture(scope="module")
 def readers(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoreReader, ShardedReader]:
     folder = tmp_path_factory.mktemp("shards")
-    whole = LanceStore.create(folder / "whole", MANIFEST, REGISTRY)
+    whole = create_store(folder / "whole", MANIFEST, REGISTRY)
     sharded = new_sharded(folder / "sharded", SHARDS)
     for store in (whole, sharded):
         store.write(drawn(0, DOCUMENTS))
@@ -91,7 +90,7 @@ def test_text_is_ranked_as_by_one_index(readers: tuple[StoreReader, ShardedReade
 
 def test_shards_without_postings_score_as_one_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.store.lance_search.MAX_ROWS", 0)
-    whole = LanceStore.create(tmp_path / "whole", MANIFEST, REGISTRY)
+    whole = create_store(tmp_path / "whole", MANIFEST, REGISTRY)
     sharded = new_sharded(tmp_path / "sharded", SHARDS)
     for store in (whole, sharded):
         store.upkeep = Upkeep(most_posted=0)

@@ -18,7 +18,7 @@ from tests.support import lance_connection, new_store, rows_of
 from mergewise.errors import CorruptIndex, StoreError
 from mergewise.store import sweep as sweeping
 from mergewise.store.lance import LanceStore
-from mergewise.store.lance_versions import UNREADABLE, files_of_version
+from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_name
 from mergewise.store.sweep import bytes_within, sweep
 from mergewise.types import Document
 
@@ -141,7 +141,7 @@ def test_a_clock_that_was_set_back_deletes_nothing_needed(store: LanceStore) -> 
 @pytest.mark.parametrize("damage", ["gone", "short", "nonsense", "renamed"])
 def test_a_damaged_table_loses_no_further_files(damage: str, store: LanceStore) -> None:
     folder = store.directory / "leaf.lance"
-    named = sweeping._manifests(folder)[store.manifest.tables["leaf"]]
+    named = folder / version_name(store.manifest.tables["leaf"])
     content = named.read_bytes()
     if damage == "gone":
         named.unlink()

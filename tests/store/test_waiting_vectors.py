@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from benchmarks.filters import Drawing
 from tests.store.test_shards import LEAVES, MANIFEST, TABLES, drawn, new_sharded
+from tests.support import create_store
 
 from mergewise.protocols import StoreReader
 from mergewise.store import lance_search, snapshot
@@ -80,7 +81,7 @@ def test_rows_in_memory_are_those_of_the_table(
     state: str, shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store: LanceStore | ShardedStore
-    store = new_sharded(tmp_path / "i", shards) if shards else LanceStore.create(tmp_path / "i", MANIFEST, INDEXED)
+    store = new_sharded(tmp_path / "i", shards) if shards else create_store(tmp_path / "i", MANIFEST, INDEXED)
     write_waiting(store, **STATES[state])
     for module in (snapshot, lance_search):
         monkeypatch.setattr(module, "MOST_HELD", 0)
@@ -102,7 +103,7 @@ def test_rows_in_memory_are_those_of_the_table(
 
 @pytest.mark.parametrize("state", ["half embedded", "new documents of an index with vectors searched"])
 def test_vectors_are_read_once_while_others_wait(state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = LanceStore.create(tmp_path / "index", MANIFEST, INDEXED)
+    store = create_store(tmp_path / "index", MANIFEST, INDEXED)
     write_waiting(store, **STATES[state])
     read: list[int] = []
     whole = Snapshot.whole

@@ -67,7 +67,7 @@ def document_table(rows: Sequence[tuple[int, int, DocumentRows]], first_table: s
     """Build the rows of documents from (number, first id, rows). `first_table` is the table of the leaves."""
     records: list[dict[str, object]] = []
     for number, first_id, row in rows:
-        document, outline = row.document, row.document.outline
+        document, outline, origin = row.document, row.document.outline, row.origin
         headings = None if outline is None else [[h.level, h.title, h.start, h.end] for h in outline]
         records.append(
             {
@@ -84,10 +84,11 @@ def document_table(rows: Sequence[tuple[int, int, DocumentRows]], first_table: s
                 "_leaves": len(row[first_table]),
                 "_content": content_of(document.text),
                 "_language": row.language or document_language(document),
-                **origin_columns(row.origin),
                 **document.metadata,
             }
         )
+        if origin is not None:
+            records[-1] |= {"_source": origin.source, "_bytes": origin.bytes, "_modified": origin.modified}
     return pa.Table.from_pylist(records, schema)
 
 
@@ -109,10 +110,6 @@ def is_outdated(known: Known) -> bool:
     version = known.digest.partition(defaults.READ_BY)[2]
     recorded = int(version) if version.isdecimal() and len(version) < 10 else 1
     return known.origin is not None and recorded < defaults.READERS_VERSION
-
-
-def origin_columns(origin: Origin | None) -> dict[str, object]:
-    return {} if origin is None else {"_source": origin.source, "_bytes": origin.bytes, "_modified": origin.modified}
 
 
 def origin_from(row: Mapping[str, Any]) -> Origin | None:

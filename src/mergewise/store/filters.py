@@ -98,9 +98,6 @@ class _Compiler:
         if self._leaves > MOST_LEAVES:
             raise UsageError(f"filter too long: more than {MOST_LEAVES} comparisons", "use fewer comparisons")
         key, value = _fields(given, "key", "value")
-        return self._comparison(kind, key, value)
-
-    def _comparison(self, kind: str, key: object, value: object) -> str:
         if not isinstance(key, str) or not key or key.startswith("_"):
             raise UsageError(f"invalid filter key: {short_repr(key)}", self.hint)
         values = value if kind in _LISTS else [value]

@@ -96,15 +96,6 @@ class LanceStore:
         self._up_to_date: Manifest | None = None
         self._left_open = OpenTables()
 
-    @classmethod
-    def create(
-        cls, place: Path | Place, manifest: Manifest, registry: Registry, lock_wait: float = LOCK_SECONDS
-    ) -> LanceStore:
-        """Create an index in the place, unless another process just did."""
-        store = cls(place, registry, lock_wait)
-        store.place.create(manifest, lock_wait)
-        return store
-
     @property
     def manifest(self) -> Manifest:
         """The manifest that queries use: in a folder the one on disk, in a bucket the one last read."""

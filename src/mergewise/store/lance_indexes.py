@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,6 @@ from mergewise.store.text_scores import text_index
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
-
-_PLAIN_WORDS: Mapping[str, Any] = {
-    "base_tokenizer": "whitespace",
-    "lower_case": False,
-    "stem": False,
-    "remove_stop_words": False,
-    "ascii_folding": False,
-    "with_position": False,
-}
-
 
 # the last attempt of a change, after two attempts filled the disk
 LAST_ATTEMPT = 3
@@ -113,7 +103,7 @@ class SearchIndexes:
 
     def build(self, names: Sequence[str] | None = None) -> None:
         """Build or update the search indexes of these tables, or of all: full text, keys, and vectors if there are enough."""
-        from lancedb.index import BTree
+        from lancedb.index import BTree, IvfRq
 
         for name in (d.DOCUMENTS, *self._tables.specs) if names is None else names:
             if not self._tables.exists(name):
@@ -138,7 +128,13 @@ class SearchIndexes:
             for column in self._keys(name):
                 self.index(opened, column, BTree(), rebuild=waits)
             for column in vectors:
-                self._index_vectors(opened, column)
+                # rebuild an index if the table has grown so much that its partitions are too large
+                key, rows, trained = f"{name}.{column}", opened.count_rows(), self._tables.manifest.trained
+                if not _has_index(opened, column) or rows >= self._upkeep.grown * trained.get(key, rows):
+                    opened.create_index(column, config=IvfRq(distance_type="dot", num_bits=4), replace=True)
+                elif key in trained:
+                    continue
+                self._tables.update(trained={**trained, key: rows})
             if vectors and not any(_rows_outside(opened, column) for column in vectors):
                 self.indexed[name] = self._tables.manifest.next_id
 
@@ -146,20 +142,17 @@ class SearchIndexes:
         """Build missing full text indexes. With `rebuild`, also replace indexes that lack many rows."""
         from lancedb.index import FTS
 
+        plain_words = FTS(
+            base_tokenizer="whitespace",
+            lower_case=False,
+            stem=False,
+            remove_stop_words=False,
+            ascii_folding=False,
+            with_position=False,
+        )
         for column in self._searched(name):
-            config = text_index() if column == self._tables.specs[name].table.text else FTS(**_PLAIN_WORDS)
+            config = text_index() if column == self._tables.specs[name].table.text else plain_words
             self.index(self._tables.open(name), column, config, rebuild=rebuild)
-
-    def _index_vectors(self, table: LanceTable, column: str) -> None:
-        """Build a vector index. Rebuild it if the table has grown so much that the partitions are too large."""
-        from lancedb.index import IvfRq
-
-        name, rows, trained = f"{table.name}.{column}", table.count_rows(), self._tables.manifest.trained
-        if not _has_index(table, column) or rows >= self._upkeep.grown * trained.get(name, rows):
-            table.create_index(column, config=IvfRq(distance_type="dot", num_bits=4), replace=True)
-        elif name in trained:
-            return
-        self._tables.update(trained={**trained, name: rows})
 
     def text_of_postings(self, name: str) -> str | None:
         """Return the column of a table that gets postings instead of a text index."""

@@ -84,8 +84,13 @@ class LanceReader:
         return self.state.kept.once(name, make, where)
 
     def prewarm(self) -> None:
+        """Read all that searches need, before the first query."""
         self.state.prewarm()
-        self.search.prewarm()
+        self.state.filter(None)
+        for name, spec in self.state.specs.items():
+            self.state.row_count(name)
+            if spec.table.text:
+                self.search.text_index(name)
 
     def damage(self) -> dict[str, str]:
         return Inspection(self.state).damage()

@@ -61,14 +61,6 @@ class LanceSearch:
         self._mapped_rows, self._is_mapped = state.mapped_rows, state.is_mapped
         self._row_count, self._reading = state.row_count, state.reading
 
-    def prewarm(self) -> None:
-        """Read all that searches need, before the first query."""
-        self.state.filter(None)
-        for name, spec in self.specs.items():
-            self._row_count(name)
-            if spec.table.text:
-                self.text_index(name)
-
     def text_search(
         self,
         question: str,

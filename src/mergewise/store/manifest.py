@@ -271,7 +271,7 @@ def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
         unembedded = {name: _runs(runs) for name, runs in raw.get("unembedded", {}).items()}
         altered = tuple(raw.get("altered", ()))
         manifest = Manifest(**{**raw, "views": views, "unembedded": unembedded, "altered": altered})
-        wrong = next(_faults(manifest), None)
+        wrong = next((fault for is_valid, fault in _checks(manifest) if not is_valid), None)
     # errors that a missing or malformed field raises
     except (TypeError, KeyError, ValueError, AttributeError):
         wrong = "missing or malformed fields"
@@ -315,31 +315,27 @@ def _has_tables(directory: Path) -> bool:
     return any(directory.glob("*.lance"))
 
 
-def _faults(manifest: Manifest) -> Iterator[str]:
-    """Yield the invalid types, ranges and sizes of the fields."""
+def _checks(manifest: Manifest) -> Iterator[tuple[bool, str]]:
+    """Yield whether the types, ranges and sizes of the fields are valid, each with its fault."""
     views = manifest.views
-    if not isinstance(manifest.embedder, str) or not 0 < len(manifest.embedder) <= _LONGEST_SPEC:
-        yield "invalid embedder"
-    if not _is_count(manifest.dimension, _WIDEST):
-        yield f"invalid dimension (expected 0 to {_WIDEST})"
-    if not (_is_count(manifest.next_id) and _is_count(manifest.next_number)):
-        yield "invalid next id or document number"
-    if not views or any(len(name) > _LONGEST_NAME or not isinstance(of.settings, dict) for name, of in views.items()):
-        yield "invalid views (expected names with settings)"
-    if not all(_are_runs(view.missing, manifest.next_number) for view in views.values()):
-        yield "invalid missing documents of a view (expected runs of numbers)"
-    if not all(type(view.offered) is bool for view in views.values()):
-        yield "invalid `offered` of a view (expected true or false)"
-    if not all(_is_plain(name) and _are_runs(runs, manifest.next_id) for name, runs in manifest.unembedded.items()):
-        yield "invalid rows without vectors (expected runs of ids)"
-    if not all(_is_plain(name) and _is_count(version) for name, version in manifest.tables.items()):
-        yield "invalid tables (expected names with versions)"
-    if not all(_is_count(rows) for rows in manifest.trained.values()):
-        yield "invalid vector indexes (expected numbers of rows)"
-    if not all(isinstance(text, str) for texts in (*manifest.digests.items(), manifest.altered) for text in texts):
-        yield "invalid digests or altered documents (expected texts)"
-    if not all(_is_plain(name) and _is_mapping(raw, manifest.next_id) for name, raw in manifest.mapped.items()):
-        yield "invalid mapped files (expected names with numbers of rows)"
+    yield isinstance(manifest.embedder, str) and 0 < len(manifest.embedder) <= _LONGEST_SPEC, "invalid embedder"
+    yield _is_count(manifest.dimension, _WIDEST), f"invalid dimension (expected 0 to {_WIDEST})"
+    yield _is_count(manifest.next_id) and _is_count(manifest.next_number), "invalid next id or document number"
+    named = all(len(name) <= _LONGEST_NAME and isinstance(view.settings, dict) for name, view in views.items())
+    yield bool(views) and named, "invalid views (expected names with settings)"
+    runs = all(_are_runs(view.missing, manifest.next_number) for view in views.values())
+    yield runs, "invalid missing documents of a view (expected runs of numbers)"
+    offered = all(type(view.offered) is bool for view in views.values())
+    yield offered, "invalid `offered` of a view (expected true or false)"
+    waiting = all(_is_plain(name) and _are_runs(own, manifest.next_id) for name, own in manifest.unembedded.items())
+    yield waiting, "invalid rows without vectors (expected runs of ids)"
+    tables = all(_is_plain(name) and _is_count(version) for name, version in manifest.tables.items())
+    yield tables, "invalid tables (expected names with versions)"
+    yield all(map(_is_count, manifest.trained.values())), "invalid vector indexes (expected numbers of rows)"
+    texts = all(isinstance(text, str) for texts in (*manifest.digests.items(), manifest.altered) for text in texts)
+    yield texts, "invalid digests or altered documents (expected texts)"
+    mapped = all(_is_plain(name) and _is_mapping(raw, manifest.next_id) for name, raw in manifest.mapped.items())
+    yield mapped, "invalid mapped files (expected names with numbers of rows)"
 
 
 def _are_runs(runs: Sequence[Run], end: int) -> bool:
@@ -401,15 +397,9 @@ def manifest_record(manifest: Manifest) -> dict[str, Any]:
 
 def without(runs: Sequence[Run], numbers: Collection[int]) -> tuple[Run, ...]:
     """Remove numbers from runs."""
-    left: list[Run] = []
-    for first, end in runs:
-        for number in sorted(number for number in numbers if first <= number < end):
-            if first < number:
-                left.append((first, number))
-            first = number + 1
-        if first < end:
-            left.append((first, end))
-    return tuple(left)
+    for number in numbers:
+        runs = without_span(runs, number, number + 1)
+    return tuple(runs)
 
 
 def without_span(runs: Sequence[Run], first: int, end: int) -> tuple[Run, ...]:

@@ -48,7 +48,16 @@ def restore_manifest(directory: Path, registry: Registry, wait: float, embedder:
         return False
     place = Folder(directory)
     with place.writer(wait):
-        tables = _newest_tables(place)
+        # the newest version and the schema of each table; an unreadable one is left out, unless it is the documents
+        tables: dict[str, tuple[int, pa.Schema]] = {}
+        for folder in sorted(directory.glob("*.lance"), key=lambda folder: folder.stem != DOCUMENTS):
+            tolerant = suppress(CorruptIndex) if DOCUMENTS in tables else nullcontext()
+            with tolerant, reading(place, f"table {folder.stem!r}", REINDEX_HINT):
+                version = max(filter(None, map(version_of, (folder / "_versions").iterdir())))
+                place.check_own_files(folder.stem, version)
+                tables[folder.stem] = version, place.database().open_table(folder.stem).schema
+        if DOCUMENTS not in tables:
+            raise CorruptIndex(f"missing table {DOCUMENTS!r} in {place}", REINDEX_HINT)
         records = [record for _, schema in tables.values() if (record := record_of(schema))]
         types = [field.type for _, schema in tables.values() for field in schema]
         dimension = max((kind.list_size for kind in types if pa.types.is_fixed_size_list(kind)), default=0)
@@ -69,17 +78,3 @@ def restore_manifest(directory: Path, registry: Registry, wait: float, embedder:
             (directory / NAME).replace(directory / MOVED)
         write_manifest(directory, manifest)
     return True
-
-
-def _newest_tables(place: Folder) -> dict[str, tuple[int, pa.Schema]]:
-    """Return the newest version and the schema of each table. An unreadable table is left out, unless it is the documents."""
-    tables = {}
-    for folder in sorted(place.directory.glob("*.lance"), key=lambda folder: folder.stem != DOCUMENTS):
-        tolerant = suppress(CorruptIndex) if DOCUMENTS in tables else nullcontext()
-        with tolerant, reading(place, f"table {folder.stem!r}", REINDEX_HINT):
-            version = max(filter(None, map(version_of, (folder / "_versions").iterdir())))
-            place.check_own_files(folder.stem, version)
-            tables[folder.stem] = version, place.database().open_table(folder.stem).schema
-    if DOCUMENTS not in tables:
-        raise CorruptIndex(f"missing table {DOCUMENTS!r} in {place}", REINDEX_HINT)
-    return tables

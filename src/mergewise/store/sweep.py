@@ -89,9 +89,19 @@ def _contents(directory: Path, manifest: Manifest) -> tuple[int, list[Leftover]]
         if version is None:
             leftovers.append(_leftover(folder, 0))
             continue
-        held, old = _table_contents(folder, version)
-        live += held
-        leftovers += old
+        needed_until = _needed_until(folder, version)
+        if needed_until is None:
+            # its version is unreadable: nothing is deleted
+            live += bytes_within(folder)
+            continue
+        for part in ("data", "_deletions", "_indices", "_transactions", "_versions"):
+            for path in _entries(folder / part):
+                until = needed_until.get(f"{part}/{path.name}", 0.0)
+                leftover = _leftover(path, until)
+                if until == float("inf") or path.name == _HINT:
+                    live += leftover.bytes
+                else:
+                    leftovers.append(leftover)
     named = files_of(manifest.mapped)
     for path, size in ((Path(file), size) for file, size in _files(directory / FOLDER)):
         if path.name in named:
@@ -102,30 +112,14 @@ def _contents(directory: Path, manifest: Manifest) -> tuple[int, list[Leftover]]
     return live, leftovers
 
 
-def _table_contents(folder: Path, named: int) -> tuple[int, list[Leftover]]:
-    """Return the bytes that one table uses, and its unneeded files: none if its version is unreadable."""
-    needed_until = _needed_until(folder, named)
-    if needed_until is None:
-        return bytes_within(folder), []
-    live, leftovers = 0, []
-    for part in ("data", "_deletions", "_indices", "_transactions", "_versions"):
-        for path in _entries(folder / part):
-            key = f"{part}/{path.name}"
-            until = needed_until.get(key, 0.0)
-            if until == float("inf") or path.name == _HINT:
-                live += _leftover(path, until).bytes
-            else:
-                leftovers.append(_leftover(path, until))
-    return live, leftovers
-
-
 def _needed_until(folder: Path, named: int) -> dict[str, float] | None:
     """Map each file to the time until which a version needed it: infinity for files of the `named` version.
 
     Returns None for a damaged table, which must be left as it is: the manifest of the named version is unreadable, or one of
     its files is missing.
     """
-    manifests = _manifests(folder)
+    versions = ((version_of(path), path) for path in _entries(folder / "_versions"))
+    manifests = {version: path for version, path in versions if version is not None}
     if named not in manifests:
         return None
     until: dict[str, float] = {}
@@ -145,11 +139,6 @@ def _needed_until(folder: Path, named: int) -> dict[str, float] | None:
             until.setdefault(file, superseded)
         superseded = path.lstat().st_mtime
     return until
-
-
-def _manifests(folder: Path) -> dict[int, Path]:
-    versions = ((version_of(path), path) for path in _entries(folder / "_versions"))
-    return {version: path for version, path in versions if version is not None}
 
 
 def _delete(leftover: Leftover) -> int:

@@ -240,12 +240,9 @@ def embedded_rows(table: Table, ids: Sequence[int], columns: Mapping[str, Any], 
     """Convert ids and the columns from `table.embed` to their stored form."""
     arrays = []
     for field in schema:
-        if field.name == "id":
-            arrays.append(pa.array(ids, field.type))
-        elif field.name in table.vectors:
-            arrays.append(vector_array(np.asarray(columns[field.name], np.float16)))
-        else:
-            arrays.append(pa.array(columns[field.name], field.type))
+        values = ids if field.name == "id" else columns[field.name]
+        is_vector = field.name in table.vectors
+        arrays.append(vector_array(np.asarray(values, np.float16)) if is_vector else pa.array(values, field.type))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

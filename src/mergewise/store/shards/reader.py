@@ -312,7 +312,8 @@ class ShardedReader:
         """Search text in all shards. With `words`, scores are local to each shard."""
         table = table or self._first
         if words:
-            return self._start("text_search", question, k, where, table, words=words, every=every)
+            search = self._search("text_search", question, k, where, table, words=words, every=every)
+            return self._pending.add(search)
         return self._pending.add(self._text_search(question, k, where, table, every, counted))
 
     def _text_search(
@@ -336,10 +337,7 @@ class ShardedReader:
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
-        return self._start("vector_search", vector, k, where, table or self._first, column=column)
-
-    def _start(self, *arguments: Any, **keywords: Any) -> Future[Ranking]:
-        return self._pending.add(self._search(*arguments, **keywords))
+        return self._pending.add(self._search("vector_search", vector, k, where, table or self._first, column=column))
 
     def _search(self, method: str, asked: Any, k: int, where: str | None, table: str, **keywords: Any) -> Search:
         """Search each shard for `k` hits without copies. Equal scores are in the order of document ids, as in one index."""
