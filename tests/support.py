@@ -187,6 +187,11 @@ def create_store(place: Path | Place, manifest: Manifest, registry: Registry, lo
     return store
 
 
+def whole_views(manifest: Manifest) -> tuple[str, ...]:
+    """Return the views that every document has."""
+    return tuple(name for name, view in manifest.views.items() if not view.missing)
+
+
 def reader_of(store: Store, embedder: Embedder | None = None, where: str | None = None) -> HybridReader:
     return HybridReader(store.reader(), embedder, VIEWS, where)
 

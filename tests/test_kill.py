@@ -11,6 +11,7 @@ import pytest
 
 import mergewise
 from tests.kills import kill_while_working
+from tests.support import whole_views
 
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "2"))
 DOCUMENTS = 40
@@ -94,13 +95,13 @@ def test_killed_while_a_view_is_added(tmp_path: Path) -> None:
     mergewise.open(path, embedder="none").add(folder)
     draw = random.Random(1)
     rounds = killed = 0
-    while rounds < KILLS and "slice" not in mergewise.open(path).manifest.whole:
+    while rounds < KILLS and "slice" not in whole_views(mergewise.open(path).manifest):
         killed += kill_while_working(WRITER, path, folder, "slice", "later", after=draw.uniform(0.4, 1.4))
         rounds += 1
         assert mergewise.open(path).check() == []
     index = mergewise.open(path, views=("leaf", "slice"))
     assert index.check() == []
-    assert "slice" in index.manifest.whole and len(index) == DOCUMENTS
+    assert "slice" in whole_views(index.manifest) and len(index) == DOCUMENTS
     found = [rows["chunk"] for rows in index.store.reader().document_rows([info.id for info in index.documents()])]
     assert all(found)
     counts = index.store.reader().row_counts()

@@ -222,7 +222,7 @@ def estimate(
     directory = place.directory
     first = next(iter(VIEWS))
     manifest = place.known() or Manifest("", 0, {first: ViewState(VIEWS[first].dump())})
-    standing = {name: state.settings for name, state in manifest.views.items()}
+    standing = manifest.settings
     chosen = {name: standing.get(name) or VIEWS[name].dump() if own is None else own for name, own in wanted.items()}
     shards = store_at(place)
     if isinstance(shards, ShardedStore):

@@ -90,7 +90,7 @@ def test_checks_beside_reshards_find_no_damage(tmp_path: Path, monkeypatch: pyte
         for round_ in range(ROUNDS):
             # every second time, the files of the generation before are dropped at once
             monkeypatch.setattr(sweep, "GENERATION_KEPT", -1.0 if round_ % 2 else 3600.0)
-            index.reshard(3 if len(index.store.manifests) == 2 else 2)  # type: ignore[union-attr]
+            index.reshard(3 if len(index.store.manifest.parts) == 2 else 2)
 
     found = check_beside(tmp_path, reshard)
     assert len(found) >= ROUNDS // 2 and not any(found)

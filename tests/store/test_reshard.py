@@ -78,7 +78,7 @@ def test_rows_stay(place: Callable[[str], Place], before: int, after: int) -> No
     other = opened(place("b"))
     before_change = other.reader()
     reshard(store, after)
-    assert len(store.manifests) == after and store.check() == [] and same(contents(store), expected)
+    assert len(store.manifest.parts) == after and store.check() == [] and same(contents(store), expected)
     # readers that were open, and those of other processes that do not know of it yet, see the shards before
     for reader in (old, before_change):
         assert len(reader.manifests) == before and len(reader.document_rows(list(expected))) == len(expected)
@@ -165,7 +165,7 @@ def test_an_index_without_shards_is_copied_into_shards(
     with pytest.raises(UsageError, match="already exists"):
         resharding.copy_into_shards(index.store, place("a"), 3)
     store = opened(place("a"))
-    assert store.check() == [] and len(store.manifests) == 3 and same(contents(store), contents(index.store))
+    assert store.check() == [] and len(store.manifest.parts) == 3 and same(contents(store), contents(index.store))
     assert index.check() == [] and len(index) == 30
     # changes go on, and the number changes once more
     assert store.write(rows_of(documents(40, 42), EMBEDDER)).added == 2
@@ -279,10 +279,10 @@ def test_a_copy_killed_at_any_step_goes_on(tmp_path: Path, monkeypatch: pytest.M
             except Killed:
                 kills += step
         after = opened(place_of(directory))
-        assert len(after.manifests) in (2, 3) and same(contents(after), expected)
+        assert len(after.manifest.parts) in (2, 3) and same(contents(after), expected)
         after.write(rows_of(documents(30, 31), EMBEDDER), remove=["d3"])
         reshard(after, 3)
-        assert len(after.manifests) == 3 and after.check() == []
+        assert len(after.manifest.parts) == 3 and after.check() == []
         assert sorted(after.reader().ids()) == sorted([*(expected.keys() - {"d3"}), "d30"])
         after.place.clean(after.manifest)
         assert not (directory / SECOND / SHARDS_NAME).exists()
@@ -305,7 +305,7 @@ def test_a_copy_killed_at_any_request_goes_on(
         after = opened(bucket(prefix, proxy, tmp_path / "b"))
         assert same(contents(after), expected)
         reshard(after, 3)
-        assert len(after.manifests) == 3 and same(contents(after), expected) and after.check() == []
+        assert len(after.manifest.parts) == 3 and same(contents(after), expected) and after.check() == []
         number += step
     assert number > 335
 
@@ -366,7 +366,7 @@ def test_two_processes_copy_at_once(place: Callable[[str], Place], monkeypatch: 
     with pytest.raises((IndexBusy, CorruptIndex, mw.MergewiseError)):
         reshard(first, 3)
     after = opened(place("c"))
-    assert after.check() == [] and len(after.manifests) == 3 and len(after.reader().ids()) == 9
+    assert after.check() == [] and len(after.manifest.parts) == 3 and len(after.reader().ids()) == 9
 
 
 # -- cleaning
@@ -415,7 +415,7 @@ def test_the_command(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder=EMBEDDER, shards=2)
     index.add(documents(0, 3))
     assert "3 documents in 3 shards" in invoke("reshard", "--index", str(tmp_path / "index"), "--shards", "3")
-    assert len(index.store.manifests) == 3  # type: ignore[union-attr]
+    assert len(index.store.manifest.parts) == 3
     mw.open(tmp_path / "whole", embedder=EMBEDDER).add(documents(0, 4))
     goal = str(tmp_path / "copy")
     command = ("reshard", "--index", str(tmp_path / "whole"), "--shards", "2", "--into", goal)

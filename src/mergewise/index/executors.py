@@ -61,15 +61,10 @@ NO_MORE_THREADS = {"TOKENIZERS_PARALLELISM": "false"}
 class Executor(Protocol):
     """A way to call a function of the pipeline for each of many items."""
 
-    @property
-    def workers(self) -> int:
-        """Number of worker processes, or 0 if the caller does the work."""
-        ...
-
-    @property
-    def is_cluster(self) -> bool:
-        """True if workers have their own processors, so that each can load large models."""
-        ...
+    workers: int
+    """Number of worker processes, or 0 if the caller does the work."""
+    is_cluster: bool
+    """True if workers have their own processors, so that each can load large models."""
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item], waiting: Callable[[], None] = lambda: None
@@ -182,7 +177,19 @@ class WorkerPool:
                     waiting()
                 under_way.popleft()
                 answer = future.result()
-                yield function(first) if answer is None else _result(answer)
+                if answer is None:
+                    yield function(first)
+                    continue
+                # the logs and warnings of the worker are emitted here
+                for record in answer.logged:
+                    logger = logging.getLogger(record.name)
+                    if logger.isEnabledFor(record.levelno):
+                        logger.handle(record)
+                for message, category, path, line in answer.warned:
+                    warnings.warn_explicit(message, category, path, line)
+                if answer.error is not None:
+                    raise answer.error
+                yield answer.value
         finally:
             for _, future in under_way:
                 future.cancel()
@@ -300,16 +307,3 @@ def log_levels() -> tuple[int, int]:
     """Return the log levels for workers: that of all loggers, and that of this package."""
     every, own = (logging.getLogger(name).getEffectiveLevel() for name in ("", "mergewise"))
     return every, own
-
-
-def _result(answer: WorkerAnswer) -> Any:
-    """Emit the logs and warnings of an answer. Return its value or raise its error."""
-    for record in answer.logged:
-        logger = logging.getLogger(record.name)
-        if logger.isEnabledFor(record.levelno):
-            logger.handle(record)
-    for message, category, path, line in answer.warned:
-        warnings.warn_explicit(message, category, path, line)
-    if answer.error is not None:
-        raise answer.error
-    return answer.value

@@ -14,7 +14,7 @@ from mergewise.files import Roots, source_name, source_path, sources_below
 from mergewise.inputs import Input, real_path, split_digest
 from mergewise.protocols import StoreReader
 from mergewise.readers import FolderSearch
-from mergewise.readers.patterns import ALL_FILES, FileChoice
+from mergewise.readers.patterns import ALL_FILES
 from mergewise.store.documents import storable_metadata
 from mergewise.types import AddReport, DocumentChange, Failure, Known, Metadata
 
@@ -149,7 +149,19 @@ def plan_sync(
     kept: dict[Path, Input] = {}
     for folder in folders:
         inside = within(folder, known)
-        _check_not_empty(folder, len(inside), bool(within(folder, found)), search.choice)
+        # an empty folder may be an unmounted disk or the result of a wrong pattern
+        what = ""
+        if not folder.is_dir():
+            what = "is not a folder" if folder.exists() else "does not exist"
+        elif inside and not within(folder, found):
+            what = "has no indexable files" + (" that match the patterns" if search.choice != ALL_FILES else "")
+        if what and not inside:
+            raise UsageError(f"{folder} {what}", "name a folder to synchronise with")
+        if what:
+            raise UsageError(
+                f"{folder} {what}, but the index has {len(inside)} documents from it: nothing was removed",
+                f"check for a missing disk or a wrong pattern; to remove the documents: mergewise remove {folder}",
+            )
         for path in (path for path in inside if path not in found):
             taken = search.choice.takes(folder / path.relative_to(real_path(folder)), folder)
             if not taken or _is_gone(path, folder, search):
@@ -189,22 +201,6 @@ def within(folder: Path, paths: Iterable[Path]) -> list[Path]:
     """Return the absolute paths that are inside a folder."""
     real = real_path(folder)
     return [path for path in paths if path.is_relative_to(real)]
-
-
-def _check_not_empty(folder: Path, indexed: int, holds_files: bool, choice: FileChoice) -> None:
-    """Raise UsageError for an empty folder, which may be an unmounted disk or the result of a wrong pattern."""
-    if not folder.is_dir():
-        what = "is not a folder" if folder.exists() else "does not exist"
-    elif indexed and not holds_files:
-        what = "has no indexable files" + (" that match the patterns" if choice != ALL_FILES else "")
-    else:
-        return
-    if not indexed:
-        raise UsageError(f"{folder} {what}", "name a folder to synchronise with")
-    raise UsageError(
-        f"{folder} {what}, but the index has {indexed} documents from it: nothing was removed",
-        f"check for a missing disk or a wrong pattern; to remove the documents: mergewise remove {folder}",
-    )
 
 
 def _is_gone(path: Path, folder: Path, search: FolderSearch) -> bool:

@@ -28,7 +28,7 @@ from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_indexes import LAST_ATTEMPT, Upkeep
 from mergewise.store.lance_inspection import Inspection
 from mergewise.store.lance_reader import LanceReader
-from mergewise.store.lance_tables import OpenTables, WritableTables
+from mergewise.store.lance_tables import OpenTables, WritableTables, without_names
 from mergewise.store.manifest import Manifest, ViewState, holds, without
 from mergewise.store.mapped import FOLDER
 from mergewise.store.places import place_of
@@ -109,7 +109,7 @@ class LanceStore:
 
     @property
     def settings(self) -> Mapping[str, Mapping[str, Any]]:
-        return {name: view.settings for name, view in self.manifest.views.items()}
+        return self.manifest.settings
 
     def reader(self) -> LanceReader:
         IN_USE.check_own_process(self.place)
@@ -282,7 +282,9 @@ class LanceStore:
     @_making_room
     def remove_view(self, view: str) -> None:
         with self._writing() as change:
-            change.tables.drop_view(view)
+            tables = change.tables
+            tables.forget({table.name for table in tables.of_view(view)})
+            tables.update(views=without_names(tables.manifest.views, {view}))
 
     def missing(self, view: str) -> list[str]:
         return self.reader().numbered_in(self.manifest.views.get(view, ViewState({})).missing)

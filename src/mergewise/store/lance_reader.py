@@ -63,7 +63,7 @@ class LanceReader:
     ) -> None:
         state_before = None if before is None else before.state
         self.state: Snapshot = Snapshot(place, manifest, registry, state_before, compares=compares)
-        self.place, self.directory, self.manifest = place, place.directory, manifest
+        self.place, self.directory, self.manifest, self.specs = place, place.directory, manifest, self.state.specs
         self.search = LanceSearch(self.state)
         self.text_search, self.vector_search = self.search.text_search, self.search.vector_search
         self.text_frequencies = self.search.text_frequencies
@@ -87,7 +87,7 @@ class LanceReader:
         """Read all that searches need, before the first query."""
         self.state.prewarm()
         self.state.filter(None)
-        for name, spec in self.state.specs.items():
+        for name, spec in self.specs.items():
             self.state.row_count(name)
             if spec.table.text:
                 self.search.text_index(name)
@@ -201,7 +201,7 @@ class LanceReader:
         condition = f"{NUMBER} in ({sql_numbers(numbers)})" if numbers else "false"
         rows_of = {
             name: rows_by_document(spec.table, self.state.whole(name, None, condition), numbers)
-            for name, spec in self.state.specs.items()
+            for name, spec in self.specs.items()
         }
         return [self._with_rows(row, rows_of) for row in documents]
 
@@ -210,7 +210,7 @@ class LanceReader:
         number = document["_number"]
         tables = {
             name: rows_of[name][number]
-            for name, spec in self.state.specs.items()
+            for name, spec in self.specs.items()
             if name in rows_of and not holds(self.manifest.views[spec.view].missing, number)
         }
         language = document["_language"] or ""
@@ -261,11 +261,11 @@ class LanceReader:
         return {name: self.manifest.views[name].settings for name in self.manifest.offered}
 
     def row_counts(self) -> dict[str, int]:
-        return {name: self.state.row_count(name) for name in (d.DOCUMENTS, *self.state.specs)}
+        return {name: self.state.row_count(name) for name in (d.DOCUMENTS, *self.specs)}
 
     def unembedded(self, table: str | None = None) -> IntArray:
         table = table or self.state.first
-        spec, runs = self.state.specs.get(table), self.manifest.unembedded.get(table, ())
+        spec, runs = self.specs.get(table), self.manifest.unembedded.get(table, ())
 
         def read() -> IntArray:
             # a damaged manifest may have runs of other tables
@@ -303,7 +303,7 @@ class LanceReader:
         return finish
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
-        spec = self.state.specs.get(table)
+        spec = self.specs.get(table)
         if spec is None:
             return {}
         read = form(spec.table, record)

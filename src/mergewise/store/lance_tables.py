@@ -162,10 +162,6 @@ class WritableTables:
         state = ViewState(settings, missing, offered or not missing)
         self.update(views={**self.manifest.views, view: state})
 
-    def drop_view(self, view: str) -> None:
-        self.forget({table.name for table in self.of_view(view)})
-        self.update(views=without_names(self.manifest.views, {view}))
-
     def forget(self, names: Collection[str]) -> None:
         of_tables = ("tables", "mapped", "trained", "unembedded")
         self.update(**{name: without_names(getattr(self.manifest, name), names) for name in of_tables})

@@ -94,9 +94,9 @@ class Manifest:
         return {"": self}
 
     @property
-    def whole(self) -> tuple[str, ...]:
-        """The views that every document has."""
-        return tuple(name for name, view in self.views.items() if not view.missing)
+    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """The settings of the views."""
+        return {name: view.settings for name, view in self.views.items()}
 
     # cached, because a server reads it several times per query
     @cached_property

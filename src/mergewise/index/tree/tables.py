@@ -63,16 +63,14 @@ SENTENCES = SerializedColumn(
 )
 
 
-def pack_leads(leaf: Leaf) -> list[int]:
-    return [n for lead in leaf.leads for n in lead]
-
-
 def unpack_leads(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
     packed = rows["leads"].to_pylist()
     return {"leads": [tuple(map(Lead, numbers[::3], numbers[1::3], numbers[2::3])) for numbers in packed]}
 
 
-LEADS = SerializedColumn("leads", pa.list_(pa.int32()), pack_leads, unpack_leads, ("leads",))
+LEADS = SerializedColumn(
+    "leads", pa.list_(pa.int32()), lambda leaf: [n for lead in leaf.leads for n in lead], unpack_leads, ("leads",)
+)
 
 
 def unpack_sentence_vectors(rows: pa.Table) -> Mapping[str, Sequence[Any]]:

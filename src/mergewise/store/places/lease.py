@@ -103,12 +103,31 @@ class Lease:
             self._one_thread.release()
 
     def _take(self, until: float) -> LeaseHolder:
+        """Take the lease once it is free or expired. Raise IndexBusy after this time."""
         has_warned = False
         while True:
             try:
-                if (holder := self._try_to_take()) is not None:
-                    return holder
+                if self._free is not None:
+                    return self._swap(*self._free, alone=True)
+                found = self._objects.get(NAME)
+                if found is None:
+                    return self._swap(0, None)
+                try:
+                    raw = json.loads(found.content)
+                    epoch, holder = int(raw["epoch"]), str(raw["holder"])
+                except (ValueError, TypeError, KeyError):
+                    wrong = f"invalid lease: {self._objects.url}/{NAME}"
+                    raise StoreError(wrong, "delete it once nobody writes") from None
+                if not holder:
+                    return self._swap(epoch, found.tag)
+                # both times come from the object store's clock
+                if (self._objects.now(CLOCK) - found.put_at).total_seconds() > LEASE:
+                    log.warning(
+                        "the lease of %s has expired: no renewal for %d seconds, taking over", self._objects.url, LEASE
+                    )
+                    return self._swap(epoch, found.tag, took_over=True)
             except Superseded:
+                # another writer was faster
                 self._free = None
                 continue
             if monotonic() > until:
@@ -117,26 +136,6 @@ class Lease:
                 log.warning("another process is writing to %s; waiting for it", self._objects.url)
                 has_warned = True
             sleep(LOOK)
-
-    def _try_to_take(self) -> LeaseHolder | None:
-        """Take the lease if it is free or expired. Raise Superseded if another writer was faster."""
-        if self._free is not None:
-            return self._swap(self._free[0], self._free[1], alone=True)
-        found = self._objects.get(NAME)
-        if found is None:
-            return self._swap(0, None)
-        try:
-            raw = json.loads(found.content)
-            epoch, holder = int(raw["epoch"]), str(raw["holder"])
-        except (ValueError, TypeError, KeyError):
-            raise StoreError(f"invalid lease: {self._objects.url}/{NAME}", "delete it once nobody writes") from None
-        if not holder:
-            return self._swap(epoch, found.tag)
-        # both times come from the object store's clock
-        if (self._objects.now(CLOCK) - found.put_at).total_seconds() > LEASE:
-            log.warning("the lease of %s has expired: no renewal for %d seconds, taking over", self._objects.url, LEASE)
-            return self._swap(epoch, found.tag, took_over=True)
-        return None
 
     def _swap(self, epoch: int, tag: str | None, *, took_over: bool = False, alone: bool = False) -> LeaseHolder:
         holder = secrets.token_hex(8)

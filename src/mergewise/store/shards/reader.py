@@ -102,7 +102,9 @@ class ShardedReader:
             known = self._unchanged_answers(name)
             asked = [at for at in self._all_numbers if at not in known]
             known |= zip(asked, self._some(dict.fromkeys(asked, arguments), method), strict=True)
-            return self._keep(name, [known[at] for at in self._all_numbers])
+            answers = [known[at] for at in self._all_numbers]
+            self._answers[name] = self.manifests, answers
+            return answers
 
         return self.once(f"all {name}", ask)
 
@@ -110,10 +112,6 @@ class ShardedReader:
         """Return the kept answers of the shards that are still in the state of the answer."""
         states = zip(self.manifests, *self._answers.get(name, ((), ())), strict=False)
         return {at: answer for at, (now, then, answer) in enumerate(states) if now == then}
-
-    def _keep(self, name: str, answers: list[Any]) -> list[Any]:
-        self._answers[name] = self.manifests, answers
-        return answers
 
     def _shard_of(self, doc_id: str) -> int:
         return shard_of(doc_id, len(self.manifests))
@@ -288,7 +286,7 @@ class ShardedReader:
             for at, statements in zip(missing, self._some(missing, "statements"), strict=True):
                 known[at] = {number: (name, statement) for number, name, statement in statements}
             own_records = [known[at] if at in by_shard else {} for at in self._all_numbers]
-            self._keep("repeated", own_records)
+            self._answers["repeated"] = self.manifests, own_records
             return {(at << BITS) + number: one for at, own in enumerate(own_records) for number, one in own.items()}
 
         return self.once("repeated", read)

@@ -93,7 +93,7 @@ def _next_generation(store: LanceStore | ShardedStore, place: Place, folder: str
         next_id = max(own.next_id for own in before.parts.values()) + DISTANCE
         empty = Manifest(before.embedder, before.dimension, views, next_id=next_id)
         goal.place.create(ShardedManifest.of([empty] * shards, None), store.lock_wait)
-    if (standing := len(goal.manifests)) != shards:
+    if (standing := len(goal.manifest.shards)) != shards:
         raise UsageError(f"unfinished change to {standing} shards: {place}", f"finish it: --shards {standing}")
     return goal
 

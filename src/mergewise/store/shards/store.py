@@ -58,12 +58,8 @@ class ShardedStore:
         return manifest
 
     @property
-    def manifests(self) -> tuple[Manifest, ...]:
-        return self.manifest.shards
-
-    @property
     def settings(self) -> Mapping[str, Mapping[str, Any]]:
-        return {name: view.settings for name, view in self.manifest.views.items()}
+        return self.manifest.settings
 
     def reader(self) -> ShardedReader:
         IN_USE.check_own_process(self.place)
