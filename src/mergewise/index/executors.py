@@ -74,7 +74,6 @@ class Executor(Protocol):
         `waiting` is called from time to time until a result is ready, and may raise. An error of the function is raised in
         place of its result.
         """
-        ...
 
 
 Executors: TypeAlias = Callable[[int], AbstractContextManager[Executor]]

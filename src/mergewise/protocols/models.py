@@ -35,7 +35,6 @@ class Embedder(Protocol):
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         """Embed documents. Returns rows of unit length in the order of `texts`, shape (len(texts), dimension)."""
-        ...
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray: ...
 
@@ -54,7 +53,6 @@ class PartEmbedder(Protocol):
         self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
     ) -> tuple[FloatArray, list[FloatArray]]:
         """Return the rows of `embed_documents`, and for each text the unit rows of its parts, which are spans of characters."""
-        ...
 
 
 class CompletingModel(Protocol):
@@ -70,18 +68,15 @@ class CompletingModel(Protocol):
     @property
     def identity(self) -> str:
         """Part of a cache key: everything but the messages that changes replies, such as model, endpoint and temperature."""
-        ...
 
     @property
     def window(self) -> int:
         """Maximum tokens of messages and reply together."""
-        ...
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> Reply:
         """Return the whole reply. With a JSON `schema`, ask the model for JSON of this shape. The text is not validated."""
-        ...
 
 
 class ChatModel(CompletingModel, Protocol):
@@ -89,7 +84,6 @@ class ChatModel(CompletingModel, Protocol):
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """Yield the reply piece by piece, and at the end the whole `Reply`."""
-        ...
 
 
 def takes_options(chat: ChatModel) -> bool:
@@ -111,7 +105,6 @@ class KeepsReplies(Protocol):
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> bool:
         """Check that `complete` would answer without a call."""
-        ...
 
 
 class Reranker(Protocol):
@@ -122,7 +115,6 @@ class Reranker(Protocol):
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         """Return a score in [0, 1] for each text, shape (len(texts),). Higher is better. Scores of one call are comparable."""
-        ...
 
 
 @runtime_checkable
@@ -131,7 +123,6 @@ class LogitReranker(Protocol):
 
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
         """Return a logit for each text, shape (len(texts),)."""
-        ...
 
 
 @runtime_checkable
@@ -140,7 +131,6 @@ class CountsCut(Protocol):
 
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
         """Count the texts that are truncated, together with the question if the model reads both."""
-        ...
 
 
 class UtilityPredictor(Protocol):
@@ -151,7 +141,6 @@ class UtilityPredictor(Protocol):
 
     def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return a utility for each text. Higher is better, in any range."""
-        ...
 
 
 class NLLScorer(Protocol):
@@ -162,7 +151,6 @@ class NLLScorer(Protocol):
 
     def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
         """Return the mean negative log-likelihood of each source's tokens after each anchor, in nats, (sources, anchors)."""
-        ...
 
 
 class CausalState(Protocol):
@@ -171,7 +159,6 @@ class CausalState(Protocol):
     @property
     def log_probs(self) -> FloatArray:
         """Log-probabilities of the next token in nats, shape (rows, vocabulary)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,44 +228,35 @@ class CausalModel(Protocol[State]):
     @property
     def window(self) -> int:
         """Maximum tokens of a row."""
-        ...
 
     @property
     def begin(self) -> Sequence[int]:
         """Tokens that begin a text. Empty if the model has no such token."""
-        ...
 
     @property
     def ends(self) -> frozenset[int]:
         """Tokens that end an answer."""
-        ...
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text, without special tokens."""
-        ...
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, without special tokens."""
-        ...
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """Return the tokens of a conversation up to the answer. Texts of messages never become special tokens."""
-        ...
 
     def start(self, rows: Sequence[Sequence[int]]) -> State:
         """Read rows in one batch. Rows must not be empty."""
-        ...
 
     def extend(self, state: State, tokens: Sequence[int]) -> State:
         """Append one token to each row. The old state becomes invalid."""
-        ...
 
     def score(self, states: Sequence[State], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
         """Return the log-probabilities of the tokens of each continuation. Continuation i follows state i, which has one row.
 
         The states stay valid, so one state may have many continuations, also in one batch.
         """
-        ...
 
     def contrast(
         self, states: Sequence[State], continuations: Sequence[Sequence[int]], without: Sequence[State], alpha: float
@@ -287,12 +265,9 @@ class CausalModel(Protocol[State]):
 
         A continuation is read once per state in `without`.
         """
-        ...
 
     def select(self, state: State, rows: Sequence[int]) -> State:
         """Return a state of these rows. The old state stays valid."""
-        ...
 
     def choose(self, state: State, blend: Blend) -> NextTokens:
         """Return the next token of each question. Its streams are rows of the state."""
-        ...

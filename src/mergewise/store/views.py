@@ -71,11 +71,9 @@ class ViewReport(Protocol):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON."""
-        ...
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the report for people."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

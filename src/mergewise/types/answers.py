@@ -92,7 +92,6 @@ class Reading(Protocol):
 
     def after_merge(self, merged: Context, parts: Sequence[Context]) -> Reading:
         """Return the reading of the context that `parts` were merged into. Some parts may have another reading or none."""
-        ...
 
 
 class AnswerStreams(Protocol):
@@ -101,7 +100,6 @@ class AnswerStreams(Protocol):
     @property
     def weights(self) -> Mapping[str, float]:
         """Weights by the names of the streams."""
-        ...
 
     def as_dict(self) -> dict[str, object]: ...
 
@@ -110,7 +108,6 @@ class AnswerStreams(Protocol):
 
         The lines include the answer, token by token or by runs of tokens of one stream.
         """
-        ...
 
 
 class Pictured:

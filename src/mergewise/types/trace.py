@@ -49,7 +49,6 @@ class Quoter(Protocol):
 
     def quote(self, span: Span) -> str:
         """Return the place and the text of a span on one line."""
-        ...
 
 
 class Note(Protocol):
@@ -62,7 +61,6 @@ class Note(Protocol):
 
     def as_dict(self) -> dict[str, object]:
         """Return the details as JSON values."""
-        ...
 
     @property
     def covers(self) -> tuple[Span, ...] | None:

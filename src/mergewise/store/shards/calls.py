@@ -47,11 +47,9 @@ class Shards(Protocol):
     @property
     def gaps(self) -> str:
         """Description of missing shards. Empty if none is missing."""
-        ...
 
     def ask(self, calls: Calls) -> Answers:
         """Send each shard its calls. The first error is raised."""
-        ...
 
 
 def answers(readers: Mapping[int, LanceReader], calls: Calls) -> Answers:
