@@ -15,7 +15,7 @@ from mergewise import extend
 
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
-    {"redaction", "lazy"},
+    {"redaction", "lazy", "log"},
     {"errors"},
     {"types", "defaults", "files", "plugins"},
     {"protocols", "jsonable", "ranges", "concurrency"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -16,6 +15,7 @@ from mergewise.errors import MergewiseError, UsageError
 from mergewise.generate.citations import locations
 from mergewise.generate.mode import Request, Show
 from mergewise.history import standalone_question
+from mergewise.log import log
 from mergewise.models.record import Models
 from mergewise.protocols import StoreReader
 from mergewise.query import AnswerQuery, Budget, Query
@@ -24,8 +24,6 @@ from mergewise.retrieve.hybrid import HybridReader, ReaderArguments, SearchSetti
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, neutral_lengths
 from mergewise.types import Answer, Cause, Context, Location, ReplyOptions, Span, Step, Usage, Where
-
-log = logging.getLogger("mergewise")
 
 # A token counter that does not know a script counts its bytes. The budget grows at most by this factor.
 _MAX_BUDGET_FACTOR = 6

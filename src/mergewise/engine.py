@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, StoreError, UsageError, one_of
 from mergewise.files import Roots, source_path
 from mergewise.indexing import EmbeddingOptions, IndexingOptions
+from mergewise.log import log
 from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
 from mergewise.models.cache import streaming, with_kept_answers
 from mergewise.models.embedders import QuestionVectors, check_named
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from mergewise.readers import FolderSearch
 
 # Indexing and asking are imported at their first use: each takes longer to import than an index takes to open.
-
-log = logging.getLogger("mergewise")
 
 AT_ONCE = 8  # questions of `ask_many`
 WRITTEN = ".summaries"

@@ -10,20 +10,18 @@ read English.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 
 from mergewise.concurrency import run
 from mergewise.errors import ModelError, UsageError
+from mergewise.log import log
 from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.ranges import as_list
 from mergewise.text.terms import content_terms, spelled_terms
 from mergewise.types import Answer, Message, Turn, Usage
-
-log = logging.getLogger("mergewise")
 
 _PROMPT = """\
 You rewrite the last question of a conversation so that it can be understood alone. Put names in the place of pronouns and add
@@ -128,19 +126,16 @@ def _by_model(
         shown.insert(0, text)
     reply = run(chat.complete(_prompt(question, shown, code), max_tokens=limit))
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
-    good = reply.complete and len(lines) == 1 and not _FRAME.search(lines[0]) and _is_about(lines[0], question, turns)
-    return (lines[0], reply.usage) if good else (None, reply.usage + Usage(unread=1))
+    rewritten = lines[0] if reply.complete and len(lines) == 1 else ""
+    # the conversation can lead to this question: it is not much longer, and mostly made of its words
+    longest = max([len(message.text) for message in turns if message.role == "user"], default=0)
+    terms = content_terms(rewritten)
+    known = content_terms(" ".join([question, *(message.text for message in turns)]))
+    fits = bool(terms) and len(rewritten) <= _LONGEST * (len(question) + longest)
+    good = fits and len(terms & known) >= _KNOWN * len(terms) and not _FRAME.search(rewritten)
+    return (rewritten, reply.usage) if good else (None, reply.usage + Usage(unread=1))
 
 
 def _prompt(question: str, shown: Sequence[str], code: str) -> list[Message]:
     system = _PROMPT.format(data=warning(code, "turns of the conversation"))
     return turn(system, [*shown, f"Last question: {question}"])
-
-
-def _is_about(rewritten: str, question: str, turns: Sequence[Message]) -> bool:
-    """Tell whether the conversation can lead to this question: it is not much longer, and mostly made of its words."""
-    longest = max([len(message.text) for message in turns if message.role == "user"], default=0)
-    terms = content_terms(rewritten)
-    known = content_terms(" ".join([question, *(message.text for message in turns)]))
-    fits = len(rewritten) <= _LONGEST * (len(question) + longest)
-    return fits and bool(terms) and len(terms & known) >= _KNOWN * len(terms)

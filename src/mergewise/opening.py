@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from mergewise.defaults import CACHE_SIZE, CAUSAL, CHAT, EMBEDDER, PASSAGE_TOKEN
 from mergewise.designs import VIEWS
 from mergewise.engine import WRITTEN, Index
 from mergewise.errors import UsageError
+from mergewise.log import log
 from mergewise.models import causal_of, load_causal, load_chat, load_embedder, load_reranker, load_scorer
 from mergewise.models.cache import streaming, with_kept_answers
 from mergewise.models.embedders import check_embedder, given_embedder, remember_embedder
@@ -42,8 +42,6 @@ from mergewise.types import SHIPPED, Document, Prompts
 if TYPE_CHECKING:
     from mergewise.inputs import Source
     from mergewise.readers.sandbox import Limits
-
-log = logging.getLogger("mergewise")
 
 DEFAULT_VIEWS = ("leaf",)
 

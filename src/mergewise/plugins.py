@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple, TypeVar
 
 from mergewise.errors import UsageError
-
-log = logging.getLogger("mergewise")
+from mergewise.log import log
 
 Part = TypeVar("Part")
 

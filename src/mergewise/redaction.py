@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 MASK = "***"
@@ -20,8 +20,7 @@ _NO_KEYS = frozenset({"ollama", "lm-studio", "llama.cpp", "not-needed", "not-use
 _NAMES_KEY = re.compile(r"key|token|secret|sig|pass|auth", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
+class _Keys(NamedTuple):
     """All forms of all keys in lower case, longest first, and a pattern that matches them."""
 
     forms: tuple[str, ...] = ()

@@ -126,7 +126,15 @@ def join_cluster(ray: Any, address: str, workers: int = 1) -> None:
         _FOLDERS.append(TemporaryDirectory(prefix="mergewise-ray-", dir="/tmp", ignore_cleanup_errors=True))
         options["_temp_dir"] = f"{_FOLDERS[-1].name}/ray"
     else:
-        _check_cluster(address)
+        command = [sys.executable, "-P", "-c", _JOIN, address]
+        env = {**os.environ, _NETWORK: "0"}
+        try:
+            tried = subprocess.run(command, capture_output=True, text=True, timeout=JOIN_SECONDS, env=env)
+        except subprocess.TimeoutExpired:
+            reason = f"no answer in {JOIN_SECONDS:.0f} seconds"
+            raise UsageError(f"Ray cluster not available at {address!r}: {reason}", _HINT) from None
+        if tried.returncode:
+            raise UsageError(f"Ray cluster not available at {address!r}: {_last_line(tried.stderr)}", _HINT)
     constants = ray._private.ray_constants
     before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
     try:
@@ -152,18 +160,6 @@ class _OutputWithoutRay:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def _check_cluster(address: str) -> None:
-    """Raise UsageError if no cluster answers."""
-    options: Any = {"capture_output": True, "text": True, "timeout": JOIN_SECONDS, "env": {**os.environ, _NETWORK: "0"}}
-    try:
-        tried = subprocess.run([sys.executable, "-P", "-c", _JOIN, address], **options)
-    except subprocess.TimeoutExpired:
-        reason = f"no answer in {JOIN_SECONDS:.0f} seconds"
-        raise UsageError(f"Ray cluster not available at {address!r}: {reason}", _HINT) from None
-    if tried.returncode:
-        raise UsageError(f"Ray cluster not available at {address!r}: {_last_line(tried.stderr)}", _HINT)
 
 
 def _last_line(text: str) -> str:

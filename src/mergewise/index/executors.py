@@ -35,13 +35,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from mergewise.errors import UsageError
 from mergewise.index import worker
 from mergewise.index.worker import read_frame, write_frame
+from mergewise.log import log
 from mergewise.models.minilm import cores
 from mergewise.readers.sandbox import ending_of, start_sandbox
 
 if TYPE_CHECKING:
     from mergewise.index.cluster import ClusterWorker
-
-log = logging.getLogger("mergewise")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

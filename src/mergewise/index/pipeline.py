@@ -12,7 +12,6 @@ writes. Workers compute vectors, and rows that a chat model writes, only if each
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -28,9 +27,10 @@ from mergewise.errors import MergewiseError, ReadError
 from mergewise.index.executors import HERE, INLINE, Executor, Executors
 from mergewise.index.moves import keeps_its_title, rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches
-from mergewise.index.vectors import embed_in_workers, embed_some, embedding_tables, waiting_characters
+from mergewise.index.vectors import embed_in_workers, embed_some, waiting_characters
 from mergewise.index.work import IndexingProgress
 from mergewise.inputs import split_digest
+from mergewise.log import log
 from mergewise.models.cache import CachedChat
 from mergewise.models.minilm import MiniLM, cores
 from mergewise.models.record import Models
@@ -39,8 +39,6 @@ from mergewise.store.damage import after_change
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
 from mergewise.text.languages.detection import document_language
 from mergewise.types import AddReport, Document, DocumentRows, Failure, TextlessPages
-
-log = logging.getLogger("mergewise")
 
 BATCH_CHARACTERS = 1_000_000
 BATCH_DOCUMENTS = 512
@@ -454,26 +452,27 @@ def catch_up(
     models: Models,
     work: IndexingProgress,
     seconds: float = inf,
-    clock: Callable[[], float] = monotonic,
     executor: Executor = INLINE,
 ) -> None:
     """Embed the rows without vectors, then build the missing rows of the views in use.
 
     After `seconds`, no further change begins. At least one change is made.
     """
-    began = clock()
+    began, settings = monotonic(), store.settings
 
     def goes_on() -> bool:
-        return clock() - began < seconds
+        return monotonic() - began < seconds
 
     late = [name for name in store.reader().views if store.missing(name)]
-    tables = [table for table in embedding_tables(store, registry) if len(store.reader().unembedded(table.name))]
+    views = (registry[name].tables_of(settings[name]) for name in registry if name in settings)
+    can_embed = [table for tables in views for table in tables if table.embed is not None]
+    tables = [table for table in can_embed if len(store.reader().unembedded(table.name))]
     for stage, table in enumerate(tables):
         work.begin_stage(len(store.reader().unembedded(table.name)), len(tables) - stage + len(late))
         if models.embedder is not None and _embeds_in_workers(executor, models.embedder):
-            embed_in_workers(store, table, models.embedder, work, clock, executor)
+            embed_in_workers(store, table, models.embedder, work, executor)
         else:
-            while embed_some(store, table, models, work, clock) and goes_on():
+            while embed_some(store, table, models, work, monotonic) and goes_on():
                 pass
     store.finish_vectors()
     for stage, name in enumerate(late):

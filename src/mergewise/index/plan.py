@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.files import Roots, source_name, source_path, sources_below
@@ -23,8 +23,7 @@ T = TypeVar("T")
 ASKED_AT_ONCE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class IndexingTask:
+class IndexingTask(NamedTuple):
     """A document to read and write under this id. `replaces` is true if the index has an older version."""
 
     given: Input
@@ -33,8 +32,7 @@ class IndexingTask:
     replaces: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """A document whose file has moved. It replaces `was`, which has the same content."""
 
     task: IndexingTask

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from mergewise.index.executors import Executor
@@ -13,7 +14,6 @@ from mergewise.models.record import Models
 from mergewise.protocols import Embedder, Store
 from mergewise.store.numbers import IntArray
 from mergewise.store.tables import Table
-from mergewise.store.views import Registry
 
 CHANGE_SECONDS, PART_SECONDS = 20.0, 4.0
 """Seconds of embedding after which a change is written, and between two checks of the clock."""
@@ -22,13 +22,6 @@ FIRST_PART, LARGEST_PART = 32, TEXTS_AT_ONCE
 """Number of leaves between two checks of the clock: the first number, and the maximum."""
 SENT_LEAVES, READ_LEAVES = 128, 1024
 """Number of leaves in one request to a worker, at most about a second of work, and in one read from the store."""
-
-
-def embedding_tables(store: Store, registry: Registry) -> list[Table]:
-    """Return the tables whose rows may lack vectors."""
-    settings = store.settings
-    views = (registry[name].tables_of(settings[name]) for name in registry if name in settings)
-    return [table for tables in views for table in tables if table.embed is not None]
 
 
 def embed_some(store: Store, table: Table, models: Models, work: IndexingProgress, clock: Callable[[], float]) -> bool:
@@ -63,18 +56,13 @@ def _write_vectors(store: Store, table: Table, ids: Sequence[int], parts: Sequen
 
 
 def embed_in_workers(
-    store: Store,
-    table: Table,
-    embedder: Embedder,
-    work: IndexingProgress,
-    clock: Callable[[], float],
-    executor: Executor,
+    store: Store, table: Table, embedder: Embedder, work: IndexingProgress, executor: Executor
 ) -> None:
     """Embed all rows in workers. In the meantime, this process reads the next rows and writes finished vectors."""
     assert table.embed is not None
     embed = partial(_embed_part, table.embed, embedder)
     waiting = store.reader().unembedded(table.name)
-    began = clock()
+    began = monotonic()
     ids: list[int] = []
     parts: list[Mapping[str, Any]] = []
     for own, columns in executor.map(embed, _parts_of(store, table, waiting), work.tell):
@@ -82,9 +70,9 @@ def embed_in_workers(
         parts.append(columns)
         work.count_written(len(own))
         # write a change about every half minute: more workers embed more rows in that time
-        if len(ids) >= CHANGE_LEAVES * executor.workers // 2 or clock() - began >= CHANGE_SECONDS:
+        if len(ids) >= CHANGE_LEAVES * executor.workers // 2 or monotonic() - began >= CHANGE_SECONDS:
             _write_vectors(store, table, ids, parts)
-            ids, parts, began = [], [], clock()
+            ids, parts, began = [], [], monotonic()
     _write_vectors(store, table, ids, parts)
 
 

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from mergewise.errors import UsageError
 from mergewise.ranges import short_repr
@@ -125,8 +125,7 @@ def parse_condition(text: str, kinds: Mapping[str, type]) -> Condition:
     return _Parser(text, kinds).parse()
 
 
-@dataclass(frozen=True, slots=True)
-class _Lexeme:
+class _Lexeme(NamedTuple):
     kind: str
     text: str
     at: int

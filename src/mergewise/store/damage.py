@@ -7,7 +7,6 @@ an `Exception`. Problems of the machine (full disk, missing permission) are not 
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -17,8 +16,7 @@ from inspect import isfunction
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mergewise.errors import CorruptIndex, MergewiseError, StoreError
-
-log = logging.getLogger("mergewise")
+from mergewise.log import log
 
 Kind = TypeVar("Kind")
 Arguments = ParamSpec("Arguments")

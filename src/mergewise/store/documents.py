@@ -31,32 +31,32 @@ from mergewise.types import (
 
 DOCUMENTS = "documents"
 
-# Columns that begin with "_" are internal. A `where` condition may name the others and the metadata columns added later.
-SCHEMA = pa.schema(
-    [
-        pa.field("_number", pa.int64(), nullable=False),
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("title", pa.string(), nullable=False),
-        pa.field("_text", pa.string(), nullable=False),
-        pa.field("_characters", pa.int64(), nullable=False),
-        pa.field("_digest", pa.string(), nullable=False),
-        pa.field("_outline", pa.string()),
-        pa.field("_pages", pa.string(), nullable=False),
-        pa.field("_first_id", pa.int64(), nullable=False),
-        pa.field("_leaves", pa.int64(), nullable=False),
-        pa.field("_content", pa.string()),
-        pa.field("_source", pa.string()),
-        pa.field("_bytes", pa.int64()),
-        pa.field("_modified", pa.int64()),
-        pa.field("_units", pa.string()),
-        pa.field("_language", pa.string()),
-    ]
+METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+# Names, types and whether a value may be missing. Columns that begin with "_" are internal. A `where` condition may name the
+# others and the metadata columns added later.
+_COLUMNS: tuple[tuple[str, type, bool], ...] = (
+    ("_number", int, False),
+    ("id", str, False),
+    ("title", str, False),
+    ("_text", str, False),
+    ("_characters", int, False),
+    ("_digest", str, False),
+    ("_outline", str, True),
+    ("_pages", str, False),
+    ("_first_id", int, False),
+    ("_leaves", int, False),
+    ("_content", str, True),
+    ("_source", str, True),
+    ("_bytes", int, True),
+    ("_modified", int, True),
+    ("_units", str, True),
+    ("_language", str, True),
 )
+SCHEMA = pa.schema([pa.field(name, METADATA_TYPES[kind], missing) for name, kind, missing in _COLUMNS])
 OF_TEXTS = ("_number", "_content", "_language")
 """Columns that depend on a document's text alone, and never change while the document keeps its number."""
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
 """Columns that listing documents does not read."""
-METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 _KINDS = {str: "texts", bool: "true and false", int: "whole numbers", float: "numbers"}
 _RESERVED = frozenset({"id", "title"})
 _LONGEST_KEY = 200

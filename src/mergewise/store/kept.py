@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock, RLock
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from mergewise.protocols.indexes import Kept
 from mergewise.store.numbers import DocumentNumbers
 
-Kept = TypeVar("Kept")
 Key: TypeAlias = tuple[str, str | None]
 """The name of a value, and the condition it was computed for."""
 
 CONDITIONS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """Changes between two states: documents from `first_number` and rows from `first_id` are new, `gone` were deleted."""
 
     first_number: int
@@ -28,8 +26,7 @@ class Changes:
     gone: DocumentNumbers
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRange:
+class SnapshotRange(NamedTuple):
     """The documents of a state, and its next free number and id."""
 
     numbers: DocumentNumbers

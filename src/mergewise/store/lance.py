@@ -9,7 +9,6 @@ The registry of views defines the tables. This module names no view.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from weakref import ref
 
 from mergewise.errors import CorruptIndex, StoreError, UsageError
+from mergewise.log import log
 from mergewise.store.audit import audit
 from mergewise.store.damage import REINDEX_HINT, after_change, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
@@ -40,8 +40,6 @@ from mergewise.types import AddReport, DocumentRows, Metadata, Problem
 if TYPE_CHECKING:
     from mergewise.store.lance_change import Change
     from mergewise.store.shards.store import ShardedStore
-
-log = logging.getLogger("mergewise")
 
 # time for which a change waits for another writing process
 LOCK_SECONDS = 3600.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from mergewise.log import log
 from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_indexes import LAST_ATTEMPT, SearchIndexes, Upkeep
@@ -25,8 +25,6 @@ from mergewise.store.text_scores import text_terms
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
-
-log = logging.getLogger("mergewise")
 
 
 class MappedFiles:

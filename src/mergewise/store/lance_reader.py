@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from mergewise.errors import CorruptIndex
 from mergewise.protocols import FloatArray
+from mergewise.protocols.indexes import Kept, Row
 from mergewise.store import documents as d
 from mergewise.store.copies import duplicates_of
 from mergewise.store.damage import of_state, raising_store_errors
@@ -33,8 +34,6 @@ from mergewise.store.tables import NUMBER, form, rows_by_document, unit_vectors
 from mergewise.store.views import Registry
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Rows
 
-Row = TypeVar("Row")
-Kept = TypeVar("Kept")
 # number of recently read documents to cache, and their maximum length in characters
 KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
 

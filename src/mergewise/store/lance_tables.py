@@ -8,7 +8,6 @@ and the next change goes back to the state before it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mergewise.errors import IndexBusy
+from mergewise.log import log
 from mergewise.store.digests import digests_of
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, Run, ViewState
@@ -28,8 +28,6 @@ from mergewise.store.views import Registry
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
-
-log = logging.getLogger("mergewise")
 
 # number of changes after which tables are opened again for writing
 CHANGES = 50

@@ -16,7 +16,6 @@ is damaged when it is opened counts as missing.
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.errors import CorruptIndex
+from mergewise.log import log
 from mergewise.protocols import FloatArray
 from mergewise.store.digests import CheckedBlocks
 from mergewise.store.numbers import IntArray, look_up
@@ -40,15 +40,12 @@ from mergewise.store.tables import NUMBER
 if TYPE_CHECKING:
     from mergewise.store.places.place import Place
 
-log = logging.getLogger("mergewise")
-
 FOLDER = "mapped"
 # number of vectors to convert at once, so that they stay in the processor's cache
 CACHED_ROWS = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class RowFile:
+class RowFile(NamedTuple):
     """A file and its number of rows. Ids increase from file to file."""
 
     file: str
@@ -73,10 +70,10 @@ class Mapped:
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form. Older versions read only the first file of addresses, and the table for the rest."""
         return {
-            "segments": [[s.file, s.rows] for s in self.segments],
+            "segments": list(map(list, self.segments)),
             "addresses": self.addresses[0].file if self.addresses else None,
-            "address_files": [[s.file, s.rows] for s in self.addresses],
-            "postings": [[s.file, s.rows] for s in self.postings],
+            "address_files": list(map(list, self.addresses)),
+            "postings": list(map(list, self.postings)),
             "end": self.end,
             "indexed": self.indexed,
             "posted": self.posted,

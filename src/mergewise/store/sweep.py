@@ -7,20 +7,18 @@ only during compaction, which needs disk space and moves rows. So this module fi
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import time
+from typing import NamedTuple
 
+from mergewise.log import log
 from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_bytes, version_of
 from mergewise.store.manifest import NAME, SHARDS_NAME, Manifest, ShardedManifest
 from mergewise.store.mapped import FOLDER, files_of
-
-log = logging.getLogger("mergewise")
 
 # seconds for which old versions stay for readers
 KEPT = 600.0
@@ -31,8 +29,7 @@ LEAST = 32_000_000
 _HINT = "latest_version_hint.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(NamedTuple):
     """A file, or a search index's folder, that the current state does not need.
 
     `needed_until` is the time at which the last state that needed it was replaced, or 0 if no version names it.

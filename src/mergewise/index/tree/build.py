@@ -256,20 +256,12 @@ def _divide(document: Document, node: _TreeNode, settings: TreeSettings) -> None
         _divide(document, child, settings)
     if sum(u.size for u in node.units) <= settings.section_tokens:
         return
-    groups = _paragraph_groups(document, node.units, settings)
-    if len(groups) > 1:
-        parts = [_TreeNode(g[0].start, g[-1].end, g[0].start, node.headings, g) for g in groups]
-        parts[0].body = node.body
-        node.children[:0] = parts
-        node.units = []
-
-
-def _paragraph_groups(document: Document, units: list[_SizedUnit], settings: TreeSettings) -> list[list[_SizedUnit]]:
-    groups: list[list[_SizedUnit]] = []
-    size = 0
+    units = node.units
     starts = {start for start, _ in paragraphs(document.text, units[0].start, units[-1].end)}
     starts = {start for start in starts if not _is_inside_unit(document.units, start)}
     bounds = [0, *(i for i, unit in enumerate(units) if i and unit.start in starts), len(units)]
+    groups: list[list[_SizedUnit]] = []
+    size = 0
     for paragraph in (units[first:end] for first, end in pairwise(bounds)):
         more = sum(u.size for u in paragraph)
         if groups and (size < settings.min_section_tokens or size + more <= settings.section_tokens):
@@ -278,7 +270,11 @@ def _paragraph_groups(document: Document, units: list[_SizedUnit], settings: Tre
         else:
             groups.append(paragraph)
             size = more
-    return groups
+    if len(groups) > 1:
+        parts = [_TreeNode(g[0].start, g[-1].end, g[0].start, node.headings, g) for g in groups]
+        parts[0].body = node.body
+        node.children[:0] = parts
+        node.units = []
 
 
 def _weigh(node: _TreeNode) -> None:

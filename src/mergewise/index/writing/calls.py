@@ -7,18 +7,16 @@ if indexing is killed.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mergewise.concurrency import run
 from mergewise.errors import ModelError
+from mergewise.log import log
 from mergewise.models.record import Models, chat_of
 from mergewise.protocols import ChatModel, KeepsReplies, TokenCounter
 from mergewise.store.views import Estimate, OnShare
 from mergewise.types import Message, Reply, Usage
-
-log = logging.getLogger("mergewise")
 
 AT_ONCE = 8
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from mergewise.types import DocumentRows, Leaf, Sentence
 
@@ -27,8 +28,7 @@ class TextSegment:
     sentences: tuple[Sentence, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Tile:
+class _Tile(NamedTuple):
     """A sentence, or the headings before it, with the white space after it. Together the tiles cover the text."""
 
     start: int

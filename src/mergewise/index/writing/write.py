@@ -12,11 +12,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeAlias
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, TypeAlias
 
 import pyarrow.compute as pc
 
@@ -25,14 +24,13 @@ from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.index.windows import windows
 from mergewise.index.writing.calls import cost_of_calls
 from mergewise.index.writing.task import Item, Policy, Rejected, WritingRequest, WritingSource, WritingTask, Written
+from mergewise.log import log
 from mergewise.models.record import Models, chat_of
 from mergewise.prompting.records import records_in
 from mergewise.protocols import StoreReader
 from mergewise.store.tables import Table
 from mergewise.store.views import Estimate, OnShare, ViewRows, Writing
 from mergewise.types import DocumentRows, Message, Reply, Usage
-
-log = logging.getLogger("mergewise")
 
 AT_ONCE = 8
 """Number of concurrent calls. The adapter of an endpoint may allow fewer."""
@@ -107,8 +105,7 @@ def written_by_chat(
 _Key: TypeAlias = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _ChatCall:
+class _ChatCall(NamedTuple):
     request: WritingRequest
     messages: list[Message]
     max_tokens: int
@@ -119,8 +116,7 @@ class _ChatCall:
         return (*(message.text for message in self.messages), self.max_tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """The calls of a document's first attempt, and the maximum tokens of text in a call about it."""
 
     source: WritingSource

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +29,7 @@ import pyarrow as pa
 
 from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.files import user_directory
+from mergewise.log import log
 from mergewise.ranges import short_repr
 from mergewise.store.digests import file_digest
 from mergewise.store.lance_import import OPENINGS, Sessions, connect, connect_for_reading, table_of
@@ -51,8 +51,6 @@ from mergewise.store.places.shard import ShardState
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
-
-log = logging.getLogger("mergewise")
 
 # time for which unneeded objects stay, for the sake of readers
 KEPT = timedelta(hours=1)
@@ -96,7 +94,7 @@ class Bucket:
         name = f"{re.sub('[^A-Za-z0-9]+', '-', url)[-40:].strip('-')}-{identity.hexdigest()}"
         root = user_directory(None, ".cache") / "buckets" if cache is None else cache / "buckets"
         self._cache = FileCache(root, name, int(amount("cache size", cache_size)))
-        self.directory = self._cache.directory
+        self.directory, self.cache_bytes = self._cache.directory, self._cache.most
         self._lease = Lease(self._objects)
         self._known: ManifestState | None = None
         self._shards: dict[tuple[str, bool], BucketShard] = {}
@@ -261,10 +259,6 @@ class Bucket:
             yield holder
 
     # -- local copies of files
-
-    @property
-    def cache_bytes(self) -> int:
-        return self._cache.most
 
     def copied_bytes(self, manifest: Manifest) -> int:
         needed = self._needed_names(manifest)

@@ -6,7 +6,6 @@ Several processes share a cache. A file is renamed to its name when it is comple
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import stat
 from collections.abc import Callable
@@ -15,8 +14,7 @@ from pathlib import Path
 from time import time
 
 from mergewise.files import new_file
-
-log = logging.getLogger("mergewise")
+from mergewise.log import log
 
 # the folders of mapped files, and of copies of tables
 FOLDERS = ("mapped", "copies")

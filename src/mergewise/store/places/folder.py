@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import secrets
 import shutil
@@ -18,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
 from mergewise.files import PinnedDirectory, new_file, regular_bytes, write_whole
+from mergewise.log import log
 from mergewise.store.digests import file_digest
 from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
 from mergewise.store.lance_versions import check_own_content, version_bytes, version_name
@@ -29,8 +29,6 @@ from mergewise.store.sweep import bytes_within, drop_generations, sweep
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
-
-log = logging.getLogger("mergewise")
 
 # old versions are dropped if the index has grown by this factor and these bytes since the last time
 GROWN, GROWN_BY = 1.25, 1_000_000

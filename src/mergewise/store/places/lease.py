@@ -8,7 +8,6 @@ all: a writer that lost its lease may still write. Others undo or refuse such wr
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +15,8 @@ from threading import Event, Lock, Thread
 from time import monotonic, sleep
 
 from mergewise.errors import IndexBusy, StoreError
+from mergewise.log import log
 from mergewise.store.places.objects import Objects, Superseded
-
-log = logging.getLogger("mergewise")
 
 NAME, CLOCK = "writer.json", "writer.clock"
 # seconds without renewal after which others take the lease, and after which its holder gives up, a little earlier

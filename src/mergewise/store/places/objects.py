@@ -71,6 +71,17 @@ class Objects:
             import obstore
         except ImportError as error:
             raise MissingExtra("the client of object stores", "s3", error) from None
+        # the retry options of LanceDB, so that both clients give up alike
+        retrying: dict[str, Any] = {}
+        try:
+            if _RETRIES in storage:
+                retrying["max_retries"] = int(storage[_RETRIES])
+            if _RETRY_SECONDS in storage:
+                retrying["retry_timeout"] = timedelta(seconds=float(storage[_RETRY_SECONDS]))
+        except ValueError:
+            wrong = short_repr({name: storage[name] for name in (_RETRIES, _RETRY_SECONDS) if name in storage})
+            hint = "give retries and seconds"
+            raise UsageError(f"invalid storage options: {wrong} (expected numbers)", hint) from None
         self._obstore: Any = obstore
         self._error = obstore.exceptions.BaseError
         try:
@@ -84,7 +95,7 @@ class Objects:
                     for name, value in storage.items()
                     if name in _CLIENT
                 },
-                retry_config=_retry_config(storage),
+                retry_config=retrying or None,
             )
         except (self._error, ValueError, TypeError) as error:
             raise UsageError(f"{url}: {line(error)}", "see docs/how-to/use-object-storage.md") from None
@@ -218,16 +229,3 @@ class Objects:
         return StoreError(
             f"{self.url} cannot be reached: {line(error)}", "check the network and the endpoint; try again"
         )
-
-
-def _retry_config(storage: Mapping[str, str]) -> Any:
-    """Return the retry options of LanceDB, so that both clients give up alike."""
-    try:
-        retries = {"max_retries": int(storage[_RETRIES])} if _RETRIES in storage else {}
-        seconds = (
-            {"retry_timeout": timedelta(seconds=float(storage[_RETRY_SECONDS]))} if _RETRY_SECONDS in storage else {}
-        )
-    except ValueError:
-        wrong = short_repr({name: storage[name] for name in (_RETRIES, _RETRY_SECONDS) if name in storage})
-        raise UsageError(f"invalid storage options: {wrong} (expected numbers)", "give retries and seconds") from None
-    return {**retries, **seconds} or None

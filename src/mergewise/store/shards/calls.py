@@ -69,10 +69,7 @@ class LocalShards:
 
     def __init__(self, readers: Sequence[LanceReader]) -> None:
         self.readers = tuple(readers)
-
-    @property
-    def manifests(self) -> tuple[Manifest, ...]:
-        return tuple(reader.manifest for reader in self.readers)
+        self.manifests = tuple(reader.manifest for reader in self.readers)
 
     def ask(self, calls: Calls) -> Answers:
         return answers(dict(enumerate(self.readers)), calls)

@@ -14,13 +14,14 @@ from heapq import merge
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.protocols import FloatArray, Ranking
+from mergewise.protocols.indexes import Kept, Row
 from mergewise.store.copies import Records, RepeatedTexts, copies_of, duplicates_of, repeated_numbers
 from mergewise.store.kept import SnapshotCache
 from mergewise.store.lance_reader import ShardHit
@@ -34,9 +35,6 @@ from mergewise.store.tables import NUMBER, columns_of, form, with_shift
 from mergewise.store.text_scores import question_terms
 from mergewise.store.views import Registry
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known
-
-Row = TypeVar("Row")
-Kept = TypeVar("Kept")
 
 # bits for the ids of one shard: with 1024 shards, global ids are still exact numbers in JSON
 BITS = 42
