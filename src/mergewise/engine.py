@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -52,9 +52,7 @@ from mergewise.types import (
 if TYPE_CHECKING:
     from mergewise.asking import IndexState, PreparedAnswer
     from mergewise.generate.mode import Request
-    from mergewise.index.plan import IndexingPlan
-    from mergewise.inputs import Input, Source
-    from mergewise.readers import FolderSearch
+    from mergewise.inputs import Source
 
 # Indexing and asking are imported at their first use: each takes longer to import than an index takes to open.
 
@@ -252,14 +250,7 @@ class Index:
             StoreError: if another process changed the views at the same time.
             ModelError: if the embedder or a model that writes rows fails. Errors of `embedder` are raised, too.
         """
-        from mergewise.index.plan import lost_files, plan
-
-        def plan_of(inputs: Sequence[Input], search: FolderSearch, tell: Callable[[str], None]) -> IndexingPlan:
-            planned = plan(inputs, self.store.reader(), tell)
-            gone = lost_files(search, inputs, self.store.reader(), self._root) if search.folders else ()
-            return replace(planned, lost=gone)
-
-        report = self._update(sources, options, plan_of)
+        report = self._update(sources, options)
         return report if options.dry_run else replace(report, changes=())
 
     @takes_options(IndexingOptions)
@@ -277,24 +268,22 @@ class Index:
             UsageError: if a folder is missing, or is empty while the index has documents from it. Errors of `add` are raised,
                 too.
         """
-        from mergewise.index.plan import plan_sync
-
         paths = [Path(os.path.normpath(folder)) for folder in folders]
-
-        def plan_of(inputs: Sequence[Input], search: FolderSearch, tell: Callable[[str], None]) -> IndexingPlan:
-            return plan_sync(paths, inputs, self.store.reader(), self._root, tell, search)
-
-        return self._update(paths, options, plan_of)
+        return self._update(paths, options, paths)
 
     def _update(
         self,
         sources: Iterable[Source | Iterable[Source]],
         options: IndexingOptions,
-        plan_of: Callable[[Sequence[Input], FolderSearch, Callable[[str], None]], IndexingPlan],
+        folders: Sequence[Path] | None = None,
     ) -> AddReport:
-        """Plan the changes for the sources, and make them unless the options ask for a dry run."""
+        """Plan the changes for the sources, and make them unless the options ask for a dry run.
+
+        With `folders`, documents from there whose files are gone are removed.
+        """
         from mergewise.index import pipeline
         from mergewise.index.cluster import executors_of
+        from mergewise.index.plan import lost_files, plan, plan_sync
         from mergewise.index.work import IndexingProgress
         from mergewise.inputs import inputs_of
         from mergewise.readers import FolderSearch
@@ -311,7 +300,12 @@ class Index:
             pages = limits.ocr_pages if limits else 0
             inputs = inputs_of(sources, self._root, search, reader, metadata, ocr_pages=pages, reread=options.reread)
             work = IndexingProgress(options.progress, options.cancel)
-            planned = plan_of(inputs, search, work.look_at)
+            if folders is None:
+                planned = plan(inputs, self.store.reader(), work.look_at)
+                lost = lost_files(search, inputs, self.store.reader(), self._root) if search.folders else ()
+                planned = replace(planned, lost=lost)
+            else:
+                planned = plan_sync(folders, inputs, self.store.reader(), self._root, work.look_at, search)
             report = (
                 planned.report()
                 if options.dry_run
@@ -381,7 +375,7 @@ class Index:
             UsageError: for an invalid condition, or without ids and condition.
             IndexBusy: if another process writes for too long.
         """
-        condition = self._condition(where)
+        condition = condition_text(where, self.store.reader().metadata_kinds)
         if doc_ids is None and condition is None:
             raise UsageError("nothing to remove", "give ids or a condition")
         ids = None if doc_ids is None else as_list("ids", doc_ids, "give a list of ids")
@@ -432,11 +426,8 @@ class Index:
         files = ((k.id, k.origin) for k in known)
         sources = {doc_id: None if file is None else source_path(file.source, root) for doc_id, file in files}
         found = {one: matching(one, sources) for one in wanted}
-        condition = self._condition(where)
+        condition = condition_text(where, reader.metadata_kinds)
         return {one: self._meeting(condition, ids) for one, ids in found.items()}
-
-    def _condition(self, where: Where | None) -> str | None:
-        return condition_text(where, self.store.reader().metadata_kinds)
 
     def _meeting(self, condition: str | None, ids: Sequence[str] | None) -> list[str]:
         """Return the ids that meet the condition, among `ids` or all. Without a condition, return `ids`."""

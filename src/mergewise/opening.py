@@ -130,7 +130,14 @@ def open(
     own_texts = _own_prompts(prompts)
     patience = number("lock_wait", lock_wait, float, Range(0, 10**9))
     known = place.known()
-    _check_shards(place, known, shards)
+    if shards is not None:
+        whole("number of shards", shards, Range(1, MOST_SHARDS))
+        standing = len(known.shards) if isinstance(known, ShardedManifest) else 0
+        if known is not None and standing != shards:
+            raise UsageError(
+                f"{place} has {f'{standing} shards' if standing else 'no shards'}",
+                "change the number: mergewise reshard" + ("" if standing else " --into DIR"),
+            )
     if known is None and (not create or ray is not None):
         raise UsageError(f"index not found: {place}", "create it: mergewise index PATH...")
     own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
@@ -246,19 +253,6 @@ def store_at(place: Place, lock_wait: float = LOCK_SECONDS) -> LanceStore | Shar
     if isinstance(place.known(), ShardedManifest):
         return ShardedStore(place, VIEWS, lock_wait)
     return LanceStore(place, VIEWS, lock_wait)
-
-
-def _check_shards(place: Place, known: Manifest | None, shards: int | None) -> None:
-    """Raise UsageError for an invalid number, or if an existing index has another number of shards."""
-    if shards is None:
-        return
-    whole("number of shards", shards, Range(1, MOST_SHARDS))
-    standing = len(known.shards) if isinstance(known, ShardedManifest) else 0
-    if known is not None and standing != shards:
-        raise UsageError(
-            f"{place} has {f'{standing} shards' if standing else 'no shards'}",
-            "change the number: mergewise reshard" + ("" if standing else " --into DIR"),
-        )
 
 
 def _index_path(path: str | os.PathLike[str]) -> str:

@@ -24,13 +24,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from queue import SimpleQueue
 from threading import Lock, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.index import worker
@@ -111,8 +110,7 @@ def in_workers(size: int, workers: int | None = None) -> Iterator[Executor]:
 HERE: Executors = partial(in_workers, workers=1)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAnswer:
+class WorkerAnswer(NamedTuple):
     """A worker's answer: a value, an error or a refusal. `logged` and `warned` are the worker's logs and warnings."""
 
     value: Any = None

@@ -20,7 +20,7 @@ from functools import partial
 from itertools import chain
 from math import inf
 from time import monotonic, perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from mergewise.defaults import When
 from mergewise.errors import MergewiseError, ReadError
@@ -163,8 +163,7 @@ def carry_out(
     return replace(report, gone=planned.lost)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadDocument:
+class _ReadDocument(NamedTuple):
     """The result of reading a document: its rows, perhaps without tables yet, or the reason why it `failed`."""
 
     rows: DocumentRows | None
@@ -196,7 +195,7 @@ def _read_with_rows(builder: _ViewBuilder, tasks: Sequence[IndexingTask]) -> lis
         if one is not None and one.rows is not None:
             rows = next(built)
             # the worker already knows the language, so the main process need not detect it
-            documents[at] = replace(one, rows=replace(rows, language=document_language(rows.document)))
+            documents[at] = one._replace(rows=replace(rows, language=document_language(rows.document)))
     return documents
 
 

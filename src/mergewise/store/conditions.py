@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, NoReturn, TypeAlias
 
 from mergewise.errors import UsageError
@@ -48,8 +47,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A test of one key. `sign` is "=", "!=", "<", "<=", ">", ">=", "in", "like" or "is null" (without values)."""
 
     key: str
@@ -58,8 +56,7 @@ class Comparison:
     values: tuple[Value, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Junction:
+class Junction(NamedTuple):
     """Conditions joined by "and" or "or", or one condition negated by "not"."""
 
     name: str

@@ -88,15 +88,8 @@ class CheckedBlocks:
         self.compare_blocks(np.flatnonzero(now))
 
 
-def files_of_table(place: Place, name: str, version: int) -> Iterator[str]:
-    """Yield the files of a table's version. `name` may begin with the folder of a shard."""
-    named = f"{name}.lance/{version_name(version)}"
-    yield named
-    yield from _listed_files(place, name, place.read(named))
-
-
-def _listed_files(place: Place, name: str, content: bytes) -> Iterator[str]:
-    """Yield the files that the manifest of a table's version lists."""
+def listed_files(place: Place, name: str, content: bytes) -> Iterator[str]:
+    """Yield the files that the manifest of a table's version lists. `name` may begin with the folder of a shard."""
     sizes = sizes_of_version(content)
     for file in files_of_version(content) if sizes is None else sizes:
         # an older LanceDB lists the folders of search indexes alone
@@ -126,5 +119,5 @@ def digests_of(place: Place, manifest: Manifest, before: Mapping[str, int], mapp
             named = f"{name}.lance/{version_name(version)}"
             content = place.read(named)
             digests[named] = digest_of(content[at : at + BLOCK] for at in range(0, len(content), BLOCK))
-            files += _listed_files(place, name, content)
+            files += listed_files(place, name, content)
     return digests | {file: manifest.digests.get(file) or place.digest(file) for file in files}

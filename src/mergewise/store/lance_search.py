@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextvars import ContextVar
 from itertools import chain
@@ -315,8 +315,7 @@ class LanceSearch:
         if unknown.any():
             lost = await self._rows_by_id(asked.table, ids[unknown], asked.column)
             stored = unit_vectors(lost, asked.column)
-            exact = dict(zip(lost[ID].to_pylist(), () if stored is None else stored @ asked.vector, strict=True))
-            cosines[unknown] = [exact[row] for row in ids[unknown].tolist()]
+            cosines[unknown] = _values_of(ids[unknown], lost[ID], () if stored is None else stored @ asked.vector)
         return cosines
 
     async def _rows_by_id(self, table: str, ids: IntArray, column: str) -> pa.Table:
@@ -389,8 +388,7 @@ class LanceSearch:
         unknown = np.flatnonzero(numbers < 0)
         if len(unknown):
             rows = await self._rows_by_id(table, ids[unknown], NUMBER)
-            known = dict(zip(rows[ID].to_pylist(), rows[NUMBER].to_pylist(), strict=True))
-            numbers[unknown] = [known[row] for row in ids[unknown].tolist()]
+            numbers[unknown] = _values_of(ids[unknown], rows[ID], rows[NUMBER].to_pylist())
         return documents.holds(numbers)
 
     def _select_addresses(self, table: str, query: Any, score: str, documents: DocumentFilter) -> Any:
@@ -411,9 +409,8 @@ class LanceSearch:
             assert opened is not None
             query = opened.take_row_ids(addresses[unknown].tolist()).select([ID]).with_row_id()
             rows = await query.to_arrow()
-            known = dict(zip(rows[ADDRESS].to_pylist(), rows[ID].to_pylist(), strict=True))
             ids = ids.copy()
-            ids[unknown] = [known[address] for address in addresses[unknown].tolist()]
+            ids[unknown] = _values_of(addresses[unknown], rows[ADDRESS], rows[ID].to_pylist())
         return ids
 
 
@@ -465,6 +462,12 @@ async def _hits(query: Any, most: int) -> pa.Table:
         if sum(map(len, batches)) >= most:
             break
     return pa.Table.from_batches(batches, stream.schema)
+
+
+def _values_of(wanted: IntArray, keys: pa.ChunkedArray, values: Iterable[Any]) -> list[Any]:
+    """Return the values of the wanted keys. A missing key is an error."""
+    known = dict(zip(keys.to_pylist(), values, strict=True))
+    return [known[one] for one in wanted.tolist()]
 
 
 async def _nothing() -> Ranking:

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import chain
 from operator import attrgetter
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,7 @@ _RECORD = b"mergewise"
 _PLAIN: Mapping[Any, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 
 
-@dataclass(frozen=True, slots=True)
-class SerializedColumn:
+class SerializedColumn(NamedTuple):
     """A column with its own stored form.
 
     `pack(record)` returns the stored value. Without `pack`, the values come from `Rows.columns` under this name.
@@ -111,8 +110,7 @@ def record_of(schema: pa.Schema) -> dict[str, Any]:
     return dict(json.loads((schema.metadata or {}).get(_RECORD, b"{}")))
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column for a field of a record. `moves` names the offset that the store adds to its ids: "row", "leaf" or nothing."""
 
     name: str
@@ -172,8 +170,7 @@ def _column(name: str, hint: Any) -> Column:
 # -- writing
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedRows:
+class PlacedRows(NamedTuple):
     """Rows of one document with its number and the offsets of its ids.
 
     `by` maps "row" to the first id of the view's range, "leaf" to the document's first leaf.

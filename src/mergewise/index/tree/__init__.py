@@ -30,7 +30,12 @@ def build(documents: Sequence[DocumentRows], settings: TreeSettings, models: Mod
     ends = accumulate((len(tree.leaves) for tree in trees), initial=0)
     for rows, tree, (first, end) in zip(documents, trees, pairwise(ends), strict=True):
         own = {name: values[first:end] for name, values in columns.items()}
-        words = words_of(rows.document, tree)
+        language = document_language(rows.document)
+        # the search words of each leaf, with title and headings, in a language other than English
+        words = None
+        if language not in (ENGLISH, UNKNOWN):
+            keys = (search_key(leaf.title, leaf.headings, leaf.text) for leaf in tree.leaves)
+            words = [search_words(key, [language]) for key in keys]
         built.append(
             {
                 LEAF.name: Rows(tree.leaves, own if words is None else {**own, WORDS: words}),
@@ -39,14 +44,6 @@ def build(documents: Sequence[DocumentRows], settings: TreeSettings, models: Mod
             }
         )
     return built
-
-
-def words_of(document: Document, tree: Tree) -> list[str] | None:
-    """Return the search words of each leaf, with title and headings, or None for a document in English or an unknown language."""
-    language = document_language(document)
-    if language in (ENGLISH, UNKNOWN):
-        return None
-    return [search_words(search_key(leaf.title, leaf.headings, leaf.text), [language]) for leaf in tree.leaves]
 
 
 def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:

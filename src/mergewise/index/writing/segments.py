@@ -8,15 +8,13 @@ the segments hold every character of the document.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from mergewise.types import DocumentRows, Leaf, Sentence
 
 
-@dataclass(frozen=True, slots=True)
-class TextSegment:
+class TextSegment(NamedTuple):
     """The segment `number` of a document, counted from 0: `document.text[start:end]`. `sentences` do not include headings."""
 
     number: int

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from mergewise.defaults import CACHE_SIZE
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.store.damage import REPAIR_HINT, machine_advice
-from mergewise.store.digests import file_digest, files_of_table
-from mergewise.store.lance_versions import UNREADABLE
+from mergewise.store.digests import file_digest, listed_files
+from mergewise.store.lance_versions import UNREADABLE, version_name
 from mergewise.store.mapped import FOLDER, files_of
 from mergewise.store.places.folder import Folder
 
@@ -107,8 +107,10 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
         for folder, part in manifest.parts.items():
             (source.shard(folder) if folder else source).check_same()
             for name, version in part.tables.items():
-                source.check_own_files(join(folder, name), version)
-                files += files_of_table(source, join(folder, name), version)
+                table = join(folder, name)
+                source.check_own_files(table, version)
+                named = f"{table}.lance/{version_name(version)}"
+                files += [named, *listed_files(source, table, source.read(named))]
             files += [join(folder, FOLDER, file) for file in files_of(part.mapped)]
             digests |= {join(folder, file): digest for file, digest in part.digests.items()}
         with TemporaryDirectory(prefix="mergewise-copy-") as folder, ThreadPoolExecutor(_STREAMS) as pool:

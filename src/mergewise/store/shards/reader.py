@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.protocols import FloatArray, Ranking
-from mergewise.protocols.indexes import Kept, Row
+from mergewise.protocols.indexes import Row
 from mergewise.store.copies import Records, RepeatedTexts, copies_of, duplicates_of, repeated_numbers
 from mergewise.store.kept import SnapshotCache
 from mergewise.store.lance_reader import ShardHit
@@ -63,7 +63,7 @@ class ShardedReader:
         self._all_numbers = range(len(self.manifests))
         self._specs = specs_of(self.manifest, registry)
         self._first = next(iter(self._specs))
-        self._kept = SnapshotCache()
+        self.once = SnapshotCache().once
         # answers of all shards that are fixed for a state, by name, and the state of each
         self._answers: dict[str, tuple[Sequence[Manifest], Sequence[Any]]] = {}
         if before is not None:
@@ -77,9 +77,6 @@ class ShardedReader:
     @property
     def gaps(self) -> str:
         return self.shards.gaps
-
-    def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
-        return self._kept.once(name, make, where)
 
     # -- calls
 
