@@ -75,7 +75,16 @@ def on_cluster(size: int, address: str, workers: int | None, gpus_per_worker: fl
     is_guest = ray.is_initialized()
     join_cluster(ray, address, workers or 1)
     try:
-        count = workers if workers is not None and workers > 1 else _count_fitting_workers(ray, gpus_per_worker)
+        count = workers if workers is not None and workers > 1 else 0
+        for node in [] if count else ray.nodes():
+            if node["Alive"]:
+                has = node["Resources"]
+                by_gpu = has.get("GPU", 0) / gpus_per_worker if gpus_per_worker else has.get("CPU", 0)
+                count += int(min(has.get("CPU", 0), by_gpu + 1e-6))
+        if not count:
+            wanted = f"a processor and {gpus_per_worker:g} GPUs" if gpus_per_worker else "a processor"
+            hint = "add such a node, or give the number of --workers"
+            raise UsageError(f"no node of the Ray cluster has {wanted}", hint)
         actor = ray.remote(num_cpus=1, num_gpus=gpus_per_worker, max_restarts=0)(ClusterActor)
         pool = WorkerPool(count, partial(ClusterWorker, ray, actor), TRIES, is_cluster=True)
         try:
@@ -164,20 +173,6 @@ class _OutputWithoutRay:
 
 def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason given")
-
-
-def _count_fitting_workers(ray: Any, gpus_per_worker: float) -> int:
-    """Return the number of workers that fit on the nodes of the cluster. Raise UsageError if it is 0."""
-    fitting = 0
-    for node in ray.nodes():
-        if node["Alive"]:
-            has = node["Resources"]
-            by_gpu = has.get("GPU", 0) / gpus_per_worker if gpus_per_worker else has.get("CPU", 0)
-            fitting += int(min(has.get("CPU", 0), by_gpu + 1e-6))
-    if not fitting:
-        wanted = f"a processor and {gpus_per_worker:g} GPUs" if gpus_per_worker else "a processor"
-        raise UsageError(f"no node of the Ray cluster has {wanted}", "add such a node, or give the number of --workers")
-    return fitting
 
 
 class ClusterActor:

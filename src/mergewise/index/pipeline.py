@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -137,26 +137,33 @@ def carry_out(
     texts_first = embed == "later" or (models.embedder is not None and size > SMALL)
     writer = _BatchWriter(store, registry, models, work, texts_first=texts_first)
     work.begin(size, planned.kept, waiting, texts_first=texts_first)
-    with executors(size + waiting) as executor, writer.telling_what_stays():
-        writer.add_all(planned.tasks, executor)
-        for moves in batches(planned.moves, MOVES_AT_ONCE):
-            writer.move(moves)
-        for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
-            store.describe(dict(some))
-            writer.report += AddReport(updated=len(some))
-        # update the search indexes in the same change if no work remains
-        writer.flush(remove=planned.gone, optimize=not texts_first)
-        if texts_first and writer.written:
-            after_change(store.optimize, UNINDEXED)
-        if embed == "now":
-            catch_up(store, registry, models, work, executor=executor)
-            complete_unfinished(store, registry, models, writer.written)
+    try:
+        with executors(size + waiting) as executor:
+            writer.add_all(planned.tasks, executor)
+            for moves in batches(planned.moves, MOVES_AT_ONCE):
+                writer.move(moves)
+            for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
+                store.describe(dict(some))
+                writer.report += AddReport(updated=len(some))
+            # update the search indexes in the same change if no work remains
+            writer.flush(remove=planned.gone, optimize=not texts_first)
+            if texts_first and writer.written:
+                after_change(store.optimize, UNINDEXED)
+            if embed == "now":
+                catch_up(store, registry, models, work, executor=executor)
+                complete_unfinished(store, registry, models, writer.written)
+    except MergewiseError as error:
+        # name the finished changes in the message
+        counts = ((name, getattr(writer.report, name)) for name in AddReport.__slots__)
+        if done := [f"{count} {name}" for name, count in counts if count and isinstance(count, int)]:
+            error.message += f"; done before and kept: {', '.join(done)}"
+        raise
     report = AddReport(unchanged=planned.unchanged, failed=planned.failed) + writer.report
     if writer.written or report.removed or report.updated:
         after_change(store.optimize, UNINDEXED)
         doubled = [copy for copy in store.reader().duplicates() if copy.id in writer.written]
-        done = ("removed", "updated")
-        changes = [change for change in planned.changes() if change.action in done or change.id in writer.written]
+        others = ("removed", "updated")
+        changes = [change for change in planned.changes() if change.action in others or change.id in writer.written]
         report += AddReport(duplicates=tuple(doubled), changes=tuple(changes))
     work.finish()
     log.info("indexed: %s, %.1f s", report, perf_counter() - began)
@@ -216,17 +223,6 @@ class _BatchWriter:
         # moved documents with their old ids
         self._moved: list[tuple[DocumentRows, str]] = []
 
-    @contextmanager
-    def telling_what_stays(self) -> Iterator[None]:
-        """Name the finished changes in the message of an error."""
-        try:
-            yield
-        except MergewiseError as error:
-            counts = ((name, getattr(self.report, name)) for name in AddReport.__slots__)
-            if done := [f"{count} {name}" for name, count in counts if count and isinstance(count, int)]:
-                error.message += f"; done before and kept: {', '.join(done)}"
-            raise
-
     def add_all(self, tasks: Sequence[IndexingTask], executor: Executor) -> None:
         builder = self._builder() if tasks else None
         if builder is None or not builder.is_work_of(executor):
@@ -259,24 +255,21 @@ class _BatchWriter:
             self.flush()
         stored = {rows.document.id: rows for rows in self.store.reader().document_rows([move.was.id for move in moves])}
         for move in moves:
-            rows = self._rename(move, stored.get(move.was.id))
-            if rows is not None:
-                self._moved.append((rows, move.was.id))
+            given, was, rows = move.task.given, move.was.origin, stored.get(move.was.id)
+            renamed = None
+            try:
+                origin = given.origin()
+            except ReadError:
+                origin = None
+            if rows and was and origin and keeps_its_title(rows, was.source, given.name):
+                described = replace(rows, document=given.with_metadata(rows.document))
+                renamed = rename_document(described, move.task.id, origin, self.registry, self.store.settings)
+            if renamed is not None:
+                self._moved.append((renamed, move.was.id))
             else:
                 self.work.begin_more(move.task.given.size)
                 self._old_ids[move.task.id] = move.was.id
                 self.add(move.task)
-
-    def _rename(self, move: Move, rows: DocumentRows | None) -> DocumentRows | None:
-        given, was = move.task.given, move.was.origin
-        try:
-            origin = given.origin()
-        except ReadError:
-            return None
-        if rows is None or was is None or origin is None or not keeps_its_title(rows, was.source, given.name):
-            return None
-        described = replace(rows, document=given.with_metadata(rows.document))
-        return rename_document(described, move.task.id, origin, self.registry, self.store.settings)
 
     def flush(self, *, remove: Sequence[str] = (), optimize: bool = False) -> None:
         """Write the batch, and remove documents in the same change."""

@@ -63,23 +63,28 @@ class SearchIndexes:
 
     def behind(self) -> list[str]:
         """Return the tables whose unindexed rows make queries slower."""
-        return [
-            name for name in (d.DOCUMENTS, *self._tables.specs) if self._tables.exists(name) and self._is_behind(name)
-        ]
-
-    def _is_behind(self, name: str) -> bool:
-        opened = self._tables.open(name)
-        searched, keys, vectors = self._searched(name), self._keys(name), self._vectors(name)
-        if _most_rows_outside(opened, keys) > self._many_rows(opened):
-            return True
-        if name in self._tables.manifest.unembedded:
-            # fragments are not compacted here, and text indexes are rebuilt
-            return _most_rows_outside(opened, searched) > self._many_rows(opened)
-        if _most_rows_outside(opened, [*searched, *vectors]) > max(self._upkeep.few_rows, opened.count_rows() // 1000):
-            return True
-        parts = max((_parts(opened, column) for column in vectors), default=0)
-        statistics: Any = opened.stats()
-        return int(statistics["fragment_stats"]["num_fragments"]) > self._upkeep.many_fragments + parts
+        names = []
+        for name in (d.DOCUMENTS, *self._tables.specs):
+            if not self._tables.exists(name):
+                continue
+            opened = self._tables.open(name)
+            searched, keys, vectors = self._searched(name), self._keys(name), self._vectors(name)
+            many = self._many_rows(opened)
+            if name in self._tables.manifest.unembedded:
+                # fragments are not compacted here, and text indexes are rebuilt
+                is_behind = _most_rows_outside(opened, [*keys, *searched]) > many
+            else:
+                few = max(self._upkeep.few_rows, opened.count_rows() // 1000)
+                statistics: Any = opened.stats()
+                parts = max((_parts(opened, column) for column in vectors), default=0)
+                is_behind = (
+                    _most_rows_outside(opened, keys) > many
+                    or _most_rows_outside(opened, [*searched, *vectors]) > few
+                    or int(statistics["fragment_stats"]["num_fragments"]) > self._upkeep.many_fragments + parts
+                )
+            if is_behind:
+                names.append(name)
+        return names
 
     def _searched(self, name: str) -> list[str]:
         """Return the columns of a table that have, or need, a text index of LanceDB."""

@@ -10,18 +10,17 @@ from mergewise.store.places.place import ManifestState, Place, Tag, WritingRight
 
 
 class ShardState:
-    """The methods of a shard's `Place` that concern its state. `pending` is its manifest during a change of the parent."""
+    """The methods of a shard's `Place` that concern its state.
+
+    A change of the parent begins with `pending`, the shard's manifest, and the parent's `right` to write, for all shards.
+    """
 
     pending: Manifest | None = None
-    _right: WritingRight
+    right: WritingRight
     check_same: Callable[[], None]
 
     def __init__(self, parent: Place, name: str) -> None:
         self.parent, self.name = parent, name
-
-    def begin(self, manifest: Manifest, writer: WritingRight) -> None:
-        """Begin a change of the parent, whose right to write admits all shards."""
-        self.pending, self._right = manifest, writer
 
     def manifest(self) -> ManifestState | None:
         if self.pending is not None:
@@ -42,7 +41,7 @@ class ShardState:
 
     @contextmanager
     def writer(self, wait: float) -> Iterator[WritingRight]:
-        yield self._right
+        yield self.right
 
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
         """Do nothing: the state before the change may still need the files. The parent deletes them."""

@@ -118,7 +118,7 @@ class ShardedStore:
             assert state is not None
             places = [self.place.shard(name, changing=True) for name in before.parts]
             for place, manifest in zip(places, before.shards, strict=True):
-                place.begin(manifest, writer)
+                place.pending, place.right = manifest, writer
             # a failed change leaves values of rows that no manifest names
             stores, self._stores = self._stores, []
             if [store.place for store in stores] != places:
