@@ -34,7 +34,7 @@ def step_json(step: Step) -> dict[str, Any]:
         "action": step.action,
         "cause": step.cause.value,
         "reason": step.reason,
-        "inputs": [span_json(span) for span in step.inputs],
+        "inputs": list(map(span_json, step.inputs)),
         "output": span_json(step.output) if step.output else None,
         "score": step.score,
         **note,
@@ -53,7 +53,7 @@ def context_json(context: Context, places: Mapping[Span, Location] | None = None
         "tokens": context.tokens,
         "text": context.text,
         "passages": [passage_json(mark, p, places or {}) for mark, p in enumerate(context.passages, 1)],
-        "trace": [step_json(step) for step in context.trace],
+        "trace": list(map(step_json, context.trace)),
         "usage": asdict(context.usage),
         "snapshot": context.snapshot,
         "complete": context.complete,
@@ -74,7 +74,7 @@ def passage_json(mark: int, passage: Passage, places: Mapping[Span, Location]) -
         "text": passage.text,
         "score": passage.score,
         "verbatim": passage.verbatim,
-        "spans": [span_json(span) for span in passage.spans],
+        "spans": list(map(span_json, passage.spans)),
     }
 
 
@@ -82,7 +82,7 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
     return {
         "span": span_json(evidence.span),
         "text": evidence.text,
-        "needed": [span_json(span) for span in evidence.needed],
+        "needed": list(map(span_json, evidence.needed)),
         "relevance": evidence.relevance,
     }
 
@@ -93,7 +93,7 @@ def comparison_json(
     """Describe contexts of several strategies, with their time in seconds. `only` has the spans that no other strategy shows."""
     rows = [{**context_json(context), "ms": milliseconds(seconds)} for context, seconds in contexts]
     for row, spans in zip(rows, only or (), strict=only is not None):
-        row["only"] = [span_json(span) for span in spans]
+        row["only"] = list(map(span_json, spans))
     return rows
 
 
@@ -123,13 +123,13 @@ def reply_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) ->
         "complete": answer.complete,
         "mode": answer.mode,
         "instead_of": answer.instead_of or None,
-        "citations": [citation_json(citation) for citation in answer.citations],
+        "citations": list(map(citation_json, answer.citations)),
         "removed_marks": answer.removed_marks,
         "unsupported": answer.unsupported,
         "unverified": list(answer.unverified),
         "unsupported_extract": answer.unsupported_extract,
         "usage": asdict(usage) | {"cost": usage.cost(price_in, price_out) if price_in or price_out else None},
-        "trace": [step_json(step) for step in answer.trace],
+        "trace": list(map(step_json, answer.trace)),
         **({} if answer.streams is None else {"streams": answer.streams.as_dict()}),
     }
 
@@ -166,7 +166,7 @@ def info_json(
         "embedder": embedder,
         "format": format,
         **(contents or {}),
-        **({} if listed is None else {"list": [document_json(document) for document in listed]}),
+        **({} if listed is None else {"list": list(map(document_json, listed))}),
     }
 
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
-from pathlib import PurePosixPath
 from typing import Any
 
 from mergewise.store.tables import with_own_ids
 from mergewise.store.views import Registry, views_of
 from mergewise.types import DocumentRows, Origin
-
-
-def keeps_its_title(rows: DocumentRows, old: str, new: str) -> bool:
-    """Return whether a title stays. A title that is the file's name changes with it, and with it the searched text."""
-    before, after = PurePosixPath(old).stem, PurePosixPath(new).stem
-    return rows.document.title != before or before == after
 
 
 def rename_document(

@@ -19,13 +19,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from math import inf
+from pathlib import PurePosixPath
 from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
 from mergewise.defaults import When
 from mergewise.errors import MergewiseError, ReadError
 from mergewise.index.executors import HERE, INLINE, Executor, Executors
-from mergewise.index.moves import keeps_its_title, rename_document
+from mergewise.index.moves import rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches
 from mergewise.index.vectors import embed_in_workers, embed_some, waiting_characters
 from mergewise.index.work import IndexingProgress
@@ -261,7 +262,9 @@ class _BatchWriter:
                 origin = given.origin()
             except ReadError:
                 origin = None
-            if rows and was and origin and keeps_its_title(rows, was.source, given.name):
+            # a title that is the file's name changes with it, and with it the searched text
+            before, after = (PurePosixPath(name).stem for name in (was.source if was else "", given.name))
+            if rows and was and origin and (rows.document.title != before or before == after):
                 described = replace(rows, document=given.with_metadata(rows.document))
                 renamed = rename_document(described, move.task.id, origin, self.registry, self.store.settings)
             if renamed is not None:

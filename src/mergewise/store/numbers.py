@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-IntArray: TypeAlias = npt.NDArray[np.int64]
+from mergewise.protocols.models import IntArray as IntArray
+
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 # A number in a condition costs the database as much as a search that reads this many more rows, measured at 200,000 documents

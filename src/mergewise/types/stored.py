@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mergewise.types.documents import Document, Metadata
@@ -94,8 +94,7 @@ class AddReport:
 
     def __add__(self, other: AddReport) -> AddReport:
         """Add two reports, field by field. Lists are joined."""
-        mine, others = (tuple(getattr(report, field.name) for field in fields(report)) for report in (self, other))
-        return AddReport(*(a + b for a, b in zip(mine, others, strict=True)))
+        return AddReport(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import islice
-from threading import local
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import ref
 
@@ -75,29 +74,15 @@ class LocalShards:
         return answers(dict(enumerate(self.readers)), calls)
 
 
-class PendingSearches:
-    """Searches that start when the first result is needed. Those of a thread share their messages to the shards."""
+class PendingSearch(Future[Ranking]):
+    """The result of a search, which starts when the first result of its batch is needed, together with the others."""
 
-    def __init__(self, shards: Shards) -> None:
-        self._shards = shards
-        self._own = local()
-
-    def add(self, search: Search) -> Future[Ranking]:
-        if not hasattr(self._own, "batch"):
-            self._own.batch = []
-        pending = _PendingSearch(self._shards, search, self._own.batch)
-        # a weak reference, because nobody waits for an abandoned search
-        self._own.batch.append(ref(pending))
-        return pending
-
-
-class _PendingSearch(Future[Ranking]):
-    """The result of a search, which runs together with the others of its batch."""
-
-    def __init__(self, shards: Shards, search: Search, batch: list[ref[_PendingSearch]]) -> None:
+    def __init__(self, shards: Shards, search: Search, batch: list[ref[PendingSearch]]) -> None:
         super().__init__()
         self.search = search
         self._shards, self._batch = shards, batch
+        # a weak reference, because nobody waits for an abandoned search
+        batch.append(ref(self))
 
     def result(self, timeout: float | None = None) -> Ranking:
         if not self.done():
@@ -107,11 +92,11 @@ class _PendingSearch(Future[Ranking]):
         return super().result()
 
 
-def _complete(pending: Iterable[_PendingSearch], shards: Shards) -> None:
+def _complete(pending: Iterable[PendingSearch], shards: Shards) -> None:
     """Run searches to their ends. Each round is one message to each shard."""
-    answered: dict[_PendingSearch, Answers | None] = dict.fromkeys(pending)
+    answered: dict[PendingSearch, Answers | None] = dict.fromkeys(pending)
     while answered:
-        asked: dict[_PendingSearch, Calls] = {}
+        asked: dict[PendingSearch, Calls] = {}
         for one, own in answered.items():
             try:
                 asked[one] = next(one.search) if own is None else one.search.send(own)

@@ -14,6 +14,7 @@ from heapq import merge
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from mergewise.store.lance_reader import ShardHit
 from mergewise.store.manifest import Manifest
 from mergewise.store.numbers import DocumentNumbers, IntArray
 from mergewise.store.postings import TextFrequencies
-from mergewise.store.shards.calls import Call, PendingSearches, Search, Shards
+from mergewise.store.shards.calls import Call, PendingSearch, Search, Shards
 from mergewise.store.shards.place import shard_of
 from mergewise.store.snapshot import ID, specs_of
 from mergewise.store.tables import NUMBER, columns_of, form, with_shift
@@ -68,7 +69,8 @@ class ShardedReader:
         self._answers: dict[str, tuple[Sequence[Manifest], Sequence[Any]]] = {}
         if before is not None:
             self._answers = before._answers.copy()
-        self._pending = PendingSearches(shards)
+        # the searches of each thread that have not started: they share their messages to the shards
+        self._waiting = local()
 
     @property
     def snapshot(self) -> str:
@@ -305,9 +307,13 @@ class ShardedReader:
         """Search text in all shards. With `words`, scores are local to each shard."""
         table = table or self._first
         if words:
-            search = self._search("text_search", question, k, where, table, words=words, every=every)
-            return self._pending.add(search)
-        return self._pending.add(self._text_search(question, k, where, table, every, counted))
+            return self._start(self._search("text_search", question, k, where, table, words=words, every=every))
+        return self._start(self._text_search(question, k, where, table, every, counted))
+
+    def _start(self, search: Search) -> Future[Ranking]:
+        if not hasattr(self._waiting, "batch"):
+            self._waiting.batch = []
+        return PendingSearch(self.shards, search, self._waiting.batch)
 
     def _text_search(
         self, question: str, k: int, where: str | None, table: str, every: bool, counted: str | None
@@ -330,7 +336,7 @@ class ShardedReader:
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
-        return self._pending.add(self._search("vector_search", vector, k, where, table or self._first, column=column))
+        return self._start(self._search("vector_search", vector, k, where, table or self._first, column=column))
 
     def _search(self, method: str, asked: Any, k: int, where: str | None, table: str, **keywords: Any) -> Search:
         """Search each shard for `k` hits without copies. Equal scores are in the order of document ids, as in one index."""
