@@ -53,7 +53,7 @@ def contents(store: LanceStore | ShardedStore) -> dict[str, DocumentRows]:
     """Return all rows, with ids from 0 in each document, and the metadata keys of each shard."""
     reader = store.reader()
     views = [VIEWS[name].tables_of(settings) for name, settings in store.settings.items()]
-    assert len({tuple(sorted(shard.metadata_kinds())) for shard in resharding._readers(store)}) == 1
+    assert len({tuple(sorted(shard.metadata_kinds())) for shard in store.shard_readers()}) == 1
     return {rows.document.id: with_own_ids(rows, views) for rows in reader.document_rows(reader.ids())}
 
 

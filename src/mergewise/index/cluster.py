@@ -127,8 +127,8 @@ def join_cluster(ray: Any, address: str, workers: int = 1) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == LOCAL:
         # switch off Ray's usage reports, and both servers of metrics: a port that does not exist stays closed
-        for name, value in (("RAY_USAGE_STATS_ENABLED", "0"), ("AUTOSCALER_METRIC_PORT", "-1")):
-            os.environ.setdefault(name, value)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("AUTOSCALER_METRIC_PORT", "-1")
         options |= {"include_dashboard": False, "num_cpus": max(cores(), workers)}
         options |= {"_node_ip_address": "127.0.0.1", "_system_config": {"enable_metrics_collection": False}}
         # Ray opens its own folder to everybody, so it is in a private one. A socket needs a short path.

@@ -65,8 +65,7 @@ class _ViewBuilder:
     def build(self, rows: Sequence[DocumentRows], on_share: OnShare | None = None) -> list[DocumentRows]:
         """Add the rows of the views to documents."""
         for view in views_of(self.registry, list(self.settings)):
-            tables = self.tables(view.name, rows, on_share)
-            rows = [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
+            rows = _with_tables(rows, self.tables(view.name, rows, on_share))
         return list(rows)
 
     def tables(self, name: str, rows: Sequence[DocumentRows], on_share: OnShare | None = None) -> Sequence[ViewRows]:
@@ -106,6 +105,10 @@ class _ViewBuilder:
             return self, work.shares_of(characters, self.asking)
         embedder = work.watch(self.models.embedder, characters, len(self.settings))
         return replace(self, models=replace(self.models, embedder=embedder)), None
+
+
+def _with_tables(rows: Sequence[DocumentRows], tables: Sequence[ViewRows]) -> list[DocumentRows]:
+    return [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
 
 
 def rows_of(
@@ -414,9 +417,7 @@ def _build_missing(
             rows = started.popleft()
             if store.settings.get(name) != settings:
                 return
-            store.write_view(
-                name, [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
-            )
+            store.write_view(name, _with_tables(rows, tables))
             work.count_written(_characters(rows))
             if not goes_on():
                 return

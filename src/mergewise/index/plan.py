@@ -109,13 +109,10 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                 kinds |= {key: type(value) for key, value in given.metadata.items()}
             # the document of a file is the one that was read from its path
             digest, known = given.digest(), (by_source if given.is_file else by_id).get(given.name)
-            if known is None:
+            if known is None or not given.is_same(known.digest, digest):
                 # a new document gets its name, after "file:" if another document has the name
-                doc_id = f"file:{given.name}" if given.is_file and given.name in by_id else given.name
-                tasks.append(IndexingTask(given, doc_id, digest, replaces=False))
-                continue
-            if not given.is_same(known.digest, digest):
-                tasks.append(IndexingTask(given, known.id, digest, replaces=True))
+                new_id = f"file:{given.name}" if given.is_file and given.name in by_id else given.name
+                tasks.append(IndexingTask(given, known.id if known else new_id, digest, known is not None))
                 continue
             kept += given.size
             metadata: Metadata = infos[known.id].metadata if known.id in infos else {}

@@ -138,7 +138,7 @@ class _Parser:
 
     def __init__(self, text: str, kinds: Mapping[str, type]) -> None:
         self._text = text
-        self._kinds = kinds
+        self._kinds, self._keys = kinds, f"keys: {', '.join(kinds)}"
         self._depth = 0
         if len(text) > LONGEST:
             raise UsageError(f"condition too long: {len(text):,} characters", f"use at most {LONGEST:,}")
@@ -257,10 +257,6 @@ class _Parser:
     @property
     def _token(self) -> _Lexeme:
         return self._tokens[self._next]
-
-    @property
-    def _keys(self) -> str:
-        return f"keys: {', '.join(self._kinds)}"
 
     def _advance(self) -> _Lexeme:
         token = self._token

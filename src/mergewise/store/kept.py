@@ -60,9 +60,7 @@ class SnapshotCache:
         # growing values with their states
         self._growing: dict[str, tuple[SnapshotRange, Any]] = {}
         # a copy, since a reference to `before` would keep all earlier caches alive
-        self._older: dict[str, tuple[SnapshotRange, Any]] = (
-            {} if before is None else {**before._older.copy(), **before._growing.copy()}
-        )
+        self._older: dict[str, tuple[SnapshotRange, Any]] = {} if before is None else before._older | before._growing
         # each value is wrapped in a tuple, because it may be None
         self._values: dict[Key, tuple[Any]] = {}
         self._making: dict[Key, RLock] = {}

@@ -123,6 +123,10 @@ class LanceStore:
             assert self._reader is not None
             return self._reader
 
+    def shard_readers(self) -> Sequence[LanceReader]:
+        """Return the one reader, as an index in shards returns those of all shards."""
+        return [self.reader()]
+
     def refresh(self) -> None:
         """Look for a newer state of the place and open it. Queries use the old state until the new one is ready."""
         state = self.place.newer()

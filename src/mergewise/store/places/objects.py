@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import sleep
@@ -173,17 +173,13 @@ class Objects:
         if not names:
             return
         with self._reaching():
-            try:
+            with suppress(FileNotFoundError):
                 # this deletes a thousand objects per request if the object store supports it
                 self._obstore.delete(self._objects, list(names))
                 return
-            except FileNotFoundError:
-                pass
             for name in names:
-                try:
+                with suppress(FileNotFoundError):
                     self._obstore.delete(self._objects, name)
-                except FileNotFoundError:
-                    continue
 
     def now(self, name: str) -> datetime:
         """Return the time of the object store's clock, read from an object that is put under this name."""

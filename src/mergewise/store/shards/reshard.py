@@ -24,7 +24,6 @@ from typing import TypeAlias
 from mergewise.errors import IndexBusy, StoreError, UsageError
 from mergewise.store.damage import after_change
 from mergewise.store.lance import LanceStore
-from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, ShardedManifest, ViewState
 from mergewise.store.places.place import Place
 from mergewise.store.shards.store import ShardedStore, in_threads
@@ -125,19 +124,15 @@ def _copy_changes(store: LanceStore | ShardedStore, goal: ShardedStore) -> None:
 
 def _copy_documents(source: LanceStore | ShardedStore, doc_ids: Sequence[str], goal: ShardedStore) -> None:
     views = [goal.registry[name].tables_of(settings) for name, settings in goal.settings.items()]
-    found = in_threads(lambda reader: reader.document_rows(doc_ids), _readers(source))
+    found = in_threads(lambda reader: reader.document_rows(doc_ids), source.shard_readers())
     by_id = {rows.document.id: with_own_ids(rows, views) for own in found for rows in own}
     for failure in goal.write([by_id[doc_id] for doc_id in doc_ids if doc_id in by_id], force=True).failed:
         raise StoreError(f"cannot copy {failure.source}: {failure.reason}", "check the index")
 
 
-def _readers(store: LanceStore | ShardedStore) -> Sequence[LanceReader]:
-    return store.shard_readers() if isinstance(store, ShardedStore) else [store.reader()]
-
-
 def _states(source: LanceStore | ShardedStore) -> dict[str, _DocumentState]:
     """Return the states of all documents by id. The shards take turns, so that a batch has documents of each."""
-    readers = _readers(source)
+    readers = source.shard_readers()
     digests = {known.id: known.digest for reader in readers for known in reader.known_documents()}
     lacking: dict[str, frozenset[str]] = defaultdict(frozenset)
     for reader in readers:
