@@ -115,7 +115,9 @@ def _by_model(
     """Return the model's rewritten question, or None if it is unusable, and its cost."""
     limit = min(_TOKENS, chat.window // 4)
     code = code_for([question, *(message.text for message in turns)])
-    room = int(_MARGIN * chat.window) - limit - sum(count_tokens([m.text for m in _prompt(question, [], code)]))
+    system = _PROMPT.format(data=warning(code, "turns of the conversation"))
+    last = f"Last question: {question}"
+    room = int(_MARGIN * chat.window) - limit - sum(count_tokens([m.text for m in turn(system, [last])]))
     texts = [quotation("question" if one.role == "user" else "answer", one.text, code) for one in turns]
     # the last texts that fit, in order
     shown: list[str] = []
@@ -124,7 +126,7 @@ def _by_model(
         if room < 0:
             break
         shown.insert(0, text)
-    reply = run(chat.complete(_prompt(question, shown, code), max_tokens=limit))
+    reply = run(chat.complete(turn(system, [*shown, last]), max_tokens=limit))
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
     rewritten = lines[0] if reply.complete and len(lines) == 1 else ""
     # the conversation can lead to this question: it is not much longer, and mostly made of its words
@@ -134,8 +136,3 @@ def _by_model(
     fits = bool(terms) and len(rewritten) <= _LONGEST * (len(question) + longest)
     good = fits and len(terms & known) >= _KNOWN * len(terms) and not _FRAME.search(rewritten)
     return (rewritten, reply.usage) if good else (None, reply.usage + Usage(unread=1))
-
-
-def _prompt(question: str, shown: Sequence[str], code: str) -> list[Message]:
-    system = _PROMPT.format(data=warning(code, "turns of the conversation"))
-    return turn(system, [*shown, f"Last question: {question}"])

@@ -250,9 +250,8 @@ def estimate(
 
 
 def store_at(place: Place, lock_wait: float = LOCK_SECONDS) -> LanceStore | ShardedStore:
-    if isinstance(place.known(), ShardedManifest):
-        return ShardedStore(place, VIEWS, lock_wait)
-    return LanceStore(place, VIEWS, lock_wait)
+    kind = ShardedStore if isinstance(place.known(), ShardedManifest) else LanceStore
+    return kind(place, VIEWS, lock_wait)
 
 
 def _index_path(path: str | os.PathLike[str]) -> str:

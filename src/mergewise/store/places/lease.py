@@ -62,7 +62,6 @@ class LeaseHolder:
 
     def free(self) -> str | None:
         """Free the lease. Return its new tag, or None on failure; other writers then wait until the lease expires."""
-        self._freed.set()
         try:
             return self._objects.swap(NAME, _content(self.epoch, "", secrets.randbits(64)), self.tag)
         except (Superseded, StoreError) as error:
