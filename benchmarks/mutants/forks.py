@@ -44,6 +44,8 @@ OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
 def preload() -> None:
     """Import the modules most tests need, before processes are forked. The modules must not start threads."""
     os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+    # onnxruntime is imported before mergewise, which would warn
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     # Other plugins cost seconds per run.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for name in PRELOADED:

@@ -14,6 +14,7 @@ import pytest
 from benchmarks.filters import DIMENSION, Drawing, rows_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from lancedb.table import AsyncTable
 from tests.support import create_store
 
 from mergewise.designs import VIEWS
@@ -80,7 +81,7 @@ class Steps:
     schema = pa.schema([("_score", pa.float32())])
 
     def __init__(self, batches: int) -> None:
-        self._inner, self.left, self.asked = self, batches, 0
+        self.left, self.asked = batches, 0
 
     async def execute(self, *_: object) -> Steps:
         return self
@@ -99,7 +100,7 @@ class Steps:
 @pytest.mark.parametrize(("batches", "asked"), [(0, 1), (1, 2), (2, 2)])
 def test_no_batch_is_requested_after_the_last_row(batches: int, asked: int) -> None:
     steps = Steps(batches)
-    assert len(asyncio.run(lance_search._hits(steps, 20))) == 10 * batches
+    assert len(asyncio.run(snapshot.rows_of(steps, 20))) == 10 * batches
     assert steps.asked == asked
 
 
@@ -147,7 +148,7 @@ def of_documents(reader: LanceReader, ranking: Sequence[tuple[int, int, float]],
 def literal_text_search(reader: LanceReader, question: str, k: int, wanted: set[int]) -> Ranking:
     leaves = reader.state.table("leaf")
     assert leaves is not None
-    query = lance_search._query(leaves).nearest_to_text(question, columns=["key"])
+    query = AsyncTable(leaves).query().nearest_to_text(question, columns=["key"])
     hits = run(query.select(["id", "doc", "_score"]).limit(10 * DOCUMENTS).to_arrow())
     ranking = list(zip(*(hits[name].to_pylist() for name in ("id", "doc", "_score")), strict=True))
     return of_documents(reader, ranking, wanted, k)

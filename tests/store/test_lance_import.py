@@ -12,8 +12,18 @@ import pytest
 
 import mergewise
 from mergewise.store import lance_import
+from mergewise.store.text_scores import TEXT_TOKENIZER, text_index
 
-NEEDLESS = {"lancedb.db", "lancedb.remote.db", "lancedb.namespace", "lance_namespace", "urllib3"}
+NEEDLESS = {
+    "lancedb.db",
+    "lancedb.table",
+    "lancedb.query",
+    "lancedb.index",
+    "lancedb.remote.db",
+    "lancedb.namespace",
+    "lance_namespace",
+    "urllib3",
+}
 
 
 def in_a_process(code: str) -> list[object]:
@@ -33,7 +43,15 @@ assert index.context("What do cats eat?").passages
 print(json.dumps(sorted(sys.modules)))
 """
     loaded = set(in_a_process(code))
-    assert "lancedb.table" in loaded and not loaded & NEEDLESS
+    assert "lancedb._lancedb" in loaded and not loaded & NEEDLESS
+
+
+def test_the_settings_of_a_text_index_are_those_of_lancedb() -> None:
+    from lancedb.index import FTS
+
+    ours = text_index()
+    theirs = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=ours.custom_stop_words)
+    assert vars(ours) == vars(theirs) and type(ours).__name__ == FTS.__name__
 
 
 def test_the_package_is_complete_after_the_first_access_to_a_name() -> None:
@@ -99,6 +117,7 @@ INTERNALS = """
 import asyncio, json, sys
 from inspect import signature
 from mergewise.store import lance_import
+from mergewise.store.snapshot import scan
 lance_import.prepare()
 changed = []
 
@@ -112,18 +131,17 @@ entered = [name for name in lance_import.DEFERRED if not isinstance(sys.modules[
 holds(f"lancedb.table imports without the package's __init__ (entered: {entered})", not entered)
 from lancedb._lancedb import Session
 holds("a connection takes a session", "session" in signature(connect).parameters and callable(Session))
-for name, called in {"lancedb._lancedb.connect(uri)": connect, "lancedb.table.AsyncTable(inner)": AsyncTable}.items():
-    _, *others = signature(called).parameters.values()
-    holds(f"{name} needs nothing else", all(one.default is not one.empty for one in others))
+_, *others = signature(connect).parameters.values()
+holds("lancedb._lancedb.connect(uri) needs nothing else", all(one.default is not one.empty for one in others))
 
 async def open_both_ways():
     directory = DIRECTORY
     database = await connect(directory)
-    opened = AsyncTable(await database.open_table("documents"))
+    opened = await database.open_table("documents")
     import lancedb
     public = await (await lancedb.connect_async(directory)).open_table("documents")
-    holds("AsyncTable is what connect_async and open_table give", type(public) is type(opened))
-    same = await opened.version() == await public.version() and await opened.to_arrow() == await public.to_arrow()
+    holds("AsyncTable holds what open_table of the connection gives", type(public._inner) is type(opened))
+    same = await opened.version() == await public.version() and await scan(opened, None) == await public.to_arrow()
     holds("connect(uri).open_table(name) opens the table that the public way opens", same)
 
 asyncio.run(open_both_ways())

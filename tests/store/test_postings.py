@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lancedb.index import FTS
 from tests.support import new_store, rows_of
 
 from mergewise.designs import VIEWS
@@ -24,7 +25,7 @@ from mergewise.store.manifest import write_manifest
 from mergewise.store.mapped import FOLDER, Mapped
 from mergewise.store.numbers import EVERYTHING
 from mergewise.store.postings import Postings, TextFrequencies, TextIndex, join_postings, make_postings, term_hash
-from mergewise.store.snapshot import run
+from mergewise.store.snapshot import called, run
 from mergewise.store.text_scores import text_index, text_terms
 from mergewise.types import Document
 
@@ -66,13 +67,13 @@ def add_text_index(store: LanceStore) -> None:
         change.indexes.build(["leaf"])
         change.mapped.write(["leaf"])
         if change.tables.open("leaf").count_rows():
-            change.tables.open("leaf").create_index("key", config=text_index())
+            change.tables.open("leaf").create_index("key", config=FTS(**vars(text_index())))
 
 
 def text_indexes(reader: LanceReader) -> list[str]:
     table = reader.state.table("leaf")
     assert table is not None
-    return [index.name for index in run(table.list_indices()) if index.columns == ["key"]]
+    return [index.name for index in run(called(table.list_indices)) if index.columns == ["key"]]
 
 
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=8)

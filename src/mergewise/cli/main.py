@@ -12,7 +12,6 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import chat, cluster, comparison, demo, evaluate, manage, questions, serving, show, training, tuning
 from mergewise.cli.configuration import (
     TRUST,
     existing_configuration,
@@ -23,10 +22,44 @@ from mergewise.cli.configuration import (
     trusted_folders,
     working_directory,
 )
-from mergewise.cli.options import JsonOption, NamingCommand, RootGroup
+from mergewise.cli.options import Commands, JsonOption, RootGroup
 from mergewise.cli.output import PrintableFormatter, say, say_aside, say_error, say_json, say_warning
 from mergewise.cli.settings import from_environment, variable
 from mergewise.errors import MergewiseError, UsageError, one_of
+
+COMMANDS = Commands(
+    {
+        "index": "manage.index",
+        "ask": "questions.ask",
+        "chat": "chat.chat",
+        "context": "questions.context",
+        "compare": "comparison.compare",
+        "show": "show.show",
+        "info": "manage.info",
+        "remove": "manage.remove",
+        "check": "manage.check",
+        "reshard": "manage.reshard",
+        "copy": "manage.copy",
+        "prompts": "manage.prompts",
+        "eval": "evaluate.evaluate",
+        "report": "evaluate.report",
+        "tune": "tuning.tune",
+        "questions": "tuning.questions",
+        "serve": "serving.serve",
+        "mcp": "serving.mcp",
+        "demo": "demo.demo",
+        "config": "main.config",
+        "train": "training.app",
+        "server": "serving.app",
+        "cluster": "cluster.app",
+    }
+)
+
+
+class Root(RootGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "commands": COMMANDS})
+
 
 app = typer.Typer(
     name="mergewise",
@@ -34,30 +67,8 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    cls=RootGroup,
+    cls=Root,
 )
-app.command("index", cls=NamingCommand)(manage.index)
-app.command("ask", cls=NamingCommand)(questions.ask)
-app.command("chat", cls=NamingCommand)(chat.chat)
-app.command("context", cls=NamingCommand)(questions.context)
-app.command("compare", cls=NamingCommand)(comparison.compare)
-app.command("show", cls=NamingCommand)(show.show)
-app.command("info", cls=NamingCommand)(manage.info)
-app.command("remove", cls=NamingCommand)(manage.remove)
-app.command("check", cls=NamingCommand)(manage.check)
-app.command("reshard", cls=NamingCommand)(manage.reshard)
-app.command("copy", cls=NamingCommand)(manage.copy)
-app.command("prompts", cls=NamingCommand)(manage.prompts)
-app.command("eval", cls=NamingCommand)(evaluate.evaluate)
-app.command("report", cls=NamingCommand)(evaluate.report)
-app.command("tune", cls=NamingCommand)(tuning.tune)
-app.command("questions", cls=NamingCommand)(tuning.questions)
-app.add_typer(training.app)
-app.command("serve", cls=NamingCommand)(serving.serve)
-app.add_typer(serving.app)
-app.add_typer(cluster.app)
-app.command("mcp", cls=NamingCommand)(serving.mcp)
-app.command("demo", cls=NamingCommand)(demo.demo)
 
 
 @app.callback(invoke_without_command=True)
@@ -75,7 +86,6 @@ def root(
         say_aside(f"configuration: {file or 'no mergewise.toml found here or above'}")
 
 
-@app.command("config", cls=NamingCommand)
 def config(
     command: Annotated[str, typer.Argument(help="Name of the command, such as ask or 'train utility'.")] = "ask",
     as_json: JsonOption = False,
@@ -112,12 +122,12 @@ def config(
 
 def _known_settings(command: str) -> list[tuple[str, str, Any]]:
     """Return the name, the environment variable and the default of each option and setting of a command."""
-    callback = callbacks()[command]
-    found: Any = typer.main.get_command(app)
-    for word in command.split():
-        found = found.commands[word]
+    group, _, word = command.rpartition(" ")
+    found = COMMANDS[group].commands[word] if group else COMMANDS[word]
     options = [(one.name, one.envvar or "", one.default) for one in found.params if one.param_type_name == "option"]
-    settings = [(name, variable(name), default) for name, (_, default) in getattr(callback, "settings", {}).items()]
+    settings = [
+        (name, variable(name), default) for name, (_, default) in getattr(found.callback, "settings", {}).items()
+    ]
     return [one for one in [*options, *settings] if one[0] not in ("help", "ctx")]
 
 
@@ -131,6 +141,8 @@ def main() -> None:
         # escape the characters that the terminal's encoding lacks
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    # the matrices of a command are small: further threads of numpy's BLAS would only wait, at 6 % of the run time
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # objects made by imports are never garbage: collecting among them costs a tenth of the run time
     gc.set_threshold(50_000, 20, 20)
     code = run()
@@ -179,12 +191,11 @@ def run() -> int:
 
 def callbacks() -> dict[str, Any]:
     """Return the functions behind the commands, by name. A command of a group has both words in its name."""
-    groups = {"": app, **{f"{group.info.name} ": group for group in (training.app, serving.app, cluster.app)}}
-    return {
-        f"{before}{command.name}": command.callback
-        for before, commands in groups.items()
-        for command in commands.registered_commands
-    }
+    found = {}
+    for name, command in COMMANDS.items():
+        for one, part in getattr(command, "commands", {"": command}).items():
+            found[f"{name} {one}".rstrip()] = part.callback.__wrapped__
+    return found
 
 
 def configuration() -> dict[str, Any]:
@@ -202,13 +213,16 @@ def configuration_files(*, quiet: bool = False) -> list[tuple[Path, dict[str, An
     Paths in the user's own file, and in a file above the working directory, are relative to the file's folder. Options that the
     nearest file must not set are dropped with a warning, unless `quiet`.
     """
+    own, nearest = existing_configuration(), find_configuration()
+    if own is None and nearest is None:
+        # the names of all options are not needed: leave the modules of the other commands alone
+        return []
     known = {
         command: {
             name: Path in (hint, *get_args(hint)) for name, hint in get_type_hints(callback).items() if name != "return"
         }
         for command, callback in callbacks().items()
     }
-    own, nearest = existing_configuration(), find_configuration()
     files = [] if own is None else [(own, read_configuration(own, known, own.parent))]
     if nearest is None or (own is not None and os.path.realpath(nearest) == os.path.realpath(own)):
         return files

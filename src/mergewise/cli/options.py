@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property, partial, wraps
+from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -93,6 +94,41 @@ class NamingCommand(TyperCommand):
         return found
 
 
+def command_of(name: str, part: Any) -> Any:
+    """Make a command from a function. A typer app is a command if it has one function, and a group otherwise."""
+    app = part if isinstance(part, typer.Typer) else typer.Typer(add_completion=False)
+    if app is not part:
+        app.command(name, cls=NamingCommand)(part)
+    command = typer.main.get_command(app)
+    command.name = name
+    return command
+
+
+class Commands(Mapping[str, Any]):
+    """Commands by name. The module of a command is imported at its first use.
+
+    Args:
+        places: Module and name of the function or typer app of each command, such as "manage.index", in the order of the help.
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places, self._made = places, dict[str, Any]()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            module, _, part = self._places[name].partition(".")
+            found = getattr(import_module(f"mergewise.cli.{module}"), part)
+            is_group = isinstance(found, typer.Typer)
+            self._made[name] = typer.main.get_group(found) if is_group else command_of(name, found)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 class RootGroup(TyperGroup):
     """The root command, with the commands of other packages: entry points of the group `mergewise.commands`.
 
@@ -102,14 +138,8 @@ class RootGroup(TyperGroup):
     @cached_property
     def _extra_commands(self) -> dict[str, Any]:
         """The commands of other packages, by name. They are loaded only for help and for words that name no command."""
-        found = {}
-        for one in plugins("mergewise.commands", Callable, "function"):
-            app = one.part if isinstance(one.part, typer.Typer) else typer.Typer()
-            if app is not one.part:
-                app.command(one.name, cls=NamingCommand)(one.part)
-            found[one.name] = typer.main.get_command(app)
-            found[one.name].name = one.name
-        return found
+        found = plugins("mergewise.commands", Callable, "function")
+        return {one.name: command_of(one.name, one.part) for one in found}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return super().get_command(ctx, cmd_name) or self._extra_commands.get(cmd_name)

@@ -55,8 +55,10 @@ class RepeatedTexts:
 
 def repeated_numbers(hashes: HashArray, numbers: IntArray) -> IntArray:
     """Return the sorted numbers of documents whose hash occurs more than once. `hashes` must be sorted."""
-    same = np.flatnonzero(hashes[1:] == hashes[:-1])
-    return np.sort(numbers[np.union1d(same, same + 1)])
+    repeated = np.zeros(len(hashes), bool)
+    repeated[1:] = hashes[1:] == hashes[:-1]
+    repeated[:-1] |= repeated[1:]
+    return np.sort(numbers[repeated])
 
 
 def copies_of(records: Records, among: DocumentNumbers | None = None) -> dict[int, int]:

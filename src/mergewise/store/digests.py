@@ -70,8 +70,10 @@ class CheckedBlocks:
         is_read = end > first
         blocks, last = first[is_read] // BLOCK, (end[is_read] - 1) // BLOCK
         longest = int((last - blocks).max(initial=0))
-        touched = np.unique(np.concatenate([np.minimum(blocks + step, last) for step in range(longest + 1)]))
-        self.compare_blocks(touched[self._waits[touched]])
+        touched = np.zeros(len(self._waits), bool)
+        for step in range(longest + 1):
+            touched[np.minimum(blocks + step, last)] = True
+        self.compare_blocks(np.flatnonzero(touched & self._waits))
 
     def compare_blocks(self, blocks: npt.NDArray[np.int64]) -> None:
         """Compare blocks by their numbers. Raise CorruptIndex if one is damaged."""

@@ -22,8 +22,7 @@ from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
     from lancedb import Session
-    from lancedb._lancedb import Connection
-    from lancedb.table import AsyncTable
+    from lancedb._lancedb import Connection, Table
 
 # maximum bytes of the caches for all tables of a place: LanceDB's own limits for one connection
 INDEX_CACHE, METADATA_CACHE = 6 << 30, 1 << 30
@@ -67,6 +66,9 @@ class DeferredPackage(ModuleType):
     running = False
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__version__":
+            # LanceDB's modules read the version from the package
+            return version(self.__name__)
         if not name.startswith("__") or name == "__all__":
             # import a submodule without the lock, because the holder of the lock may wait for the importing module
             if find_spec(f"{self.__name__}.{name}") is not None:
@@ -107,9 +109,6 @@ def prepare() -> None:
             if spec is not None:
                 package = module_from_spec(spec)
                 package.__class__ = DeferredPackage
-                if name == "lancedb":
-                    # LanceDB's modules read the version from the package
-                    package.__dict__["__version__"] = version(name)
                 sys.modules[name] = package
 
 
@@ -151,10 +150,9 @@ async def connect_for_reading(place: object, sessions: Sessions, storage: dict[s
     return await connect(str(place), storage_options=storage, session=sessions.current())  # type: ignore[call-arg]
 
 
-async def table_of(database: Connection, name: str, version: int) -> AsyncTable:
-    from lancedb.table import AsyncTable
-
-    table = AsyncTable(await database.open_table(name))
+async def table_of(database: Connection, name: str, version: int) -> Table:
+    """Open a version of a table for reading, without LanceDB's classes in Python: `lancedb.table` imports all of them."""
+    table = await database.open_table(name)
     await table.checkout(version)
     return table
 

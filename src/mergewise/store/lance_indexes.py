@@ -156,7 +156,7 @@ class SearchIndexes:
             with_position=False,
         )
         for column in self._searched(name):
-            config = text_index() if column == self._tables.specs[name].table.text else plain_words
+            config = FTS(**vars(text_index())) if column == self._tables.specs[name].table.text else plain_words
             self.index(self._tables.open(name), column, config, rebuild=rebuild)
 
     def text_of_postings(self, name: str) -> str | None:

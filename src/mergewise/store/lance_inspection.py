@@ -12,12 +12,12 @@ from mergewise.errors import CorruptIndex
 from mergewise.store import documents as d
 from mergewise.store.damage import REINDEX_HINT, raising_store_errors, reading
 from mergewise.store.mapped import FOLDER
-from mergewise.store.snapshot import ADDRESS, ID, Snapshot, load_indexes, run
+from mergewise.store.snapshot import ADDRESS, ID, Snapshot, load_indexes, run, scan
 from mergewise.store.tables import NUMBER
 from mergewise.types import Problem
 
 if TYPE_CHECKING:
-    from lancedb.table import AsyncTable
+    from lancedb._lancedb import Table as LanceTable
 
 
 @raising_store_errors
@@ -50,15 +50,15 @@ class Inspection:
         opened = self.state.table(table)
         if opened is None:
             return True
-        rows = run(opened.query().select([ID]).with_row_id().to_arrow())
+        rows = run(scan(opened, [ID], addresses=True))
         ids = self.state.mapped_rows(table).ids_at(rows[ADDRESS].to_numpy().astype(np.int64))
         return bool(((ids == rows[ID].to_numpy()) | (ids < 0)).all())
 
     def damage(self) -> dict[str, str]:
         """Map the damaged tables to messages. Documents count only if their rows cannot be read or found."""
 
-        async def read_through(table: AsyncTable) -> None:
-            async for batch in await table.query().to_batches():
+        async def read_through(table: LanceTable) -> None:
+            async for batch in await table.query().execute(None, None):
                 batch.validate(full=True)
 
         files = (file for file in self.damaged_files() if not file.startswith((f"{d.DOCUMENTS}.lance/data/", FOLDER)))
@@ -82,7 +82,7 @@ class Inspection:
         return self.state.kept.once("damaged files", lambda: list(filter(is_damaged, digests)))
 
     def _failures(
-        self, what: str, use: Callable[[AsyncTable], Coroutine[Any, Any, None]], damaged: Sequence[str]
+        self, what: str, use: Callable[[LanceTable], Coroutine[Any, Any, None]], damaged: Sequence[str]
     ) -> dict[str, str]:
         """Map the tables with `damaged` files, and those on which `use` fails, to messages.
 
@@ -130,8 +130,8 @@ class Inspection:
     def altered_documents(self) -> list[str]:
         """Return the documents whose text has changed since it was written, or whose pages or headings are unreadable."""
 
-        async def altered(table: AsyncTable) -> list[str]:
-            batches = await table.query().to_batches()
+        async def altered(table: LanceTable) -> list[str]:
+            batches = await table.query().execute(None, None)
             return [row["id"] async for batch in batches for row in batch.to_pylist() if not d.is_as_written(row)]
 
         table = self.state.table(d.DOCUMENTS)

@@ -22,12 +22,12 @@ from mergewise.store.damage import DamagedCopies, raising_store_errors
 from mergewise.store.mapped import Mapped
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, IntArray, sorted_once, sql_numbers
 from mergewise.store.postings import MAX_ROWS, Postings, TextFrequencies, TextIndex, make_postings
-from mergewise.store.snapshot import ADDRESS, ID, LOOP, MOST_HELD, Snapshot, run, scan
+from mergewise.store.snapshot import ADDRESS, ID, LOOP, MOST_HELD, Snapshot, called, rows_of, run, scan
 from mergewise.store.tables import NUMBER, unit_vectors
 from mergewise.store.text_scores import SearchedText, question_terms, text_terms
 
 if TYPE_CHECKING:
-    from lancedb.table import AsyncTable
+    pass
 
 
 # recall 0.99 of an exact search at 10^5 rows
@@ -87,15 +87,16 @@ class LanceSearch:
             terms = Counter(question_terms(question))
             found = index.scores(terms, frequencies or index.frequencies(terms), documents, every)
             return start(self._best(table, *found, k))
-        asked: Any = question
+        asked: dict[str, Any] = {"query": question, "columns": [str(column)]}
         if every:
             from lancedb.query import FullTextOperator, MatchQuery
 
             make: Any = MatchQuery
-            asked = make(question, str(column), operator=FullTextOperator.AND)
-        query = _query(opened).nearest_to_text(asked, str(column))
+            asked = {"query": make(question, str(column), operator=FullTextOperator.AND)}
+        query = opened.query().nearest_to_text(asked)
         if documents.is_cheaper_as_condition(k + TIED):
-            query, documents = query.where(documents.condition), EVERYTHING
+            query.where(documents.condition)
+            documents = EVERYTHING
         return self._start(
             self._text_ranking(table, query, k, documents),
             lambda: self.text_search(question, k, where, table, words=words, every=every),
@@ -135,7 +136,7 @@ class LanceSearch:
         posted = Mapped.of(self.manifest.mapped.get(table)).posted
         # if a file is missing or damaged, all postings are made
         for first, files in ((posted, self._mapped_rows(table).postings), (0, [])):
-            if first < self.manifest.next_id and any(one.columns == [text] for one in run(opened.list_indices())):
+            if first < self.manifest.next_id and any(one.columns == [text] for one in run(called(opened.list_indices))):
                 return None
             new: list[Postings] = []
             if first < self.manifest.next_id:
@@ -156,7 +157,7 @@ class LanceSearch:
         limit = documents.depth(k + TIED)
         with self._reading(self.place, f"the table {table!r}"):
             while True:
-                hits = await _hits(self._select_addresses(table, query.limit(limit), "_score", documents), limit)
+                hits = await self._hits(table, query, limit, "_score", documents)
                 scores, ids = hits["_score"].to_numpy(), await self._ids_of(table, hits)
                 meets = await self._meets(table, hits, ids, documents)
                 ranking = await self._best(table, ids[meets], scores[meets], k)
@@ -198,9 +199,13 @@ class LanceSearch:
         if others is not None and not self._mapped_rows(table).indexed:
             return start(self._best(table, *others, k))
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
-        query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
-        query = query if refines else query.refine_factor(REFINE)
-        query = query if others is None else query.fast_search()
+        query: Any = opened.query().nearest_to(packed)
+        query.column(column)
+        query.distance_type("dot")
+        if not refines:
+            query.refine_factor(REFINE)
+        if others is not None:
+            query.fast_search()
         # The nearest rows of a small filter lie further apart, so more partitions are searched: recall 0.997 of an exact search,
         # instead of 0.80.
         probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (2 / 3) / documents.share**0.5)
@@ -208,7 +213,8 @@ class LanceSearch:
         conditions = [f"{column} is not null"] if is_scanned else []
         if documents.is_cheaper_as_condition(wanted):
             conditions, documents = [*conditions, f"({documents.condition})"], EVERYTHING
-        query = query.where(" and ".join(conditions)) if conditions else query
+        if conditions:
+            query.where(" and ".join(conditions))
         return self._start(self._vector_ranking(asked, query, documents, wanted, probes, others), again)
 
     def _read_unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
@@ -287,8 +293,8 @@ class LanceSearch:
         found = 0
         limit = wanted if documents is EVERYTHING else documents.depth(wanted) + TIED
         while True:
-            nearest = query.nprobes(probes).limit(limit)
-            hits = await _hits(self._select_addresses(table, nearest, "_distance", documents), limit)
+            query.nprobes(probes)
+            hits = await self._hits(table, query, limit, "_distance", documents)
             ids, distances = await self._ids_of(table, hits), hits["_distance"].to_numpy()
             if documents is EVERYTHING:
                 return ids, 1.0 - distances
@@ -391,10 +397,13 @@ class LanceSearch:
             numbers[unknown] = _values_of(ids[unknown], rows[ID], rows[NUMBER].to_pylist())
         return documents.holds(numbers)
 
-    def _select_addresses(self, table: str, query: Any, score: str, documents: DocumentFilter) -> Any:
-        """Select the columns that identify a hit's row, and its document number if the filter needs it."""
+    async def _hits(self, table: str, query: Any, most: int, score: str, documents: DocumentFilter) -> pa.Table:
+        """Read hits with the columns that identify their rows, and with document numbers if the filter needs them."""
         stored = [] if self._is_mapped(table) else [ID] if documents is EVERYTHING else [ID, NUMBER]
-        return query.select([*stored, score]).with_row_id()
+        query.limit(most)
+        query.select_columns([*stored, score])
+        query.with_row_id()
+        return await rows_of(query, most)
 
     async def _ids_of(self, table: str, hits: pa.Table) -> IntArray:
         """Return the ids of hits. Addresses that no mapped file has are looked up in the table."""
@@ -407,8 +416,10 @@ class LanceSearch:
         if len(unknown):
             opened = self.state.opened[table]
             assert opened is not None
-            query = opened.take_row_ids(addresses[unknown].tolist()).select([ID]).with_row_id()
-            rows = await query.to_arrow()
+            query: Any = opened.take_row_ids(addresses[unknown].tolist())
+            query.select_columns([ID])
+            query.with_row_id()
+            rows = await rows_of(query)
             ids = ids.copy()
             ids[unknown] = _values_of(addresses[unknown], rows[ADDRESS], rows[ID].to_pylist())
         return ids
@@ -444,24 +455,6 @@ class UnindexedRows(NamedTuple):
 def start(coroutine: Coroutine[Any, Any, Ranking]) -> Future[Ranking]:
     """Start a search in this thread, or on the store's loop if this thread already runs a loop."""
     return ThreadLoop.start(coroutine) if asyncio._get_running_loop() is None else LOOP.start(coroutine)
-
-
-def _query(table: AsyncTable) -> Any:
-    """Build a query like `table.query()`, but without reading the schema first to find large-object columns."""
-    from lancedb.query import AsyncQuery
-
-    return AsyncQuery(table._inner.query())
-
-
-async def _hits(query: Any, most: int) -> pa.Table:
-    """Run a query like `query.to_arrow()`, but in one coroutine instead of five, and stop after `most` rows."""
-    stream = await query._inner.execute(None, None)
-    batches: list[pa.RecordBatch] = []
-    async for batch in stream:
-        batches.append(batch)
-        if sum(map(len, batches)) >= most:
-            break
-    return pa.Table.from_batches(batches, stream.schema)
 
 
 def _values_of(wanted: IntArray, keys: pa.ChunkedArray, values: Iterable[Any]) -> list[Any]:

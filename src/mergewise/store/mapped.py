@@ -125,7 +125,9 @@ class RowBlock:
         """Return the available columns of rows. Raise CorruptIndex if they are damaged."""
         names = [column for column in columns if column in self.rows.column_names]
         self._compare(at, names)
-        return self.rows.select(names).take(pa.array(at))
+        # `pa.array` imports `numpy.ma`
+        places = pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(at)])
+        return self.rows.select(names).take(places)
 
     def vectors(self, at: IntArray, column: str) -> npt.NDArray[np.float16]:
         """Return vectors of rows in stored form. Raise CorruptIndex if they are damaged."""

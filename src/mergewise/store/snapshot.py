@@ -7,8 +7,9 @@ wrapping. Searches are awaited in the calling thread, everything else on an even
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ from mergewise.store.tables import NUMBER, Table
 from mergewise.store.views import Registry
 
 if TYPE_CHECKING:
-    from lancedb.table import AsyncTable
+    from lancedb._lancedb import Table as LanceTable
 
 # time limit of a condition, which reads all documents: a million take a few seconds
 CONDITION_SECONDS = 60.0
@@ -72,7 +73,7 @@ class Snapshot:
         self.specs = specs_of(manifest, registry)
         # the default table: the leaves
         self.first = next(iter(self.specs))
-        self.opened: dict[str, AsyncTable | None] = {}
+        self.opened: dict[str, LanceTable | None] = {}
         # the stamps of the open tables
         self.stamps: dict[str, Stamp] = {}
         self._mapped: dict[str, MappedRows] = {}
@@ -216,13 +217,16 @@ class Snapshot:
 
     def row_count(self, table: str) -> int:
         opened = self.table(table)
-        return self.kept.once(f"row count of {table}", lambda: 0 if opened is None else run(opened.count_rows()))
+        return self.kept.once(
+            f"row count of {table}", lambda: 0 if opened is None else run(called(opened.count_rows, None))
+        )
 
     def schema(self, table: str) -> pa.Schema:
         """Return the schema of a table. A table that does not exist yet has the schema of a new one."""
         opened = self.table(table)
         return self.kept.once(
-            f"schema of {table}", lambda: new_schema(table, self.specs, 0) if opened is None else run(opened.schema())
+            f"schema of {table}",
+            lambda: new_schema(table, self.specs, 0) if opened is None else run(called(opened.schema)),
         )
 
     def mapped_rows(self, table: str) -> MappedRows:
@@ -238,7 +242,7 @@ class Snapshot:
     def is_mapped(self, table: str) -> bool:
         return bool(self.manifest.mapped.get(table)) or table in self.held
 
-    def hold_waiting_rows(self, table: str, opened: AsyncTable) -> None:
+    def hold_waiting_rows(self, table: str, opened: LanceTable) -> None:
         """Read unmapped rows to memory after some searches while rows wait for vectors.
 
         Rows are mapped once all have vectors. Until then LanceDB compares all vectors, and finds each row in the table.
@@ -249,21 +253,20 @@ class Snapshot:
         def read() -> None:
             own = self.specs[table].table
             columns = [name for name in self.schema(table).names if name != own.words]
-            query = opened.query().select(columns).where(f"{ID} >= {first}").with_row_id()
-            rows = run(query.to_arrow()).sort_by(ID)
+            rows = run(scan(opened, columns, f"{ID} >= {first}", addresses=True)).sort_by(ID)
             self.held[table] = self.mapped_rows(table).with_rows(rows, end, own.vectors)
 
         if self.searches[table] > SEARCHES and (end - first) * self.manifest.dimension <= MOST_HELD:
             self.kept.once(f"hold {table}", read)
 
-    def table(self, name: str) -> AsyncTable | None:
+    def table(self, name: str) -> LanceTable | None:
         check_time()
         IN_USE.check_own_process(self.place)
         if name not in self.opened:
             self.opened[name] = self._open(name)
         return self.opened[name]
 
-    def _open(self, name: str) -> AsyncTable | None:
+    def _open(self, name: str) -> LanceTable | None:
         version = self.manifest.tables.get(name)
         if version is None:
             return None
@@ -397,12 +400,34 @@ def new_schema(table: str, specs: Mapping[str, Spec], dimension: int) -> pa.Sche
     return d.SCHEMA if table == d.DOCUMENTS else specs[table].table.schema(dimension)
 
 
-def scan(table: AsyncTable, columns: Sequence[str] | None, condition: str | None = None) -> Coroutine[Any, Any, Any]:
+async def scan(
+    table: LanceTable, columns: Sequence[str] | None, condition: str | None = None, *, addresses: bool = False
+) -> pa.Table:
     """Read the rows that meet a condition, with the given columns or all."""
-    query = table.query()
+    query: Any = table.query()
     if columns is not None:
-        query = query.select(list(columns))
-    return query.to_arrow() if condition is None else query.where(condition).to_arrow()
+        query.select_columns(list(columns))
+    if condition is not None:
+        query.where(condition)
+    if addresses:
+        query.with_row_id()
+    return await rows_of(query)
+
+
+async def rows_of(query: Any, most: float = math.inf) -> pa.Table:
+    """Run a query, and stop after `most` rows."""
+    stream = await query.execute(None, None)
+    batches: list[pa.RecordBatch] = []
+    async for batch in stream:
+        batches.append(batch)
+        if sum(map(len, batches)) >= most:
+            break
+    return pa.Table.from_batches(batches, stream.schema)
+
+
+async def called(function: Any, *arguments: Any, **options: Any) -> Any:
+    """Call a function of LanceDB's table, which needs a running loop."""
+    return await function(*arguments, **options)
 
 
 def sql_strings(values: Iterable[str]) -> str:
@@ -411,5 +436,5 @@ def sql_strings(values: Iterable[str]) -> str:
     return ",".join(map(sql_value, whole)) or "null"
 
 
-async def load_indexes(table: AsyncTable) -> None:
-    await together(*(table.prewarm_index(index.name) for index in await table.list_indices()))
+async def load_indexes(table: LanceTable) -> None:
+    await together(*(called(table.prewarm_index, index.name) for index in await table.list_indices()))

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +17,12 @@ import pyarrow as pa
 from mergewise.store.lance_import import Sessions, connect_for_reading
 from mergewise.store.numbers import EVERYTHING
 from mergewise.store.postings import K1, B, Postings, TextFrequencies, TextIndex, make_postings
-from mergewise.store.snapshot import run
+from mergewise.store.snapshot import called, rows_of, run
 from mergewise.store.tables import NUMBER
 from mergewise.text.terms import STOP_WORDS
 
 if TYPE_CHECKING:
-    from lancedb.index import FTS
-    from lancedb.table import AsyncTable
+    from lancedb._lancedb import Table as LanceTable
 
 # Split words by Unicode's rules, so that scripts without spaces can be searched too. The built-in stop words of this tokenizer
 # include all languages, and so "cat" and "dog". Our own list replaces them.
@@ -30,18 +30,40 @@ TEXT_TOKENIZER = "icu/split"
 _WORD = re.compile(r"\w+")
 
 
+class FTS(SimpleNamespace):
+    """The settings of a full text index. LanceDB knows them by the name of their class, and reads their attributes.
+
+    Its own class of this name cannot be imported without all of its queries, rerankers and pydantic models.
+    """
+
+
 def text_index() -> FTS:
-    """Return the configuration of a full text index."""
-    from lancedb.index import FTS
+    """Return the settings of a full text index: LanceDB's defaults, but for the tokenizer and the stop words."""
+    return FTS(
+        base_tokenizer=TEXT_TOKENIZER,
+        custom_stop_words=sorted(STOP_WORDS),
+        remove_stop_words=True,
+        language="English",
+        stem=True,
+        lower_case=True,
+        ascii_folding=True,
+        max_token_length=40,
+        ngram_min_length=3,
+        ngram_max_length=3,
+        prefix_only=False,
+        with_position=False,
+        block_size=128,
+        memory_limit=None,
+        num_workers=None,
+        document_granularity="row",
+    )
 
-    return FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
 
-
-def text_terms(text: str, table: AsyncTable | None = None, column: str = "text") -> list[str]:
+def text_terms(text: str, table: LanceTable | None = None, column: str = "text") -> list[str]:
     """Return the terms of a text like the index of a table's column, or without a table like a new index."""
     table = _empty_table() if table is None else table
     # LanceDB rejects lone surrogates, so they are replaced
-    tokens = run(table.tokenize(text.encode("utf-8", "replace").decode("utf-8"), column=column))
+    tokens = run(called(table.tokenize, text.encode("utf-8", "replace").decode("utf-8"), column=column))
     return [token.text for token in tokens]
 
 
@@ -52,14 +74,14 @@ def question_terms(question: str) -> tuple[str, ...]:
 
 
 @cache
-def _empty_table() -> AsyncTable:
+def _empty_table() -> LanceTable:
     """Return a table with a text index, whose tokenizer makes the terms of all postings."""
-    from lancedb.table import AsyncTable
 
-    async def create() -> AsyncTable:
+    async def create() -> LanceTable:
         database = await connect_for_reading("memory://", Sessions())
-        table = AsyncTable(await database.create_empty_table("questions", "create", pa.schema({"text": pa.string()})))
-        await table.create_index("text", config=text_index())
+        table = await database.create_empty_table("questions", "create", pa.schema({"text": pa.string()}))
+        config: Any = text_index()
+        await table.create_index("text", config, replace=True, wait_timeout=None, name=None, train=True)
         return table
 
     return run(create())
@@ -68,7 +90,7 @@ def _empty_table() -> AsyncTable:
 class SearchedText:
     """The text of a table that LanceDB searches, in one state. Each term is counted once."""
 
-    def __init__(self, table: AsyncTable, column: str, rows: int) -> None:
+    def __init__(self, table: LanceTable, column: str, rows: int) -> None:
         self._table, self.column, self._rows = table, column, rows
         self._mean_length = 0.0
         self._counts: dict[str, int] = {}
@@ -91,11 +113,15 @@ class SearchedText:
 
     def _count(self, term: str, word: str) -> int:
         """Return the number of rows with a term. The first count also finds the mean length of all rows, from a score."""
-        query = self._table.query().nearest_to_text(word, columns=self.column)
-        best = run(query.select(["id", NUMBER, self.column, "_score"]).limit(1).to_arrow())
+        query: Any = self._table.query().nearest_to_text({"query": word, "columns": [self.column]})
+        query.select_columns(["id", NUMBER, self.column, "_score"])
+        query.limit(1)
+        best = run(rows_of(query))
         if not len(best):
             return 0
-        count = len(run(query.select(["_score"]).limit(self._rows).to_arrow()))
+        query.select_columns(["_score"])
+        query.limit(self._rows)
+        count = len(run(rows_of(query)))
         hit = Postings(make_postings(best, self.column, self._terms))
         times, weight = hit.rows_and_counts(term)[1].sum(), TextFrequencies(self._rows, 0, {term: count}).weight(term)
         part = weight * times / best["_score"][0].as_py() - times - K1 * (1 - B)

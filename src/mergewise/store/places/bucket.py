@@ -50,7 +50,7 @@ from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, W
 from mergewise.store.places.shard import ShardState
 
 if TYPE_CHECKING:
-    from lancedb.table import AsyncTable
+    from lancedb._lancedb import Table as LanceTable
 
 # time for which unneeded objects stay, for the sake of readers
 KEPT = timedelta(hours=1)
@@ -271,7 +271,7 @@ class Bucket:
 
     # -- tables
 
-    async def open_table(self, name: str, version: int) -> AsyncTable:
+    async def open_table(self, name: str, version: int) -> LanceTable:
         """Open a local copy if there is room for one, so that queries need no requests to the bucket."""
         if await asyncio.to_thread(self._copy, name, version):
             copies = await connect_for_reading(self.directory / self._copies, self._sessions)

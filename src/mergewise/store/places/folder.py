@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from filelock import FileLock, Timeout
 
 from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
 from mergewise.files import PinnedDirectory, new_file, regular_bytes, write_whole
@@ -28,7 +27,7 @@ from mergewise.store.places.shard import ShardState
 from mergewise.store.sweep import bytes_within, drop_generations, sweep
 
 if TYPE_CHECKING:
-    from lancedb.table import AsyncTable
+    from lancedb._lancedb import Table as LanceTable
 
 # old versions are dropped if the index has grown by this factor and these bytes since the last time
 GROWN, GROWN_BY = 1.25, 1_000_000
@@ -138,6 +137,8 @@ class Folder:
     @contextmanager
     def writer(self, wait: float) -> Iterator[WritingRight]:
         """Hold the right to write. Raise IndexBusy if others still hold it after `wait` seconds."""
+        from filelock import FileLock, Timeout
+
         # before the lock file is opened, which may be a link
         self.check_plain()
         # a new lock for each change, because a forked process cannot use an inherited one
@@ -157,7 +158,7 @@ class Folder:
 
     # -- tables
 
-    async def open_table(self, name: str, version: int) -> AsyncTable:
+    async def open_table(self, name: str, version: int) -> LanceTable:
         """Open a version of a table for reading."""
         return await table_of(await connect_for_reading(self.directory, self._sessions), name, version)
 
