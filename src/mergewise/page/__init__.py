@@ -98,11 +98,8 @@ def comparison_fragment(
 ) -> str:
     """Return the columns of `comparison_page` as a fragment for the live page."""
     places = _live_places(document, address)
-
-    def body(detail: Detail) -> str:
-        return join(comparison_part(contexts, places, None, detail))
-
-    return _fit_fragment(body, [context for context, _ in contexts])
+    shown = [context for context, _ in contexts]
+    return _fragment(lambda detail: comparison_part(contexts, places, None, detail), shown)
 
 
 def context_fragment(
@@ -113,16 +110,14 @@ def context_fragment(
     The `citations` of an answer are marked in the passages. `address` returns the live page's URL of a span.
     """
     drawing = _Drawing(context, _live_places(document, address), None, anchors(citations))
-
-    def body(detail: Detail) -> str:
-        return join([tag("p", drawing.facts(), class_="facts"), notice(detail) or "", *drawing.parts(detail, set())])
-
-    return _fit_fragment(body, [context])
+    facts = tag("p", drawing.facts(), class_="facts")
+    return _fragment(lambda detail: [facts, notice(detail) or "", *drawing.parts(detail, set())], [context])
 
 
-def _fit_fragment(body: Callable[[Detail], str], contexts: Sequence[Context]) -> str:
+def _fragment(parts: Callable[[Detail], Sequence[str]], contexts: Sequence[Context]) -> str:
     """Draw a fragment. The live page's security policy forbids style attributes, so a script applies `data-style`."""
-    return fit_page(body, FRAGMENT_LIMIT, contexts).replace(' style="', ' data-style="')
+    page = fit_page(lambda detail: join(parts(detail)), FRAGMENT_LIMIT, contexts)
+    return page.replace(' style="', ' data-style="')
 
 
 def _live_places(document: DocumentLookup, address: SpanAddress) -> Places:

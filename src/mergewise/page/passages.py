@@ -81,10 +81,23 @@ class PassageCards:
             title = tag("a", title, href=self.places.address(target or first), class_="quiet")
         shown = _first_characters(passage, self.detail.characters)
         stretches = stretches_of(shown, self.marks)
+        if passage.verbatim:
+            body = self._verbatim(shown, stretches)
+        else:
+            # a model wrote it
+            words = with_styles(Span("", 0, len(shown.text)), shown.text, styles_of(shown.text))
+            sources = join(tag("li", self.places.location(span)) for span in shown.spans[:8])
+            body = join(
+                (
+                    tag("div", tag("mark", words, class_="k written"), class_="text", dir="auto"),
+                    tag("p", f"{KINDS['written'].meaning.capitalize()}. Sources:", class_="where"),
+                    tag("ul", sources, class_="where"),
+                )
+            )
         return tag(
             "article",
             card_head(f"p{number}", number, title, where, doc_id),
-            self._verbatim(shown, stretches) if passage.verbatim else _written_text(shown, self.places),
+            body,
             GOES_ON if shown is not passage else None,
             _reasons(stretches, self.detail.reasons),
             id=f"p{number}",
@@ -192,16 +205,6 @@ def _first_characters(passage: Passage, characters: int | None) -> Passage:
             left -= len(span)
     texts = (part[: len(span)] for (_, part), span in zip(passage.parts(), spans, strict=False))
     return replace(passage, text=GAP.join(texts), spans=tuple(spans))
-
-
-def _written_text(passage: Passage, places: Places) -> Markup:
-    """Draw a passage that a model wrote, with its sources."""
-    body = with_styles(Span("", 0, len(passage.text)), passage.text, styles_of(passage.text))
-    return Markup(
-        tag("div", tag("mark", body, class_="k written"), class_="text", dir="auto")
-        + tag("p", KINDS["written"].meaning.capitalize() + ". Sources:", class_="where")
-        + tag("ul", join(tag("li", places.location(span)) for span in passage.spans[:8]), class_="where")
-    )
 
 
 def split_space(words: str) -> tuple[str, str, str]:

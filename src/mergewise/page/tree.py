@@ -48,7 +48,13 @@ class TraceTree:
             if len(self._nodes) >= most:
                 self.more += 1
             elif is_link:
-                self._add_link(step, number)
+                evidence = step.inputs[0]
+                near = [node for node in self._nodes if node.span.overlaps(evidence)]
+                above = self._last(node for node in near if node.kind not in ("link", "merged"))
+                if above is None:
+                    link = self._last(node for node in near if node.kind == "link")
+                    above = self._add("evidence", None, evidence, number, link.children if link else self.roots)
+                self._add("link", step, step.covers[0], number, above.children)
             elif step.cause in (Cause.MERGE, Cause.FUSION):
                 wholes = [step.output] if step.output else step.inputs
                 parts = [
@@ -75,15 +81,6 @@ class TraceTree:
 
     def _last(self, nodes: Iterable[TraceNode]) -> TraceNode | None:
         return next(iter(reversed(list(nodes))), None)
-
-    def _add_link(self, step: Step, number: int) -> None:
-        evidence = step.inputs[0]
-        near = [node for node in self._nodes if node.span.overlaps(evidence)]
-        above = self._last(node for node in near if node.kind not in ("link", "merged"))
-        if above is None:
-            link = self._last(node for node in near if node.kind == "link")
-            above = self._add("evidence", None, evidence, number, link.children if link else self.roots)
-        self._add("link", step, step.covers[0], number, above.children)
 
 
 def _is_child(span: Span, kind: str, node: TraceNode) -> bool:

@@ -74,10 +74,9 @@ class SecurityMiddleware:
         self._page = frozenset(page)
         self._hosts = config.hosts
         public = urlsplit(config.public_url or "")
-        self._origins = {
-            *config.allowed_origins,
-            *([f"{public.scheme}://{public.netloc}"] if config.public_url else []),
-        }
+        self._origins = {*config.allowed_origins}
+        if config.public_url:
+            self._origins.add(f"{public.scheme}://{public.netloc}")
         self._buckets, own = _Buckets(config.workers), config.limits
         most, seconds = min(OPEN_BYTES, own.json_bytes), min(own.head_seconds, own.body_seconds)
         self._open_limits = replace(own, json_bytes=most, body_seconds=seconds)

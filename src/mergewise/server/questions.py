@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -286,11 +286,7 @@ class Questions:
         Raises TimeoutError if no piece comes in time.
         """
         pieces: asyncio.Queue[str] = asyncio.Queue()
-
-        def show(piece: str) -> None:
-            self._admission.loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-        work = partial(self._write_answer, asked, assembly, show, streamed)
+        work = partial(self._write_answer, asked, assembly, pieces, streamed)
         task = asyncio.ensure_future(self._admission.wait(work))
         # an empty piece marks the end
         task.add_done_callback(lambda _: pieces.put_nowait(""))
@@ -319,7 +315,7 @@ class Questions:
             await asyncio.gather(task, return_exceptions=True)
 
     def _write_answer(
-        self, asked: _OpenQuestion, assembly: Assembly, show: Callable[[str], object], streamed: bool
+        self, asked: _OpenQuestion, assembly: Assembly, pieces: asyncio.Queue[str], streamed: bool
     ) -> JsonDict:
         """Write the answer in a thread of its own. The answer's text is always the text that was streamed."""
         prepared = assembly.prepared
@@ -329,7 +325,7 @@ class Questions:
         def add(piece: str) -> None:
             if piece:
                 shown.append(piece)
-                show(piece)
+                self._admission.loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
         reply = asked.question.reply
         answer = prepared.answer(add if streamed else None, deadline=self.limits.answer_seconds, reply=reply)
