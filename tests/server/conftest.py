@@ -86,7 +86,7 @@ class LiveServer:
     @property
     def questions(self) -> Any:
         """The `Questions` of the routes."""
-        return self._objects.questions
+        return self._objects.service.questions
 
     @property
     def _objects(self) -> Any:
