@@ -57,17 +57,12 @@ def html_page(title: str, body: Child, *, surroundings: bool, script: str = "") 
     keys = [tag("div", tag("dt", tag("kbd", key)), tag("dd", meaning)) for key, meaning in KEYS]
     close = tag("form", tag("button", "Close", type="submit"), method="dialog")
     help = tag("dialog", tag("h2", "Keys", id="keys"), tag("dl", *keys), close, id="help", aria_labelledby="keys")
-    page = tag("body", _controls(surroundings), tag("main", body, id="main"), help, *run)
-    return "<!doctype html>\n" + tag("html", head, page, lang="en") + "\n"
-
-
-def _controls(surroundings: bool) -> Markup:
     around = tag("label", void("input", type="checkbox", id="around", checked=True), "Surrounding text")
     choices = []
     for name in ("auto", "light", "dark"):
         choice = void("input", type="radio", name="scheme", id=f"scheme-{name}", value=name, checked=name == "auto")
         choices.append(tag("label", choice, tag("span", name.capitalize())))
-    return tag(
+    controls = tag(
         "nav",
         tag("a", "Skip to the sources", href="#sources", class_="skip"),
         tag("span", "mergewise", class_="brand"),
@@ -76,3 +71,5 @@ def _controls(surroundings: bool) -> Markup:
         tag("button", "?", id="help-button", type="button", aria_label=_HELP, title=_HELP, hidden=True),
         aria_label="Page",
     )
+    page = tag("body", controls, tag("main", body, id="main"), help, *run)
+    return "<!doctype html>\n" + tag("html", head, page, lang="en") + "\n"

@@ -30,6 +30,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import mergewise as mw
+from mergewise.errors import UsageError
 from mergewise.extend import comparison_fragment, in_thread, milliseconds, other_spans, span_json
 from mergewise.protocols import takes_options
 from mergewise.server.admission import ConcurrencyLimiter
@@ -264,13 +265,16 @@ class Questions:
         writes = answers and index.chat is not None
         seconds = self.limits.first_token_seconds if writes else self.limits.context_seconds
         query = question.query(asked.collection.token.filter, seconds)
-        with asked.collection.without_hidden_keys():
+        try:
             if answers:
                 prepared = index.prepare(query)
                 context, locations = prepared.context, prepared.locations()
             else:
                 prepared, context = None, index.context(query)
                 locations = index.locations(context)
+        except UsageError as error:
+            # for a token with a filter, the hint may list metadata keys of hidden documents
+            raise error if asked.collection.token.filter is None else UsageError(error.message) from None
         forms, answer = asked.forms(locations), None
         if prepared is not None and mw.MODES[prepared.mode].needs is mw.designs.NO_MODEL:
             answer = forms.answer(prepared.answer(deadline=seconds), question.include)

@@ -27,8 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -364,14 +363,6 @@ class Scoped:
             return all(span is None or self.sees(span.doc_id) for span in (*step.inputs, step.output))
 
         return replace(traced, trace=tuple(filter(is_seen, traced.trace)))
-
-    @contextmanager
-    def without_hidden_keys(self) -> Iterator[None]:
-        """Drop the hint of a UsageError for a token with a filter: it may list metadata keys of hidden documents."""
-        try:
-            yield
-        except UsageError as error:
-            raise error if self.token.filter is None else UsageError(error.message) from None
 
     def attachment(self, file_id: str) -> Attachment | None:
         """Return the document of a received file, or None if the token does not see it."""

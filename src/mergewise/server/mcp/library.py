@@ -15,7 +15,7 @@ from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.collections import indexing_notice
 from mergewise.server.leaves import BUDGET as LEAF_BUDGET
 from mergewise.server.leaves import STRATEGY as STRATEGY_OF_LEAVES
-from mergewise.server.records import Json, JsonDict
+from mergewise.server.records import Json
 from mergewise.types import Document
 
 
@@ -35,22 +35,19 @@ class IndexLibrary:
 
     async def context(self, query: CollectionQuery) -> Json:
         """Return the context, in the form of the native API."""
-        context = await self.index.acontext(query.question, **self._options(query))
+        context = await self.index.acontext(query.question, **{"strategy": self.strategy, **query.options})
         locations = await in_thread(lambda: self.index.locations(context))
         return AnswerForms(locations).context(context)
 
     async def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
         """Yield the events of a question until its answer is complete, as `Questions.events` does."""
-        prepared = await self.index.aprepare(query.question, **self._options(query))
+        prepared = await self.index.aprepare(query.question, **{"strategy": self.strategy, **query.options})
         forms = AnswerForms(await in_thread(prepared.locations))
         yield QuestionEvent("context", forms.context(prepared.context))
         async with prepared.aanswer_stream() as pieces:
             async for piece in pieces:
                 yield QuestionEvent("delta", {"text": piece})
             yield QuestionEvent("done", forms.answer(await pieces.answer()))
-
-    def _options(self, query: CollectionQuery) -> JsonDict:
-        return {"strategy": self.strategy, **query.options}
 
     async def documents(self, after: str | None, limit: int) -> Sequence[Json]:
         """Return a page of documents sorted by id, after the id `after`: {id, title, characters, ...}."""

@@ -31,7 +31,7 @@ from mergewise.server.openai.conversations import (
 )
 from mergewise.server.openai.requests import ChatForm, ChatMessage, ModelForm, TextForm
 from mergewise.server.openai.scoring import embedder_forms
-from mergewise.server.problems import HTTPProblem, openai_error, refusal
+from mergewise.server.problems import openai_error, refusal
 from mergewise.server.records import Json, JsonDict
 from mergewise.server.routing import READ, InService, ScopedRoute, request_id_of
 from mergewise.server.scoped import Scoped, ScopedService
@@ -120,9 +120,6 @@ async def _completion_response(ask: Ask, frame: Completion, request: Request) ->
     if not ask.form.stream:
         return JSONResponse(frame.whole(await ask.answer(request)))
 
-    def failure(problem: HTTPProblem) -> bytes:
-        return event_bytes(None, openai_error(problem, request_id_of(request)))
-
     chunks = frame.chunks(await ask.events(request))
 
     async def lines() -> AsyncGenerator[bytes, None]:
@@ -131,7 +128,8 @@ async def _completion_response(ask: Ask, frame: Completion, request: Request) ->
                 yield event_bytes(None, chunk)
         yield b"data: [DONE]\n\n"
 
-    return await EventStream(lines(), failure, ask.service.ending).begun(request)
+    id, ending = request_id_of(request), ask.service.ending
+    return await EventStream(lines(), lambda one: event_bytes(None, openai_error(one, id)), ending).begun(request)
 
 
 def response_format(form: ModelForm) -> JsonDict | None:
