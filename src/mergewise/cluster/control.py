@@ -14,8 +14,6 @@ from mergewise.cluster.placement import CACHE, COORDINATOR, NodeCache, full_name
 from mergewise.errors import StoreError, UsageError
 from mergewise.extend import join_cluster, leave_cluster, load_ray, place_of
 
-_LOOK_SECONDS = 0.2
-
 
 class Control:
     """The commands for the actors of an index on a Ray cluster.
@@ -80,7 +78,7 @@ class Control:
             if time.monotonic() > until:
                 reason = state["error"] or "shards are opening"
                 raise StoreError(f"the cluster is not ready after {patience:.0f} seconds: {reason}")
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(0.2)
         return state
 
     def _call(self, method: str, *arguments: Any) -> Any:

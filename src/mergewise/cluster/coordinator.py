@@ -24,8 +24,6 @@ from mergewise.cluster.searcher import Searcher
 from mergewise.errors import StoreError, UsageError
 from mergewise.extend import load_ray, snapshot_of
 
-# seconds between two looks while searchers open shards
-SOON = 0.1
 # seconds without a report after which the shards of a searcher move
 SILENT = 10.0
 # seconds between two attempts to start a searcher on a node
@@ -98,7 +96,7 @@ class Coordinator:
                 self._error = ""
             except Exception as error:
                 self._error = f"cannot place shards: {error}"
-            self._wake.wait(REFRESH if self._next is None else SOON)
+            self._wake.wait(REFRESH if self._next is None else 0.1)
             self._wake.clear()
 
     def _step(self) -> None:

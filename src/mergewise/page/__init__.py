@@ -44,11 +44,6 @@ __all__ = [
     "notebook_frame",
 ]
 
-FRAGMENT_LIMIT = 150_000  # bytes of a fragment for the live page
-
-_NOTEBOOK_LIMIT = 150_000  # bytes; lower than for a file, because each quote takes six characters in `srcdoc`
-_NOTEBOOK_HEIGHT = 640  # pixels
-
 
 def context_page(
     context: Context,
@@ -116,7 +111,7 @@ def context_fragment(
 
 def _fragment(parts: Callable[[Detail], Sequence[str]], contexts: Sequence[Context]) -> str:
     """Draw a fragment. The live page's security policy forbids style attributes, so a script applies `data-style`."""
-    page = fit_page(lambda detail: join(parts(detail)), FRAGMENT_LIMIT, contexts)
+    page = fit_page(lambda detail: join(parts(detail)), 150_000, contexts)
     return page.replace(' style="', ' data-style="')
 
 
@@ -127,12 +122,13 @@ def _live_places(document: DocumentLookup, address: SpanAddress) -> Places:
 def notebook_frame(shown: Context | Answer) -> str:
     """Return the page of a context or an answer for notebooks."""
     context, answer = (shown.context, shown) if isinstance(shown, Answer) else (shown, None)
-    return frame(_page(context, answer, Places(), None, _NOTEBOOK_LIMIT), shown.question)
+    # smaller than a file, because each quote takes six characters in `srcdoc`
+    return frame(_page(context, answer, Places(), None, 150_000), shown.question)
 
 
 def frame(page: str, title: str) -> str:
     """Return a page in an iframe for notebooks, so that its styles do not mix with the notebook's."""
-    style = f"width:100%;height:{_NOTEBOOK_HEIGHT}px;border:0"
+    style = "width:100%;height:640px;border:0"
     return tag("iframe", srcdoc=page, title=f"mergewise: {title}", sandbox="allow-scripts", style=style)
 
 

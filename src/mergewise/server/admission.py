@@ -28,8 +28,6 @@ from mergewise.server.problems import HTTPProblem
 from mergewise.server.shared_work import Result
 from mergewise.types import Message, Reply
 
-# initial estimate of the seconds that a slot is held, and weight of the latest value in the moving average
-_FIRST_MEAN, _LATEST = 0.06, 0.1
 LONGEST_WAIT = 10.0
 """Longest time in seconds after which a refused question should retry."""
 
@@ -85,7 +83,8 @@ class ConcurrencyLimiter:
         self._free = 1
         self._queue: deque[asyncio.Future[None]] = deque()
         self._streams = 0
-        self._mean = _FIRST_MEAN
+        # moving average of the seconds that a slot is held, at first an estimate
+        self._mean = 0.06
         self._retries = RetryLedger()
         self._pool = ThreadPoolExecutor(1 + limits.streams + limits.queue_most, thread_name_prefix="mergewise-question")
 
@@ -179,7 +178,7 @@ class ConcurrencyLimiter:
 
     def observe(self, seconds: float) -> None:
         """Add the seconds that a slot was held to the moving average."""
-        self._mean += _LATEST * (seconds - self._mean)
+        self._mean += 0.1 * (seconds - self._mean)
 
 
 class Slot:

@@ -23,7 +23,6 @@ ABSENT = -1
 """The count of a worker that does not listen."""
 LEAVING_SECONDS = 0.05
 """Seconds for which a worker leaves a connection to workers with fewer. One of them may hang, so this is short."""
-_LOOK_SECONDS = 0.001
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class SharedListener(socket.socket):
             self._looked = now
             if now - self._left_since < LEAVING_SECONDS:
                 # the event loop calls again at once
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(0.001)
                 raise BlockingIOError
         accepted = super().accept()
         self._counts.add(1)

@@ -56,7 +56,6 @@ QUICK_DEATHS = 5
 """Number of quick deaths in a row after which the server gives up."""
 TRIM_SECONDS = 10.0
 """Interval in seconds at which a process returns freed memory to the system."""
-_LOOK_SECONDS = 0.2
 _START_SECONDS = 120.0
 
 
@@ -181,7 +180,7 @@ class Supervisor:
             self._is_ready = True
             tell_systemd("READY=1")
             self.on_ready(replace(self.config, port=port).url, self._secret)
-        wait([child.process.sentinel for child in self.children if child.process is not None], _LOOK_SECONDS)
+        wait([child.process.sentinel for child in self.children if child.process is not None], 0.2)
 
     def _end(self) -> None:
         tell_systemd("STOPPING=1")

@@ -27,8 +27,6 @@ from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
 from mergewise.types import Document
 
 PATH = "/mcp"
-# seconds that a tool waits for a job, and seconds between its checks
-_WAIT_SECONDS, _POLL_SECONDS = 20.0, 0.1
 
 
 def mcp_endpoint(service: Service) -> tuple[list[BaseRoute], AbstractAsyncContextManager[None]]:
@@ -95,11 +93,11 @@ class ServedLibrary:
         return self.collection.service.config.url + address if address.startswith("/") else address
 
     async def _wait_until_ended(self, kind: JobKind, request: Json, uploads: Sequence[Upload] = ()) -> Job:
-        """Enqueue a job and wait until it ends, up to `_WAIT_SECONDS`. Raises HTTPProblem if the job failed."""
+        """Enqueue a job and wait until it ends, up to 20 seconds. Raises HTTPProblem if the job failed."""
         job = await in_thread(partial(self.collection.enqueue, kind, request, uploads))
-        last = monotonic() + _WAIT_SECONDS
+        last = monotonic() + 20.0
         while not job.has_ended and monotonic() < last:
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(0.1)
             job = await in_thread(partial(self.collection.service.job, job.id))
         if job.state in ("failed", "cancelled"):
             error = job.error or {}

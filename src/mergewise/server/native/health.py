@@ -14,9 +14,6 @@ from mergewise.server.routing import ADMIN, OPEN, ScopedRoute, WholeService
 
 router = APIRouter(tags=["health"], route_class=ScopedRoute)
 
-# seconds that a positive check is reused, because anybody may request it
-_READY_SECONDS = 1.0
-
 
 @router.get("/livez", response_model=HEALTH, **OPEN)
 def live() -> JsonDict:
@@ -29,7 +26,8 @@ def ready(service: WholeService) -> JsonDict:
     """Check that the state is writable, the writer is alive, and the indexes open."""
     if service.state.draining.is_set():
         raise _not_ready("server is shutting down")
-    if time.monotonic() - service.was_ready <= _READY_SECONDS:
+    # a positive check is reused for a second, because anybody may request it
+    if time.monotonic() - service.was_ready <= 1.0:
         return {"status": "ready"}
     try:
         service.state.check_writable()

@@ -30,8 +30,6 @@ _PAGE_POLICY = (
 router = APIRouter(prefix="/api/v1", tags=["jobs"], route_class=ScopedRoute)
 
 JobId = Annotated[str, Path(max_length=100)]
-# seconds between two checks of a watched job
-_POLL_SECONDS = 0.25
 
 
 @router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | ESTIMATE, **WRITE)
@@ -125,7 +123,7 @@ async def watch_job(
                 yield event_bytes("job", event.job, event.number)
             if job.has_ended:
                 return
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(0.25)
 
     # do not wait for a first event, because the next one may take long
     return EventStream(events(), failure_event(request), service.ending)

@@ -40,8 +40,7 @@ from mergewise.types import Message, ReplyOptions, Usage
 
 router = APIRouter(route_class=ScopedRoute)
 
-# characters of a task that a chat model answers, and of a schema
-LONGEST_TASK, _LONGEST_SCHEMA = 40_000, 50_000
+_LONGEST_SCHEMA = 50_000
 _UNSUPPORTED = frozenset({"n", "best_of", "echo", "suffix", "background", "conversation", "prompt"})
 
 
@@ -233,7 +232,7 @@ class Ask:
         """Answer a program's task by rules, or with the chat model if the profile allows it for a task of this length."""
         config, task, admission = self.profile.config, self.conversation.question, self.service.admission
         collection, chat = self.service.collection(config.collection), None
-        if config.tasks and len(task) <= LONGEST_TASK and collection.is_made:
+        if config.tasks and len(task) <= 40_000 and collection.is_made:
             chat = (await in_thread(partial(collection.with_chat, config.chat))).chat
         if chat is None:
             return task_answer(task_by_rules(task), Usage())

@@ -37,7 +37,6 @@ _QUOTED_MAIL = re.compile(
     r"(?:from|von|de):[ \t]\S.*$)",
     re.IGNORECASE | re.MULTILINE,
 )
-_ASKS = ("?", "\uff1f", "\u061f")
 
 
 class ChatQuestion(NamedTuple):
@@ -126,7 +125,7 @@ def condense(text: str) -> str:
 
 
 def _has_question(text: str) -> bool:
-    return any(mark in text for mark in _ASKS)
+    return any(mark in text for mark in ("?", "\uff1f", "\u061f"))
 
 
 def text_of(content: Any, at: int = 0) -> str:

@@ -33,8 +33,6 @@ rerank_router = APIRouter(route_class=ScopedRoute)
 
 MOST_INPUTS = 2_048
 LONGEST_INPUT = 100_000
-# number of texts that are embedded before questions in the queue get their turn
-_TOGETHER = 32
 _ELSEWHERE = frozenset({"openai", "http", "https"})
 
 
@@ -105,7 +103,7 @@ async def _in_turns(
     service: ScopedService, config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]
 ) -> FloatArray:
     """Embed some texts at a time. Once admitted, the request waits for its next turn behind the questions in the queue."""
-    together = len(texts) if config.spec.partition(":")[0] in _ELSEWHERE else _TOGETHER
+    together = len(texts) if config.spec.partition(":")[0] in _ELSEWHERE else 32
 
     def embedded(some: Sequence[str]) -> FloatArray:
         model = _embedder(config)
