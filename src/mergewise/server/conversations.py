@@ -137,11 +137,6 @@ class OwnConversations:
         return found
 
 
-def oldest_kept(limits: ServeLimits) -> float:
-    """Return the time before which unused conversations are deleted. Infinite if none are kept."""
-    return time.time() - limits.conversation_days * 86_400.0 if limits.conversations else float("inf")
-
-
 def _turn(row: Row) -> JsonDict:
     rating = None if row["good"] is None else {"good": bool(row["good"]), "note": row["note"]}
     kept = {name: row[name] for name in ("number", "question", "asked")}

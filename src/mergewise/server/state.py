@@ -10,7 +10,7 @@ from threading import Event
 
 from mergewise.errors import StoreError
 from mergewise.server.configuration import ServeLimits, ServerConfig
-from mergewise.server.conversations import OwnConversations, oldest_kept
+from mergewise.server.conversations import OwnConversations
 from mergewise.server.database import Database, Postgres, SQLite
 from mergewise.server.records import ENDED
 from mergewise.server.tables.collections import CollectionTable
@@ -68,7 +68,9 @@ class State:
         with self.database.change() as rows:
             rows.execute("DELETE FROM idempotency WHERE created < ?", [now - KEY_SECONDS])
             rows.execute("DELETE FROM sessions WHERE expires <= ?", [now])
-            rows.execute("DELETE FROM conversations WHERE changed < ?", [oldest_kept(limits)])
+            # all of them if none are kept
+            oldest = now - limits.conversation_days * 86_400.0 if limits.conversations else float("inf")
+            rows.execute("DELETE FROM conversations WHERE changed < ?", [oldest])
             for table in ("events", "uploads"):
                 rows.execute(f"DELETE FROM {table} WHERE job IN ({ended})", [*ENDED, now - KEPT_SECONDS])
         self.database.overwrite_deleted()

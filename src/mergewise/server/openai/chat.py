@@ -182,7 +182,8 @@ class Ask:
         footer = (wanted if extras.footer is None else extras.footer) and not is_json
         is_markdown = (extras.markup or config.markup) == "markdown" and not is_json
         style, base = CompletionStyle(footer, open_webui, config.remark, is_markdown), self.service.config.url
-        ignored = [*form.ignored(), *ignored, *self.conversation.ignored]
+        unknown = sorted(name for name, value in (form.model_extra or {}).items() if value is not None)
+        ignored = [*unknown, *ignored, *self.conversation.ignored]
         includes_usage = form.stream_options is not None and form.stream_options.include_usage
         id, limits = f"{prefix}{secrets.token_hex(12)}", tuple(form.limit)
         return kind(id, form.model, style, base, ignored, limits, includes_usage)

@@ -36,7 +36,6 @@ FileStatus = Literal["in_progress", "completed", "failed", "cancelled"]
 Purpose = Literal["assistants", "user_data", "vision", "evals"]
 """The purposes of OpenAI's files that need no service of their own, as batches and fine-tuning do."""
 
-_LONGEST_NAME = 255
 _STATUS = {"queued": "in_progress", "indexing": "in_progress", "indexed": "completed", "failed": "failed"}
 _ENDED = {"done": "completed", "failed": "failed", "cancelled": "cancelled"}
 _UNSUPPORTED = frozenset({"media-type", "unsupported"})
@@ -53,15 +52,11 @@ async def send_file(
     store = service.files
     blob = await receive(service.config.spool, store.folder, chunks_of(file))
     id, sender = f"file-{secrets.token_hex(16)}", service.token.id
-    kept = ReceivedFile(id, label(file.filename), blob.bytes, blob.sha256, purpose, time.time(), sender)
+    # the id of a document, which is never a path
+    name = on_one_line((file.filename or "").replace("\\", "/").rstrip("/").rpartition("/")[2]).strip(" .")
+    kept = ReceivedFile(id, name[-255:] or "file", blob.bytes, blob.sha256, purpose, time.time(), sender)
     await in_thread(partial(store.keep, kept))
     return kept.as_dict()
-
-
-def label(name: str | None) -> str:
-    """Return the last part of a file's name as the id of a document. It is never a path."""
-    last = on_one_line((name or "").replace("\\", "/").rstrip("/").rpartition("/")[2]).strip(" .")
-    return last[-_LONGEST_NAME:] or "file"
 
 
 @router.get("/files", **READ)
@@ -209,7 +204,9 @@ def _file_form(c: str, row: Row | None, job: Job | None = None) -> JsonDict:
 @router.post("/vector_stores/{c}/file_batches", **WRITE)
 def attach_files(form: BatchForm, collection: InCollection) -> JsonDict:
     """Attach several files, and start one job that indexes them."""
-    forms = form.attached()
+    forms = form.files
+    if forms is None:
+        forms = [AttachForm(file_id=file_id, attributes=form.attributes) for file_id in form.file_ids or ()]
     if not forms:
         raise refusal("missing files", "file_ids")
     return _batch_form(collection, attach(collection, forms))

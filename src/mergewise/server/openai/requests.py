@@ -17,10 +17,6 @@ FileId = Annotated[str, Field(pattern=r"^file-[0-9a-f]{32}$")]
 class OpenForm(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    def ignored(self) -> list[str]:
-        """Return the names of the unknown fields."""
-        return sorted(name for name, value in (self.model_extra or {}).items() if value is not None)
-
 
 class ContentPart(OpenForm):
     type: str
@@ -194,11 +190,6 @@ class BatchForm(OpenForm):
     file_ids: Annotated[list[FileId], Field(min_length=1, max_length=200)] | None = None
     files: Annotated[list[AttachForm], Field(min_length=1, max_length=200)] | None = None
     attributes: Metadata | None = None
-
-    def attached(self) -> list[AttachForm]:
-        if self.files is not None:
-            return self.files
-        return [AttachForm(file_id=file_id, attributes=self.attributes) for file_id in self.file_ids or ()]
 
 
 class RerankText(OpenForm):
