@@ -120,7 +120,8 @@ class ModelConfig:
         """Return the API key, or None if none is configured. Later logs mask the key. Raises UsageError if it is missing."""
         if self.key_env is None and self.key_file is None:
             return None
-        key = os.environ.get(self.key_env or "", "")
+        environment = os.environ
+        key = environment.get(self.key_env or "", "")
         if not key and self.key_file is not None:
             try:
                 content = regular_bytes(self.key_file, 10_000, follow=True).decode("utf-8")
