@@ -58,23 +58,21 @@ class Answerer:
             strategy, wanted = answer.context.strategy, answer.instead_of
             say_warning(f"{strategy} prefers the mode {wanted}, which needs {needs.what}: using {answer.mode}")
             say_aside(f"  {needs.hint}", None)
-        if not chosen.as_json:
-            self._say(answer, shown.any)
-        return answer
-
-    def _say(self, answer: Answer, shown: bool) -> None:
-        """Print the answer, or only its citations if the text was already streamed."""
+        if chosen.as_json:
+            return answer
         names = DocumentNames(self.index.files)
-        if shown:
+        # a streamed answer lacks only its citations
+        if shown.any:
             say()
             say_citations(answer, names)
         else:
             say_answer(answer, names)
-        if self.options.trace:
+        if chosen.trace:
             say_trace([*answer.context.trace, *answer.trace], locations_in(self.index))
             say_streams(answer)
         if answer.mode != "extractive" or answer.usage.calls:
-            say_aside(usage_line(answer, self.options.price_in, self.options.price_out))
+            say_aside(usage_line(answer, chosen.price_in, chosen.price_out))
+        return answer
 
     def as_dict(self, answer: Answer) -> dict[str, Any]:
         return answer_json(answer, self.options.price_in, self.options.price_out, self.index.locations(answer.context))

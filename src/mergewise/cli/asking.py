@@ -76,17 +76,16 @@ class AskingOptions(IndexModelOptions):
 
     def write_page(self, shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> None:
         """Write the page of an answer, a context or a comparison to the file of `--html`, if any, and print its name."""
-        if self.html is not None:
-            write_text(self.html, _page(shown, index))
-            say_aside(f"page: {self.html}")
+        if self.html is None:
+            return
+        from mergewise.extend import answer_page, comparison_page, context_page
 
-
-def _page(shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> str:
-    from mergewise.extend import answer_page, comparison_page, context_page
-
-    known: dict[str, Any] = {"document": index.document, "count_tokens": index.tokens, "link": file_links(index)}
-    if isinstance(shown, Answer):
-        return answer_page(shown, **known)
-    if isinstance(shown, Context):
-        return context_page(shown, **known)
-    return comparison_page(shown, **known)
+        known: dict[str, Any] = {"document": index.document, "count_tokens": index.tokens, "link": file_links(index)}
+        if isinstance(shown, Answer):
+            page = answer_page(shown, **known)
+        elif isinstance(shown, Context):
+            page = context_page(shown, **known)
+        else:
+            page = comparison_page(shown, **known)
+        write_text(self.html, page)
+        say_aside(f"page: {self.html}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -45,22 +46,16 @@ class DocumentNames:
         """Look up the files of several documents at once, which costs as much as one document."""
         wanted = [doc_id for doc_id in dict.fromkeys(doc_ids) if doc_id not in self._known]
         files = self._files(wanted) if wanted else {}
+        here = None
+        with suppress(OSError):
+            here = Path.cwd()
         for doc_id in wanted:
             name, remark = doc_id, ""
             if (file := files.get(doc_id)) is not None:
-                name = path_from_here(file)
+                name = str(file if here is None or not file.is_relative_to(here) else file.relative_to(here))
                 # do not look up a network path: that would contact another machine
                 remark = "" if file.drive.startswith("\\\\") or os.path.lexists(file) else GONE
             self._known[doc_id] = (one_line(name), remark)
-
-
-def path_from_here(file: Path) -> str:
-    """Return the path, relative if it is below the working directory."""
-    try:
-        here = Path.cwd()
-    except OSError:
-        return str(file)
-    return str(file.relative_to(here) if file.is_relative_to(here) else file)
 
 
 def file_links(index: Index) -> Callable[[str], str | None]:

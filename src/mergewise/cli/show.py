@@ -110,10 +110,19 @@ def excerpts_of(
     """Find the excerpts of a number of the last answer, or of a document, with the lines around them."""
     number = _number(what)
     if number is None or remembered is None or number not in remembered.numbers:
-        return [_document_excerpt(opened, locations, what, around, remembered)]
+        doc_id, lines = _meant_document(opened, what, remembered)
+        document = opened.document(doc_id)
+        if lines is None:
+            return [Excerpt(document, locations.citation(Span(doc_id, 0, len(document.text))), (), 1, 10**9)]
+        starts = line_starts(document.text)
+        first, end = lines
+        if first > len(starts):
+            raise UsageError(f"{doc_id} has {len(starts)} lines", f"mergewise show {doc_id}:1")
+        meant = Span(doc_id, starts[first - 1], starts[end] - 1 if end < len(starts) else len(document.text))
+        return [Excerpt(document, locations.citation(meant), (meant,), max(1, first - around), end + around)]
     for span, check in remembered.numbers[number]:
-        document = locations.document(span.doc_id)
-        if document is None or (check is not None and check != last.checksum(document.text[span.start : span.end])):
+        cited = locations.document(span.doc_id)
+        if cited is None or (check is not None and check != last.checksum(cited.text[span.start : span.end])):
             raise UsageError(f"{span.doc_id} has changed since the last answer", "ask again, or give the document's id")
     return _excerpts(locations, [span for span, _ in remembered.numbers[number]], around)
 
@@ -156,22 +165,6 @@ def _excerpts(locations: Locations, spans: Sequence[Span], around: int) -> list[
         else:
             excerpts.append(Excerpt(document, locations.citation(span), (span,), first, end))
     return excerpts
-
-
-def _document_excerpt(
-    opened: Index, locations: Locations, what: str, around: int, remembered: last.Last | None
-) -> Excerpt:
-    """Make the excerpt of a document, or of the lines that `NAME:LINE` or `NAME:START-END` names."""
-    doc_id, lines = _meant_document(opened, what, remembered)
-    document = opened.document(doc_id)
-    if lines is None:
-        return Excerpt(document, locations.citation(Span(doc_id, 0, len(document.text))), (), 1, 10**9)
-    starts = line_starts(document.text)
-    first, end = lines
-    if first > len(starts):
-        raise UsageError(f"{doc_id} has {len(starts)} lines", f"mergewise show {doc_id}:1")
-    meant = Span(doc_id, starts[first - 1], starts[end] - 1 if end < len(starts) else len(document.text))
-    return Excerpt(document, locations.citation(meant), (meant,), max(1, first - around), end + around)
 
 
 def _meant_document(

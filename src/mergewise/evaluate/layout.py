@@ -287,9 +287,9 @@ def preset_figures(measured: Measured, preset: Preset) -> list[CurveFigure]:
     metric = preset.columns[0].metric if preset.columns[0].metric in measured.metrics else main_metric(measured)
     names = {method.name for method in preset.methods()}
     methods = [one for one in measured.methods if one.method in names]
-    return figures(
-        measured, metric, methods, [name for name in preset.sets if name in {one.name for one in measured.sets}]
-    )
+    known = {one.name for one in measured.sets}
+    sets = dict.fromkeys(name for group in preset.groups for name in group.sets if name in known)
+    return figures(measured, metric, methods, list(sets))
 
 
 # -- figures

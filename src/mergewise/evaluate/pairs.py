@@ -44,10 +44,6 @@ class ScoreVector:
     by_set: Mapping[str, Numbers]
 
     @cached_property
-    def count(self) -> int:
-        return sum(int((~np.isnan(values)).sum()) for values in self.by_set.values())
-
-    @cached_property
     def mean(self) -> float | None:
         """The mean of the sets' means, or None if a set has no score."""
         return float(np.mean([np.nanmean(values) for values in self.by_set.values()])) if self._is_known else None

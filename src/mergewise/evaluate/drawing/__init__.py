@@ -173,23 +173,18 @@ def _pairs(pairs: Sequence[ReportPairs]) -> Markup | None:
         "Row minus column. Below: p value of the paired sign-flip test, corrected by Holm's method for all pairs of the table. "
         "Blue: the row is better at 0.05. Red: the row is worse."
     )
-    tables = [
-        tag("details", tag("summary", one.title), _pair_table(one), class_="pair", open=place == 0)
-        for place, one in enumerate(pairs)
-    ]
+    tables = []
+    for place, one in enumerate(pairs):
+        head = tag("tr", tag("td"), *(tag("th", name, scope="col", dir="auto") for name in one.names))
+        rows = [
+            tag("tr", tag("th", name, scope="row", dir="auto"), *map(_pair, cells))
+            for name, cells in zip(one.names, one.cells, strict=True)
+        ]
+        caption = tag("caption", one.title, class_="sr")
+        drawn = tag("table", caption, tag("thead", head), tag("tbody", *rows), class_="matrix")
+        scrolling = tag("div", drawn, class_="scroll", tabindex="0", role="group", aria_label=one.title)
+        tables.append(tag("details", tag("summary", one.title), scrolling, class_="pair", open=place == 0))
     return _section("Pairs", "pairs", tag("p", note, class_="where"), *tables)
-
-
-def _pair_table(pairs: ReportPairs) -> Markup:
-    head = tag("tr", tag("td"), *(tag("th", name, scope="col", dir="auto") for name in pairs.names))
-    rows = [
-        tag("tr", tag("th", name, scope="row", dir="auto"), *map(_pair, cells))
-        for name, cells in zip(pairs.names, pairs.cells, strict=True)
-    ]
-    drawn = tag(
-        "table", tag("caption", pairs.title, class_="sr"), tag("thead", head), tag("tbody", *rows), class_="matrix"
-    )
-    return tag("div", drawn, class_="scroll", tabindex="0", role="group", aria_label=pairs.title)
 
 
 def _pair(cell: ReportPair | None) -> Markup:

@@ -128,11 +128,6 @@ class Preset:
     contexts: tuple[str, ...] = ("answer", "evidence", "all")
     repeats: int = 1
 
-    @property
-    def sets(self) -> tuple[str, ...]:
-        """The names of the sets of all groups."""
-        return tuple(dict.fromkeys(name for group in self.groups for name in group.sets))
-
     def methods_of(self, row: PresetRow, column: PresetColumn) -> tuple[Method, ...]:
         """Return the methods that fill a cell: the row's method in the column's mode, or in each of the row's modes."""
         if row.method is None or column.is_mean:
