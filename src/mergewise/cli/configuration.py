@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,10 +118,9 @@ def _is_harmless(name: str, value: object, folder: Path) -> bool:
 def find_configuration(start: Path | None = None, home: Path | None = None) -> Path | None:
     """Return the path of the nearest configuration file, which may not be a regular file, or None."""
     here = working_directory() if start is None else start.resolve()
-    if home is None:
-        with suppress(OSError, RuntimeError):
-            home = Path.home().resolve()
-    return next((folder / NAME for folder in _search_path(here, home) if os.path.lexists(folder / NAME)), None)
+    return next(
+        (folder / NAME for folder in _search_path(here, home or _home()) if os.path.lexists(folder / NAME)), None
+    )
 
 
 def working_directory() -> Path:
@@ -139,6 +137,13 @@ def existing_configuration() -> Path | None:
     """Return the path of the user's own file, or None if it does not exist."""
     own = own_configuration()
     return own if own is not None and os.path.lexists(own) else None
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home().resolve()
+    except (OSError, RuntimeError):
+        return None
 
 
 def _search_path(here: Path, home: Path | None) -> Iterator[Path]:

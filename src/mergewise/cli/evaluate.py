@@ -177,9 +177,9 @@ def report(
     the verdicts of a chat model instead, and their agreement with exact match.
     """
     from mergewise.cli.reports import judge_runs, report_text, say_report, write_report_file
-    from mergewise.evaluate.columns import metric_names
     from mergewise.evaluate.exports import csv_table, svg_files
     from mergewise.evaluate.measured import measured_runs
+    from mergewise.evaluate.methods import names_in
     from mergewise.evaluate.presets import presets_of
     from mergewise.evaluate.report import evaluation_report
     from mergewise.evaluate.runs.run_folder import open_run
@@ -187,7 +187,7 @@ def report(
     if judge is not None:
         judge_runs(runs, judge, price_in, price_out, dry_run=dry_run)
         return
-    measured = measured_runs([open_run(folder) for folder in runs], reference, metric_names(metric))
+    measured = measured_runs([open_run(folder) for folder in runs], reference, names_in(metric))
     presets = presets_of(",".join(measured.tables) if table is None else table) if table or measured.tables else []
     found = evaluation_report(measured, presets, metric)
     for path in files or ():

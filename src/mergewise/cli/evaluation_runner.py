@@ -19,14 +19,14 @@ from mergewise.cli.output import say, say_aside, say_warning, usage_text, write_
 from mergewise.cli.progress import characters, items, progress
 from mergewise.cli.reports import EvaluationFiles, report_text, say_missed, say_report, say_table
 from mergewise.errors import UsageError, one_of
-from mergewise.evaluate.columns import check_metric_names, metric_names
+from mergewise.evaluate.columns import check_metric_names
 from mergewise.evaluate.drilldown import LIMIT
 from mergewise.evaluate.evaluator import Asking
 from mergewise.evaluate.experiment import Experiment
 from mergewise.evaluate.layout import OVER_SETS
 from mergewise.evaluate.means import method_means, question_rows
 from mergewise.evaluate.measured import measured_runs
-from mergewise.evaluate.methods import methods_of, strategy_methods
+from mergewise.evaluate.methods import methods_of, names_in, strategy_methods
 from mergewise.evaluate.presets import Preset, preset_methods, presets_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.report import evaluation_report, set_facts
@@ -102,7 +102,7 @@ class Terminal(ExperimentWatch):
             say_cost(cost, self._options.price_in, self._options.price_out, as_json=False)
 
     def end_set(self, run: Run) -> None:
-        metrics = metric_names(self._options.metric)
+        metrics = names_in(self._options.metric)
         measured = measured_runs([run], metrics=metrics)
         self._means += [one.as_dict() for one in method_means(run, measured)]
         self._asked += question_rows(run, measured)
@@ -117,7 +117,7 @@ class Terminal(ExperimentWatch):
         """Print the tables over all sets and the papers' tables, and write the report."""
         if not (presets or self._sets > 1 or self._files.reports):
             return
-        measured = measured_runs([run], metrics=metric_names(self._options.metric))
+        measured = measured_runs([run], metrics=names_in(self._options.metric))
         report = evaluation_report(measured, presets, self._options.metric, LIMIT if self._files.reports else 0)
         papers, own, *_ = report.parts
         for table in (*papers.tables, *(table for table in own.tables if table.key == OVER_SETS)):
@@ -176,7 +176,7 @@ def experiment_of(sets: Sequence[Path], options: EvaluationOptions) -> Experimen
         workers=options.workers,
         ray=options.ray,
         gpus_per_worker=options.gpus_per_worker,
-        reuse=[Path(one.strip()) for one in (options.reuse or "").split(",") if one.strip()],
+        reuse=list(map(Path, names_in(options.reuse or ""))),
         has_texts=bool(EvaluationFiles(options.files or ()).reports),
         command=shlex.join(["mergewise", *sys.argv[1:]]),
         open_index=open_permitted,

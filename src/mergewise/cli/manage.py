@@ -77,7 +77,13 @@ def index(
         if sync or watch or dry_run:
             raise UsageError("missing folder", "run `mergewise index DIR --sync`")
         opened = mergewise.open(index_dir, embedder=embedder, chat=chat, prompts=prompts, create=False)
-        _embed_missing(opened, as_json, given)
+        with _report_on_interrupt(opened), progress("Indexing", characters) as advance:
+            vectors = opened.embed(options=replace(given, progress=advance))
+        if as_json:
+            say_json(asdict(vectors))
+            return
+        count = f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves"
+        say(f"{count if opened.manifest.dimension else 'no vectors: embedder none'}, in {opened.store.place}")
         return
     names = [view.strip() for view in views.split(",")]
     if ocr and not sandbox:
@@ -173,17 +179,6 @@ def one_round(synchronise: Callable[[], None]) -> None:
     except Exception as error:
         # the cause, such as a full disk, may be gone in the next round
         say_error(f"{type(error).__name__}: {error}")
-
-
-def _embed_missing(opened: Index, as_json: bool, given: IndexingOptions) -> None:
-    """Compute the missing vectors and the missing rows of views."""
-    with _report_on_interrupt(opened), progress("Indexing", characters) as advance:
-        vectors = opened.embed(options=replace(given, progress=advance))
-    if as_json:
-        say_json(asdict(vectors))
-        return
-    count = f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves"
-    say(f"{count if opened.manifest.dimension else 'no vectors: embedder none'}, in {opened.store.place}")
 
 
 @contextmanager

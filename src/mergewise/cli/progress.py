@@ -139,10 +139,12 @@ def bar_of(task: TaskState, terminal: Console) -> Iterator[None]:
     """Draw one line and keep updating it."""
     from rich.live import Live
 
-    def draw() -> Text:
-        return bar_line(task, terminal.width)
-
-    with Live(console=terminal, transient=True, refresh_per_second=1 / TICK, get_renderable=draw):
+    with Live(
+        console=terminal,
+        transient=True,
+        refresh_per_second=1 / TICK,
+        get_renderable=lambda: bar_line(task, terminal.width),
+    ):
         yield
 
 

@@ -45,7 +45,7 @@ def context(
 
     Exits with 1 if nothing was found.
     """
-    from mergewise.extend import FORMS
+    from mergewise.extend import FORMS, xml_of
 
     if form not in FORMS:
         raise UsageError(f"unknown format: {short_repr(form)}", one_of(form, FORMS))
@@ -59,10 +59,16 @@ def context(
         context = index.context(replace(query, question=question, where=where))
         last.save(common.index_dir, last.of_context(context))
         common.write_page(context, index)
-        if form == "text" and not common.as_json:
+        if common.as_json:
+            return context
+        if form == "text":
             say_context(context, locations_in(index), common.trace)
-        elif not common.as_json:
-            say_form(form, context, index)
+        elif form == "xml":
+            say(xml_of(context))
+        elif form == "messages":
+            say_json([{"role": message.role, "content": message.text} for message in index.messages(context)])
+        else:
+            say("\n\n".join(message.text for message in index.messages(context)))
         return context
 
     _each_question(
@@ -106,20 +112,6 @@ def _each_question(
         if not len(index):
             say_error(f"{index.store.place} has no documents", "add some: mergewise index FOLDER")
         raise typer.Exit(1)
-
-
-def say_form(form: str, context: Context, index: Index) -> None:
-    """Print the context in a format for programs, with no other output."""
-    from mergewise.extend import xml_of
-
-    if form == "xml":
-        say(xml_of(context))
-        return
-    messages = index.messages(context)
-    if form == "messages":
-        say_json([{"role": message.role, "content": message.text} for message in messages])
-    else:
-        say("\n\n".join(message.text for message in messages))
 
 
 def say_context(context: Context, locations: Locations, trace: bool) -> None:

@@ -195,7 +195,19 @@ def _meant_document(
                 )
             if found:
                 return found[0], named
-    raise _unknown_error(ids, name if lines is not None else what, what, remembered)
+    if _number(what) is not None:
+        if remembered is None:
+            raise UsageError("no last answer of this index", "ask a question first, or give the id of a document")
+        numbers = ", ".join(str(number) for number in sorted(remembered.numbers)) or "none"
+        raise UsageError(f"no number {what} in the last answer", f"its numbers: {numbers} ({remembered.question})")
+    if lines is None:
+        name = what
+    paths = {Path(doc_id).name: doc_id for doc_id in ids}
+    near = [*get_close_matches(name, ids), *(paths[near] for near in get_close_matches(Path(name).name, paths))]
+    hint = "run `mergewise info --documents` to list the ids"
+    if near:
+        hint = f"did you mean {', '.join(dict.fromkeys(near[:3]))}?"
+    raise UsageError(f"unknown document: {short_repr(what)}", hint)
 
 
 def _documents_of(name: str, opened: Index) -> list[str]:
@@ -203,22 +215,6 @@ def _documents_of(name: str, opened: Index) -> list[str]:
     here = str(Path.cwd() / name)
     found = opened.find(here, name)
     return found[here] if len(found[here]) == 1 else found[name] or found[here]
-
-
-def _unknown_error(ids: Sequence[str], name: str, what: str, remembered: last.Last | None) -> UsageError:
-    if _number(what) is not None:
-        if remembered is None:
-            return UsageError("no last answer of this index", "ask a question first, or give the id of a document")
-        numbers = ", ".join(str(number) for number in sorted(remembered.numbers)) or "none"
-        return UsageError(f"no number {what} in the last answer", f"its numbers: {numbers} ({remembered.question})")
-    by_name = {Path(doc_id).name: doc_id for doc_id in ids}
-    near = [*get_close_matches(name, ids), *(by_name[near] for near in get_close_matches(Path(name).name, by_name))]
-    hint = (
-        f"did you mean {', '.join(dict.fromkeys(near[:3]))}?"
-        if near
-        else "run `mergewise info --documents` to list the ids"
-    )
-    return UsageError(f"unknown document: {short_repr(what)}", hint)
 
 
 def _pieces(text: str, covered: Sequence[tuple[int, int]], *, signs: bool) -> list[tuple[str, str | None]]:

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.measured import OF_ANSWERS, Measured
+from mergewise.evaluate.methods import names_in
 from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.ranking import MEASURES, RANKING_SCORES, is_measure, measure_of
 from mergewise.evaluate.report_records import ReportColumn
@@ -34,14 +35,10 @@ def main_metric(measured: Measured) -> str:
     return next((name for name in candidates if name in measured.metrics), "")
 
 
-def metric_names(names: str) -> tuple[str, ...]:
-    return tuple(filter(None, (part.strip() for part in names.split(","))))
-
-
 def check_metric_names(names: str) -> None:
     """Raise UsageError for a name that no run can have."""
     known = {*COLUMNS, *CONTEXT_SCORES, *RANKING_SCORES, *OF_ANSWERS}
-    for name in metric_names("" if names == "all" else names):
+    for name in names_in("" if names == "all" else names):
         if name not in known and not is_measure(name):
             raise UsageError(f"unknown score: {name!r}", f"one of: {', '.join((*MEASURES, *sorted(known)))}")
 
@@ -59,7 +56,7 @@ def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
     if names == "all":
         return tuple(shares)
     if names:
-        asked = metric_names(names)
+        asked = names_in(names)
         for name in asked:
             if name not in measured.metrics:
                 if is_measure(name):

@@ -245,15 +245,8 @@ def _filling_runs(measured: Measured, row: PresetRow) -> list[int | None]:
     if row.method is None or row.needs:
         return [None]
     stem = row.method.name
-    found = [
-        number
-        for number, run in enumerate(measured.runs)
-        if any(
-            one.run == number and (one.method == stem or one.method.startswith(f"{stem} ")) for one in measured.methods
-        )
-        and row.can_fill(run.models)
-    ]
-    return list(found) or [None]
+    having = {one.run for one in measured.methods if one.method == stem or one.method.startswith(f"{stem} ")}
+    return [at for at, run in enumerate(measured.runs) if at in having and row.can_fill(run.models)] or [None]
 
 
 def _method_names(preset: Preset, row: PresetRow) -> set[str]:

@@ -195,9 +195,7 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None, metrics: Se
         budgets=tuple(sorted({key.budget for key in values})),
         values=values,
         deviations=deviations,
-        needs={
-            key: one for key, one in needs.items() if not any(v.set == key[0] and v.method == key[1] for v in values)
-        },
+        needs={key: one for key, one in needs.items() if key not in {(v.set, v.method) for v in values}},
         reference=_reference(reference, [run.plan.reference for run in runs], methods),
         tables=tuple(dict.fromkeys(table for run in runs for table in run.plan.tables)),
         unheld=partial(_unheld, runs),

@@ -157,10 +157,15 @@ METHODS: Mapping[str, Method] = merge_parts(
 """All methods by name, with those of other packages (entry points of the group `mergewise.methods`)."""
 
 
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names in a text, separated by commas."""
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
 def methods_of(names: str) -> list[Method]:
     """Return the methods of these names or groups, separated by commas. Raises UsageError for an unknown name."""
     chosen: dict[str, Method] = {}
-    for name in filter(None, (part.strip() for part in names.split(","))):
+    for name in names_in(names):
         found = GROUPS.get(name) or ((METHODS[name],) if name in METHODS else ())
         if not found:
             raise UsageError(f"unknown method: {name!r}", one_of(name, [*GROUPS, *METHODS]))

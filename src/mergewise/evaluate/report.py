@@ -60,11 +60,20 @@ def evaluation_report(
         f"budgets of {', '.join(f'{budget:,}' for budget in measured.budgets)} tokens",
         f"compared with {measured.reference}" if measured.reference else "",
     ]
+    about = ""
+    if main:
+        # for a first-time reader
+        known = column_of(main)
+        about = (
+            "For each question each method finds a context: passages for a language model, within a budget of tokens."
+        )
+        about += " A model answers from the context." if measured.answered else ""
+        about += f" Methods are compared by {known.label}" + (f", the {known.about}." if known.about else ".")
     return EvaluationReport(
         title=f"Evaluation: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}",
         facts=" · ".join(filter(None, parts)),
         warning=PLUMBING if measured.is_plumbing else "",
-        about=_about(measured, main),
+        about=about,
         headline=tuple(_headline(measured, main)),
         remarks=tuple(_remarks(measured, main)),
         parts=tuple(_parts(measured, presets, main, shown)),
@@ -107,17 +116,6 @@ def layouts(measured: Measured, preset: Preset) -> list[ReportTable]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _about(measured: Measured, metric: str) -> str:
-    """Explain the figures to a first-time reader."""
-    if not metric:
-        return ""
-    known = column_of(metric)
-    asked = "For each question each method finds a context: passages for a language model, within a budget of tokens."
-    answered = " A model answers from the context." if measured.answered else ""
-    by = f" Methods are compared by {known.label}" + (f", the {known.about}." if known.about else ".")
-    return f"{asked}{answered}{by}"
 
 
 def set_facts(questions: Sequence[Question]) -> str:

@@ -76,7 +76,10 @@ def _question(row: Mapping[str, Any]) -> Question:
     text = row.get("question")
     if not isinstance(text, str):
         raise BadRow("missing question")
-    answers = next((found for name in _ANSWERS if (found := _several(_texts(row.get(name)), "|"))), ())
+    # answers in SQuAD's form also hold offsets
+    written = (row.get(name) for name in _ANSWERS)
+    texts = (_several(one.get("text") if isinstance(one, dict) else one, "|") for one in written)
+    answers = next(filter(None, texts), ())
     evidence, documents = _evidence(row.get("evidence")), _several(row.get("gold_docs"), "|")
     answerable = _is_answerable(row)
     if answerable is False:
@@ -93,11 +96,6 @@ def _question(row: Mapping[str, Any]) -> Question:
         gold_docs=documents,
         cluster=str(row.get("cluster") or ""),
     )
-
-
-def _texts(value: object) -> object:
-    """Return the texts of answers in SQuAD's form, which also holds offsets. Other values are returned unchanged."""
-    return value.get("text") if isinstance(value, dict) else value
 
 
 def _is_answerable(row: Mapping[str, Any]) -> bool | None:

@@ -38,7 +38,7 @@ from importlib.resources import files
 from typing import Any, Literal, TypeAlias, get_args
 
 from mergewise.errors import UsageError, one_of
-from mergewise.evaluate.methods import METHODS, Judge, Method
+from mergewise.evaluate.methods import METHODS, Judge, Method, names_in
 
 Shape: TypeAlias = Literal["wide", "stacked", "curve"]
 Published: TypeAlias = tuple[tuple[float | None, ...], ...]
@@ -222,7 +222,7 @@ def preset(name: str) -> Preset:
 
 def presets_of(names: str) -> list[Preset]:
     """Return the presets of these names, separated by commas. Raises UsageError for an unknown name, or without any."""
-    found = [preset(part) for part in dict.fromkeys(filter(None, (part.strip() for part in names.split(","))))]
+    found = [preset(part) for part in dict.fromkeys(names_in(names))]
     if not found:
         raise UsageError("missing table name", f"one of: {', '.join(preset_names())}")
     return found

@@ -227,10 +227,7 @@ def all_rows(folder: Path) -> pa.Table:
 
     Of several rows for the same question the last one counts, unless it failed.
     """
-    path = folder / ROWS_FILE
-    tables = [*([read_table(path, ROWS)] if path.exists() else []), *line_tables(folder)]
-    if not tables:
-        return ROWS.empty_table()
+    tables = [existing_table(folder / ROWS_FILE, ROWS), *line_tables(folder)]
     table = pa.concat_tables(tables, promote_options="default")
     schema = rows_schema(score_order(scores_of(table)))
     # the digest `asked` is left out: the row of an altered question replaces the earlier one

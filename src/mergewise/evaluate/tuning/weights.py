@@ -334,8 +334,9 @@ def recalibration(
     of_folds = np.repeat(np.arange(len(rows)) % FOLDS, len(rows[0]))
     after = np.empty(len(z))
     for fold in set(of_folds):
-        bias, slope = _shift(z[of_folds != fold], held[of_folds != fold], len(rows[0]))
-        after[of_folds == fold] = _log_loss(bias + slope * z[of_folds == fold], held[of_folds == fold]).mean()
+        own, others = of_folds == fold, of_folds != fold
+        bias, slope = _shift(z[others], held[others], len(rows[0]))
+        after[own] = _log_loss(bias + slope * z[own], held[own]).mean()
     bias, slope = _shift(z, held, len(rows[0]))
     return Recalibration(bias, slope, float(_log_loss(standing[0] + standing[1] * z, held).mean()), float(after.mean()))
 
