@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 TURNS = 20
 """Latest turns that a follow-up question may refer to."""
-HISTORY_LINES = 1000
 PROMPT = "? "
 _MAX_HISTORY_BYTES = 1_000_000
 
@@ -184,7 +183,7 @@ def _line_history() -> Iterator[None]:
         yield
     finally:
         end = readline.get_current_history_length() + 1
-        lines = [readline.get_history_item(i) or "" for i in range(max(1, end - HISTORY_LINES), end)]
+        lines = [readline.get_history_item(i) or "" for i in range(max(1, end - 1000), end)]
         with suppress(*failures):
             file = _history_file()
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

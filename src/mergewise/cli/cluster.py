@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -76,22 +76,18 @@ def status(
     ready = "ready" if state["ready"] else "shards are opening"
     say(f"snapshot {state['snapshot']}, {len(state['shards'])} shards, {state['replicas']} replicas: {ready}")
     for node in state["nodes"]:
-        say(_line(node, state["shards"]))
+        own = ", ".join(str(at) for at, names in enumerate(state["shards"]) if node["node"] in names) or "none"
+        facts = [node["node"], node["address"], f"shards {own}"]
+        if "pid" in node:
+            facts += [f"{node['memory'] / 1e6:,.0f} MB", f"p50 {node['p50']:.0f} ms, p95 {node['p95']:.0f} ms"]
+            if room := node["cache_bytes"]:
+                small = ", too small: add nodes, or start with a larger cache-size" if node["copied"] > room else ""
+                facts.append(f"cache {node['copied'] / 1e6:,.1f} of {room / 1e6:,.1f} MB{small}")
+        else:
+            facts.append("no searcher")
+        say("  ".join([*facts, *(["drained"] if node["drained"] else []), node.get("error", "")]).rstrip())
     if state["error"]:
         say_warning(state["error"])
-
-
-def _line(node: dict[str, Any], shards: list[list[str]]) -> str:
-    own = ", ".join(str(at) for at, names in enumerate(shards) if node["node"] in names) or "none"
-    facts = [node["node"], node["address"], f"shards {own}"]
-    if "pid" in node:
-        facts += [f"{node['memory'] / 1e6:,.0f} MB", f"p50 {node['p50']:.0f} ms, p95 {node['p95']:.0f} ms"]
-        if room := node["cache_bytes"]:
-            small = ", too small: add nodes, or start with a larger cache-size" if node["copied"] > room else ""
-            facts.append(f"cache {node['copied'] / 1e6:,.1f} of {room / 1e6:,.1f} MB{small}")
-    else:
-        facts.append("no searcher")
-    return "  ".join([*facts, *(["drained"] if node["drained"] else []), node.get("error", "")]).rstrip()
 
 
 @app.command("drain", cls=options.NamingCommand)

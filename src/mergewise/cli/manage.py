@@ -282,8 +282,8 @@ def info(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     documents: Annotated[bool, typer.Option("--documents", help="List the documents.")] = False,
     view: options.ViewOption = None,
-    markers: options.MarkersOption = False,
-    triplets: options.TripletsOption = False,
+    markers: Annotated[bool, typer.Option("--markers", help="Same as --view marker.")] = False,
+    triplets: Annotated[bool, typer.Option("--triplets", help="Same as --view triplet.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show the contents of an index."""

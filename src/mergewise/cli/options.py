@@ -422,8 +422,6 @@ ViewOption = Annotated[
         autocompletion=_completion(lambda: mergewise.VIEWS),
     ),
 ]
-MarkersOption = Annotated[bool, typer.Option("--markers", help="Same as --view marker.")]
-TripletsOption = Annotated[bool, typer.Option("--triplets", help="Same as --view triplet.")]
 
 
 def _split(text: str) -> Split:

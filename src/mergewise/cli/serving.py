@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mergewise.server.targets import ServedPlace
 
 app = typer.Typer(name="server", help="Manage a server's data: tokens, backup and restore.", no_args_is_help=True)
-_DAY = 86_400.0
 
 
 def _data_argument(help: str) -> Any:
@@ -228,7 +227,7 @@ def add_token(
 ) -> None:
     """Create a token and print it. It cannot be shown again."""
     with _state(data) as state:
-        expires = None if days is None else time() + days * _DAY
+        expires = None if days is None else time() + days * 86_400.0
         _, secret = state.tokens.add(
             cast("list[Scope]", scope or ["read"]), collections=collection, title=title, expires=expires, rate=rate
         )

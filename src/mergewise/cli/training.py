@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from mergewise.extend import load_toml
 
 if TYPE_CHECKING:
     from mergewise import Index
-    from mergewise.evaluate.run import Split
     from mergewise.extend import Example, Executors, LabelSettings, LabelSource, TrainSettings
 
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
@@ -68,7 +67,7 @@ def utility(
     solvable questions. The preset gainrag uses no triplets, the best candidate and 15 random ones, two epochs, and only solvable
     questions.
     """
-    from mergewise.extend import LabelStore, check_base, check_packages, executors_of, train_utility
+    from mergewise.extend import Example, LabelStore, check_base, check_packages, executors_of, train_utility
 
     settings, chosen = _settings(preset, config)
     folder = labels or out / "labels"
@@ -84,9 +83,22 @@ def utility(
             raise UsageError(f"cannot read {without}: {error}", hint) from None
     if labels_only and not questions:
         raise UsageError("no questions to label", "give question sets or a file of questions")
+    from mergewise.evaluate.run import chosen_questions, tasks_at
+    from mergewise.evaluate.set_indexes import existing_index, task_index
+
     with TemporaryDirectory(prefix="mergewise-train-") as temporary:
-        place = Path(temporary)
-        sources = list(_sources(questions or (), index_dir, place, settings, embedder, split, limit, excluded))
+        views = ["leaf", *(["triplet"] if settings.triplets else [])]
+        open_index, show = partial(open_permitted, embedder=embedder), partial(progress, amount=characters)
+        sources = []
+        for task in (task for path in questions or () for task in tasks_at(path)):
+            if task.documents:
+                place = (index_dir or Path(temporary)) / task.name
+                index = task_index(task, place, open_index, show, views=views)
+            else:
+                index = existing_index(task, index_dir or DEFAULT_INDEX, open_index)
+            asked = chosen_questions(task, split)
+            kept = [q for q in asked if _fold_case(q.text) not in excluded and any(q.answers)]
+            sources.append(label_source(index, [Example(q.id, q.text, q.answers, task.name) for q in kept[:limit]]))
         if sources:
             _label(sources, chat, folder, settings, executors_of(None, ray, gpus_per_worker))
     if not labels_only:
@@ -144,34 +156,6 @@ def _contains_gold(reply: str, golds: Sequence[str]) -> bool:
     from mergewise.evaluate.answers import score_answer
 
     return score_answer(reply, golds).contains_words == 1
-
-
-def _sources(
-    paths: Sequence[Path],
-    index_dir: Path | None,
-    temporary: Path,
-    settings: LabelSettings,
-    embedder: str | None,
-    split: Split,
-    limit: int | None,
-    excluded: frozenset[str],
-) -> Iterator[LabelSource]:
-    from mergewise.evaluate.run import chosen_questions, tasks_at
-    from mergewise.evaluate.set_indexes import existing_index, task_index
-    from mergewise.extend import Example
-
-    views = ["leaf", *(["triplet"] if settings.triplets else [])]
-    open_index = partial(open_permitted, embedder=embedder)
-    folder, show = index_dir or temporary, partial(progress, amount=characters)
-    for path in paths:
-        for task in tasks_at(path):
-            if task.documents:
-                index = task_index(task, folder / task.name, open_index, show, views=views)
-            else:
-                index = existing_index(task, index_dir or DEFAULT_INDEX, open_index)
-            chosen = chosen_questions(task, split)
-            kept = [q for q in chosen if _fold_case(q.text) not in excluded and any(q.answers)]
-            yield label_source(index, [Example(q.id, q.text, q.answers, task.name) for q in kept[:limit]])
 
 
 def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:

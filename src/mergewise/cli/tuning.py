@@ -22,7 +22,6 @@ from mergewise.extend import Range
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 SHOWN = 8
 """Points that the report lists."""
-METRIC, BUDGET, TIME = "evidence", 384, "10m"
 
 
 @options.with_options
@@ -35,9 +34,9 @@ def tune(
     strategy: options.StrategyOption = defaults.STRATEGY,
     seconds: Annotated[
         str, typer.Option("--time", metavar="TIME", help="Approximate time limit, such as 90s, 10m or 1h.")
-    ] = TIME,
-    metric: Annotated[str, typer.Option(help="Metric to maximise: evidence, all, answer or density.")] = METRIC,
-    budget: Annotated[int, typer.Option("--budget", "-b", help="Token budget of a context.", min=1)] = BUDGET,
+    ] = "10m",
+    metric: Annotated[str, typer.Option(help="Metric to maximise: evidence, all, answer or density.")] = "evidence",
+    budget: Annotated[int, typer.Option("--budget", "-b", help="Token budget of a context.", min=1)] = 384,
     write: Annotated[
         Path | None, typer.Option(metavar="FILE", help="New file for the lines of mergewise.toml, instead of printing.")
     ] = None,

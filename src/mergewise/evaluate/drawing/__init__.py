@@ -22,13 +22,10 @@ from mergewise.evaluate.report_records import (
 )
 from mergewise.extend import CURVE_RULES, Markup, asset, figure_svg, html_page, join, shorten, tag
 
-LONGEST = 600
-"""Longest title in characters."""
-
 
 def evaluation_page(report: EvaluationReport) -> str:
     """Return the whole page, in one file."""
-    title = tag("h1", shorten(report.title, LONGEST), id="question", tabindex="-1", dir="auto")
+    title = tag("h1", shorten(report.title, 600), id="question", tabindex="-1", dir="auto")
     warning = tag("p", report.warning, class_="notice plumbing") if report.warning else None
     top = tag("header", title, tag("p", report.facts, class_="facts"), warning, class_="top")
     parts = [part for part in report.parts if part.tables or part.figures]

@@ -19,7 +19,6 @@ from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.types import Message, Reply, Usage
 
 QUESTIONS = 5
-REPLY = "I do not know."
 
 
 class CountingChat:
@@ -39,7 +38,7 @@ class CountingChat:
             return await self._chat.complete(messages, max_tokens=max_tokens, schema=schema)
         spent = Usage(1, sum(self._count_tokens([message.text for message in messages])), max_tokens, estimated=True)
         self.usage += spent
-        return Reply(REPLY, spent)
+        return Reply("I do not know.", spent)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         reply = await self.complete(messages, max_tokens=max_tokens)

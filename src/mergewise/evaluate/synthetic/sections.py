@@ -15,7 +15,6 @@ from mergewise.types import Leaf, Span
 
 DOCUMENTS = 64
 """Number of documents whose sections are cached."""
-NEAREST = 20
 
 
 class SectionSentence(NamedTuple):
@@ -89,7 +88,7 @@ class SourceReader:
             leaf = self._reader.leaves([definition.first_leaf])[definition.first_leaf]
             yield from (one for one in self.sections(leaf.doc_id) if any(own.id == leaf.id for own in one.leaves))
 
-    def nearest(self, words: str, k: int = NEAREST) -> list[tuple[Leaf, float]]:
+    def nearest(self, words: str, k: int) -> list[tuple[Leaf, float]]:
         """Return the leaves that BM25 ranks first, with scores relative to the best."""
         ranked = self._reader.rank(words, k)
         leaves = self._reader.leaves([leaf for leaf, _ in ranked])
