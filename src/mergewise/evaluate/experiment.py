@@ -350,6 +350,7 @@ class Experiment:
                 # examples are long, and their digest tells them apart
                 settings = {key: digest(text) if text.startswith("[") else text for key, text in settings.items()}
                 plan = plan.with_records([one], planned, settings)
+
             if folder is not None:
                 write_plan(folder, plan)
             if tables is not None:
@@ -357,6 +358,7 @@ class Experiment:
             with watch.progress("Evaluating") as advance:
                 for evaluator, ready, again in found:
                     evaluator.complete([*ready, *again], asked, advance)
+
             every = [one for _, ready, _ in found for one in ready]
             repeats = [one for _, _, again in found for one in again]
             every, planned = _without_failed(every, planned, len(asked))
@@ -370,6 +372,7 @@ class Experiment:
                 watch.warn(
                     f"{len(failed)} of {len(rows)} rows failed; they count as wrong, and the next run retries them"
                 )
+
             first = found[0][0]
             if tables is not None:
                 ranked = {one.doc for row in first.store.known.values() for one in row.ranking}
@@ -381,6 +384,7 @@ class Experiment:
                     ranked = {one.doc for row in rows for one in row.ranking}
                     texts += document_texts(first.index, name, asked, ranked)
             watch.end_set(memory_run(rows, {name: asked}, plan=plan))
+
         if tables is None or folder is None:
             return memory_run(every_row, every_question, texts, plan)
         with other_shards_done(folder):
