@@ -172,7 +172,14 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
             spans.append((first, last))
         at += len(piece)
     if ")" in block or "]" in block:
-        return [part for start, end in spans for part in _after_brackets(text, start, end)]
+        # A sentence in brackets ends at its bracket: "(It did.) Next." are two.
+        parts: list[tuple[int, int]] = []
+        for first, last in spans:
+            for match in _BRACKET_END.finditer(text, max(first - 1, 0), last):
+                parts.append((first, match.start(1)))
+                first = match.end(1)
+            parts.append((first, last))
+        return parts
     return spans
 
 
@@ -196,14 +203,6 @@ def _pieces(block: str, language: str) -> Iterator[str]:
         yield from found
         at, window = at + left, _WINDOW if found else 2 * window
     yield from sentencex.segment(language, block[at:])
-
-
-def _after_brackets(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """End a sentence in brackets at its bracket: "(It did.) Next." are two."""
-    for match in _BRACKET_END.finditer(text, max(start - 1, 0), end):
-        yield start, match.start(1)
-        start = match.end(1)
-    yield start, end
 
 
 def _was_split_wrongly(tail: str, after: str) -> bool:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
-from mergewise.assemble.pointing import Unusable, ask
+from mergewise.assemble.pointing import ReplyForm, Unusable, ask, number_tokens
 from mergewise.concurrency import run, together
 from mergewise.designs.mergerag import fusion_prompts as prompts
 from mergewise.designs.mergerag.merging import Pair
@@ -120,7 +121,10 @@ async def point(question: str, chat: ChatModel, pair: Pair, directional: bool) -
     """Fuse a pair by numbers, so that a model cannot invent text. A wrong answer may be repaired once."""
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.point(question, pair, directional=directional)
-    numbers, usage = await ask(chat, messages, prompts.point_form(len(sentences)))
+    count = len(sentences)
+    shape, schema = f'{{"keep":"..."}}, numbers from 1 to {count}', prompts.POINT_SCHEMA
+    form = ReplyForm(schema, shape, number_tokens(count), partial(prompts.numbers_in, count=count))
+    numbers, usage = await ask(chat, messages, form)
     return Fusion(in_reading_order([sentences[n - 1] for n in numbers], pair, directional), "point", usage)
 
 
@@ -128,7 +132,9 @@ async def copy(question: str, chat: ChatModel, pair: Pair, directional: bool) ->
     """Fuse a pair by verbatim text, as in the paper. Only sentences of the pair are kept."""
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.copy(question, pair, directional=directional)
-    reply = await chat.complete(messages, max_tokens=prompts.copy_tokens(sentences))
+    # enough for every sentence, even if the model's tokens are shorter than ours
+    most = 64 + 2 * sum(sentence.tokens for sentence in sentences)
+    reply = await chat.complete(messages, max_tokens=most)
     numbers, unsupported = prompts.repeated_sentences(reply.text, sentences)
     if not numbers and (unsupported or not reply.text.strip()):
         raise Unusable("the answer repeats no sentence of the chunks", reply.usage, unsupported)
@@ -137,4 +143,4 @@ async def copy(question: str, chat: ChatModel, pair: Pair, directional: bool) ->
     )
 
 
-ASK: dict[str, Ask] = {"copy": copy, "point": point}
+ASK = {"copy": copy, "point": point}

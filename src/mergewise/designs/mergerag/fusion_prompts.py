@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mergewise.assemble.pointing import ReplyForm, number_tokens, numbered_lines, numbers_of, value_in
+from mergewise.assemble.pointing import numbered_lines, numbers_of, value_in
 from mergewise.designs.mergerag.merging import Pair
 from mergewise.designs.mergerag.pieces import ChunkSentence, text_of
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
@@ -64,11 +64,6 @@ def _messages(form: str, question: str, chunks: Mapping[str, str], directional: 
     return turn(f"{task}\n\n{warning(code, 'chunks')}", [f"Question: {question}", *shown])
 
 
-def copy_tokens(sentences: Sequence[ChunkSentence]) -> int:
-    """Return tokens enough for every sentence, even if the model's tokens are shorter than ours."""
-    return 64 + 2 * sum(sentence.tokens for sentence in sentences)
-
-
 def numbers_in(answer: str, count: int) -> list[int] | str:
     """Return the numbers in an answer, or a text that describes the problem.
 
@@ -80,12 +75,6 @@ def numbers_in(answer: str, count: int) -> list[int] | str:
             return 'it is no object with the one key "keep"'
         value = value["keep"]
     return numbers_of(value, count)
-
-
-def point_form(count: int) -> ReplyForm[list[int]]:
-    """Return the form of an answer with numbers from 1 to `count`."""
-    shape = f'{{"keep":"..."}}, numbers from 1 to {count}'
-    return ReplyForm(POINT_SCHEMA, shape, number_tokens(count), lambda answer: numbers_in(answer, count))
 
 
 def repeated_sentences(answer: str, sentences: Sequence[ChunkSentence]) -> tuple[list[int], int]:

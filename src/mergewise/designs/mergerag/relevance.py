@@ -41,11 +41,7 @@ def relevance(question: str, sentences: Sequence[ChunkSentence], scores: Sequenc
         above = (wanted & paths[sentence.section]) - own
         covered = fsum(rarity[term] for term in own) + PATH * fsum(rarity[term] for term in above)
         worth[sentence] = scores[sentence.chunk] + COVERAGE * covered / largest + (OPENING if sentence.first else 0.0)
-    return _with_links(worth, wanted)
-
-
-def _with_links(worth: dict[ChunkSentence, float], wanted: frozenset[str]) -> dict[ChunkSentence, float]:
-    """Add the gain of each sentence's best link. A name in the question makes no link, since it leads nowhere new."""
+    # Add the gain of each sentence's best link. A name in the question makes no link, since it leads nowhere new.
     titles = {s.section: s.fragment.headings[-1] if s.fragment.headings else s.fragment.title for s in worth}
     names = {section: terms for section, title in titles.items() if not (terms := content_terms(title)) <= wanted}
     best = sorted(worth, key=lambda sentence: -worth[sentence])[:BEST]

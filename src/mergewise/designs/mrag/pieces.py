@@ -164,16 +164,13 @@ def passages(pieces: Sequence[ValuePiece], order: ReadingOrder) -> list[Passage]
     best: dict[str, float] = {}
     for piece in pieces:
         best[piece.marker.doc_id] = max(piece.score, best.get(piece.marker.doc_id, piece.score))
-    parts = [part for piece in pieces for part in _parts(piece)]
+    parts: list[ValuePiece] = []
+    for piece in pieces:
+        # The fragments of a verbatim piece may be far apart. A piece with `alone` is not split.
+        whole = piece.alone or piece.marker.written
+        parts += [piece] if whole else [replace(piece, fragments=(fragment,)) for fragment in piece.fragments]
     parts.sort(key=lambda part: (-best[part.marker.doc_id], part.marker.doc_id, min(part.spans).start))
     return [p for _, group in groupby(parts, key=lambda part: part.heading) for p in _passages(list(group))]
-
-
-def _parts(piece: ValuePiece) -> list[ValuePiece]:
-    """Split a verbatim piece into its fragments, which may be far apart. A piece with `alone` is not split."""
-    if piece.alone or piece.marker.written:
-        return [piece]
-    return [replace(piece, fragments=(fragment,)) for fragment in piece.fragments]
 
 
 def _passages(pieces: Sequence[ValuePiece]) -> list[Passage]:

@@ -297,25 +297,21 @@ def _stored_tree(path: Path, numbers: Mapping[int, int], dimension: int) -> Summ
             for layer, text, children, places in raw["nodes"]
         )
         vectors = np.frombuffer(base64.b64decode(raw["vectors"]), "<f2").reshape(len(nodes), dimension)
-        _check_tree(nodes, numbers)
+        # Each child must be one layer below, with chunks in layer 0.
+        before = 1
+        for node in nodes:
+            if not before <= node.layer <= before + 1 or not node.children:
+                raise ValueError("invalid layers")
+            before = node.layer
+            below = (child in numbers if node.layer == 1 else 0 <= child < len(nodes) for child in node.children)
+            if not all(below) or (node.layer > 1 and any(nodes[c].layer != node.layer - 1 for c in node.children)):
+                raise ValueError("a child is missing")
         return SummaryTree(nodes, vectors.astype(np.float32), numbers, str(raw["made"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         log.warning("%s is not a valid tree (%s), it is computed again", path, error)
         return None
-
-
-def _check_tree(nodes: Sequence[SummaryNode], numbers: Mapping[int, int]) -> None:
-    """Raise ValueError if a child is missing. Each must be one layer below, with chunks in layer 0."""
-    before = 1
-    for node in nodes:
-        if not before <= node.layer <= before + 1 or not node.children:
-            raise ValueError("invalid layers")
-        before = node.layer
-        below = (child in numbers if node.layer == 1 else 0 <= child < len(nodes) for child in node.children)
-        if not all(below) or (node.layer > 1 and any(nodes[c].layer != node.layer - 1 for c in node.children)):
-            raise ValueError("a child is missing")
 
 
 VIEW = View(

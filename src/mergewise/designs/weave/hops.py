@@ -27,7 +27,7 @@ from mergewise.text.names import (
     with_series,
     words_of,
 )
-from mergewise.types import Definition, LeafSentences
+from mergewise.types import Definition
 
 LEAVES = 6  # read per definition
 DEFINITIONS = 16  # read per hop
@@ -106,7 +106,12 @@ class Follower:
         links: dict[Definition, list[Link]] = defaultdict(list)
         for i in evidence:
             for mention in self._mentions(i):
-                targets = self._targets(self.pool.sentences[i].leaf, self._definitions[mention.name])
+                # The name leads to its definitions in the same document, else to all of them. It leads nowhere if one of them
+                # holds the leaf itself, or if there are too many.
+                leaf, definitions = pool.sentences[i].leaf, self._definitions[mention.name]
+                targets = [one for one in definitions if one.document == leaf.document] or definitions
+                if len(targets) >= COMMON or any(leaf.id in definition.leaves for definition in definitions):
+                    targets = []
                 rarity = self._rarity(i, mention) if targets else 0.0
                 near = self._is_near(i, mention)
                 trusted = float(strength[i])
@@ -171,17 +176,6 @@ class Follower:
         """Return the names in a candidate, without those in the question, and without numbers: a year leads nowhere."""
         found = mentions(self._possible[candidate], self._definitions)
         return [one for one in found if one.name not in self._skip and any(map(str.isalpha, one.name))]
-
-    def _targets(self, leaf: LeafSentences, definitions: Sequence[Definition]) -> list[Definition]:
-        """Return the definitions that a name in this leaf leads to: those in the same document, else all of them.
-
-        Returns none if one of them holds the leaf itself, or if there are too many.
-        """
-        if any(leaf.id in definition.leaves for definition in definitions):
-            return []
-        near = [definition for definition in definitions if definition.document == leaf.document]
-        targets = near or list(definitions)
-        return targets if len(targets) < COMMON else []
 
     def _is_near(self, candidate: int, mention: Mention) -> bool:
         """Return whether the name is next to a word of the question. The title of the candidate's own document never is."""

@@ -91,10 +91,19 @@ def point(
     if not wanted or _search_key(wanted) == _search_key(pool.asked.text):
         return candidates, chosen
     try:
-        candidates, found = _join(search(wanted), candidates, parameters)
+        other = search(wanted)
     except ModelError as error:
         trace.append(Step("point", f"the search for “{wanted}” failed: {error.message}; the first choice is kept"))
         return candidates, chosen
+    # The best candidates of the search are added, with their needed sentences.
+    best, sentences = other.best(2 * parameters.shown), other.pool.sentences
+    bundles = needed_by(other.pool, best, parameters.previous)
+    needed = dict.fromkeys(j for i in best if i in bundles for j in (i, *bundles[i]))
+    pool.add({leaf.id: leaf for i in needed if (leaf := sentences[i].leaf)}.values())
+    places = [(sentences[i], float(other.relevance[i])) for i in best if i in bundles]
+    here = [(pool.at(place.leaf.id, place.number), relevance) for place, relevance in places]
+    candidates = judge(pool, candidates.signals)
+    found = {i: relevance for i, relevance in here if i is not None}
     room = parameters.shown - len(first.needed)
     fresh = [i for i in pointer.selectable(list(found)) if i not in pointer.seen][:room]
     spans = tuple(pool.sentences[i].span for i in fresh)
@@ -138,33 +147,26 @@ class _Pointer:
             rank.setdefault(sentences[i].section, len(rank))
         shown.sort(key=lambda i: (rank[sentences[i].section], sentences[i].sentence.start))
         self.seen.update(shown)
-        if len(shown) < LEAST:
-            return self._trace_choice(round, shown, NeededSentences(()), 0, "too few sentences to choose among")
-        asked = messages(self.pool.asked.text, self._lines(shown), last=round > 1)
-        try:
-            choice, usage = concurrency.run(ask(self.chat, asked, form(len(shown), last=round > 1)))
-        except Unusable as error:
-            self.usage += error.usage
-            problem = f"the model failed: {error.message}"
-            return self._trace_choice(round, shown, NeededSentences(()), error.usage.calls, problem)
+        needed: tuple[int, ...] = ()
+        usage, missing, problem = Usage(), "", "too few sentences to choose among"
+        if len(shown) >= LEAST:
+            asked = messages(self.pool.asked.text, self._lines(shown), last=round > 1)
+            try:
+                choice, usage = concurrency.run(ask(self.chat, asked, form(len(shown), last=round > 1)))
+                needed = tuple(shown[number - 1] for number in choice.needed)
+                problem = "" if needed else "the model pointed at nothing"
+                if len(needed) == len(shown):
+                    needed, problem = (), "the model pointed at everything"
+                missing = "" if round > 1 else choice.missing
+            except Unusable as error:
+                usage, problem = error.usage, f"the model failed: {error.message}"
         self.usage += usage
-        needed = tuple(shown[number - 1] for number in choice.needed)
-        problem = "" if needed else "the model pointed at nothing"
-        if len(needed) == len(shown):
-            needed, problem = (), "the model pointed at everything"
-        missing = "" if round > 1 else choice.missing
-        return self._trace_choice(round, shown, NeededSentences(needed, missing), usage.calls, problem)
-
-    def _trace_choice(
-        self, round: int, shown: Sequence[int], choice: NeededSentences, calls: int, problem: str
-    ) -> NeededSentences:
-        note = PointNote(round, len(shown), len(choice.needed), choice.missing, calls, problem)
-        reason = problem or f"{len(choice.needed)} of {len(shown)} sentences are needed, in this order"
-        reason += f"; asked for next: “{choice.missing}”" if choice.missing else ""
-        reason += "; weave's own scores decide" if problem and round == 1 and not choice.missing else ""
-        spans = tuple(self.pool.sentences[i].span for i in choice.needed)
-        self.trace.append(Step("point", reason, spans, note=note))
-        return choice
+        note = PointNote(round, len(shown), len(needed), missing, usage.calls, problem)
+        reason = problem or f"{len(needed)} of {len(shown)} sentences are needed, in this order"
+        reason += f"; asked for next: “{missing}”" if missing else ""
+        reason += "; weave's own scores decide" if problem and round == 1 and not missing else ""
+        self.trace.append(Step("point", reason, tuple(sentences[i].span for i in needed), note=note))
+        return NeededSentences(needed, missing)
 
     def _lines(self, shown: Sequence[int]) -> list[str]:
         """Return the numbered sentences. Needed sentences that are not shown come before them in square brackets."""
@@ -176,21 +178,6 @@ class _Pointer:
             text = sentences[candidate].text
             texts.append((sentences[candidate].fragment, f"[{leads}] {text}" if leads else text))
         return list(numbered_lines(texts))
-
-
-def _join(found: Candidates, candidates: Candidates, parameters: Weave) -> tuple[Candidates, dict[int, float]]:
-    """Add the best candidates of another search, with their needed sentences, to the pool of `candidates`.
-
-    Returns the candidates, and the numbers of the added ones, best first, with their relevance in the search.
-    """
-    best = found.best(2 * parameters.shown)
-    sentences, pool = found.pool.sentences, candidates.pool
-    bundles = needed_by(found.pool, best, parameters.previous)
-    wanted = dict.fromkeys(j for i in best if i in bundles for j in (i, *bundles[i]))
-    pool.add({leaf.id: leaf for i in wanted if (leaf := sentences[i].leaf)}.values())
-    places = [(sentences[i], float(found.relevance[i])) for i in best if i in bundles]
-    here = [(pool.at(place.leaf.id, place.number), relevance) for place, relevance in places]
-    return judge(pool, candidates.signals), {i: relevance for i, relevance in here if i is not None}
 
 
 def _search_key(text: str) -> str:

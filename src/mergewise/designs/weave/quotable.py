@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mergewise.designs.weave.evidence import Candidates, PoolSignals, QuestionAspects, SentencePool, judge
+from mergewise.designs.weave.evidence import PoolSignals, QuestionAspects, SentencePool, judge
 from mergewise.designs.weave.hops import Follower, by_section, named_definitions, named_sections
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import read_needed
@@ -38,14 +38,7 @@ def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
     }
     pool = SentencePool(QuestionAspects.read(context.question, reader), scores)
     pool.add(leaves.values())
-    candidates = read_needed(_candidates_with_links(pool, reader), reader, EVERY, previous=True)
-    return candidates.evidence(
-        i for i, sentence in enumerate(pool.sentences) if any(span.contains(sentence.span) for span in spans)
-    )
-
-
-def _candidates_with_links(pool: SentencePool, reader: IndexReader) -> Candidates:
-    """Judge the pool with the names in the question, and with the names that lead from one candidate to another."""
+    # Judge the pool with the names in the question, and with the names that lead from one candidate to another.
     names, known = named_definitions(pool.asked, reader)
     named = [(definition, mention.name) for mention in names for definition in known[mention.name]]
     _read_beginnings([definition for definition, _ in named], pool, reader)
@@ -58,7 +51,10 @@ def _candidates_with_links(pool: SentencePool, reader: IndexReader) -> Candidate
         if links == candidates.signals.links:
             break
         candidates = judge(pool, replace(candidates.signals, links=links))
-    return candidates
+    candidates = read_needed(candidates, reader, EVERY, previous=True)
+    return candidates.evidence(
+        i for i, sentence in enumerate(pool.sentences) if any(span.contains(sentence.span) for span in spans)
+    )
 
 
 def _read_beginnings(definitions: Iterable[Definition], pool: SentencePool, reader: IndexReader) -> None:

@@ -185,7 +185,9 @@ def _wrong_names(stated: str, grounds: ReadSource) -> Iterator[Flag]:
             # Two adjacent names may be one: a sentence has both, or one of them is an ordinary word there.
             names = [base_form(one.text) for one in (word, after)]
             may_be_one = any(name in grounds.ordinary or name not in grounds.names for name in names)
-            if not may_be_one and not grounds.hold_together(names):
+            # Each sentence, and each title with its headings.
+            held = (*(sentence.forms for sentence in grounds.sentences), *grounds.path_forms)
+            if not may_be_one and not any(forms.issuperset(names) for forms in held):
                 yield Flag("name", stated[word.start : after.end])
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import accumulate, chain
@@ -103,7 +103,13 @@ class ReadSource:
 
     @classmethod
     def of(cls, extracts: Sequence[Extract], path: str) -> ReadSource:
-        sentences = [sentence for extract in extracts for sentence in _sentences(extract)]
+        sentences: list[KnownSentence] = []
+        for extract in extracts:
+            for a, b in split_sentences(extract.text[extract.start : extract.end]):
+                start, end = extract.start + a, extract.start + b
+                shown, cut = readable(extract.text[start:end]), extract.cuts(start, end)
+                known = known_terms(shown), says_no(shown), (start, end), _forms(shown), cut
+                sentences.append(KnownSentence(shown, *known))
         plain = [*(sentence.text for sentence in sentences), path]
         raw = [text[start:end] for text, start, end in extracts]
         starts = [extract.start for extract in extracts]
@@ -182,20 +188,6 @@ class ReadSource:
                 sentences = (sentence.place for sentence in self.sentences)
                 return [s for s in sentences if any(s[0] < end and start < s[1] for start, end in places)]
         return None
-
-    def hold_together(self, names: Sequence[str]) -> bool:
-        """Return true if a sentence, or a title with its headings, holds all of these names."""
-        held = (*(sentence.forms for sentence in self.sentences), *self.path_forms)
-        return any(forms.issuperset(names) for forms in held)
-
-
-def _sentences(extract: Extract) -> Iterator[KnownSentence]:
-    text, first, last = extract
-    for a, b in split_sentences(text[first:last]):
-        start, end = first + a, first + b
-        plain = readable(text[start:end])
-        cut = extract.cuts(start, end)
-        yield KnownSentence(plain, known_terms(plain), says_no(plain), (start, end), _forms(plain), cut)
 
 
 def _forms(text: str) -> frozenset[str]:

@@ -20,7 +20,6 @@ from mergewise.designs.aed.ensemble.reading import ModelWindow, StreamedQuestion
 from mergewise.designs.aed.streams import Ensemble, ensemble_of, one_stream, weights_of
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import base_sources
-from mergewise.models.decoding import Decoded
 from mergewise.prompting.quoting import code_for
 from mergewise.types import Answer, Step
 
@@ -36,25 +35,21 @@ def aed_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answe
     """Answer questions by AED: all backgrounds in one batch, then all streams of all questions in another."""
     window = ModelWindow.of_causal(causal, requests[0].max_tokens)
     asked = [StreamedQuestion(request, _ensemble(request), window) for request in requests]
-    backgrounds = _backgrounds([question for question in asked if question.ensemble.memory], causal)
+    # Each distinct question's background is written by the model, or reused from its request.
+    remembering = [question for question in asked if question.ensemble.memory]
+    backgrounds = {q.text: kept[q.text] for q in remembering if (kept := q.request.backgrounds) and q.text in kept}
+    new = list(dict.fromkeys(question.text for question in remembering if question.text not in backgrounds))
+    written = write_alone(causal, [prompts.background(text) for text in new], prompts.BACKGROUND_TOKENS)
+    backgrounds |= zip(new, written, strict=True)
+    for question in remembering:
+        if question.request.backgrounds is not None:
+            question.request.backgrounds[question.text] = backgrounds[question.text]
     for question in asked:
         background = backgrounds[question.text] if question.ensemble.memory else None
         if background is not None:
             question.spent = usage_of(background)
         question.read(None if background is None else background.text)
     return decode_answers(asked, causal)
-
-
-def _backgrounds(asked: Sequence[StreamedQuestion], causal: CausalModel[Any]) -> dict[str, Decoded]:
-    """Write the background of each distinct question by the model, or reuse it from the request."""
-    known = {q.text: kept[q.text] for q in asked if (kept := q.request.backgrounds) and q.text in kept}
-    new = list(dict.fromkeys(question.text for question in asked if question.text not in known))
-    written = write_alone(causal, [prompts.background(text) for text in new], prompts.BACKGROUND_TOKENS)
-    known |= zip(new, written, strict=True)
-    for question in asked:
-        if question.request.backgrounds is not None:
-            question.request.backgrounds[question.text] = known[question.text]
-    return known
 
 
 def replug_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:

@@ -201,8 +201,26 @@ class _Training:
         """Run a step of Eq. 9 over a batch of questions, and evaluate at the end of an epoch."""
         epoch, place = divmod(self.step, self.epoch_steps)
         order = np.random.default_rng([self.settings.seed, 1, epoch]).permutation(len(self.split.learnt))
-        batch = self.settings.batch
-        self._learn([self.split.learnt[i] for i in order[place * batch : (place + 1) * batch]])
+        settings = self.settings
+        batch = [self.split.learnt[i] for i in order[place * settings.batch : (place + 1) * settings.batch]]
+        self.torch.manual_seed(settings.seed * 1_000_003 + self.step)  # dropout
+        draw = np.random.default_rng([settings.seed, 2, self.step])
+        for group in self.optimizer.param_groups:
+            group["lr"] = settings.rate * pace(self.step, self.steps, settings.warmup)
+        self.base.network.train()
+        self.optimizer.zero_grad()
+        total = 0.0
+        for question in batch:
+            cppl = [labelled.cppl for labelled in question.candidates]
+            shown = step_candidates(cppl, settings.best, settings.drawn, draw)
+            texts = [question.candidates[i].candidate.predictor_text for i in shown]
+            scores = utilities(self.base, question.example.text, texts, settings.tokens)
+            own = loss([cppl[i] for i in shown], scores) / len(batch)
+            own.backward()
+            total += float(own.detach())
+        self.torch.nn.utils.clip_grad_norm_(self.base.network.parameters(), LONGEST_GRADIENT)
+        self.optimizer.step()
+        self.history.losses.append(total)
         self.step += 1
         if self.step % self.epoch_steps == 0 and self.split.held_out:
             self.history.held_out.append(
@@ -227,27 +245,6 @@ class _Training:
             self.base.network.load_state_dict(self._load(self.folder / BEST))
         shift = self._set_level() if self.settings.level == "gain" else 0.0
         return Trained(self.base, self.history, self.split, self.before, shift)
-
-    def _learn(self, batch: Sequence[LabelledQuestion]) -> None:
-        settings = self.settings
-        self.torch.manual_seed(settings.seed * 1_000_003 + self.step)  # dropout
-        draw = np.random.default_rng([settings.seed, 2, self.step])
-        for group in self.optimizer.param_groups:
-            group["lr"] = settings.rate * pace(self.step, self.steps, settings.warmup)
-        self.base.network.train()
-        self.optimizer.zero_grad()
-        total = 0.0
-        for question in batch:
-            cppl = [labelled.cppl for labelled in question.candidates]
-            shown = step_candidates(cppl, settings.best, settings.drawn, draw)
-            texts = [question.candidates[i].candidate.predictor_text for i in shown]
-            scores = utilities(self.base, question.example.text, texts, settings.tokens)
-            own = loss([cppl[i] for i in shown], scores) / len(batch)
-            own.backward()
-            total += float(own.detach())
-        self.torch.nn.utils.clip_grad_norm_(self.base.network.parameters(), LONGEST_GRADIENT)
-        self.optimizer.step()
-        self.history.losses.append(total)
 
     def _kl(self, values: Sequence[Sequence[float]]) -> float:
         return judge(self.split.held_out, values).means()["kl"]

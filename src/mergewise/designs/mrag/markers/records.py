@@ -205,19 +205,19 @@ def problems(rows: DocumentRows, settings: MarkerSettings, dimension: int) -> It
         yield "missing or wrong extraction record of the markers"
     if {number for marker in markers for number in marker.paragraphs} != set(range(len(segments))):
         yield "markers do not cover the document"
-    if any(not _has_valid_spans(marker, segments, settings.most) for marker in markers):
+    bounds = [(segment.start, segment.end) for segment in segments]
+    numbers = range(len(segments))
+    if any(
+        not 1 <= len(marker.paragraphs) <= settings.most
+        or not all(n in numbers for n in marker.paragraphs)
+        or marker.spans != tuple(bounds[n] for n in marker.paragraphs)
+        for marker in markers
+    ):
         yield "marker and its segments have different spans"
     if any(not marker.key.strip() or not marker.value.strip() for marker in markers):
         yield "empty marker"
     if any(not _has_valid_sentences(marker, rows.document.text) for marker in markers):
         yield "sentences of a marker differ from its value or the document"
-
-
-def _has_valid_spans(marker: Marker, segments: Sequence[TextSegment], most: int) -> bool:
-    numbers = marker.paragraphs
-    if not 1 <= len(numbers) <= most or any(not 0 <= n < len(segments) for n in numbers):
-        return False
-    return marker.spans == tuple((segments[n].start, segments[n].end) for n in numbers)
 
 
 def _has_valid_sentences(marker: Marker, text: str) -> bool:

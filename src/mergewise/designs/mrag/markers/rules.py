@@ -56,11 +56,6 @@ class _DocumentSentence:
     def plain(self) -> str:
         return readable(self.text)
 
-    @property
-    def is_heading(self) -> bool:
-        """True if the sentence is the heading of its section, which every key of the section already has."""
-        return bool(self.headings) and words(self.plain) == words(readable(self.headings[-1]))
-
     @cached_property
     def terms(self) -> frozenset[str]:
         return content_terms(self.plain)
@@ -87,7 +82,9 @@ def drafts(document: DocumentRows, segments: Sequence[TextSegment], most: int) -
         while len({sentences[i].segment for i in numbers}) > most:
             numbers = numbers[1:]  # drop a lead that is far away
         inside, own = [sentences[i] for i in numbers], [sentences[i] for i in run]
-        if not any(says_something(sentence.plain) and not sentence.is_heading for sentence in own):
+        # Every key of a section already has its heading.
+        heading = words(readable(own[0].headings[-1])) if own[0].headings else None
+        if not any(says_something(sentence.plain) and words(sentence.plain) != heading for sentence in own):
             continue
         value, placed = _value(inside)
         key = heading_path(title, own[0].headings) + "\n" + weights.key(own)
