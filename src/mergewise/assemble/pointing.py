@@ -16,6 +16,7 @@ from mergewise.errors import MergewiseError, ModelError
 from mergewise.prompting.replies import json_in, without_fences
 from mergewise.protocols import ChatModel
 from mergewise.text.sections import heading_path
+from mergewise.text.spans import one_line
 from mergewise.types import Message, Usage
 
 Read = TypeVar("Read")
@@ -73,7 +74,7 @@ def numbered_lines(sentences: Iterable[tuple[Fragment, str]]) -> Iterator[str]:
         path = " ".join(heading_path(fragment.title, fragment.headings).split())
         where = f"({path}) " if path and fragment.section != section else ""
         section = fragment.section
-        yield f"{number}. {where}{' '.join(text.split())}"
+        yield f"{number}. {where}{one_line(text)}"
 
 
 def number_tokens(count: int) -> int:

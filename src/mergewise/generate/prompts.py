@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import quotation, turn, warning
 from mergewise.prompting.replies import object_schema
+from mergewise.text.spans import one_line
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate, ReplyOptions
 
 NOT_FOUND = "Nothing relevant was found in the indexed documents."
@@ -99,7 +100,7 @@ TEMPLATES = {one.name: one for one in (ANSWER, REFUSAL, EXTRACT, THINK, JUDGE, O
 
 def quoted_source(source: Source, code: str) -> str:
     """Quote a source as every prompt shows it: its number, then its title and headings on one line, and its text."""
-    path = " ".join(source.path.split())[:_LONGEST_PATH]
+    path = one_line(source.path)[:_LONGEST_PATH]
     return quotation(f"source [{source.number}]", f"{path}\n{source.text}" if path else source.text, code)
 
 

@@ -22,6 +22,7 @@ from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.text.blocks import SEPARATOR, render
 from mergewise.text.sentences import split_sentences
+from mergewise.text.spans import one_line
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Context, Message, Passage, Step, Usage
 
@@ -149,13 +150,13 @@ def next_question(
     if not lines:
         return None, reply.usage + Usage(unread=1)
     wanted = lines[0]
-    repeated = " ".join(wanted.casefold().split()) in {" ".join(q.casefold().split()) for q in asked}
+    repeated = one_line(wanted.casefold()) in {one_line(q.casefold()) for q in asked}
     return None if wanted.strip(".`_ ").upper() == NOTHING or repeated else wanted, reply.usage
 
 
 def _prompt(question: str, asked: Sequence[str], sources: Sequence[Source], code: str) -> list[Message]:
     # A model wrote all searches but the first, and perhaps that one too.
-    searched = quotation("already searched for", "\n".join(f"- {' '.join(q.split())}" for q in asked), code)
+    searched = quotation("already searched for", "\n".join(f"- {one_line(q)}" for q in asked), code)
     texts = [*(quoted_source(source, code) for source in sources), searched, f"Question: {question}"]
     return turn(_PROMPT.format(nothing=NOTHING, data=warning(code)), texts)
 

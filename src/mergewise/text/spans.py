@@ -15,6 +15,11 @@ CONVERTED = frozenset(
 )
 
 
+def one_line(text: str) -> str:
+    """Fold the white space of a text, so that it is on one line."""
+    return " ".join(text.split())
+
+
 def number_ranges(numbers: Sequence[int], to: str = "-") -> str:
     """Write numbers with runs as ranges: "1-4, 7"."""
     # consecutive numbers have the same difference to their position in the list

@@ -39,6 +39,7 @@ from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.sections import search_key
 from mergewise.text.sentences import split_sentences
+from mergewise.text.spans import one_line
 from mergewise.types import Context, LeafSentences, Sentence, Step, Usage
 
 STRIP = 3  # sentences
@@ -136,7 +137,7 @@ def _best_strips(
 ) -> list[Candidate]:
     """Return the best strips of the passages by the evaluator's score."""
     strips = [strip for one in passages for strip in strips_of(one, parameters.cut == "whole")]
-    texts = [" ".join(" ".join(one.text.split()) for one in strip) for strip in strips]
+    texts = [" ".join(one_line(one.text) for one in strip) for strip in strips]
     scored = zip(strips, evaluations(question, texts, models), strict=True)
     relevant = [pair for pair in scored if pair[1] >= parameters.least]
     kept = sorted(relevant, key=lambda pair: -pair[1])[: most if parameters.cut == "sentences" else (most + 1) // 2]

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Order
@@ -36,8 +36,6 @@ from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span, Step, Usage
 
-DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
-
 
 @dataclass(frozen=True, slots=True)
 class MacRAG(CheckedFields):
@@ -46,7 +44,8 @@ class MacRAG(CheckedFields):
     alpha: Annotated[float, Range(1, 100), "factor on `k2` for the chunks kept before documents are ranked"] = 4.0
     h: Annotated[int, Range(0, 100), "neighbours on either side of a chunk"] = 1
     documents: Annotated[
-        DocumentRank, "a document's score from its chunks' scores; `llm` is one call of the chat model"
+        Literal["max", "mean", "sum", "llm"],
+        "a document's score from its chunks' scores; `llm` is one call of the chat model",
     ] = "max"
     views: Annotated[Literal["slice", "all"], "`all` also ranks by the vectors of chunks and summaries"] = "slice"
     search: Annotated[

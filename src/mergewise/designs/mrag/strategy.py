@@ -25,6 +25,7 @@ from mergewise.designs.mrag.pieces import ReadingOrder, ValuePiece, passages, pi
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
+from mergewise.text.spans import one_line
 from mergewise.types import Cause, Context, Step
 
 
@@ -66,7 +67,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     context = packer.context(question, shown, others=others)
     notes = [MarkerNote(piece.marker, piece.sentences) for piece in packer.taken]
     for piece, note in zip(packer.taken, notes, strict=True):
-        key = " ".join(piece.marker.key.split())
+        key = one_line(piece.marker.key)
         trace.append(Step("marker", key, piece.spans, score=piece.score, note=note, cause=Cause.TAKE))
     if notes:
         # The counts of their support.

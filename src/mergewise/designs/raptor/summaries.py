@@ -10,6 +10,7 @@ from mergewise.index.writing.calls import Calls, cost, write_each
 from mergewise.models.cache import with_kept_answers
 from mergewise.models.record import Models, chat_of
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.text.spans import one_line
 from mergewise.types import Message, Prompts, PromptTemplate
 
 INSTRUCTIONS = PromptTemplate(
@@ -49,7 +50,7 @@ def summaries(groups: Sequence[Sequence[str]], tokens: int, models: Models, fold
 
     async def summary(text: str, calls: Calls) -> str | None:
         reply = await calls.ask(prompt(text, tokens, models.prompts))
-        return None if reply is None else " ".join(reply.text.split()) or None
+        return None if reply is None else one_line(reply.text) or None
 
     return write_each(texts, asking, most, summary, expected)
 

@@ -41,6 +41,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, RowReader
 from mergewise.store.tables import NUMBER
 from mergewise.store.views import View
+from mergewise.text.spans import one_line
 
 log = logging.getLogger("mergewise")
 
@@ -249,7 +250,7 @@ def _extract(places: Sequence[Place], vectors: FloatArray, reader: TreeReader, r
     mean = vectors.mean(0) / max(float(np.linalg.norm(vectors.mean(0))), 1e-9)
     table = np.zeros((len(own), len(mean)), np.float32) if known is None else known[rows]
     chosen = [own[i] for i in marginal(table, mean, [one.tokens for one in own], room)]
-    return " ".join(" ".join(one.text.split()) for one in chosen), [(one.leaf.id, one.number) for one in chosen]
+    return " ".join(one_line(one.text) for one in chosen), [(one.leaf.id, one.number) for one in chosen]
 
 
 def marginal(vectors: FloatArray, mean: FloatArray, sizes: Sequence[int], room: int) -> list[int]:

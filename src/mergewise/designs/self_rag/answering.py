@@ -46,6 +46,7 @@ from mergewise.prompting.replies import json_in, object_schema
 from mergewise.protocols import CausalModel, ChatModel, FloatArray, with_options
 from mergewise.text.alignment import sentences_at, words
 from mergewise.text.sentences import split_sentences
+from mergewise.text.spans import one_line
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Message, Reply, Step, Usage
 
@@ -292,7 +293,7 @@ def _answer_with_best(
 def _grade_step(one: GradedAnswer, weights: SelfRAG) -> Step:
     return Step(
         "grade",
-        f"[{one.source.number}] “{' '.join(one.text.split())}”: likely {one.likely:.2f}, relevant {one.relevant:.2f}, "
+        f"[{one.source.number}] “{one_line(one.text)}”: likely {one.likely:.2f}, relevant {one.relevant:.2f}, "
         f"supported {one.supported:.2f}, useful {one.useful:.2f}",
         tuple(span for span, _ in one.source.parts),
         score=one.score(weights),

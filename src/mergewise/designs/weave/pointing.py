@@ -33,6 +33,7 @@ from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import object_schema
 from mergewise.protocols import ChatModel, FloatArray
+from mergewise.text.spans import one_line
 from mergewise.types import Message, Note, Step, Usage
 
 LEAST = 2  # minimum candidates for a call
@@ -181,7 +182,7 @@ class _Pointer:
 
 
 def _search_key(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip("?.! ")
+    return one_line(text.casefold()).rstrip("?.! ")
 
 
 LONGEST_SEARCH = 300  # characters of the next search; a longer text is cut off

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 from mergewise.text.alignment import words
 from mergewise.text.markup import readable
@@ -53,13 +53,11 @@ SENTENCES = 4  # maximum sentences that support a statement together
 KEPT = 1024  # sources in the cache
 KEPT_TOGETHER = 64  # combinations of sources in the cache
 
-FlagKind: TypeAlias = Literal["number", "date", "name", "quotation", "negation", "opposite", "clause"]
-
 
 class Flag(NamedTuple):
     """A part of a statement that the sources lack."""
 
-    kind: FlagKind
+    kind: Literal["number", "date", "name", "quotation", "negation", "opposite", "clause"]
     text: str
 
 

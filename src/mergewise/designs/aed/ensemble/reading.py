@@ -12,6 +12,7 @@ from mergewise.errors import UsageError
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
 from mergewise.prompting.quoting import code_for
+from mergewise.text.spans import one_line
 from mergewise.types import Message, Step, Usage
 
 if TYPE_CHECKING:
@@ -161,5 +162,5 @@ class StreamedQuestion:
             self.steps.append(Step("background", "N/A: the model knows nothing, so its stream has no weight"))
             return None
         (utility,) = self.request.models.utilities.utilities(self.text, [background])
-        self.steps.append(Step("background", " ".join(background.split()), score=utility))
+        self.steps.append(Step("background", one_line(background), score=utility))
         return utility

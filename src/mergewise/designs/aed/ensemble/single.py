@@ -23,6 +23,7 @@ from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
 from mergewise.prompting.quoting import code_for
 from mergewise.protocols import ChatModel
+from mergewise.text.spans import one_line
 from mergewise.types import Answer, Step, Usage
 
 ALONE = "question"
@@ -56,7 +57,7 @@ def summary_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
             question.steps.append(Step("summary", "empty: nothing in the passages helps"))
             question.read_alone(StreamPrompt(ALONE, prompts.answer(question.text, [], code)))
             continue
-        question.steps.append(Step("summary", " ".join(text.split())))
+        question.steps.append(Step("summary", one_line(text)))
         code = code_for([question.text, code, text])
         messages = prompts.answer(question.text, [text], code, written="summary")
         question.read_alone(StreamPrompt(SUMMARY, messages, tuple(sources)))

@@ -27,6 +27,7 @@ from mergewise.errors import ModelError, UsageError
 from mergewise.models.causal.loading import quietly
 from mergewise.models.cross_encoder import ONNXCrossEncoder
 from mergewise.ranges import SHARE, CheckedFields, Range
+from mergewise.text.spans import one_line
 
 LONGEST_GRADIENT = 1.0
 LEVEL_QUESTIONS = 64  # questions for setting the level of the utilities
@@ -37,7 +38,6 @@ OnProgress = Callable[[int, int, str], None]
 
 
 Level = Literal["gain", "free"]
-Taught = Literal["differing", "solved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,10 @@ class TrainSettings(CheckedFields):
     rate: Annotated[float, Range(0, 1, above=True), "Peak learning rate"] = 6e-5
     warmup: Annotated[float, SHARE, "Share of steps with a rising learning rate"] = 0.1
     held_out: Annotated[float, Range(0, 0.9), "Share of questions held out for evaluation"] = 0.2
-    questions: Annotated[Taught, "Questions to learn from: `differing` candidates, or also `solved` by the reader"] = (
-        "differing"
-    )
+    questions: Annotated[
+        Literal["differing", "solved"],
+        "Questions to learn from: `differing` candidates, or also `solved` by the reader",
+    ] = "differing"
     tokens: Annotated[int, Range(8, 8192), "Maximum tokens of question and candidate together"] = 256
     level: Annotated[Level, "Zero of the utilities: no context (`gain`), or as trained (`free`)"] = "gain"
     seed: Annotated[int, Range(0, 2**31), "Random seed"] = 0
@@ -125,7 +126,7 @@ def split_questions(questions: Sequence[LabelledQuestion], settings: TrainSettin
         for one in questions
         if teaches([labelled.cppl for labelled in one.candidates]) and (one.solved or settings.questions != "solved")
     ]
-    keys = [" ".join(one.example.text.lower().split()) for one in able]
+    keys = [one_line(one.example.text.lower()) for one in able]
     texts = sorted(set(keys))
     order = np.random.default_rng([settings.seed, 0]).permutation(len(texts))
     kept = {texts[i] for i in order[: round(settings.held_out * len(texts))]}

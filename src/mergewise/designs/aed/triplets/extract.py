@@ -26,6 +26,7 @@ from mergewise.index.writing.task import (
 from mergewise.prompting.records import Fields
 from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import words
+from mergewise.text.spans import one_line
 from mergewise.text.terms import STOP_WORDS
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
@@ -184,7 +185,7 @@ def _line(given: object) -> str:
         given = given[0]
     if isinstance(given, int | float) and not isinstance(given, bool):
         given = str(given)
-    return " ".join(text_of_field(given).split())
+    return one_line(text_of_field(given))
 
 
 PROMPTS = {RULES.name: RULES}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from mergewise.text.spans import one_line
+
 _MONTHS = (
     "jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|février|mar(?:ch|s)?|märz|apr(?:il)?|avril|may|mai|june?|juni|juin|july?|juli|juillet|"
     "aug(?:ust)?|août|sept?(?:ember|embre)?|oct(?:ober|obre)?|oktober|nov(?:ember|embre)?|dec(?:ember)?|dezember|décembre|"
@@ -66,7 +68,7 @@ _OF_PLACES = frozenset("in at near from to on".split())
 
 def trim(phrase: str) -> str:
     """Return the phrase on one line, without quotes and marks at its ends. The full stop of an initial or "Jr" stays."""
-    flat = " ".join(phrase.split()).strip()
+    flat = one_line(phrase).strip()
     keeps_stop = bool(re.search(r"(?:\b[A-Z]|Jr|Sr|Inc|Ltd|Co)\.\Z", flat))
     return flat.strip(_EDGE) + ("." if keeps_stop and not flat.strip(_EDGE).endswith(".") else "")
 

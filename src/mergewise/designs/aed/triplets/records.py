@@ -11,6 +11,7 @@ from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.index.views import PromptHash, json_column
 from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import Table
+from mergewise.text.spans import one_line
 from mergewise.types import DocumentRows, LeafId, RowId, Span
 
 Made: TypeAlias = str
@@ -48,7 +49,7 @@ class Triplet(NamedTuple):
     @property
     def text(self) -> str:
         """The triplet on a single line of a context."""
-        return SEPARATOR.join(" ".join(part.split()).replace("|", "/") for part in self[:3])
+        return SEPARATOR.join(one_line(part).replace("|", "/") for part in self[:3])
 
 
 @dataclass(frozen=True, slots=True)

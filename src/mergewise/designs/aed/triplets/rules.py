@@ -64,6 +64,7 @@ from mergewise.designs.aed.triplets.phrases import BOUNDARY, DATE, NAME, NAMES, 
 from mergewise.designs.aed.triplets.records import Triplet
 from mergewise.text.alignment import words
 from mergewise.text.markup import readable
+from mergewise.text.spans import one_line
 from mergewise.text.terms import STOP_WORDS
 from mergewise.types import Leaf
 
@@ -152,7 +153,7 @@ class _SentenceReader:
 
     def __init__(self, plain: str, about: _Topic) -> None:
         self.raw = plain
-        self.flat = " ".join(plain.split())
+        self.flat = one_line(plain)
         self.about = about
 
     def triplets(self) -> Iterator[_Parts]:
@@ -164,7 +165,7 @@ class _SentenceReader:
         self.about.header = ()
         keyed = KEY.match(self.raw.strip())
         if keyed and not _is_prose(keyed["key"], keyed["value"]):
-            yield self.about.name, " ".join(keyed["key"].split()), " ".join(keyed["value"].split()).rstrip(".")
+            yield self.about.name, one_line(keyed["key"]), one_line(keyed["value"]).rstrip(".")
             return
         yield from self._brackets()
         bare = " ".join(BRACKETS.sub("", self.flat).split()).replace(" ,", ",")
@@ -180,7 +181,7 @@ class _SentenceReader:
 
     def _row(self, row: str) -> Iterator[_Parts]:
         """Yield a triplet per cell of a table row: the first cell, the header of the cell, and the cell."""
-        cells = tuple(" ".join(cell.split()) for cell in row.strip().strip("|").split("|"))
+        cells = tuple(one_line(cell) for cell in row.strip().strip("|").split("|"))
         if not any(re.search(r"\w", cell) for cell in cells):
             return
         if not self.about.header:
@@ -399,7 +400,7 @@ def _is_about_the_subject(before: str) -> bool:
 
 def _alias_relation(phrase: str) -> str:
     """Return the relation of an alias, such as "known as"."""
-    how = " ".join(phrase.lower().split())
+    how = one_line(phrase.lower())
     return f"{how} as" if "known" in how or "romani" in how else how
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from mergewise.text.spans import one_line
+
 LONGEST = 400  # maximum characters of a sentence
 _SUBJECT = 9  # maximum words of a subject
 
@@ -68,7 +70,7 @@ _WORD = re.compile(r"[\w'’.+-]+")
 
 def as_question(sentence: str) -> str | None:
     """Turn the sentence into a question with the same words, or return None."""
-    flat = " ".join(sentence.split())
+    flat = one_line(sentence)
     if flat.endswith("?"):
         return flat
     match = _MAIN.match(flat.rstrip(" .")) if flat.endswith(".") and len(flat) <= LONGEST else None
