@@ -7,7 +7,7 @@ worst passages are left out first. No passage or sentence is cut.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from mergewise.text.sections import heading_path
 from mergewise.text.sentences import split_sentences, strip_span
 from mergewise.text.spans import union
-from mergewise.types import GAP, Context, Document, Passage, Span
+from mergewise.types import GAP, Context, Document, Span
 
 DocumentLookup = Callable[[str], Document | None]
 
@@ -45,20 +45,14 @@ Measure = Callable[[Sequence[Source]], list[int]]
 
 def base_sources(context: Context, document: DocumentLookup) -> list[Source]:
     """Return the passages, numbered as in the context."""
-    return [
-        Source(number, passage.title, passage.headings, passage.text, tuple(_parts(passage, document)), passage.score)
-        for number, passage in enumerate(context.passages, 1)
-    ]
-
-
-def _parts(passage: Passage, document: DocumentLookup) -> Iterator[tuple[Span, str]]:
-    if passage.verbatim:
-        yield from passage.parts()
-        return
-    for span in passage.spans:
-        source = document(span.doc_id)
-        if source is not None:
-            yield span, source.text[span.start : span.end]
+    sources = []
+    for number, passage in enumerate(context.passages, 1):
+        parts = list(passage.parts()) if passage.verbatim else []
+        for span in () if passage.verbatim else passage.spans:
+            if (source := document(span.doc_id)) is not None:
+                parts.append((span, source.text[span.start : span.end]))
+        sources.append(Source(number, passage.title, passage.headings, passage.text, tuple(parts), passage.score))
+    return sources
 
 
 def fit(sources: Sequence[Source], room: int, measure: Measure) -> list[Source]:

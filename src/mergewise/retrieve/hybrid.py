@@ -162,9 +162,17 @@ class HybridReader(TreeReader):
             scores = self._reranker.score(question, texts)
             scored = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True)]
             return sorted(scored, key=lambda hit: (-hit.score, hit.row.doc_id, hit.row.id))
-        ranks = np.log(np.arange(1, len(hits) + 1, dtype=np.float32))
-        odds = np.asarray(FIRST_ODDS + ODDS_BY_RANK * ranks, np.float32)
-        return _moved(hits, ranks + evidence_of(self._reranker, question, texts, odds) / ODDS_BY_RANK)
+        # The hits move to other ranks, as logarithms. Each gets the score that the search has at its new rank. Hits above the
+        # first place get scores within `HAIR` of the first score, so that they keep their order.
+        places = np.log(np.arange(1, len(hits) + 1, dtype=np.float32))
+        odds = np.asarray(FIRST_ODDS + ODDS_BY_RANK * places, np.float32)
+        ranks = places + evidence_of(self._reranker, question, texts, odds) / ODDS_BY_RANK
+        known = np.array([hit.score for hit in hits])
+        if ranks.min() < 0:
+            places = np.append(ranks.min(), places)
+            known = np.append(known[0], np.minimum(known, known[0] * (1 - HAIR)))
+        moved = np.interp(ranks, places, known)
+        return [replace(hits[i], score=float(moved[i])) for i in np.argsort(ranks, kind="stable").tolist()]
 
     def rank(self, question: str, k: int, by: OrderedBy = "both") -> list[tuple[int, float]]:
         if by != "search" and self._reranker is not None:
@@ -299,20 +307,6 @@ class HybridReader(TreeReader):
 def _ranked(scores: Mapping[int, float]) -> list[tuple[int, float]]:
     """Sort by score, best first. Equal scores keep their order."""
     return sorted(scores.items(), key=itemgetter(1), reverse=True)
-
-
-def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:
-    """Move the hits to other ranks, given as logarithms. Each gets the score that the search has at its new rank.
-
-    Hits above the first place get scores within `HAIR` of the first score, so that they keep their order.
-    """
-    places = np.log(np.arange(1, len(hits) + 1, dtype=np.float32))
-    known = np.array([hit.score for hit in hits])
-    if ranks.min() < 0:
-        places = np.append(ranks.min(), places)
-        known = np.append(known[0], np.minimum(known, known[0] * (1 - HAIR)))
-    scores = np.interp(ranks, places, known)
-    return [replace(hits[i], score=float(scores[i])) for i in np.argsort(ranks, kind="stable").tolist()]
 
 
 # -- fusion

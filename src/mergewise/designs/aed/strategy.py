@@ -125,7 +125,7 @@ def _with_utilities(
 ) -> list[RetrievedUnit]:
     """Attach to each unit its utility S_phi(q, u), and the logistic function of the utility as its score."""
     if models.predictor is None or by == "search":
-        return [replace(unit, utility=unit.score) for unit in units]
+        return [unit._replace(utility=unit.score) for unit in units]
     texts = [unit.text for unit in units]
     utilities = models.predictor.utilities(question, texts)
     counts = Counter(unit.kind for unit in units)
@@ -134,7 +134,7 @@ def _with_utilities(
     beginnings = f" ({cut} of them cut to its input length)" if cut else ""
     trace.append(Step("utility", f"{counts['passage']} passages{sets} by {models.predictor.spec}{beginnings}"))
     return [
-        replace(unit, utility=value, score=1 / (1 + exp(-max(-500.0, min(500.0, value)))))
+        unit._replace(utility=value, score=1 / (1 + exp(-max(-500.0, min(500.0, value)))))
         for unit, value in zip(units, utilities, strict=True)
     ]
 
@@ -155,7 +155,7 @@ def _candidates_of_prompt(judged: Sequence[RetrievedUnit], together: str, m: int
         return sorted(best.values(), key=lambda one: -one.utility)[:m]
     passages = _top(judged, "passage", m)
     sets = {one.leaves: one for one in judged if one.kind == "triplets"}
-    behind = (replace(sets[one.leaves], utility=one.utility, score=one.score) for one in passages if one.leaves in sets)
+    behind = (sets[one.leaves]._replace(utility=one.utility, score=one.score) for one in passages if one.leaves in sets)
     return [*passages, *behind]
 
 

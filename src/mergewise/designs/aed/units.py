@@ -7,8 +7,7 @@ is not in the index. The mode adds it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.passages import search_passages
@@ -21,8 +20,7 @@ from mergewise.types import Span, Step
 VIEW = "triplet"
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievedUnit:
+class RetrievedUnit(NamedTuple):
     """A passage or its triplet set, with the score of the passage's best hit and the leaves of the passage.
 
     `text` is the input of a predictor or a model: a line of title and headings, then the passage or the triplets.
@@ -71,7 +69,7 @@ def map_triplets(passages: Sequence[RetrievedUnit], reader: IndexReader) -> list
     """
     view: TripletReader = reader.view(VIEW)
     return [
-        replace(unit, kind="triplets", text=_below_headings(own, [own.text]), triplets=own)
+        unit._replace(kind="triplets", text=_below_headings(own, [own.text]), triplets=own)
         for unit, own in zip(passages, view.sets([unit.leaves for unit in passages]), strict=True)
         if own is not None
     ]

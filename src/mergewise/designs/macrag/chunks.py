@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from mergewise.designs.macrag.slices import SliceParts, SliceReader
 from mergewise.models.record import Models
@@ -12,8 +12,7 @@ from mergewise.protocols import IndexReader
 from mergewise.types import Context, Reading, Span, Step
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredChunk:
+class ScoredChunk(NamedTuple):
     """A chunk of C', by its id, with r(q, c)."""
 
     id: int
@@ -61,7 +60,7 @@ class SliceSearch:
             chunks = [chunk for chunk in chunks if chunk.id in texts]
             below_titles = [f"{texts[chunk.id].title}\n{texts[chunk.id].text}".strip() for chunk in chunks]
             scores = reranker.score(self.question, below_titles)
-            chunks = [replace(chunk, score=float(score)) for chunk, score in zip(chunks, scores, strict=True)]
+            chunks = [chunk._replace(score=float(score)) for chunk, score in zip(chunks, scores, strict=True)]
             self.trace.append(Step("rerank", f"{len(chunks)} chunks by {reranker.spec}"))
         return sorted(chunks, key=lambda chunk: (-chunk.score, chunk.doc_id, chunk.id))
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Order
@@ -36,6 +36,8 @@ from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span, Step, Usage
 
+DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
+
 
 @dataclass(frozen=True, slots=True)
 class MacRAG(CheckedFields):
@@ -44,8 +46,7 @@ class MacRAG(CheckedFields):
     alpha: Annotated[float, Range(1, 100), "factor on `k2` for the chunks kept before documents are ranked"] = 4.0
     h: Annotated[int, Range(0, 100), "neighbours on either side of a chunk"] = 1
     documents: Annotated[
-        Literal["max", "mean", "sum", "llm"],
-        "a document's score from its chunks' scores; `llm` is one call of the chat model",
+        DocumentRank, "a document's score from its chunks' scores; `llm` is one call of the chat model"
     ] = "max"
     views: Annotated[Literal["slice", "all"], "`all` also ranks by the vectors of chunks and summaries"] = "slice"
     search: Annotated[
@@ -88,7 +89,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         new = search.slices.chunks(sorted({chunk for view in views for chunk in view} - scored.keys())).values()
         known = scored | {chunk.id: ScoredChunk(chunk.id, chunk.doc_id, 0.0) for chunk in new}
         scored = {
-            i: replace(chunk, score=(chunk.score + sum(view.get(i, 0.0) for view in views)) / 3)
+            i: chunk._replace(score=(chunk.score + sum(view.get(i, 0.0) for view in views)) / 3)
             for i, chunk in known.items()
         }
     scaled = scale_up(search, search.rerank(scored), parameters)

@@ -24,12 +24,11 @@ Differences from the paper:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
 from math import exp, fsum
 from operator import add
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -55,8 +54,7 @@ _WORD_TOKENS = 4
 _LOG_PROBS = {"logprobs": True, "top_logprobs": 10}
 
 
-@dataclass(frozen=True, slots=True)
-class GradedAnswer:
+class GradedAnswer(NamedTuple):
     """An answer from one passage. `likely` is exp(mean log-probability), or 0 if that is unknown."""
 
     source: Source
@@ -198,7 +196,7 @@ class _Causal:
             ]
         grades = iter(self._grade(asked))
         return [
-            (path, replace(one, relevant=next(grades), supported=next(grades), useful=next(grades)), is_last)
+            (path, one._replace(relevant=next(grades), supported=next(grades), useful=next(grades)), is_last)
             for path, one, is_last in drafts
         ]
 

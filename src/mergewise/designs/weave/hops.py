@@ -113,7 +113,11 @@ class Follower:
                 if len(targets) >= COMMON or any(leaf.id in definition.leaves for definition in definitions):
                     targets = []
                 rarity = self._rarity(i, mention) if targets else 0.0
-                near = self._is_near(i, mention)
+                # The name is next to a word of the question. The title of the candidate's own document never is.
+                words, first, last = self._words[i].folded, mention.first, mention.last
+                around = words[max(0, first - NEARBY) : first] + words[last : last + NEARBY - 1]
+                near = any(word[:PREFIX] in self._relations for word in around)
+                near = near and mention.name not in names_of_title(leaf.title)
                 trusted = float(strength[i])
                 section = pool.sentences[i].section
                 if near and section in candidates.signals.named:
@@ -176,12 +180,6 @@ class Follower:
         """Return the names in a candidate, without those in the question, and without numbers: a year leads nowhere."""
         found = mentions(self._possible[candidate], self._definitions)
         return [one for one in found if one.name not in self._skip and any(map(str.isalpha, one.name))]
-
-    def _is_near(self, candidate: int, mention: Mention) -> bool:
-        """Return whether the name is next to a word of the question. The title of the candidate's own document never is."""
-        words, title = self._words[candidate].folded, self.pool.sentences[candidate].leaf.title
-        around = words[max(0, mention.first - NEARBY) : mention.first] + words[mention.last : mention.last + NEARBY - 1]
-        return any(word[:PREFIX] in self._relations for word in around) and mention.name not in names_of_title(title)
 
 
 def _begins_word(text: str, name: str) -> bool:

@@ -244,25 +244,23 @@ class _Training:
     def result(self) -> Trained:
         if self.settings.patience and (self.folder / BEST).exists():
             self.base.network.load_state_dict(self._load(self.folder / BEST))
-        shift = self._set_level() if self.settings.level == "gain" else 0.0
+        shift = 0.0
+        if self.settings.level == "gain":
+            # The head's bias is shifted so that the mean utility equals the mean gain.
+            questions = self.split.learnt[:LEVEL_QUESTIONS]
+            found = question_utilities(self.base, questions, self.settings.tokens)
+            wanted = [gains([c.cppl for c in one.candidates], one.alone) for one in questions]
+            shift = float(np.mean(np.concatenate(wanted)) - np.mean(np.concatenate([np.array(row) for row in found])))
+            layers = [m for m in self.base.network.modules() if isinstance(m, self.torch.nn.Linear)]
+            heads = [m for m in layers if m.out_features == 1 and m.bias is not None]
+            if not heads:
+                raise UsageError("base model without a bias in its head", "train with --level free")
+            with self.torch.no_grad():
+                heads[-1].bias += shift
         return Trained(self.base, self.history, self.split, self.before, shift)
 
     def _kl(self, values: Sequence[Sequence[float]]) -> float:
         return judge(self.split.held_out, values).means()["kl"]
-
-    def _set_level(self) -> float:
-        """Shift the head's bias so that the mean utility equals the mean gain. Return the shift."""
-        questions = self.split.learnt[:LEVEL_QUESTIONS]
-        found = question_utilities(self.base, questions, self.settings.tokens)
-        wanted = [gains([c.cppl for c in one.candidates], one.alone) for one in questions]
-        shift = float(np.mean(np.concatenate(wanted)) - np.mean(np.concatenate([np.array(row) for row in found])))
-        layers = [m for m in self.base.network.modules() if isinstance(m, self.torch.nn.Linear)]
-        heads = [m for m in layers if m.out_features == 1 and m.bias is not None]
-        if not heads:
-            raise UsageError("base model without a bias in its head", "train with --level free")
-        with self.torch.no_grad():
-            heads[-1].bias += shift
-        return shift
 
     def _save(self, name: str, state: Any) -> None:
         write_whole(self.folder / name, lambda part: self.torch.save(state, part))

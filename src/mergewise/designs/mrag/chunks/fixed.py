@@ -36,16 +36,12 @@ def build(documents: Sequence[DocumentRows], settings: FixedSettings, models: Mo
 def fixed_bounds(text: str, size: int, count_tokens: TokenCounter) -> list[Part]:
     """Return the offsets of consecutive chunks of whole words, with at most `size` tokens each."""
     words: list[Part] = []
-    for start, end in _words(text):
+    # Each word has the white space after it. They tile the text.
+    starts = [match.start() for match in _WORD.finditer(text)]
+    for start, end in pairwise([0, *starts[1:], len(text)]) if text else ():
         if 3 * (end - start) <= size:  # no character has more than three tokens (Korean syllables)
             words.append((start, end))
         else:
             words += split_long(text, start, end, size, lambda piece: count_tokens([piece])[0])
     sizes = count_tokens([text[start:end] for start, end in words])
     return [(words[first][0], words[end - 1][1]) for first, end in windows(sizes, size, 0)]
-
-
-def _words(text: str) -> list[Part]:
-    """Split the text into words, each with the white space after it. They tile the text."""
-    starts = [match.start() for match in _WORD.finditer(text)]
-    return list(pairwise([0, *starts[1:], len(text)])) if text else []
