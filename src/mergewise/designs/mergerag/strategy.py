@@ -237,7 +237,7 @@ class Chunks:
         left = {sentence for chunk in chunks for sentence in chunk.content}
         candidates = [Candidate(fragments_of(c.content), c.score, tuple(self._singles(c.content))) for c in chunks]
         if self._parameters.refill and (not left or all(fusion.how == "extractive" for fusion in self._fusions)):
-            candidates += self._singles(sentence for sentence in self.sentences if sentence not in left)[:REFILL]
+            candidates += self._singles([sentence for sentence in self.sentences if sentence not in left])[:REFILL]
         return candidates
 
     def _singles(self, sentences: Iterable[ChunkSentence]) -> list[Candidate]:
