@@ -71,13 +71,13 @@ class LanceReader:
     def snapshot(self) -> str:
         return self.manifest.snapshot
 
-    compare, whole, sorted_columns = (
-        of_state(Snapshot.compare),
-        of_state(Snapshot.whole),
-        of_state(Snapshot.sorted_columns),
-    )
-    numbers, copies = of_state(Snapshot.numbers), of_state(Snapshot.copies)
-    repeated_texts, statements = of_state(Snapshot.repeated_texts), of_state(Snapshot.statements)
+    compare = of_state(Snapshot.compare)
+    whole = of_state(Snapshot.whole)
+    sorted_columns = of_state(Snapshot.sorted_columns)
+    numbers = of_state(Snapshot.numbers)
+    copies = of_state(Snapshot.copies)
+    repeated_texts = of_state(Snapshot.repeated_texts)
+    statements = of_state(Snapshot.statements)
 
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         return self.state.kept.once(name, make, where)
