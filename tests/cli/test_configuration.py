@@ -239,6 +239,11 @@ def test_an_untrusted_folder_sets_nothing_to_read_write_or_remove(folders: Path,
     assert any(name in options for options in configured().values()), "a trusted folder may"
 
 
+def test_config_of_a_command_without_options_is_empty(folders: Path) -> None:
+    done = run_text(["config", "copy"], cwd=folders)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_config_warns_once_and_a_clash_of_names_has_a_hint(folders: Path, own: Path) -> None:
     project = folders / "home/project"
     write(project, 'chat = "openai:other"\n')

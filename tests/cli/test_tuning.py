@@ -8,12 +8,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from mergewise.designs.specs import search_settings
 from typer.testing import CliRunner
 
 import mergewise
 from mergewise.cli.main import app, configuration
 from mergewise.cli.tuning import parse_time
+from mergewise.designs.strategies import search_settings
 from mergewise.designs.weave.evidence import WEIGHTS
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.evaluate import tuning

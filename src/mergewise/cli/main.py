@@ -114,7 +114,7 @@ def config(
             [{**row, "value": row["value"] if isinstance(row["value"], plain) else str(row["value"])} for row in rows]
         )
         return
-    width = max(len(str(row["name"])) for row in rows)
+    width = max((len(str(row["name"])) for row in rows), default=0)
     for row in rows:
         value = "" if row["value"] is None else row["value"]
         say(f"{row['name']:{width}}  {value}  ({row['origin']})", style="" if row["origin"] != "default" else "dim")

@@ -292,7 +292,7 @@ def info(
     from mergewise.extend import HybridReader, contents_of, views_of
 
     opened = mergewise.open(index_dir, create=False)
-    reported = "marker" if markers else "triplet" if triplets else view
+    reported = options.reported_view(view, markers, triplets)
     if reported is not None:
         (explained,) = views_of(VIEWS, [reported])
         if explained.report is None:
