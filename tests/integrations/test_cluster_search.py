@@ -518,9 +518,10 @@ def test_an_index_in_a_bucket_is_searched(
     with pytest.raises(UsageError, match="invalid cache size"):
         control.start(REPLICAS, (None, "much"), needs_token=False)
     control.start(REPLICAS, (None, "20KB"), needs_token=False)
-    control.wait(is_whole, 60)
+    # a searcher counts the bytes of its copies after it has opened its shards
+    state = control.wait(lambda state: is_whole(state) and all(node["copied"] for node in state["nodes"]), 60)
+    assert not any(map(fits, state["nodes"]))
     index = opened(bucket, nodes)
-    assert not any(map(fits, control.state()["nodes"]))
     status = "cluster", "status", "--index", bucket, "--ray", nodes.address
     assert "of 0.0 MB" in invoke(*status) and "cache-size" in invoke(*status)
     with Asking(index, expected) as asking:
@@ -543,7 +544,7 @@ def test_an_index_in_a_bucket_is_searched(
     ray.kill(control._actors.get(COORDINATOR), no_restart=False)
     written.describe(["tower 1"], {"year": 2})
     assert until(lambda: index.context(QUESTIONS[0]).snapshot == written.store.reader().snapshot)
-    assert all(map(fits, control.wait(is_whole, 60)["nodes"]))
+    control.wait(lambda state: is_whole(state) and all(map(fits, state["nodes"])), 60)
     assert "cache-size" not in invoke(*status)
     control.stop()
     with pytest.raises(UsageError, match="no coordinator"):
@@ -710,7 +711,7 @@ def test_a_server_asks_the_cluster(nodes: Any, bucket: str, tmp_path: Path) -> N
 
             assert contexts() == expected
             # the searchers were asked, and a killed one costs no answer
-            assert any(one["p50"] > 0 for one in control.state()["nodes"])
+            assert until(lambda: any(one["p50"] > 0 for one in control.state()["nodes"]))
             os.kill(next(iter(pids_of(control).values())), signal.SIGKILL)
             assert contexts() == expected
             refused = client.post(
