@@ -74,7 +74,10 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def nodes(bucket: str) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    running = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    # a node that is only slow must not count as dead; one that refuses connections is dead after five seconds
+    health = {"health_check_period_ms": 500, "health_check_timeout_ms": 60_000, "health_check_failure_threshold": 10}
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": health}
+    running = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
         running.add_node(num_cpus=1)
     yield running
