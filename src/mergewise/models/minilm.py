@@ -113,7 +113,15 @@ class MiniLM:
         slabs = [slice(start, start + SLAB) for start in range(0, len(texts), SLAB)]
 
         def read(slab: slice) -> list[Pieces]:
-            return word_pieces(texts[slab], None if parts is None else parts[slab])
+            """Return the word pieces of each text with marks, truncated, and the ranges of its parts."""
+            encodings = encode(texts[slab], marks=True, offsets=parts is not None)
+            ids = [truncate(encoding.ids, MAX_TOKENS) for encoding in encodings]
+            if parts is None:
+                return [Pieces(text, [(0, len(text))]) for text in ids]
+            return [
+                Pieces(text, ranges_of(spans, [start for start, _ in encoding.offsets[1 : len(text) - 1]]))
+                for text, spans, encoding in zip(ids, parts[slab], encodings, strict=True)
+            ]
 
         workers = self._threads or cores()
         pieces = read(slabs[0])
@@ -140,7 +148,14 @@ class MiniLM:
             if self._loaded is None:
                 self._loaded = load_session()
         (vectors,) = self._loaded.run(["token_vectors"], {"input_ids": ids, "attention_mask": mask})
-        return unit_means(vectors, [text.ranges for text in pieces])
+        # for each text, the mean vector of each of its ranges, scaled to unit length
+        ranges = [text.ranges for text in pieces]
+        sums = np.array(
+            [np.add.reduce(text[a:b], axis=0) for text, spans in zip(vectors, ranges, strict=True) for a, b in spans]
+        )
+        sums /= np.sqrt(np.add.reduce(sums * sums, axis=1, keepdims=True))
+        ends = list(accumulate(map(len, ranges)))
+        return [sums[a:b] for a, b in pairwise([0, *ends])]
 
 
 @cache
@@ -168,18 +183,6 @@ def cores() -> int:
 def truncate(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
     """Return the first pieces and the end mark, `limit` in total."""
     return pieces if len(pieces) <= limit else [*pieces[: limit - 1], pieces[-1]]
-
-
-def word_pieces(texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]] | None) -> list[Pieces]:
-    """Return the word pieces of each text with marks, truncated. `parts` holds the character spans of each text's parts."""
-    encodings = encode(texts, marks=True, offsets=parts is not None)
-    ids = [truncate(encoding.ids, MAX_TOKENS) for encoding in encodings]
-    if parts is None:
-        return [Pieces(text, [(0, len(text))]) for text in ids]
-    return [
-        Pieces(text, ranges_of(spans, [start for start, _ in encoding.offsets[1 : len(text) - 1]]))
-        for text, spans, encoding in zip(ids, parts, encodings, strict=True)
-    ]
 
 
 def ranges_of(parts: Sequence[tuple[int, int]], starts: Sequence[int]) -> list[tuple[int, int]]:
@@ -222,13 +225,3 @@ def text_order(running: Sequence[Running]) -> list[FloatArray]:
     """Return the rows of all batches in the order of their texts."""
     rows = {i: row for batch, result in running for i, row in zip(batch, result.result(), strict=True)}
     return [rows[i] for i in range(len(rows))]
-
-
-def unit_means(vectors: FloatArray, ranges: Sequence[Sequence[tuple[int, int]]]) -> list[FloatArray]:
-    """Return for each text the mean vector of each of its ranges, scaled to unit length."""
-    sums = np.array(
-        [np.add.reduce(text[a:b], axis=0) for text, spans in zip(vectors, ranges, strict=True) for a, b in spans]
-    )
-    sums /= np.sqrt(np.add.reduce(sums * sums, axis=1, keepdims=True))
-    ends = list(accumulate(map(len, ranges)))
-    return [sums[a:b] for a, b in pairwise([0, *ends])]

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from mergewise.text.terms import DENSE, LETTERS, MARKS, STOP_WORDS, UNSPACED
 
@@ -111,26 +111,19 @@ def words_of(text: str, languages: Collection[str] = ()) -> Words:
         start = match.start()
         spaced = match[0].isascii() or _DENSE.search(match[0]) is None
         for word in (match[0],) if spaced else _UNIT.findall(match[0]):
-            look = _look(word)
-            marked = look == "strange" or bool(set_off[start])
-            if look == "capital" and not marked and not nouns:
+            # a strange word has a digit, a capital after another letter, or a dot
+            strange = any(map(str.isdigit, word)) or any(map(str.isupper, word[1:])) or bool(_DOTTED.fullmatch(word))
+            capital = not strange and word[0].isupper()
+            marked = strange or bool(set_off[start])
+            if capital and not marked and not nouns:
                 marked = _OPENING.search(text, max(0, start - 14), start) is None
-            own = _ENDING.sub("", word) if look == "capital" and "tr" in languages else word
-            words.append((_fold(own), marked, not marked and look != "plain", (start, start + len(own))))
+            own = _ENDING.sub("", word) if capital and "tr" in languages else word
+            words.append((_fold(own), marked, not marked and not word[0].islower(), (start, start + len(own))))
             start += len(word)
     return Words(text, *zip(*words, strict=True)) if words else Words(text)
 
 
 @lru_cache(100_000)
-def _look(word: str) -> Literal["plain", "capital", "strange", "caseless"]:
-    """Classify a word by its letters. A strange one has a digit, a capital after another letter, or a dot."""
-    if any(map(str.isdigit, word)) or any(map(str.isupper, word[1:])) or _DOTTED.fullmatch(word):
-        return "strange"
-    if word[0].isupper():
-        return "capital"
-    return "plain" if word[0].islower() else "caseless"
-
-
 def with_series(field: str, title: str) -> str:
     """Spell out the numbers of a header field: "Obsoletes: 2616" below "RFC 9110: ..." becomes "Obsoletes: RFC 2616"."""
     series = _NUMBERED.match(title) if _NUMBERS_ONLY.fullmatch(field) else None
