@@ -213,3 +213,10 @@ def test_follow_up_with_a_pronoun_has_at_most_five_terms() -> None:
     words = "mill wheel grain flour river"
     assert is_follow_up(f"Has it {words}?") and len(content_terms(f"Has it {words}?")) == 5
     assert not is_follow_up(f"Has it {words} bridge?")
+
+
+def test_turns_without_text_are_no_messages() -> None:
+    assert messages_of([("Who wrote it?", " \n"), Message("user", ""), ("", "Ada Brix.")]) == [
+        Message("user", "Who wrote it?"),
+        Message("assistant", "Ada Brix."),
+    ]

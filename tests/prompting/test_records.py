@@ -45,6 +45,10 @@ def test_a_list_may_be_in_a_field() -> None:
     assert records_in(json.dumps({"key": [A, B]}), FIELDS).items == (A, B)
 
 
+def test_the_longest_list_of_an_object_is_read() -> None:
+    assert records_in(json.dumps({"notes": ["z"], "found": [A, B]}), FIELDS).items == (A, B)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
