@@ -37,6 +37,24 @@ def test_a_reader_takes_precedence_and_is_read_only_where_it_says(folder: Path) 
     assert with_site(folder, "index", "docs", "--index", "walked", "--embedder", "none").stdout.startswith("left out")
 
 
+COOK = (
+    READER
+    + """
+def cook():
+    import mergewise
+    print(mergewise.open("cooked", embedder="none").add("docs/a.mirror", "docs/b.md").added)
+"""
+)
+
+
+def test_a_module_of_a_reader_may_come_before_mergewise(folder: Path) -> None:
+    """It imports the module that would load its reader."""
+    install(folder / "site", "mirrors", COOK, "mirror = mirrors:MIRROR", "mergewise.readers")
+    install(folder / "site", "cooking", "from mirrors import cook", "cook = cooking:cook", "mergewise.commands")
+    done = with_site(folder, "cook")
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
 def test_two_readers_of_a_suffix_are_an_error(folder: Path) -> None:
     install(folder / "site", "mirrors", READER, "mirror = mirrors:MIRROR", "mergewise.readers")
     install(folder / "site", "others", READER, "other = others:MIRROR", "mergewise.readers")
@@ -88,7 +106,7 @@ def test_commands_of_packages_stand_beside_the_others(folder: Path) -> None:
 
 
 METHOD = """
-from mergewise.evaluate import Method
+from mergewise.evaluate import Method, evaluate
 
 SHORT = Method("short-topk", "topk(k=1)", about="the best leaf")
 """

@@ -114,6 +114,7 @@ if TYPE_CHECKING:
     from mergewise.jsonable import reply_json as reply_json
     from mergewise.jsonable import report_json as report_json
     from mergewise.jsonable import span_json as span_json
+    from mergewise.lazy import Lazy as Lazy
     from mergewise.lazy import lazy_names as lazy_names
     from mergewise.models import causal_of as causal_of
     from mergewise.models import load_causal as load_causal
@@ -285,6 +286,7 @@ _HOMES = {
         "answer_json citation_json comparison_json context_json document_json evidence_json info_json "
         "milliseconds problem_json reply_json report_json span_json"
     ),
+    "mergewise.lazy": "Lazy",
     "mergewise.models": "causal_of load_causal load_chat load_embedder load_reranker load_scorer release",
     "mergewise.models.cache": "CachedChat",
     "mergewise.models.calibration": "Calibrated Calibration ScoredTexts calibrate",

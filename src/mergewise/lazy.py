@@ -1,9 +1,17 @@
-"""Lazy imports: public names of a package are imported at their first use, so that importing the package costs nothing."""
+"""Lazy imports: public names of a package, and parts of a dictionary, are imported at their first use.
+
+So importing a package costs nothing, and a module of another package can import ours before we import its parts.
+"""
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
+
+Part = TypeVar("Part")
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
@@ -22,3 +30,39 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object
         return getattr(import_module(module if module.startswith("mergewise.") else f"{package}.{module}"), name)
 
     return get_name
+
+
+class Later(NamedTuple):
+    """A part that is imported when it is first read: `attribute` of the module, or its entry of the part's name."""
+
+    module: str
+    attribute: str
+
+    def load(self, name: str) -> Any:
+        found = getattr(import_module(self.module), self.attribute)
+        return found[name] if isinstance(found, Mapping) else found
+
+
+class Lazy(UserDict[str, Part]):
+    """A dictionary filled by `make` on first access. A value that is a `Later` is imported when it is first read."""
+
+    def __init__(self, make: Callable[[], Mapping[str, Part]]) -> None:
+        self._make = make
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle `make` alone: the other process fills its own dictionary, which must be equal."""
+        from pickle import PicklingError
+
+        if dict(self) != dict(Lazy(self._make)):
+            raise PicklingError("this dictionary was changed in this process")
+        return Lazy, (self._make,)
+
+    @cached_property
+    def data(self) -> dict[str, Part]:  # type: ignore[override]
+        return dict(self._make())
+
+    def __getitem__(self, name: str) -> Part:
+        part = self.data[name]
+        if isinstance(part, Later):
+            part = self.data[name] = part.load(name)
+        return part

@@ -59,4 +59,4 @@ def merge_parts(*provided: tuple[str, Mapping[str, Part]]) -> dict[str, Part]:
 def _origin(point: EntryPoint) -> str:
     """Describe the entry point and its package, for messages."""
     kind = point.group.removeprefix("mergewise.").removesuffix("s")
-    return f"the {kind} {point.name} of the package {point.dist.name if point.dist else 'without a name'}"
+    return f"the {kind} {point.name} of the package {(point.dist and point.dist.name) or 'without a name'}"

@@ -13,7 +13,7 @@ from tests.support import read
 
 import mergewise as mw
 from mergewise.inputs import Input
-from mergewise.readers import SUFFIXES, WALKED, find_files
+from mergewise.readers import SUFFIXES, find_files, walked_suffixes
 from mergewise.types import Document
 
 FILES = {
@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 def test_folder_search_skips_configuration(folder: Path) -> None:
     names = [path.name for path in find_files([folder])]
     assert names == [*"a.md b.rst c.csv d.jsonl e.eml f.ipynb g.html h.txt i.py l.xlsx".split()]
-    assert SUFFIXES.keys() > WALKED
+    assert SUFFIXES.keys() > walked_suffixes()
     assert [path.name for path in find_files([folder / "k.yaml", folder / "j.json"])] == ["k.yaml", "j.json"]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import UserDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from importlib import import_module
-from pickle import PicklingError
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mergewise.lazy import Later as Later
+from mergewise.lazy import Lazy as Lazy
 
 if TYPE_CHECKING:
     from mergewise.generate.mode import Mode, Need
@@ -16,42 +16,6 @@ if TYPE_CHECKING:
     from mergewise.protocols import IndexReader
     from mergewise.store.views import Presets, View
     from mergewise.types import Context, PromptTemplate
-
-Part = TypeVar("Part")
-
-
-class Later(NamedTuple):
-    """A part of a design that is imported when it is first read: `attribute` of the module, or its entry of the part's name."""
-
-    module: str
-    attribute: str
-
-    def load(self, name: str) -> Any:
-        found = getattr(import_module(self.module), self.attribute)
-        return found[name] if isinstance(found, Mapping) else found
-
-
-class Lazy(UserDict[str, Part]):
-    """A dictionary filled by `make` on first access. A value that is a `Later` is imported when it is first read."""
-
-    def __init__(self, make: Callable[[], Mapping[str, Part]]) -> None:
-        self._make = make
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle `make` alone: the other process fills its own dictionary, which must be equal."""
-        if dict(self) != dict(Lazy(self._make)):
-            raise PicklingError("this dictionary was changed in this process")
-        return Lazy, (self._make,)
-
-    @cached_property
-    def data(self) -> dict[str, Part]:  # type: ignore[override]
-        return dict(self._make())
-
-    def __getitem__(self, name: str) -> Part:
-        part = self.data[name]
-        if isinstance(part, Later):
-            part = self.data[name] = part.load(name)
-        return part
 
 
 def later(module: str, attribute: str, *names: str) -> Lazy[Any]:

@@ -24,6 +24,7 @@ from mergewise.errors import UsageError, one_of
 from mergewise.extend import (
     CAUSAL,
     RERANKER,
+    Lazy,
     Need,
     assignments,
     merge_parts,
@@ -147,13 +148,14 @@ _OWN = {
 GROUPS: Mapping[str, tuple[Method, ...]] = {
     group: tuple(_OWN[name] for name in names) for group, names in _LISTED["groups"].items()
 }
-METHODS: Mapping[str, Method] = merge_parts(
-    ("mergewise", _OWN),
-    *(
-        (one.origin, {one.part.name: one.part})
-        for one in plugins("mergewise.methods", Method, "mergewise.evaluate.Method")
-    ),
-)
+
+
+def _methods() -> dict[str, Method]:
+    found = plugins("mergewise.methods", Method, "mergewise.evaluate.Method")
+    return merge_parts(("mergewise", _OWN), *((one.origin, {one.part.name: one.part}) for one in found))
+
+
+METHODS: Lazy[Method] = Lazy(_methods)
 """All methods by name, with those of other packages (entry points of the group `mergewise.methods`)."""
 
 

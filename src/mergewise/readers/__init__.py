@@ -1,6 +1,6 @@
 """Files to documents: `read_file` reads one file, `find_files` finds many.
 
-`SUFFIXES` maps each suffix to its reader. `WALKED` has the suffixes that a folder is searched for. A reader is a function from
+`SUFFIXES` maps each suffix to its reader. `walked_suffixes` are those that a folder is searched for. A reader is a function from
 bytes to `Parsed`. Whatever its parser raises, `read_file` raises a ReadError with a reason in one line. Parsers are imported at
 their first use.
 """
@@ -11,10 +11,10 @@ import errno
 import gzip
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
+from mergewise.lazy import Lazy
 from mergewise.plugins import merge_parts, plugins
 from mergewise.readers.builder import Parsed
 from mergewise.readers.definitions import LANGUAGES
@@ -48,7 +49,17 @@ from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.sections import short_name
 from mergewise.types import Document, OutwardLink
 
-__all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "FolderSearch", "Parsed", "ReadFile", "Reader", "digest_of"]
+__all__ = [
+    "MAX_BYTES",
+    "SUFFIXES",
+    "FileReader",
+    "FolderSearch",
+    "Parsed",
+    "ReadFile",
+    "Reader",
+    "digest_of",
+    "walked_suffixes",
+]
 __all__ += ["file_bytes", "find_files", "read_file"]
 
 Reader: TypeAlias = Callable[[bytes], Parsed]
@@ -122,20 +133,33 @@ _READERS: tuple[tuple[Reader, str], ...] = (
     (read_eml, ".eml"),
     (read_mbox, ".mbox"),
 )
-FORMATS: Mapping[str, FileFormat] = merge_parts(
-    *(
-        (one.origin, dict.fromkeys(one.part.suffixes, one.part))
-        for one in plugins("mergewise.readers", FileFormat, "mergewise.extend.FileFormat")
-    )
-)
+
+
+def _formats() -> dict[str, FileFormat]:
+    found = plugins("mergewise.readers", FileFormat, "mergewise.extend.FileFormat")
+    return merge_parts(*((one.origin, dict.fromkeys(one.part.suffixes, one.part)) for one in found))
+
+
+def _readers() -> dict[str, Reader]:
+    own = {suffix: reader for reader, suffixes in _READERS for suffix in suffixes.split()}
+    own |= {suffix: reader_of(language) for suffix, language in LANGUAGES.items()}
+    return own | {suffix: one.read for suffix, one in FORMATS.items()}
+
+
+FORMATS: Lazy[FileFormat] = Lazy(_formats)
 """Formats of other packages, by suffix. They take precedence over the readers here."""
-SUFFIXES = {suffix: reader for reader, suffixes in _READERS for suffix in suffixes.split()}
-SUFFIXES |= {suffix: reader_of(language) for suffix, language in LANGUAGES.items()}
-SUFFIXES |= {suffix: one.read for suffix, one in FORMATS.items()}
-_NAMED_ONLY = {".cfg", ".ini", ".json", ".toml", ".yaml", ".yml"} - FORMATS.keys()
-WALKED = frozenset(SUFFIXES) - _NAMED_ONLY - {suffix for suffix, one in FORMATS.items() if not one.walked}
-"""Suffixes that a folder is searched for. Configuration and JSON are read only if they are named: in a folder of documents
-they are mostly build files, and a search would find their words instead of its text."""
+SUFFIXES: Lazy[Reader] = Lazy(_readers)
+
+
+@cache
+def walked_suffixes() -> frozenset[str]:
+    """Return the suffixes that a folder is searched for.
+
+    Configuration and JSON are read only if they are named: in a folder of documents they are mostly build files, and a search
+    would find their words instead of its text.
+    """
+    named_only = {".cfg", ".ini", ".json", ".toml", ".yaml", ".yml"} - FORMATS.keys()
+    return frozenset(SUFFIXES) - named_only - {suffix for suffix, one in FORMATS.items() if not one.walked}
 
 
 def read_file(
@@ -223,7 +247,7 @@ class FolderSearch:
             is_folder = path is folder or os.path.isdir(path)  # noqa: PTH112
             if path is not folder and not self.choice.takes(path, folder, is_folder=is_folder):
                 self.excluded += 1
-            elif not is_folder and (suffix := path.suffix.lower()) not in WALKED and suffix not in self.choice.suffixes:
+            elif not is_folder and (suffix := path.suffix.lower()) not in walked_suffixes() | self.choice.suffixes:
                 self.left_out[suffix] += 1
             # a file may be listed twice, and a symbolic link may lead back up
             elif _is_new(path, seen) and (not self._leads_out(path, folder) or self.follow_links):
