@@ -329,7 +329,9 @@ def test_a_file_of_questions_finds_its_index_among_others(indexed: Path) -> None
 
 def test_the_reference_comes_first(indexed: Path) -> None:
     out = run("towns", "-i", "indexes", "-s", "topk,weave,hybrid", "-b", "60", "--out", "run", reference="weave")
-    assert "Differences to weave" in out and open_run(indexed / "run").plan.reference == "weave"
+    plan = open_run(indexed / "run").plan
+    assert "Differences to weave" in out and plan.reference == "weave"
+    assert [method.name for method in plan.methods] == ["weave", "topk", "hybrid"]
 
 
 def test_a_table_of_a_paper_is_filled(indexed: Path) -> None:
