@@ -38,7 +38,8 @@ def test_a_reader_takes_precedence_and_is_read_only_where_it_says(folder: Path) 
 
 
 COOK = (
-    READER
+    "from mergewise.evaluate import evaluate"
+    + READER
     + """
 def cook():
     import mergewise

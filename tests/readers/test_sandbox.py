@@ -14,7 +14,7 @@ from tests.support import read
 import mergewise
 from mergewise.errors import ReadError, UsageError
 from mergewise.readers import SUFFIXES, read_file
-from mergewise.readers.sandbox import SANDBOXED, Limits, SandboxedReader, reader_within
+from mergewise.readers.sandbox import Limits, SandboxedReader, reader_within, sandboxed_suffixes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs the signals and limits of POSIX")
 
@@ -134,7 +134,7 @@ def test_index_continues_after_a_parser_crash(tmp_path: Path, monkeypatch: pytes
 
 
 def test_limits_are_checked_and_formats_have_readers() -> None:
-    assert set(SUFFIXES) >= SANDBOXED
+    assert set(SUFFIXES) >= sandboxed_suffixes()
     for wrong in ({"seconds": 0}, {"seconds": float("inf")}, {"memory_mb": 1}, {"memory_mb": None}):
         with pytest.raises(UsageError):
             Limits(**wrong)

@@ -25,7 +25,7 @@ from mergewise.store.manifest import write_manifest
 from mergewise.store.mapped import FOLDER, Mapped
 from mergewise.store.numbers import EVERYTHING
 from mergewise.store.postings import Postings, TextFrequencies, TextIndex, join_postings, make_postings, term_hash
-from mergewise.store.snapshot import called, run
+from mergewise.store.snapshot import call_in_loop, run
 from mergewise.store.text_scores import text_index, text_terms
 from mergewise.types import Document
 
@@ -73,7 +73,7 @@ def add_text_index(store: LanceStore) -> None:
 def text_indexes(reader: LanceReader) -> list[str]:
     table = reader.state.table("leaf")
     assert table is not None
-    return [index.name for index in run(called(table.list_indices)) if index.columns == ["key"]]
+    return [index.name for index in run(call_in_loop(table.list_indices)) if index.columns == ["key"]]
 
 
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=8)

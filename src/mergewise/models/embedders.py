@@ -10,7 +10,6 @@ remembered in the user's state directory, so that the creator of an index never 
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Sequence
 from hashlib import sha256
@@ -23,10 +22,9 @@ import numpy as np
 from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.errors import EmbedderMismatch, ModelError, UsageError
 from mergewise.files import state_directory, write_whole
+from mergewise.log import log
 from mergewise.models import knows_embedder
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder, languages_known
-
-log = logging.getLogger("mergewise")
 
 _NEEDED = "give the embedder a `spec` (a name), a `dimension` (a number), `embed_documents` and `embed_queries`"
 

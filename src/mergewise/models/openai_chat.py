@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from copy import copy
@@ -16,14 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError
+from mergewise.log import log
 from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time, quoted_message
 from mergewise.models.endpoint import UNREADABLE, Endpoint
 from mergewise.models.tokens import count_tokens
 from mergewise.ranges import AT_ONCE, Range, number, whole
 from mergewise.redaction import MaskedPieces
 from mergewise.types import Message, Reply, Usage
-
-log = logging.getLogger("mergewise")
 
 Options: TypeAlias = dict[str, Any]
 Schema: TypeAlias = Mapping[str, object]

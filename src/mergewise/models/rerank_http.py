@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import run
 from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.log import log
 from mergewise.models.clients import ANSWER_MB, PerLoop, in_time, quoted_message, retries_of, size_limits, timeout_of
 from mergewise.models.scores import Scale, scale_of, unit_interval
 from mergewise.ranges import Range, number, whole
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import httpx2
 
     from mergewise.protocols import FloatArray
-
-log = logging.getLogger("mergewise")
 
 BATCH_TEXTS = 64
 RETRIES = 4

@@ -6,7 +6,6 @@ probably in another script, and would be read as rubbish.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +16,7 @@ from time import monotonic
 from typing import Any
 
 from mergewise.errors import MissingExtra
-
-log = logging.getLogger("mergewise")
+from mergewise.log import log
 
 THREADS = min(4, os.cpu_count() or 1)
 # Pixels of the longer side of a page. The models scale larger images down.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import logging
 import os
 import re
 import signal
@@ -30,19 +29,23 @@ from typing import IO, Annotated, Any
 
 from mergewise.defaults import FILE_SECONDS
 from mergewise.errors import ReadError
+from mergewise.log import log
 from mergewise.ranges import SECONDS, Range, check_fields
 from mergewise.readers import FORMATS, FileReader, ReadFile, read_file
 from mergewise.readers.recognition import THREADS, Recognition, check_recognition
 from mergewise.types import Document, FileMetadata, Heading, Page
 
-log = logging.getLogger("mergewise")
-
-SANDBOXED = {".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"} - FORMATS.keys()
-SANDBOXED |= {suffix for suffix, one in FORMATS.items() if one.sandboxed}
-"""Suffixes of files that are read in the sandbox: their formats need third-party parsers, native code or archives."""
-
 LARGE = 200_000
 """Size in bytes above which files of all formats are read in the sandbox."""
+
+
+@cache
+def sandboxed_suffixes() -> set[str]:
+    """Return the suffixes of files that are read in the sandbox: they need third-party parsers, native code or archives."""
+    own = {".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"} - FORMATS.keys()
+    return own | {suffix for suffix, one in FORMATS.items() if one.sandboxed}
+
+
 _READ = "mergewise.readers:read_file"
 _STOP_SECONDS = 2.0
 _MB = 1_000_000
@@ -109,7 +112,7 @@ class SandboxedReader:
         self, path: Path, *, id: str | None = None, name: str | None = None, within: Path | None = None
     ) -> ReadFile:
         suffix = path.suffix if name is None else PurePosixPath(name).suffix
-        read = self.read if suffix.lower() in SANDBOXED else read_file
+        read = self.read if suffix.lower() in sandboxed_suffixes() else read_file
         # the reader reports why the file has no size
         with suppress(OSError, ValueError):
             read = self.read if path.stat().st_size > LARGE else read

@@ -22,7 +22,7 @@ from mergewise.store.damage import DamagedCopies, raising_store_errors
 from mergewise.store.mapped import Mapped
 from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, IntArray, sorted_once, sql_numbers
 from mergewise.store.postings import MAX_ROWS, Postings, TextFrequencies, TextIndex, make_postings
-from mergewise.store.snapshot import ADDRESS, ID, LOOP, MOST_HELD, Snapshot, called, rows_of, run, scan
+from mergewise.store.snapshot import ADDRESS, ID, LOOP, MOST_HELD, Snapshot, call_in_loop, rows_of, run, scan
 from mergewise.store.tables import NUMBER, unit_vectors
 from mergewise.store.text_scores import SearchedText, question_terms, text_terms
 
@@ -136,7 +136,9 @@ class LanceSearch:
         posted = Mapped.of(self.manifest.mapped.get(table)).posted
         # if a file is missing or damaged, all postings are made
         for first, files in ((posted, self._mapped_rows(table).postings), (0, [])):
-            if first < self.manifest.next_id and any(one.columns == [text] for one in run(called(opened.list_indices))):
+            if first < self.manifest.next_id and any(
+                one.columns == [text] for one in run(call_in_loop(opened.list_indices))
+            ):
                 return None
             new: list[Postings] = []
             if first < self.manifest.next_id:

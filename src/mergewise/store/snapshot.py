@@ -218,7 +218,7 @@ class Snapshot:
     def row_count(self, table: str) -> int:
         opened = self.table(table)
         return self.kept.once(
-            f"row count of {table}", lambda: 0 if opened is None else run(called(opened.count_rows, None))
+            f"row count of {table}", lambda: 0 if opened is None else run(call_in_loop(opened.count_rows, None))
         )
 
     def schema(self, table: str) -> pa.Schema:
@@ -226,7 +226,7 @@ class Snapshot:
         opened = self.table(table)
         return self.kept.once(
             f"schema of {table}",
-            lambda: new_schema(table, self.specs, 0) if opened is None else run(called(opened.schema)),
+            lambda: new_schema(table, self.specs, 0) if opened is None else run(call_in_loop(opened.schema)),
         )
 
     def mapped_rows(self, table: str) -> MappedRows:
@@ -425,7 +425,7 @@ async def rows_of(query: Any, most: float = math.inf) -> pa.Table:
     return pa.Table.from_batches(batches, stream.schema)
 
 
-async def called(function: Any, *arguments: Any, **options: Any) -> Any:
+async def call_in_loop(function: Any, *arguments: Any, **options: Any) -> Any:
     """Call a function of LanceDB's table, which needs a running loop."""
     return await function(*arguments, **options)
 
@@ -437,4 +437,4 @@ def sql_strings(values: Iterable[str]) -> str:
 
 
 async def load_indexes(table: LanceTable) -> None:
-    await together(*(called(table.prewarm_index, index.name) for index in await table.list_indices()))
+    await together(*(call_in_loop(table.prewarm_index, index.name) for index in await table.list_indices()))

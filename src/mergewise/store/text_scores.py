@@ -17,7 +17,7 @@ import pyarrow as pa
 from mergewise.store.lance_import import Sessions, connect_for_reading
 from mergewise.store.numbers import EVERYTHING
 from mergewise.store.postings import K1, B, Postings, TextFrequencies, TextIndex, make_postings
-from mergewise.store.snapshot import called, rows_of, run
+from mergewise.store.snapshot import call_in_loop, rows_of, run
 from mergewise.store.tables import NUMBER
 from mergewise.text.terms import STOP_WORDS
 
@@ -63,7 +63,7 @@ def text_terms(text: str, table: LanceTable | None = None, column: str = "text")
     """Return the terms of a text like the index of a table's column, or without a table like a new index."""
     table = _empty_table() if table is None else table
     # LanceDB rejects lone surrogates, so they are replaced
-    tokens = run(called(table.tokenize, text.encode("utf-8", "replace").decode("utf-8"), column=column))
+    tokens = run(call_in_loop(table.tokenize, text.encode("utf-8", "replace").decode("utf-8"), column=column))
     return [token.text for token in tokens]
 
 
