@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,11 @@ def test_units_come_as_lists_or_tuples(units: tuple[tuple[int, int], ...]) -> No
     assert Input("d", replace(DOCUMENT, units=units)).read().document.units == ((0, 4), (5, 8))
 
 
+def test_a_unit_may_have_a_kind() -> None:
+    units: Any = [(0, 4, "row"), [5, 8, "code"]]
+    assert Input("d", replace(DOCUMENT, units=units)).read().document.units == ((0, 4, "row"), (5, 8, "code"))
+
+
 @pytest.mark.parametrize(
     ("units", "reason"),
     [
@@ -85,6 +91,7 @@ def test_units_come_as_lists_or_tuples(units: tuple[tuple[int, int], ...]) -> No
         ([(4, 4)], "is empty"),
         ([(4, 5)], "only white space"),
         ([(0, 4, 8)], "is not a pair"),
+        ([(0, 4, "rows")], "is not a pair"),
         ([(0, 4.0)], "is not a pair"),
         ([(False, True)], "is not a pair"),
         (["04"], "unit 1 '04' is not a pair"),

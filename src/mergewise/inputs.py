@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from mergewise import defaults
 from mergewise.errors import ReadError, UsageError
@@ -23,7 +23,7 @@ from mergewise.files import Roots, source_name
 from mergewise.ranges import short_repr, text_or_none
 from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.builder import whole_number
-from mergewise.types import Document, File, FileMetadata, Metadata, Origin
+from mergewise.types import Document, DocumentUnit, File, FileMetadata, Kind, Metadata, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document | File
 
@@ -167,14 +167,16 @@ def _invalid_field(document: Document) -> str:
     return "" if wrong is None else f"invalid metadata key: {short_repr(wrong)} (expected a text)"
 
 
-def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
+def _checked_units(document: Document) -> tuple[DocumentUnit, ...]:
     """Return the units as tuples. They must be non-blank spans of the text, sorted and without overlap."""
-    units: list[tuple[int, int]] = []
+    units: list[DocumentUnit] = []
     end = 0
-    for number, unit in enumerate(document.units, start=1):
+    given: Iterable[Any] = document.units
+    for number, unit in enumerate(given, start=1):
         named = f"unit {number} {unit!r:.60}"
-        if not isinstance(unit, tuple | list) or len(unit) != 2 or not all(type(offset) is int for offset in unit):
-            raise ReadError(f"{named} is not a pair (start, end) of whole numbers")
+        whole = isinstance(unit, tuple | list) and [type(part) for part in unit[:2]] == [int, int]
+        if not whole or len(unit) > 3 or any(kind not in get_args(Kind) for kind in unit[2:]):
+            raise ReadError(f"{named} is not a pair (start, end) of whole numbers, with or without a kind")
         if not 0 <= unit[0] < unit[1] <= len(document.text):
             raise ReadError(f"{named} is empty or outside the text of {len(document.text)} characters")
         if not document.text[unit[0] : unit[1]].strip():
@@ -183,7 +185,7 @@ def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
             raise ReadError(
                 f"{named} begins before the end of unit {number - 1} at {end}: sort the units, without overlap"
             )
-        units.append((unit[0], unit[1]))
+        units.append(tuple(unit))
         end = unit[1]
     return tuple(units)
 

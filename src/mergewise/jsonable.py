@@ -84,6 +84,7 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
         "text": evidence.text,
         "needed": list(map(span_json, evidence.needed)),
         "relevance": evidence.relevance,
+        "kind": evidence.kind,
     }
 
 
@@ -143,6 +144,7 @@ def citation_json(citation: Citation) -> dict[str, Any]:
         "headings": list(citation.headings),
         "page": citation.page,
         "line": citation.line,
+        "kind": citation.kind,
     }
 
 

@@ -202,3 +202,17 @@ def test_english_documents_are_split_by_tokens(bench: Path, monkeypatch: pytest.
     trees = build_trees(documents, count_tokens)
     monkeypatch.setattr(import_module("mergewise.index.tree.build"), "neutral_lengths", None)
     assert build_trees(documents, count_tokens) == trees
+
+
+def test_a_given_row_is_one_sentence_and_a_given_passage_is_cut() -> None:
+    text = "It is one. It is two.\n\nName: Ada. Role: chair."
+    tree = tree_of(Document(id="d", text=text, units=((0, 21), (23, 46, "row"))))
+    found = [(text[s.start : s.end], s.kind) for leaf in tree.leaves for s in leaf.sentences]
+    assert found == [("It is one.", "prose"), ("It is two.", "prose"), ("Name: Ada. Role: chair.", "row")]
+    long = "; ".join(f"Name {n}: a value. And more of it" for n in range(40))
+    tree = tree_of(Document(id="d", text=long, units=((0, len(long), "row"),)))
+    sentences = [(leaf.id, number) for leaf in tree.leaves for number in range(len(leaf.sentences))]
+    led = [(leaf.id, lead.number, leaf.id - lead.back, lead.of) for leaf in tree.leaves for lead in leaf.leads]
+    assert [(leaf, number) for leaf, number, *_ in led] == sentences[1:], "each piece needs the beginning of the row"
+    assert {(leaf, number) for *_, leaf, number in led} == {(0, 0)}
+    assert problems(Document(id="d", text=long, units=((0, len(long), "row"),)), tree) == []

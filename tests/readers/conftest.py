@@ -33,7 +33,7 @@ def check(document: Document) -> Document:
         end = page.end
     assert not document.pages or end == len(document.text)
     end = 0
-    for start, after in document.units:
+    for start, after, *_ in document.units:
         assert end <= start < after <= len(document.text)
         assert document.text[start:after].strip() == document.text[start:after]
         end = after

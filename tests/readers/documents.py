@@ -27,7 +27,7 @@ def heading_texts(document: Document) -> list[str]:
 
 
 def units(document: Document) -> list[str]:
-    return [document.text[start:end] for start, end in document.units]
+    return [document.text[start:end] for start, end, *_ in document.units]
 
 
 def bytes_of(made: Any) -> bytes:

@@ -123,7 +123,18 @@ def test_vectors_of_the_wrong_shape_are_refused() -> None:
 def test_a_leaf_survives_a_round_trip() -> None:
     text = "# A\n\nOne. Two."
     leaf = Leaf(
-        3, "d", "T", (9, 8), 0, 40, 40 + len(text), 45, ("A",), text, 5, (Sentence(45, 49, 2), Sentence(50, 54, 2))
+        3,
+        "d",
+        "T",
+        (9, 8),
+        0,
+        40,
+        40 + len(text),
+        45,
+        ("A",),
+        text,
+        5,
+        (Sentence(45, 49, 2, "row"), Sentence(50, 54, 2)),
     )
     vectors = np.array([[3, 4, 0], [0, 0, 127]], np.int8)
     rows = Rows((leaf,), {"vector": np.ones((1, 3)), "sentence_vectors": [vectors.tobytes()]})

@@ -190,3 +190,13 @@ def test_a_directive_announces_only_deeper_text() -> None:
 
 def test_the_body_of_a_note_is_prose() -> None:
     assert units_of(".. note::\n\n   It is hot. It burns.")[1:] == [("It is hot.", None), ("It burns.", None)]
+
+
+def test_units_know_their_kind() -> None:
+    text = (
+        "Prose is here. More of it.\n\n- an item\n\nterm\n    Its text.\n\n"
+        "| a | b |\n|---|---|\n| 1 | 2 |\n\nA word.\n\n```\nx = 1\n```\n\nThe end."
+    )
+    assert [unit.kind for unit in split_units(text)] == [
+        *("prose", "prose", "item", "entry", "row", "prose", "code", "prose")
+    ]

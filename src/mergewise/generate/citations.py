@@ -68,11 +68,11 @@ class Cited(NamedTuple):
         return len(self.unverified) / judged if judged else None
 
 
-def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cited:
+def cite(text: str, sources: Sequence[Source], document: DocumentLookup, context: Context | None = None) -> Cited:
     """Resolve the marks of an answer. Citations follow the order of the marks, and each sentence of a source appears once."""
     by_number = {source.number: source for source in sources}
     pieces = marked_texts(text, by_number.keys(), texts_of(sources))
-    locator = Locator(document)
+    locator = Locator(document, context)
     aligners = cache(lambda n: Aligner([s for span, part in by_number[n].parts for s in sentences_at(part, span)]))
     claims = Claims(sources)
     statements = _statements(pieces, claims)
@@ -172,10 +172,11 @@ class Claims:
 
 
 class Locator:
-    """Locator of spans in their documents. It reads each document once."""
+    """Locator of spans in their documents. It reads each document once. The `context` knows the kinds of its sentences."""
 
-    def __init__(self, document: DocumentLookup) -> None:
+    def __init__(self, document: DocumentLookup, context: Context | None = None) -> None:
         self._document = cache(document)
+        self._context = context
 
         @cache
         def outline(doc_id: str) -> tuple[Heading, ...]:
@@ -198,7 +199,8 @@ class Locator:
         path = headings_at(self.outline(span.doc_id), span.start)
         if path and document is not None and path[0].strip() == title.strip():
             path = path[1:]
-        return Citation(number, text, span, title, path, self._page(span), self._line(span))
+        kind = None if self._context is None else self._context.kind_of(span)
+        return Citation(number, text, span, title, path, self._page(span), self._line(span), kind)
 
     def location(self, span: Span) -> Location:
         document = self._document(span.doc_id)

@@ -34,7 +34,7 @@ class QuotableTexts:
 
     def __init__(self, document: DocumentLookup, context: Context) -> None:
         self.document = cache(document)
-        self.locator = Locator(self.document)
+        self.locator = Locator(self.document, context)
         self._held = [span for passage in context.passages for span in passage.spans]
 
     def text(self, span: Span) -> str:

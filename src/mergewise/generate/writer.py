@@ -127,7 +127,7 @@ class AnswerWriter:
         reply = await self._last(messages, citable)
         is_json = self.reply.is_json
         # a reply in JSON has no marks, and its support is unknown
-        cited = Cited(reply.text, (), 0) if is_json else cite(reply.text.strip(), citable, self.document)
+        cited = Cited(reply.text, (), 0) if is_json else cite(reply.text.strip(), citable, self.document, self.context)
         text, refusal = cited.text.strip(), self.prompts.fill(prompts.REFUSAL)
         if is_json and reply.complete and json_value(text) is None:
             raise ModelError(f"invalid JSON from {self.chat.spec}", "use a model that supports response_format")

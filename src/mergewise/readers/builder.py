@@ -10,9 +10,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from mergewise.readers.titles import title_among
-from mergewise.types import Heading, Metadata, Page
+from mergewise.types import DocumentUnit, Heading, Kind, Metadata, Page
 
 # characters of the head of a definition or an entry that is a title
 _MAX_SIGNATURE = 140
@@ -34,7 +35,7 @@ class Parsed:
     pages: tuple[Page, ...] = ()
     metadata: Metadata = field(default_factory=dict)
     # passages that are never split, as in `Document.units`
-    units: tuple[tuple[int, int], ...] = ()
+    units: tuple[DocumentUnit, ...] = ()
     # numbers of pages with content but without text
     textless: tuple[int, ...] = ()
 
@@ -122,7 +123,7 @@ class Builder:
         # number of pages that begin with the next block
         self._new_pages = 0
         self._after_item = False
-        self._units: list[tuple[int, int]] = []
+        self._units: list[DocumentUnit] = []
 
     def heading(self, level: int, title: str) -> None:
         title = one_line(title)
@@ -162,11 +163,11 @@ class Builder:
         cells = ([one_line(cell) for cell in row] for row in rows)
         self._append("\n".join(f"| {' | '.join(row)} |" for row in cells if any(row)))
 
-    def unit(self, text: str) -> None:
+    def unit(self, text: str, kind: Kind = "row") -> None:
         """Append a passage that is complete in itself, such as a row of a table or a record."""
         if block := tidy(text):
             start = self._append(block)
-            self._units.append((start, self.length))
+            self._units.append((start, self.length, kind))
 
     def part(self, parsed: Parsed, *, shift: int = 0) -> None:
         """Append the result of another reader for a part of the file, with its headings `shift` levels lower."""
@@ -175,7 +176,8 @@ class Builder:
             self._outline.headings += [
                 Heading(h.level + shift, h.title, h.start + start, h.end + start) for h in parsed.outline
             ]
-            self._units += [(begin + start, end + start) for begin, end in parsed.units]
+            moved: Any = ((begin + start, end + start, *kind) for begin, end, *kind in parsed.units)
+            self._units += moved
 
     def page(self) -> None:
         """Begin a page with the next block. Without a further block, the page is empty."""

@@ -16,7 +16,7 @@ from mergewise.readers.decoding import decode
 from mergewise.readers.metadata import DATE_KEYS, TEXT_KEYS, field_value, iso_date, key_of, metadata_from
 from mergewise.text.sections import paragraphs, short_name
 from mergewise.text.sentences import strip_span
-from mergewise.types import Heading, MetadataValue
+from mergewise.types import DocumentUnit, Heading, Kind, MetadataValue
 
 Pairs = list[tuple[str, object]]
 
@@ -146,7 +146,7 @@ def title_in(pairs: Pairs) -> str:
     return f"{series} {number}: {title}" if title and is_numbered else title
 
 
-def field_units(text: str) -> tuple[tuple[int, int], ...]:
+def field_units(text: str) -> tuple[DocumentUnit, ...]:
     """Return the spans of the fields of front matter or of a header block, each without the white space around it."""
     start = len(text) - len(text.lstrip("\n"))
     block = _YAML.match(text, start) or _TOML.match(text, start)
@@ -161,9 +161,9 @@ def _block_end(text: str, start: int) -> int:
     return blank.start() if blank else len(text)
 
 
-def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
+def _pieces(text: str, start: int, end: int) -> list[tuple[int, int, Kind]]:
     """Return the spans of the fields with a value."""
-    return [strip_span(text, *piece.span()) for piece in _PIECE.finditer(text, start, end)]
+    return [(*strip_span(text, *piece.span()), "entry") for piece in _PIECE.finditer(text, start, end)]
 
 
 # --- plain text --------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def _two_columns(text: str) -> Parsed | None:
     title = text[below : _block_end(text, below)]
     if title.startswith("   "):
         pairs.append(("Title", one_line(title)))
-    units = tuple((start + piece.start(), start + piece.end()) for piece in pieces)
+    units = tuple[DocumentUnit, ...]((start + piece.start(), start + piece.end(), "entry") for piece in pieces)
     return Parsed(text[:start] + block + text[end:], title_in(pairs), metadata=metadata_from(pairs), units=units)
 
 
@@ -217,16 +217,17 @@ def _first_line(text: str, start: int) -> int:
 def _records(text: str) -> Parsed | None:
     """Read a file of records, as Debian's control files: nothing but blocks of fields. A record's first field heads it."""
     outline: list[Heading] = []
-    units: list[tuple[int, int]] = []
+    units: list[DocumentUnit] = []
     for start, end in paragraphs(text, 0, len(text)) if _RECORD.match(text) else ():
         if not _RECORD.fullmatch(text, start, end):
             return None
         fields = _pieces(text, start, end)
-        names = [text[first:last].partition(":")[0] for first, last in fields]
+        names = [text[first:last].partition(":")[0] for first, last, _ in fields]
         if len(names) < 2 or len(set(names)) < len(names):
             return None
-        head = one_line(text[slice(*fields[0])])
-        outline.append(Heading(1, short_name(head.partition(": ")[2] or head), *fields[0]))
+        start, end, _ = fields[0]
+        head = one_line(text[start:end])
+        outline.append(Heading(1, short_name(head.partition(": ")[2] or head), start, end))
         units += fields[1:]
     # questions and answers, or turns of a talk, are no records
     return Parsed(text, outline=tuple(outline), units=tuple(units)) if 1 < len(outline) < len(units) else None

@@ -19,6 +19,7 @@ from mergewise.readers.metadata import metadata_from
 from mergewise.readers.titles import title_among
 from mergewise.text.sentences import strip_span
 from mergewise.text.spans import line_starts
+from mergewise.types import DocumentUnit
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -59,7 +60,7 @@ class _Outline(GrowingOutline):
 
     def __init__(self, text: str, title: str, plain: Callable[[str], str]) -> None:
         super().__init__(title)
-        self.units: list[tuple[int, int]] = []
+        self.units: list[DocumentUnit] = []
         self._text = text
         self._plain = plain
         self._starts = [*line_starts(text), len(text)]
@@ -95,7 +96,7 @@ class _Outline(GrowingOutline):
             self.add(self.level + 1, self._plain(term), first, mark.end() if mark else start)
             return self.level
         self.resume(first)
-        self.units.append(strip_span(self._text, first, end))
+        self.units.append((*strip_span(self._text, first, end), "entry"))
         return 0
 
 

@@ -60,7 +60,7 @@ def _parsed_records(records: Iterable[Any]) -> Parsed:
         line = "; ".join(f"{key}: {value}" if key else value for key, value in islice(pairs, _MAX_FIELDS))
         body = tidy(str(record[text])) if text else ""
         if len(line) + len(body) <= MAX_UNIT:
-            builder.unit(f"{line}\n{body}" if line and body else line or body)
+            builder.unit(f"{line}\n{body}" if line and body else line or body, "prose" if body else "entry")
             continue
         # the fields in paragraphs of a unit's length, then the text unchanged
         at = 0

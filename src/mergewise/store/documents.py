@@ -146,7 +146,7 @@ def document_from(row: Mapping[str, Any]) -> Document:
         metadata=metadata_from(row),
         outline=None if outline is None else tuple(Heading(*heading) for heading in json.loads(outline)),
         pages=tuple(Page(*page) for page in json.loads(row["_pages"])),
-        units=tuple((start, end) for start, end in json.loads(row["_units"] or "[]")),
+        units=tuple(map(tuple, json.loads(row["_units"] or "[]"))),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable, says_something
 from mergewise.text.sentences import blocks, segment, strip_span
+from mergewise.types import Kind
 
 # In characters: the maximum length of an announcement joined with its units, and of an item kept whole, and the length
 # above which code is cut between its lines.
@@ -22,7 +23,7 @@ SHORT = 320
 ITEM = 400
 CODE = 400
 
-Kind: TypeAlias = Literal["text", "item", "row", "code", "edge"]
+BlockKind: TypeAlias = Literal["text", "item", "row", "code", "edge"]
 
 _ITEM_MARK = re.compile(
     r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.|:[^:\n`]+:|--?\w[^\s,]*(?:,?[ ][^\s,]+){0,4}[ ])(?=\s)"
@@ -45,6 +46,7 @@ class TextUnit(NamedTuple):
     start: int
     end: int
     lead: int | None = None
+    kind: Kind = "prose"
 
 
 def split_units(text: str, language: str = "en") -> list[TextUnit]:
@@ -62,7 +64,7 @@ def announces(unit: str) -> bool:
 class _Block(NamedTuple):
     start: int
     end: int
-    kind: Kind
+    kind: BlockKind
     indent: int
 
 
@@ -161,8 +163,8 @@ class _Walk:
             rows = _rows(self.text, region)
             header = len(self.found)
             self.open.add(header)
-            self.found.append(TextUnit(*rows[0], self._announcement()))
-            self.found += [TextUnit(a, b, header) for a, b in rows[1:]]
+            self.found.append(TextUnit(*rows[0], self._announcement(), "row"))
+            self.found += [TextUnit(a, b, header, "row") for a, b in rows[1:]]
             self._announced_by = None
         elif first.kind == "edge" or not says_something(self.plain[start:end]):
             # it says nothing, but may open a literal block
@@ -190,10 +192,10 @@ class _Walk:
                 margins = [len(line) - len(line.lstrip()) for line in shown]
                 cut = at - margins[::-1].index(min(margins))
                 piece = strip_span(text, max(start, lines[first][0]), lines[cut - 1][1])
-                self.found.append(TextUnit(*piece, announced_by))
+                self.found.append(TextUnit(*piece, announced_by, "code"))
                 first = cut
         last = strip_span(text, max(start, lines[first][0]) if lines else start, end)
-        self.found.append(TextUnit(*last, announced_by))
+        self.found.append(TextUnit(*last, announced_by, "code"))
         self._announced_by = None
 
     def _above(self) -> int | None:
@@ -231,10 +233,10 @@ class _Walk:
         number = len(self.found)
         start, end = first.start, region[-1].end
         if end - start <= ITEM:
-            self.found.append(TextUnit(start, end, lead))
+            self.found.append(TextUnit(start, end, lead, "item"))
         else:
             parts = [part for block in region for part in self._sentences(block)]
-            self.found += [TextUnit(a, b, number if i else lead) for i, (a, b) in enumerate(parts)]
+            self.found += [TextUnit(a, b, number if i else lead, "item") for i, (a, b) in enumerate(parts)]
         self._items.append(_OpenItem(first.indent, number))
         self._note_announcement(first.indent, end, number)
 
@@ -259,7 +261,8 @@ class _Walk:
                 lead = number - 1
         body_of = self._items[-1].unit if inside and self._items[-1].is_definition else None
         for i, (start, end) in enumerate(sentences):
-            self.found.append(TextUnit(start, end, (number if term else body_of) if i else lead))
+            kind: Kind = "entry" if term and not i else "prose"
+            self.found.append(TextUnit(start, end, (number if term else body_of) if i else lead, kind))
         if term:
             self._items.append(_OpenItem(block.indent, number, is_definition=True))
         last = len(self.found) - 1
@@ -302,7 +305,7 @@ class _Walk:
         return parts
 
 
-def _kind(text: str, start: int, end: int, is_prose: bool) -> Kind:
+def _kind(text: str, start: int, end: int, is_prose: bool) -> BlockKind:
     if is_prose:
         return "item" if _ITEM_MARK.match(text, start, end) else "text"
     if text.startswith(("```", "~~~"), start):
@@ -350,7 +353,7 @@ def _is_definition(text: str, start: int, end: int) -> bool:
 
 
 def _join_short(units: Sequence[TextUnit], open_units: Collection[int]) -> list[TextUnit]:
-    """Join each open unit with the units after it that need it, if they are short together."""
+    """Join each open unit with the units after it that need it, if they are short together. The last one gives the kind."""
     joined: list[TextUnit] = []
     # The number of each unit among the joined ones.
     now: dict[int, int] = {}
@@ -364,6 +367,7 @@ def _join_short(units: Sequence[TextUnit], open_units: Collection[int]) -> list[
             upto += 1
         lead = units[at].lead
         now |= dict.fromkeys(range(at, upto), len(joined))
-        joined.append(TextUnit(units[at].start, units[upto - 1].end, None if lead is None else now[lead]))
+        kind = units[upto - 1].kind
+        joined.append(TextUnit(units[at].start, units[upto - 1].end, None if lead is None else now[lead], kind))
         at = upto
     return joined

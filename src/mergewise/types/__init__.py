@@ -18,9 +18,11 @@ from mergewise.types.chat import ReplyOptions as ReplyOptions
 from mergewise.types.chat import Usage as Usage
 from mergewise.types.documents import Definition as Definition
 from mergewise.types.documents import Document as Document
+from mergewise.types.documents import DocumentUnit as DocumentUnit
 from mergewise.types.documents import File as File
 from mergewise.types.documents import FileMetadata as FileMetadata
 from mergewise.types.documents import Heading as Heading
+from mergewise.types.documents import Kind as Kind
 from mergewise.types.documents import Lead as Lead
 from mergewise.types.documents import Leaf as Leaf
 from mergewise.types.documents import LeafId as LeafId

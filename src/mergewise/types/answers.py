@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from mergewise.types.chat import Message, Usage
-from mergewise.types.documents import Leaf, Span, short_line
+from mergewise.types.documents import Kind, Leaf, Span, short_line
 from mergewise.types.trace import Step
 
 
@@ -73,6 +73,7 @@ class Evidence:
         document_terms: The same with the terms of its document as far as weave read it, and of `led_by`.
         led_by: Sentence with the name that led here over a hop.
         reranked: Log-odds added by a reranker, or None without one.
+        kind: What the sentence is, such as "prose" or "row", or None in an older index.
     """
 
     span: Span
@@ -85,6 +86,7 @@ class Evidence:
     document_terms: float = 1.0
     led_by: Span | None = None
     reranked: float | None = None
+    kind: Kind | None = None
 
 
 class Reading(Protocol):
@@ -163,6 +165,10 @@ class Context(Pictured):
         """True if the context has passages, and probably lacks evidence: `complete` is below `LIKELY_COMPLETE`."""
         return bool(self.passages) and self.complete is not None and self.complete < LIKELY_COMPLETE
 
+    def kind_of(self, span: Span) -> Kind | None:
+        """Return the kind of the most relevant sentence of `evidence` that overlaps the span, or None without one."""
+        return next((one.kind for one in self.evidence or () if one.span.overlaps(span)), None)
+
     def merged_from(self, parts: Sequence[Context]) -> Context:
         """Return this context with the reading of the first of `parts` that has one."""
         first = next((part.reading for part in parts if part.reading is not None), None)
@@ -197,6 +203,7 @@ class Citation:
         headings: Headings above the text, outermost first.
         page: Page, from 1, or None without pages.
         line: Line in the source file, from 1, or None for formats without lines, such as PDF.
+        kind: What the text is, such as "prose" or "row", or None if the context has no evidence that tells it.
     """
 
     number: int
@@ -206,6 +213,7 @@ class Citation:
     headings: tuple[str, ...] = ()
     page: int | None = None
     line: int | None = None
+    kind: Kind | None = None
 
     def __repr__(self) -> str:
         return (

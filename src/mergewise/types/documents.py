@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +26,10 @@ RowId: TypeAlias = Annotated[int, "row"]
 """Number of a row in the record's own view. Builders count from 0 in each document; the store shifts the numbers."""
 LeafId: TypeAlias = Annotated[int, "leaf"]
 """Number of a leaf in a record of another view. Builders count from the document's first leaf."""
+Kind: TypeAlias = Literal["prose", "item", "row", "line", "entry", "code"]
+"""What a sentence or another unit of text is: a sentence of prose, an item of a list, a row of a table, a line of a log or of
+settings with its further lines, a record of fields, or a stretch of code."""
+DocumentUnit: TypeAlias = tuple[int, int] | tuple[int, int, Kind]
 _SHOWN = 60  # characters of a text that a record's repr shows
 
 
@@ -87,7 +91,7 @@ class Document:
         outline: Headings in document order. With None, Markdown headings are found when the document is indexed.
         pages: Pages that tile the text, if the source has pages.
         units: Start and end of passages that must stay whole, such as chunks of another tool or rows of a table. Each becomes
-            a leaf.
+            a leaf. A third value gives the kind: a unit of a kind other than "prose" is not cut into sentences unless it is long.
     """
 
     id: str
@@ -96,7 +100,7 @@ class Document:
     metadata: Metadata = field(default_factory=dict)
     outline: tuple[Heading, ...] | None = None
     pages: tuple[Page, ...] = ()
-    units: tuple[tuple[int, int], ...] = ()
+    units: tuple[DocumentUnit, ...] = ()
 
     def __repr__(self) -> str:
         return f"Document({self.id!r}, title={short_line(self.title)}, {len(self.text):,} characters)"
@@ -150,12 +154,13 @@ class Section:
 class Sentence(NamedTuple):
     """`document.text[start:end]` without surrounding white space, and its tokens by the shipped counter.
 
-    It may also be a list item, a row of a table, or code (`text.units`).
+    It may also be another unit, such as a row of a table (`text.units`). `kind` is None in indexes from before kinds existed.
     """
 
     start: int
     end: int
     tokens: int
+    kind: Kind | None = None
 
 
 class Lead(NamedTuple):

@@ -309,7 +309,7 @@ def _cited_answer(
     segments = [(text.strip(), sources) for text, sources in written if text.strip()]
     if not segments:
         raise ModelError("empty answer from the model", "raise max_tokens, or try another model")
-    locator = Locator(request.document)
+    locator = Locator(request.document, request.context)
     cited: list[list[Citation]] = []
     for text, sources in segments:
         terms, own = content_terms(text), list[Citation]()

@@ -400,6 +400,7 @@ class Candidates:
                 document_terms=pool.share(held[sentence.leaf.doc_id] | led),
                 led_by=pool.sentences[lead].span if lead is not None else None,
                 reranked=self.reranked.get(i),
+                kind=sentence.sentence.kind,
             )
             found.append(one)
         return tuple(found)

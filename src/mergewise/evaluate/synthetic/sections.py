@@ -45,7 +45,7 @@ class SourceSection:
 
     @cached_property
     def sentences(self) -> tuple[SectionSentence, ...]:
-        return tuple(self.sentence(start, end) for leaf in self.leaves for start, end, _ in leaf.sentences)
+        return tuple(self.sentence(start, end) for leaf in self.leaves for start, end, *_ in leaf.sentences)
 
     def sentence(self, start: int, end: int) -> SectionSentence:
         text = self.text[start:end]

@@ -20,8 +20,8 @@ from mergewise.text.languages import ENGLISH, UNKNOWN, document_language, neutra
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import markdown_headings, paragraphs, shared_path, short_name
 from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, strip_span
-from mergewise.text.units import TextUnit, split_units
-from mergewise.types import Document, Heading, Lead, Leaf, Section, Sentence
+from mergewise.text.units import ITEM, TextUnit, split_units
+from mergewise.types import Document, DocumentUnit, Heading, Kind, Lead, Leaf, Section, Sentence
 
 _SIZE = Range(1, 1_000_000)
 
@@ -111,6 +111,7 @@ class _SizedUnit(NamedTuple):
     tokens: int = 0
     lead: int | None = None
     own_size: int | None = None
+    kind: Kind = "prose"
 
     @property
     def size(self) -> int:
@@ -148,7 +149,7 @@ def _clean_outline(document: Document) -> list[Heading]:
     return kept
 
 
-def _is_inside_unit(units: Sequence[tuple[int, int]], position: int) -> bool:
+def _is_inside_unit(units: Sequence[DocumentUnit], position: int) -> bool:
     """Return whether a position is inside a given unit, and not at its start."""
     at = bisect_left(units, (position, 0)) - 1
     return at >= 0 and units[at][0] < position < units[at][1]
@@ -158,19 +159,27 @@ def _units(document: Document, outline: Sequence[Heading]) -> list[_SizedUnit]:
     """Split a document into units. A heading is a unit by itself. No unit crosses a heading or the bounds of a given unit."""
     text = document.text
     language = ENGLISH if _is_english(document) else document_language(document)
-    bounds = {0, len(text), *(bound for unit in document.units for bound in unit)}
+    bounds = {0, len(text), *(bound for unit in document.units for bound in unit[:2])}
     heading_starts = {h.start for h in outline if h.start < h.end}
-    # the start of each unit with that of its lead
-    starts: dict[int, int | None] = {}
+    kinds = {unit[0]: unit[2] for unit in document.units if len(unit) > 2}
+    # the start of each unit with that of its lead, and its kind
+    starts: dict[int, tuple[int | None, Kind]] = {}
     for start, end in pairwise(sorted(bounds.union(*((h.start, h.end) for h in outline)))):
-        stretch = [TextUnit(0, end - start)] if start in heading_starts else split_units(text[start:end], language)
-        for unit in stretch:
-            starts[start + unit.start] = None if unit.lead is None else start + stretch[unit.lead].start
+        kind = kinds.get(start, "prose")
+        whole = start in heading_starts or (kind != "prose" and end - start <= ITEM)
+        stretch = [TextUnit(0, end - start)] if whole else split_units(text[start:end], language)
+        for number, unit in enumerate(stretch):
+            lead = unit.lead if kind == "prose" or not number else 0
+            of = None if lead is None else start + stretch[lead].start
+            starts[start + unit.start] = of, unit.kind if kind == "prose" else kind
     if not starts:
         return [_SizedUnit(0, len(text))] if text else []
     begins = [0, *list(starts)[1:]]
-    leads = [0 if lead == next(iter(starts)) else lead for lead in starts.values()]
-    return [_SizedUnit(a, b, 0, lead) for a, b, lead in zip(begins, [*begins[1:], len(text)], leads, strict=True)]
+    first = next(iter(starts))
+    return [
+        _SizedUnit(a, b, 0, 0 if lead == first else lead, None, kind)
+        for a, b, (lead, kind) in zip(begins, [*begins[1:], len(text)], starts.values(), strict=True)
+    ]
 
 
 def _split_long(
@@ -190,8 +199,10 @@ def _split_long(
             pieces = split_long(text, unit.start, unit.end, limit, size)
             tokens = count_tokens([text[a:b] for a, b in pieces])
             own_sizes = [None if unit.own_size is None else size(text[a:b]) for a, b in pieces]
+            rest = None if unit.kind == "prose" else unit.start
             bounded += [
-                _SizedUnit(a, b, count, unit.lead if a == unit.start else None, own_size)
+                # a piece of a row or a line needs the first one
+                _SizedUnit(a, b, count, unit.lead if a == unit.start else rest, own_size, unit.kind)
                 for (a, b), count, own_size in zip(pieces, tokens, own_sizes, strict=True)
             ]
     return bounded
@@ -449,7 +460,7 @@ class _Emitter:
                 lead_leaf, lead_number = places[unit.lead]
                 leads.append(Lead(len(sentences), leaf - lead_leaf, lead_number))
             places[unit.start] = leaf, len(sentences)
-            sentences.append(Sentence(start, end, unit.tokens))
+            sentences.append(Sentence(start, end, unit.tokens, unit.kind))
         return tuple(sentences), tuple(leads)
 
     def _headings(self, node: _TreeNode) -> tuple[str, ...]:
@@ -466,7 +477,7 @@ def _leaf_runs(document: Document, node: _TreeNode, limit: int) -> list[tuple[li
     """
     units, text = node.units, document.text
     paragraph_starts = {start for start, _ in paragraphs(text, units[0].start, units[-1].end)}
-    given = {bound for unit in document.units for bound in unit}
+    given = {bound for unit in document.units for bound in unit[:2]}
     runs: list[tuple[list[_SizedUnit], int]] = []
     run, size = [units[0]], units[0].size
     for unit in units[1:]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from mergewise.index.tree.embedding import embed_leaves
 from mergewise.store.tables import SerializedColumn, Table
 from mergewise.text.languages import VERSION
 from mergewise.text.sections import search_key, split_key
-from mergewise.types import Lead, Leaf, Name, Section, Sentence
+from mergewise.types import Kind, Lead, Leaf, Name, Section, Sentence
 
 
 def pack_key(record: Any) -> str:
@@ -44,17 +44,28 @@ SPANNED_KEY = SerializedColumn(
 KEY = SerializedColumn("key", pa.string(), pack_key, unpack_key, ("title", "headings", "text"))
 
 
+# Kinds by their stored number. The number is in the bits above those of the tokens, and 0 in older indexes.
+_KINDS = (None, *get_args(Kind))
+_TOKEN_BITS = 24
+
+
 def pack_sentences(leaf: Leaf) -> list[int]:
-    """Return three numbers a sentence: start and end relative to the leaf, and tokens."""
-    return [n for start, end, tokens in leaf.sentences for n in (start - leaf.start, end - leaf.start, tokens)]
+    """Return three numbers a sentence: start and end relative to the leaf, and tokens with the kind."""
+    return [
+        number
+        for start, end, tokens, kind in leaf.sentences
+        for number in (start - leaf.start, end - leaf.start, tokens | _KINDS.index(kind) << _TOKEN_BITS)
+    ]
 
 
 def unpack_sentences(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
     counts = pc.list_value_length(rows["sentences"]).to_numpy() // 3
     numbers = rows["sentences"].combine_chunks().flatten().to_numpy().reshape(-1, 3).astype(np.int64)
     numbers[:, :2] += rows["start"].to_numpy().repeat(counts)[:, None]
+    kinds = map(_KINDS.__getitem__, (numbers[:, 2] >> _TOKEN_BITS).tolist())
+    numbers[:, 2] &= (1 << _TOKEN_BITS) - 1
     # without the keywords of a call: a context reads hundreds of sentences
-    made = map(partial(tuple.__new__, Sentence), numbers.tolist())
+    made = map(partial(tuple.__new__, Sentence), zip(*numbers.T.tolist(), kinds, strict=True))
     return {"sentences": [tuple(islice(made, count)) for count in counts.tolist()]}
 
 

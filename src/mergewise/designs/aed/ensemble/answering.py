@@ -101,7 +101,7 @@ def finish_answer(
     text = text.strip()
     if not text:
         raise ModelError(f"empty answer from {question.window.spec}", "raise max_tokens, or try another model")
-    claims, locator = Claims(question.sources), Locator(request.document)
+    claims, locator = Claims(question.sources), Locator(request.document, request.context)
     known = [
         (source.number, sentence, content_terms(sentence.text))
         for source in question.sources

@@ -136,7 +136,7 @@ def problems(rows: DocumentRows, settings: TripletSettings, dimension: int) -> I
         yield "passages with triplets do not hold every leaf exactly once"
     elif any((bounds[row.leaves[0]][0], bounds[row.leaves[-1]][1]) != (row.start, row.end) for row in sets):
         yield "passage with triplets and its leaves have different spans"
-    sentences = {(start, end) for leaf in rows["leaf"] for start, end, _ in leaf.sentences}
+    sentences = {(start, end) for leaf in rows["leaf"] for start, end, *_ in leaf.sentences}
     triplets = [(row, triplet) for row in sets for triplet in row.triplets]
     if any((t.start, t.end) not in sentences or not row.start <= t.start < t.end <= row.end for row, t in triplets):
         yield "triplet with a sentence outside its passage"

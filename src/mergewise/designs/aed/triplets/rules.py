@@ -88,7 +88,7 @@ def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf]) -> list[Tri
     about = _Topic.of(text, title, leaves)
     found: list[Triplet] = []
     for leaf in leaves:
-        for start, end, _ in leaf.sentences:
+        for start, end, *_ in leaf.sentences:
             plain = readable(text[start : min(end, start + SENTENCE)])
             for parts in _SentenceReader(plain, about).triplets():
                 head, relation, tail = map(trim, parts)

@@ -54,7 +54,7 @@ def _markers(
             start, end = strip_span(text, segment.start, segment.end)
             if start == end:
                 start, end = segment.start, segment.end
-            own = tuple(ValueSentence(a - start, b - start, ((a, b),)) for a, b, _ in segment.sentences)
+            own = tuple(ValueSentence(a - start, b - start, ((a, b),)) for a, b, *_ in segment.sentences)
             own = own or (ValueSentence(0, end - start, ((start, end),)),)
             copies.append(Draft(text[start:end], text[start:end], (segment.number,), own, COPY))
     drafts = sorted([*drafts, *copies], key=lambda draft: min(draft.paragraphs))

@@ -106,7 +106,7 @@ def _sentences(document: DocumentRows, segments: Sequence[TextSegment]) -> list[
         first.append(len(sentences))
         leads = {lead.number: (lead.back, lead.of) for lead in leaf.leads}
         starts = [*(sentence.start for sentence in leaf.sentences[1:]), leaf.end]
-        for number, ((start, end, tokens), following) in enumerate(zip(leaf.sentences, starts, strict=False)):
+        for number, ((start, end, tokens, *_), following) in enumerate(zip(leaf.sentences, starts, strict=False)):
             back, of = leads.get(number, (at + 1, 0))
             lead = first[at - back] + of if back <= at else None
             after = text[end:following]
