@@ -104,7 +104,7 @@ def test_a_long_block_is_segmented_in_windows(monkeypatch: pytest.MonkeyPatch) -
     assert len(split_sentences("„" * 1_000_000)) == 125, "but one without end would take the square of its length"
     assert max(given) <= 8000 and sum(given) < 2_000_000
     given.clear()
-    split_sentences("Title: a\nAuthor: " + "![a](data:" * 6_400)
+    split_sentences("A title\nby the author " + "![a](data:" * 6_400)
     assert max(given) <= 8000, "nor does a short piece at the end of a window let it grow"
 
 

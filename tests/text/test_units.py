@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import examples
@@ -131,6 +132,7 @@ def test_units_that_announce() -> None:
 BITS = (
     "- a item.|1. x|  - nested:|| a | b |||---|---||```|```py|code x|    indented|Text here. More: |permitted:|Is it?|"
     "Defaults to 5.|(Default 3)|.. note::|.. code-block:: python|::|term\n    def. two.|+---+---+|====|# h|* * *|   |.. _x:|"
+    "key = v\nother = w|10:01 INFO a\n10:02 INFO b\n  more|a:\n  b: 1|$ ls|x  y   z|# note|"
     ":field: v|a\n: b|__Answer__|日本語。テスト：|..."
 ).split("|")
 LINES = st.tuples(
@@ -200,3 +202,82 @@ def test_units_know_their_kind() -> None:
     assert [unit.kind for unit in split_units(text)] == [
         *("prose", "prose", "item", "entry", "row", "prose", "code", "prose")
     ]
+
+
+def kinds_of(text: str) -> list[tuple[str, str]]:
+    return [(text[unit.start : unit.end], unit.kind) for unit in split_units(text)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "setting_{0} = value{0}",
+        "max-size-{0}: {0} MB. At most",
+        "2024-05-03 10:0{0}:00,123 INFO  worker-{0} job 100{0} finished. It took 3 ms",
+        "May  3 10:0{0}:00 host sshd[99{0}]: Accepted publickey for ada",
+        "[03/May/2024:10:0{0}:00] GET /index-{0}.html 200",
+        "192.168.0.{0} - - GET /a/b",
+        "ERROR {0} valve stuck",
+        "[Speaker {0}]: The budget is {0},400 euro. It is fixed.",
+        "Ada: That is number {0}. And now?",
+        "$ mergewise index folder-{0}",
+        "user@host:~/docs$ ls -l {0}",
+        "worker-{0} is ready. It waits",
+        "export NAME_{0}=value",
+        "serv{0}\t\t{0}/tcp\tname",
+        "root   {0}   0.{0}   /sbin/init",
+    ],
+)
+def test_each_line_of_a_log_or_of_settings_is_a_unit(line: str) -> None:
+    lines = [line.format(n) for n in range(1, 8)]
+    assert kinds_of("\n".join(lines)) == [(one, "line") for one in lines]
+    text = "```\n" + "\n".join(10 * lines) + "\n```"
+    found = kinds_of(text)
+    assert {kind for _, kind in found} == {"line"} and len(found) == 70, "in long code, too"
+    assert found[0][0] == f"```\n{lines[0]}" and found[-1][0] == f"{lines[-1]}\n```"
+
+
+def test_a_record_keeps_its_further_lines() -> None:
+    log = "10:01 INFO started\n10:02 ERROR failed\nTraceback (most recent call last):\n  File a.py\nValueError: no\n10:03 INFO on"
+    assert units_of(log) == [("10:01 INFO started", None), (log[19:-14], None), ("10:03 INFO on", None)]
+    long = "\n".join(
+        ["10:02 ERROR failed", "Traceback:", *(f"  File part_{n}.py, in a function" for n in range(20)), "10:03 on"]
+    )
+    parts = units_of(long)
+    assert (
+        parts[0] == ("10:02 ERROR failed", None) and parts[1] == ("Traceback:", 0) and parts[-1] == ("10:03 on", None)
+    )
+    assert {lead for _, lead in parts[2:-1]} == {1}
+
+
+def test_nested_settings_need_the_lines_above_them() -> None:
+    text = (
+        "server:\n"
+        + "\n".join(f"  option_{n}: a value that takes some room\n    more_{n}: 5" for n in range(9))
+        + "\nclient: 1"
+    )
+    parts = units_of(text)
+    assert parts[0] == ("server:", None) and parts[-1] == ("client: 1", None)
+    assert {lead for _, lead in parts[1:-1]} == {0} and len(parts) == 11
+    assert units_of("server:\n  port: 80\n  host: x") == [("server:\n  port: 80\n  host: x", None)]
+
+
+def test_a_setting_needs_the_comment_above_it() -> None:
+    text = "# The port that the server\n# listens on.\nport = 80\nhost = x\n\n# Other.\nsize = 5"
+    assert units_of(text) == [(text.partition("\n\n")[0], None), ("# Other.\nsize = 5", None)]
+
+
+def test_prose_is_not_cut_at_the_ends_of_its_lines() -> None:
+    for text in (
+        "This is a paragraph that\nsomebody wrapped at a very narrow\nwidth by hand, so that its\nlines differ.",
+        "One sentence a line.\nIt is a habit of some writers.\nNo line goes on.",
+        "See [the guide](https://example.org/a/very/long/address/of/a/page.html)\nfor the details of it,\nand the rest.",
+        "The options of this thing are: a\nlong one and a short one, and\nnothing: else.",
+    ):
+        assert {unit.kind for unit in split_units(text)} == {"prose"}, text
+
+
+def test_a_long_line_goes_on_under_its_beginning() -> None:
+    text = "Ada: " + "It is one sentence of a long turn. " * 25 + "\nBob: Yes.\nAda: No."
+    parts = units_of(text)
+    assert len(text) > 2 * ITEM and {lead for _, lead in parts[1:-2]} == {0} and parts[-1] == ("Ada: No.", None)

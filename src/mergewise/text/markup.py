@@ -18,6 +18,8 @@ _TAGS = (
 _ALT = r"[^\]\n!]*+(?:!(?!\[)[^\]\n!]*+)*+"
 _IMAGE = r"[^)\n!]*+(?:!(?!\[)[^)\n!]*+)*+"
 _TARGET = r"[^)\s\]]*+(?:\](?!\()[^)\s\]]*+)*+"
+# An address or a path: the line of a link target has no other words.
+_PLACE = r"(?:\w+:/*(?=[\w.])|[./#]|[\w-]+[./]\w)[^\s<>]*"
 # docutils' names of directives and roles: letters and digits, with single marks in between.
 _NAME = r"[^\W_]++(?:[-._+:][^\W_]++)*+"
 DIRECTIVE = re.compile(rf"\.\.[ \t]+(?P<name>{_NAME})[ ]?::(?:[ \t]+(?P<argument>[^\n]*)|(?=\n|\Z))")
@@ -36,7 +38,7 @@ _MARKUP = re.compile(
         default-role)[ ]?::[^\n]*$
     | [ \t]*\.\.[ \t]+{_NAME}[ ]?::(?=\s|\Z)                               # the mark of another directive
     | [ \t]*[!?]{{3}}\+?[ \t]+[\w-]*                                        # the mark of an admonition
-    | [ ]{{0,3}}\[[^\]\n]+\]:[ \t]+<?[\w.#/][^\n]*$                         # where a link leads
+    | [ ]{{0,3}}\[(?!\^)[^\]\n]+\]:[ \t]+<?{_PLACE}>?(?:[ \t]+["'(][^\n]*)?[ \t]*$   # where a link leads
     | [ \t]*:(?:class|name|alt|width|height|target|align|maxdepth|caption|local|depth|hidden|titlesonly|
         no-?index(?:-entry)?|module|canonical|synopsis|platform|members|undoc-members|show-inheritance|linenos):[^\n]*$
     )

@@ -1,18 +1,23 @@
 """Sentences with exact offsets.
 
 One regular expression first cuts the text into blocks that a sentence never crosses (paragraphs, list items, table rows,
-headings, code blocks). Prose blocks are then segmented by `sentencex`. Its wrong splits after a title, an initial or a
-reference word ("Dr. Who", "Fig. 3") are joined again here.
+headings, code blocks). Paragraphs of records, one a line, are cut into lines. Prose blocks are segmented by `sentencex`. Its
+wrong splits after a title, an initial or a reference word ("Dr. Who", "Fig. 3") are joined again here.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, pairwise
+from typing import Literal, TypeAlias
 
 import sentencex
+
+Form: TypeAlias = Literal["prose", "line", "more", "code", "block"]
+"""What a block of text is. `more` is a line that belongs to the one above, `block` a heading, a row, or code in fences."""
 
 _FENCE = re.compile(r"[ \t]*(`{3,}+|~{3,}+)")
 _FENCED_CODE = re.compile(r"[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ \t]*(?P=fence)[`~]*[ \t]*(?:\n|\Z)")
@@ -24,11 +29,30 @@ _BLOCK = re.compile(
     | ^[ \t]*:[^\W\d_][^:`\n]{0,60}:(?=[ \t]+\S)                                # a field of reStructuredText
     | ^[ \t]*--?\w[^\s,]*(?:,?[ ][^\s,]+){0,4}[ ]{2,}(?=\S)                       # an option with its description
     | ^[ \t]*\|[^\n]*(?:\n|\Z)                                                    # a table row
-    | ^\#{1,6}[ \t][^\n]*(?:\n|\Z)                                                # a Markdown heading
+    | ^(?:[ \t]*\#{1,6}(?:[ \t][^\n]*)?(?:\n|\Z))+                              # a Markdown heading, or a comment
     | ^(?P<rule>[=\-~^"'`#*+_.:]{4,}[ \t]*(?:\n|\Z))                              # an underline, a rule, a grid table's edge
     """,
     re.MULTILINE | re.VERBOSE,
 )
+
+# A line that begins a record: with a time, the level of a log, a label in brackets, a prompt, or a key before its value.
+_RECORD = re.compile(
+    r"""
+      (?P<time>[\[(<"']{0,2}(?:\d{2,4}[-/.:]\d\d?[-/.:T]|\d\d?:\d\d|\d{1,3}(?:\.\d{1,3}){3}|
+        (?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[ ,]{1,3}[\dA-Z]))
+    | (?P<level>[\[(<]?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRIT(?:ICAL)?|FATAL|SEVERE)\b)
+    | (?P<prompt>(?:\$|>>>|In[ ]\[\d+\]:|[\w.-]+@[\w.-]+[:~/\w.-]{0,60}[$\#]|(?:PS[ ])?[A-Z]:\\[^>\n]{0,99}>)[ ])
+    | (?P<label>\[[^\]\n]{1,60}\]:?[ ])
+    | (?P<key>[^\s=:,;(){}<>]+(?:[ \t]*=(?!=)|:(?=\s|\Z)|(?:[ ][^\s=:,;(){}<>]+){1,3}[ \t]*(?:=(?!=)|:[ \t])))
+    """,
+    re.VERBOSE,
+)
+_CODE_LINE = re.compile(
+    r"(?:[)\]}]|(?:async |export |public |private |static )*(?:class|const|def|elif|else|for|from|func|function|if|import|let|"
+    r"return|try|var|while|with)\b.*[:;{(,)\"']\s*|[\w.]+\(|@\w|//|/\*|\*).*|.*[;{}(]\s*"
+)
+# The share of the lines of a paragraph that must look like records or code.
+_MOST = 0.6
 
 # Inline code, roles and addresses are never cut.
 _UNBROKEN = re.compile(r"``[^`]{1,500}``|`[^`]{1,500}`|\w{2,20}://[!-~]+")
@@ -52,6 +76,10 @@ _STARTERS = frozenset(
     "A An The This That These Those He She It They We You I In On At By For From With As If When While After Before "
     "But And Or So However There Here His Her Its Their Our My Your".split()
 )
+_STOPS = ".!?:,。！？，"
+_COLUMNS = re.compile(r"\S(?:\t|[ ]{3,})\S")
+_WORDED = re.compile(r"\w")
+_DIGITS = re.compile(r"\d+")
 _CLAUSE = re.compile(r"[;:,、，；：)\]—–]\s+|[、，；：]|\n")
 _WORD = re.compile(r"\s+")
 
@@ -66,16 +94,16 @@ MAX_CHARS_PER_TOKEN = 12
 def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
     """Split a text into sentences, as (start, end) character offsets in order.
 
-    Sentences are not empty, have no white space at their ends, and are separated only by white space. A code block is one
-    sentence, and so are a heading and a table row.
+    Sentences are not empty, have no white space at their ends, and are separated only by white space. A code block in
+    fences is one sentence, and so are a heading, a table row and a line of a log.
     """
-    parts = (segment(text, a, b, language) if is_prose else [(a, b)] for a, b, is_prose in blocks(text))
+    parts = (segment(text, a, b, language) if form == "prose" else [(a, b)] for a, b, form in blocks(text))
     return list(chain.from_iterable(parts))
 
 
-def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield blocks as (start, end, is_prose) in order, without white space at their ends. Only prose is segmented."""
-    open_from = 0
+def blocks(text: str) -> Iterator[tuple[int, int, Form]]:
+    """Yield blocks with their form in order, without white space at their ends. Only prose is segmented."""
+    open_from, is_item = 0, False
     for match in _marks(text):
         start, end = match.span()
         is_rule = match.lastgroup == "rule"
@@ -83,16 +111,17 @@ def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
             # The underline of a heading: title and line are one block.
             start = max(open_from, text.rfind("\n", 0, max(start - 1, 0)) + 1) if open_from < start else start
         if open_from < start:
-            yield from _block(text, open_from, start, True)
+            yield from _paragraph(text, open_from, start, is_item)
+        is_item = False
         if match.lastgroup == "blank":
             open_from = end
         elif is_rule or end == len(text) or text[end - 1] == "\n":
             # A separate block: code, a table row, a heading.
-            yield from _block(text, start, end, False)
+            yield (*strip_span(text, start, end), "block")
             open_from = end
         else:
-            open_from = start
-    yield from _block(text, open_from, len(text), True)
+            open_from, is_item = start, True
+    yield from _paragraph(text, open_from, len(text), is_item)
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
@@ -115,10 +144,69 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
             return
 
 
-def _block(text: str, start: int, end: int, is_prose: bool) -> Iterator[tuple[int, int, bool]]:
+def _paragraph(text: str, start: int, end: int, is_item: bool) -> Iterator[tuple[int, int, Form]]:
     start, end = strip_span(text, start, end)
     if start < end:
-        yield start, end, is_prose
+        lines = [] if is_item else lines_of(text, start, end)
+        yield from lines or [(start, end, "prose")]
+
+
+def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
+    """Return the lines of a paragraph of records or of code, or nothing for prose.
+
+    Lines of prose are about equally long, or end with a full stop. A line without the beginning of a record has the form "more".
+    """
+    begin = text.rfind("\n", 0, start) + 1
+    rows = text[begin:end].split("\n")
+    # most paragraphs are not divided, or in two lines of prose
+    if len(rows) < 2 or (len(rows) == 2 and not _RECORD.match(text, start)):
+        return []
+    lines: list[tuple[int, int, int]] = []
+    for row in rows:
+        if core := row.strip():
+            margin = row.index(core[0])
+            lines.append((begin + margin, begin + margin + len(core), margin))
+        begin += len(row) + 1
+    if not lines:
+        return []
+    # a head with a body has the form of its body
+    worded = [line for line in lines if _WORDED.search(text, line[0], line[1])] or lines
+    least = min(margin for *_, margin in worded)
+    if worded[0][2] == least < min((margin for *_, margin in worded[1:]), default=0):
+        worded, least = worded[1:], min(margin for *_, margin in worded[1:])
+    heads = [(a, b) for a, b, margin in worded if margin == least]
+    most = _MOST * len(heads)
+    marks = {a: match.lastgroup for a, _ in heads if (match := _RECORD.match(text, a))}
+    leading = marks.get(heads[0][0])
+    is_log = leading in ("time", "level", "prompt")
+    begins = {a for a, mark in marks.items() if mark == leading or not is_log}
+    if len(begins) < (1 if leading == "prompt" else 2 if is_log else max(2, most)):
+        # lines that begin with the same word, apart from numbers
+        words = [_DIGITS.sub("0", text[a:b].split(None, 1)[0]) for a, b in heads]
+        word, count = Counter(words).most_common(1)[0]
+        begins = {a for (a, _), own in zip(heads, words, strict=True) if own == word}
+        if count < max(3, most):
+            columns = sum(_COLUMNS.search(text, a, b) is not None for a, b in heads) >= max(3, most)
+            if not columns and not _is_ragged(text, heads):
+                return []
+            coded = sum(_CODE_LINE.fullmatch(text, a, b) is not None for a, b, _ in lines)
+            return [(a, b, "code" if not columns and 2 * coded > len(lines) else "line") for a, b, _ in lines]
+    return [(a, b, "line" if a in begins or (not is_log and _RECORD.match(text, a)) else "more") for a, b, _ in lines]
+
+
+def _is_ragged(text: str, lines: Sequence[tuple[int, int]]) -> bool:
+    """Return true if most lines end early: without a full stop, where the next word would have had room.
+
+    A sentence begins with a capital and goes on in lower case.
+    """
+    starts = [text[a] for a, _ in lines]
+    longest = sorted(b - a for a, b in lines)[-1 - len(lines) // 4]
+    early = (
+        b - a + 1 + len(text[c:d].split(None, 1)[0]) <= longest and text[b - 1] not in _STOPS
+        for (a, b), (c, d) in pairwise(lines)
+    )
+    goes_on = starts[0].isupper() and 4 * sum(map(str.islower, starts)) >= len(starts)
+    return len(lines) > 2 and not goes_on and sum(early) >= _MOST * (len(lines) - 1)
 
 
 def strip_span(text: str, start: int, end: int) -> tuple[int, int]:

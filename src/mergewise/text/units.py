@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable, says_something
-from mergewise.text.sentences import blocks, segment, strip_span
+from mergewise.text.sentences import Form, blocks, lines_of, segment, strip_span
 from mergewise.types import Kind
 
 # In characters: the maximum length of an announcement joined with its units, and of an item kept whole, and the length
@@ -23,7 +23,7 @@ SHORT = 320
 ITEM = 400
 CODE = 400
 
-BlockKind: TypeAlias = Literal["text", "item", "row", "code", "edge"]
+BlockKind: TypeAlias = Literal["text", "item", "row", "line", "more", "code", "edge"]
 
 _ITEM_MARK = re.compile(
     r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.|:[^:\n`]+:|--?\w[^\s,]*(?:,?[ ][^\s,]+){0,4}[ ])(?=\s)"
@@ -36,6 +36,7 @@ _QUALIFIES = re.compile(
 )
 _LABEL = re.compile(r"(?P<mark>\*\*|__)[^*_\n]{1,60}(?P=mark):?")
 _FOLLOWING = re.compile(r"\b(?:following|as follows|below)\b", re.IGNORECASE)
+_FENCES = ("```", "~~~")
 _ANNOUNCES = (":", "：", "...", "…")
 _END = re.compile(r"[.!?:;。！？](?:[)\]”\"'*_`]*)$")
 
@@ -106,16 +107,18 @@ class _Walk:
     def units(self) -> list[TextUnit]:
         self.plain = readable(self.text)
         stretch: list[_Block] = []
-        for start, end, is_prose in blocks(self.text):
-            margin = self.text[self.text.rfind("\n", 0, start) + 1 : start]
-            indent = len(margin.expandtabs(4)) if not margin.strip() else 0
-            stretch.append(_Block(start, end, _kind(self.text, start, end, is_prose), indent))
+        for start, end, form in blocks(self.text):
+            stretch.append(self._block(start, end, _kind(self.text, start, end, form)))
         at = 0
         while at < len(stretch):
             upto = self._region(stretch, at)
             self._take(stretch[at:upto])
             at = upto
         return self.found
+
+    def _block(self, start: int, end: int, kind: BlockKind) -> _Block:
+        margin = self.text[self.text.rfind("\n", 0, start) + 1 : start]
+        return _Block(start, end, kind, len(margin.expandtabs(4)) if not margin.strip() else 0)
 
     def _region(self, stretch: Sequence[_Block], at: int) -> int:
         """Return the end of a region: a table, a literal block, or an item with its further paragraphs."""
@@ -126,6 +129,10 @@ class _Walk:
                 upto += 1
         elif first.kind in ("row", "edge"):
             while upto < len(stretch) and stretch[upto].kind in ("row", "edge") and self._touch(stretch, upto):
+                upto += 1
+        elif first.kind in ("line", "more", "code"):
+            kinds = ("code",) if first.kind == "code" else ("line", "more")
+            while upto < len(stretch) and stretch[upto].kind in kinds and self._touch(stretch, upto):
                 upto += 1
         elif first.kind == "item":
             # Further fields of a short field list, such as the options of a directive.
@@ -157,7 +164,10 @@ class _Walk:
         if literal is not None:
             self._code(start, end, literal[1])
         elif first.kind == "code":
-            self._code(start, end, self._above())
+            fenced = self.text.startswith(_FENCES, start)
+            self._code(start, end, self._above() if fenced else self._announced_by)
+        elif first.kind in ("line", "more"):
+            self._lines(region)
         elif any(block.kind == "row" for block in region):
             self._close_list()
             rows = _rows(self.text, region)
@@ -183,6 +193,10 @@ class _Walk:
     def _code(self, start: int, end: int, announced_by: int | None) -> None:
         """Cut code into pieces of up to CODE characters, each before the last of the least indented lines."""
         text, first = self.text, 0
+        if end - start > CODE and (records := self._records(start, end)):
+            self._announced_by = announced_by
+            self._lines(records)
+            return
         lines = (
             [line for line in _lines(text, start, end) if text[line[0] : line[1]].strip()] if end - start > CODE else []
         )
@@ -198,12 +212,43 @@ class _Walk:
         self.found.append(TextUnit(*last, announced_by, "code"))
         self._announced_by = None
 
+    def _records(self, start: int, end: int) -> list[_Block]:
+        """Return the lines of a log, settings or a session in code, with the edges of its fence."""
+        text, fenced = self.text, self.text.startswith(_FENCES, start)
+        inside = (text.find("\n", start) + 1, text.rfind("\n", start, end)) if fenced else (start, end)
+        found = lines_of(text, *inside)
+        lines = [self._block(a, b, _kind(text, a, b, form)) for a, b, form in found if form != "code"]
+        if lines:
+            lines[0] = lines[0]._replace(start=start)
+            lines[-1] = lines[-1]._replace(end=end)
+        return lines
+
+    def _lines(self, region: Sequence[_Block]) -> None:
+        """Add lines. A deeper line, and one that begins no record, needs the line above it."""
+        lead, self._announced_by = self._announced_by, None
+        if self._items and region[0].indent > self._items[0].indent:
+            lead = self._items[-1].unit if lead is None else lead
+        else:
+            self._close_list()
+        # the depths of the lines above, with their units
+        above: list[tuple[int, int]] = []
+        for block in region:
+            depth = 2 * block.indent + (block.kind == "more")
+            while above and above[-1][0] >= depth:
+                above.pop()
+            if above:
+                self.open.add(above[-1][1])
+            number, of = len(self.found), above[-1][1] if above else lead
+            parts = [(block.start, block.end)] if block.end - block.start <= ITEM else self._sentences(block)
+            self.found += [TextUnit(a, b, number if i else of, "line") for i, (a, b) in enumerate(parts)]
+            above.append((depth, number))
+
     def _above(self) -> int | None:
         """Return the unit that announces code which begins here: the last one with text, or the lead of code above."""
         upto, above = self._looked
         for number in range(len(self.found) - 1, upto - 1, -1):
             unit = self.found[number]
-            is_code = self.text.startswith(("```", "~~~"), unit.start)
+            is_code = self.text.startswith(_FENCES, unit.start)
             if is_code or says_something(self.plain[unit.start : unit.end]):
                 above = unit.lead if is_code else number
                 break
@@ -289,7 +334,12 @@ class _Walk:
             self._announced_by = unit
             self._directive_indent = indent if directive else None
             self._code_of = None if directive else (indent, unit)
-        elif shown.endswith(_ANNOUNCES) or (whole and shown.endswith(("?", "？"))) or self._is_label(start, end):
+        elif (
+            shown.endswith(_ANNOUNCES)
+            or (whole and shown.endswith(("?", "？")))
+            or self._is_label(start, end)
+            or self.text.startswith("#", start)
+        ):
             self._announced_by = unit
         if self._announced_by == unit:
             self.open.add(unit)
@@ -305,10 +355,12 @@ class _Walk:
         return parts
 
 
-def _kind(text: str, start: int, end: int, is_prose: bool) -> BlockKind:
-    if is_prose:
+def _kind(text: str, start: int, end: int, form: Form) -> BlockKind:
+    if form == "prose":
         return "item" if _ITEM_MARK.match(text, start, end) else "text"
-    if text.startswith(("```", "~~~"), start):
+    if form != "block":
+        return form
+    if text.startswith(_FENCES, start):
         return "code"
     if _EDGE.fullmatch(text, start, end):
         return "edge"
