@@ -102,7 +102,7 @@ def test_nav_is_always_left_out(read_bytes: Read) -> None:
 
 def test_footnote_marks_are_dropped_and_superscripts_kept(read_bytes: Read) -> None:
     document = read_bytes("a.html", '<p>x<sup>2</sup> is known.<sup><a href="#note">[1]</a></sup> So it is.</p>')
-    assert document.text == "x2 is known. So it is."
+    assert document.text == "x^2 is known. So it is."
 
 
 @pytest.mark.parametrize(

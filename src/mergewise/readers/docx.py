@@ -18,6 +18,7 @@ from typing import Any
 from mergewise.errors import ReadError
 from mergewise.readers.archive import core_properties, open_archive, part
 from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
+from mergewise.readers.formulas import SCRIPTS, formula, write_scripts
 from mergewise.readers.numbering import Numbering, read_numbering
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, first, local, value
@@ -147,7 +148,7 @@ def _blocks(parent: Any, builder: Builder, package: Package) -> None:
             for cell in (cell for row in rows for cell in row):
                 _blocks(cell, builder, package)
         elif local(element) == "p":
-            text = "".join(_pieces(element))
+            text = _text(element)
             if one_line(text):
                 _write_paragraph(element, text, builder, package)
             for container in _floating(element, package):
@@ -186,13 +187,17 @@ def _flat(container: Any, package: Package) -> str:
     parts: list[str] = []
     for block in _blocks_in(container):
         if local(block) == "p":
-            parts += ["".join(_pieces(block)), *(_flat(inner, package) for inner in _floating(block, package))]
+            parts += [_text(block), *(_flat(inner, package) for inner in _floating(block, package))]
         else:
             parts.append(_flat(block, package))
     return " ".join(part for part in map(one_line, parts) if part)
 
 
 # --- text --------------------------------------------------------------------------------------------------------
+
+
+def _text(paragraph: Any) -> str:
+    return write_scripts("".join(_pieces(paragraph)), in_runs=True)
 
 
 def _pieces(element: Any) -> Iterator[str]:
@@ -212,7 +217,8 @@ def _pieces(element: Any) -> Iterator[str]:
             # hidden runs are not text
             vanish = first(child, "rPr", "vanish") if name == "r" else None
             if vanish is None or attribute(vanish, "val") in ("0", "false", "off"):
-                yield from _pieces(child)
+                start, end = SCRIPTS.get(value(first(child, "rPr"), "vertAlign")[:3], ("", ""))
+                yield from (start, *_pieces(child), end)
 
 
 def _floating(element: Any, package: Package) -> Iterator[Any]:
@@ -228,45 +234,3 @@ def _floating(element: Any, package: Package) -> Iterator[Any]:
                 yield note
         elif name not in _SKIPPED:
             yield from _floating(child, package)
-
-
-# --- formulas -----------------------------------------------------------------------------------------------------
-
-
-def formula(element: Any) -> str:
-    """Return the linear text of an OMML element: (a)/(b), x^2, a_i, √(x). Drop accents, borders and alignment."""
-    name = local(element)
-    if name == "t":
-        return element.text or ""
-    if name == "f":
-        return f"{_formula_part(element, 'num')}/{_formula_part(element, 'den')}"
-    if name in ("sSup", "sSub", "sSubSup", "nary", "limLow", "limUpp"):
-        below = _formula_part(element, "sub") or _formula_part(element, "lim")
-        above = _formula_part(element, "sup")
-        scripts = (f"_{below}" if below else "") + (f"^{above}" if above else "")
-        if name == "nary":
-            operator = first(element, "naryPr", "chr")
-            sign = "∫" if operator is None else attribute(operator, "val")
-            return f"{sign}{scripts} {_formula_text(element, 'e')}"
-        return _formula_part(element, "e") + scripts
-    if name == "rad":
-        return f"{_formula_text(element, 'deg')}√{_formula_part(element, 'e')}"
-    if name == "d":
-        marks = (("(", first(element, "dPr", "begChr")), (")", first(element, "dPr", "endChr")))
-        begin, end = (usual if mark is None else attribute(mark, "val") for usual, mark in marks)
-        return begin + ", ".join(map(formula, children(element, "e"))) + end
-    if name.endswith("Pr"):
-        return ""
-    return "".join(map(formula, element))
-
-
-def _formula_text(element: Any, name: str) -> str:
-    child = first(element, name)
-    return "" if child is None else formula(child)
-
-
-def _formula_part(element: Any, name: str) -> str:
-    """Return a part of a formula. Brackets are added unless it has them, or is one character, number or name."""
-    text = _formula_text(element, name).strip()
-    bracketed = text[:1] == "(" and text.find(")") == len(text) - 1
-    return text if len(text) <= 1 or text.isalnum() or bracketed else f"({text})"

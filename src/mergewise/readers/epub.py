@@ -47,7 +47,7 @@ def read_epub(data: bytes) -> Parsed:
             content = member(archive, chapter)
             # a page of pictures has no text
             with suppress(ReadError):
-                parsed = read_html(content) if content and content.strip() else Parsed("")
+                parsed = read_html(content, of_book=True) if content and content.strip() else Parsed("")
                 if parsed.text.strip():
                     if not parsed.outline:
                         builder.heading(1, names.get(chapter, ""))

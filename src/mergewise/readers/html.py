@@ -19,6 +19,7 @@ from typing import Any
 from mergewise.errors import ReadError
 from mergewise.readers.builder import SHORT_ENTRY, Builder, Parsed, one_line, tidy, whole_number
 from mergewise.readers.decoding import decode
+from mergewise.readers.formulas import SCRIPTS, formula, write_scripts
 from mergewise.readers.metadata import TEXT_KEYS, key_of, metadata_from
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.titles import real_title
@@ -34,14 +35,19 @@ def _names(text: str) -> frozenset[str]:
 
 _NEVER = _names(
     "script style noscript template svg canvas iframe object embed audio video map head nav button input select "
-    "textarea datalist dialog annotation annotation-xml rp"
+    "textarea datalist dialog annotation annotation-xml rp rt rtc"
 )
 _NEVER_ROLES = _names("navigation search dialog")
-_SIDE_ROLES = _names("menu menubar tablist toolbar contentinfo")
+# Words of classes, ids and roles.
 _SIDE_WORDS = _names(
-    "nav navbar navigation navbox menu sidebar breadcrumb breadcrumbs toc footer cookie cookies consent advert ads "
-    "advertisement sharing social newsletter subscribe popup promo pagination pager toolbar editsection noprint"
+    "nav navbar navigation navbox menu menubar sidebar breadcrumb breadcrumbs toc footer cookie cookies consent gdpr advert "
+    "ads advertisement share sharing social related newsletter subscribe popup promo pagination pager toolbar contentinfo "
+    "editsection noprint"
 )
+_NOTE_WORDS = _names(
+    "note warning caution danger tip hint important info admonition alert callout footnote footnotes endnote endnotes"
+)
+_FOLDED_WORDS = _names("tab tabs tabbed tabpanel tabpane tabcontent panel accordion collapse collapsible")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CONTAINERS = _names("body div section main article form center")
 _LISTS = _names("ul ol menu dir")
@@ -54,6 +60,9 @@ _BLOCKS = (
         "legend optgroup table tr td th thead tbody tfoot"
     )
 )
+# The element of headings and entries, whatever its names.
+_KEPT = frozenset(_HEADINGS) | _names("dl dt dd")
+_SECTION_WORDS = _names("section chapter") | {f"level{level}" for level in range(1, 7)}
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]?[a-z]+")
 _FOOTNOTE_MARK = re.compile(r"\[?\s*[\w*†‡]{1,4}\s*\]?")
@@ -66,6 +75,7 @@ _SMALL_PAGE = 5_000  # characters
 # Characters of a table cell. Cells with data are shorter.
 _LAYOUT_CELL = 1_000
 _MANY_LINKS = 6
+_SMALL_FORM = 300  # characters
 
 
 class PlainLines:
@@ -87,9 +97,17 @@ class PlainLines:
         self.lines += [line for row in rows if (line := " ".join(filter(None, map(one_line, row))))]
 
 
-def read_html(data: bytes, charset: str = "") -> Parsed:
-    """Read a page. `charset` is the encoding that its sender declares. It takes precedence over the page's own."""
+def read_html(data: bytes, charset: str = "", *, of_book: bool = False) -> Parsed:
+    """Read a page.
+
+    Args:
+        data: The bytes of the page.
+        charset: The encoding that its sender declares. It takes precedence over the page's own.
+        of_book: True for a chapter of a book, all of which is main content.
+    """
     body, title, metadata = _parse(data, charset)
+    if of_book:
+        body.set("role", "main")
     weights = _weigh(body)
     root = _main(body, weights)
 
@@ -141,14 +159,19 @@ def _render(body: Any, root: Any, skip: Callable[[Any], bool], title: str) -> Pa
 # --- main content ------------------------------------------------------------------------------------------------
 
 
+def _words_of(element: Any) -> frozenset[str]:
+    """Return the words of the names that authors and tools give an element."""
+    names = (element.get(key) or "" for key in ("class", "id", "role", "epub:type"))
+    return frozenset(word.lower() for word in _WORDS.findall(" ".join(names)))
+
+
 def _is_never(element: Any) -> bool:
-    return (
-        element.tag in _NEVER
-        or element.get("role") in _NEVER_ROLES
-        or element.get("hidden") is not None
-        or element.get("aria-hidden") == "true"
-        or _HIDDEN.search(element.get("style") or "") is not None
-    )
+    if element.tag in _NEVER:
+        # a heading that folds its section
+        return element.tag != "button" or element.getparent().tag not in _HEADINGS
+    hidden = element.get("hidden") is not None or element.get("aria-hidden") == "true"
+    hidden = hidden or _HIDDEN.search(element.get("style") or "") is not None
+    return element.get("role") in _NEVER_ROLES or (hidden and _FOLDED_WORDS.isdisjoint(_words_of(element)))
 
 
 # Number of characters of each element, and the number of them in links.
@@ -180,10 +203,13 @@ def _prose(element: Any, weights: Weights) -> int:
     return text - links
 
 
+def _is_main(element: Any) -> bool:
+    return element.tag == "main" or element.get("role") == "main"
+
+
 def _main(body: Any, weights: Weights) -> Any:
     total = _prose(body, weights)
-    mains = [element for element in body.iter() if element.tag == "main" or element.get("role") == "main"]
-    best = max(mains, key=lambda element: _prose(element, weights), default=None)
+    best = max(filter(_is_main, body.iter()), key=lambda element: _prose(element, weights), default=None)
     if best is not None and 4 * _prose(best, weights) >= total:
         return best
     for article in body.iter("article"):
@@ -193,26 +219,51 @@ def _main(body: Any, weights: Weights) -> Any:
 
 
 def _descend(element: Any, weights: Weights) -> Any:
-    """Return the innermost container with nine tenths of the prose of each container around it."""
+    """Return the innermost container with nine tenths of the prose, and all headings, of each container around it."""
     prose = _prose(element, weights)
     child = next((c for c in element if c.tag in _CONTAINERS and 10 * _prose(c, weights) >= 9 * prose), None)
-    return element if child is None else _descend(child, weights)
+
+    def has_heading(part: Any) -> bool:
+        if _is_never(part) or _is_side_matter(part, weights, element):
+            return False
+        return part.tag in _HEADINGS or any(map(has_heading, part))
+
+    if child is None or any(has_heading(other) for other in element if other is not child):
+        return element
+    return _descend(child, weights)
 
 
 def _is_side_matter(element: Any, weights: Weights, root: Any) -> bool:
+    """Tell whether an element is beside the content by its links, its tag or its names.
+
+    Tools make ids from titles, so names never count for headings, entries and sections. Within the main content and for inline
+    text, they count only together with links or buttons.
+    """
     text, links = weights.get(element, (0, 0))
-    if 2 * (text - links) > _prose(root, weights):
+    words = _words_of(element)
+    if element.tag in _KEPT or 2 * (text - links) > _prose(root, weights) or not _NOTE_WORDS.isdisjoint(words):
         return False
     if element.tag in ("ul", "ol", "div", "table") and 10 * links > 9 * text:
-        return sum(1 for _ in element.iter("a")) >= _MANY_LINKS
-    if element.tag == "header":
-        return next(element.iter("h1"), None) is None
-    if element.tag == "aside":
-        return next(element.iterancestors("main", "article"), None) is None
-    if element.tag == "footer" or element.get("role") in _SIDE_ROLES:
-        return True
-    names = f"{element.get('class') or ''} {element.get('id') or ''}"
-    return not _SIDE_WORDS.isdisjoint(word.lower() for word in _WORDS.findall(names))
+        return sum(1 for _ in element.iter("a")) >= _MANY_LINKS and not _is_section(element)
+    if element.tag == "footer":
+        return element.getparent().tag != "blockquote"
+    is_bare = element.tag == "header" and next(element.iter(*_HEADINGS), None) is None
+    if not is_bare and element.tag != "aside" and _SIDE_WORDS.isdisjoint(words):
+        return False
+    if element.tag not in _BLOCKS or any(_is_main(e) or e.tag == "article" for e in (element, *element.iterancestors())):
+        buttons = text < _SMALL_FORM and next(element.iter("button", "input"), None) is not None
+        return 2 * links > text or buttons
+    return not _is_section(element) and next(element.iter("pre"), None) is None
+
+
+def _is_section(element: Any) -> bool:
+    """Tell whether an element is a section of the text: it says so, or its id is made from its heading."""
+    heading = next(element.iter(*_HEADINGS), None)
+    if heading is None:
+        return False
+    name, title = (re.sub(r"\W|_", "", s.lower()) for s in (element.get("id") or "", heading.text_content()))
+    is_named = bool(name) and (title.startswith(name) or name.startswith(title))
+    return is_named or not _SECTION_WORDS.isdisjoint((element.get("class") or "").lower().split())
 
 
 # --- text --------------------------------------------------------------------------------------------------------
@@ -238,6 +289,12 @@ class _Flow:
                 self._flush()
             if tag == "br":
                 self._inline.append("\n")
+            elif tag in SCRIPTS and not _is_mark(child):
+                self._inline.append(SCRIPTS[tag][0])
+                self._walk(child)
+                self._inline.append(SCRIPTS[tag][1])
+            elif tag == "math":
+                self._inline.append(formula(child))
             elif tag in _HEADINGS:
                 self._sink.heading(_HEADINGS[tag], _flat(child, self._skip))
             elif tag == "pre":
@@ -261,7 +318,7 @@ class _Flow:
             self._inline.append(re.sub(r"\s+", " ", text))
 
     def _flush(self) -> None:
-        self._sink.paragraph("".join(self._inline))
+        self._sink.paragraph(write_scripts("".join(self._inline)))
         self._inline.clear()
 
     def _list(self, element: Any) -> Iterator[str]:

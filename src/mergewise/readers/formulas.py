@@ -1,0 +1,112 @@
+"""Linear text of formulas, superscripts and subscripts, so that no number reads as another one.
+
+A reader puts the two marks of `SCRIPTS` around the text of a script. `write_scripts` replaces them once the line is complete:
+`10^6`, `H2O`, `3 1/2`, `1st`. A raised number after punctuation is the mark of a note: `known.¹`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mergewise.readers.xml import attribute, children, first, local
+
+# noncharacters, which no text contains
+SCRIPTS = {"sup": ("\ufdd0", "\ufdd1"), "sub": ("\ufdd2", "\ufdd3")}
+_SCRIPT = re.compile("([\ufdd0\ufdd2])([^\ufdd0-\ufdd3]*)[\ufdd1\ufdd3]")
+_FRACTION = re.compile("(\\d?)\ufdd0(\\d+)\ufdd1\\s*[/⁄]\\s*\ufdd2(\\d+)\ufdd3")
+_NOTE = re.compile(r"\d+(?:[,–-]\s?\d+)*")
+_SMALL = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+# Ordinals and titles, in English and Romance languages.
+_ENDINGS = re.compile(r"[aeordº]|[^\W\d_]{2,4}")
+_SIGNED = re.compile(r"[-−–+]?\d[\d.,]*")
+_INVISIBLE_OPERATORS = dict.fromkeys(range(0x2061, 0x2065))
+
+
+def write_scripts(text: str, *, in_runs: bool = False) -> str:
+    """Replace the marks of scripts. With `in_runs`, adjacent scripts of one kind are one, as in office files."""
+    if "\ufdd1" not in text and "\ufdd3" not in text:
+        return text
+    for start, end in SCRIPTS.values() if in_runs else ():
+        text = text.replace(end + start, "")
+    text = _FRACTION.sub(lambda match: f"{match[1]}{match[1] and ' '}{match[2]}/{match[3]}", text)
+    return _SCRIPT.sub(_script, text)
+
+
+def _script(match: re.Match[str]) -> str:
+    start, end = match.span()
+    before, after, script = match.string[start - 1 : start], match.string[end : end + 1], match[2].strip()
+    is_attached = before.isalnum() or before in (")", "]", "\ufdd1", "\ufdd3")
+    if match[1] == "\ufdd2":
+        glued = not script or (script.isdecimal() and before.isalpha() and not after.isdigit())
+        return script if glued else f"_{_bracketed(script)}{' ' if after.isalnum() else ''}"
+    if is_attached and not _ENDINGS.fullmatch(script) and any(map(str.isalnum, script)):
+        return f"^{_bracketed(script)}" if " " not in script else f" {script}"
+    return script.translate(_SMALL) if not is_attached and _NOTE.fullmatch(script) else script
+
+
+# --- formulas ----------------------------------------------------------------------------------------------------
+
+_SCRIPTED = frozenset("sSup sSub sSubSup nary limLow limUpp msup msub msubsup mover munder munderover".split())
+
+
+def formula(element: Any) -> str:
+    """Return the linear text of an OMML or MathML element: (a)/(b), x^2, a_i, √(x). Drop accents, borders and alignment."""
+    name = local(element)
+    if name == "t":
+        return element.text or ""
+    if name in ("f", "mfrac"):
+        return "/".join(map(_bracketed, _parts(element, "num", "den")))
+    if name in _SCRIPTED:
+        return _scripted(element, name)
+    if name in ("rad", "mroot"):
+        base, degree = _parts(element, "e", "deg")
+        return f"{degree}√{_bracketed(base)}"
+    if name == "msqrt":
+        return f"√{_bracketed(_joined(element))}"
+    if name in ("d", "mfenced"):
+        marks = (("(", first(element, "dPr", "begChr")), (")", first(element, "dPr", "endChr")))
+        begin, end = (usual if mark is None else attribute(mark, "val") for usual, mark in marks)
+        return begin + ", ".join(map(formula, children(element, "e") if name == "d" else element)) + end
+    if name.startswith("annotation") or name.endswith("Pr"):
+        return ""
+    return _joined(element) + {"mtd": " ", "mtr": "; "}.get(name, "") * (element.getnext() is not None)
+
+
+def _scripted(element: Any, name: str) -> str:
+    if name.startswith("m"):
+        base, second, third = _parts(element, "", "", "")
+        has_below = "sub" in name or "under" in name
+        below, above = (second, third) if has_below else ("", second)
+        # a bar or an arrow
+        above = above if name != "mover" or above.isalnum() else ""
+    else:
+        base, below, above, limit = _parts(element, "e", "sub", "sup", "lim")
+        below = below or limit
+    scripts = (f"_{_bracketed(below)}" if below else "") + (f"^{_bracketed(above)}" if above else "")
+    if name == "nary":
+        operator = first(element, "naryPr", "chr")
+        return f"{'∫' if operator is None else attribute(operator, 'val')}{scripts} {base}"
+    return _bracketed(base) + scripts + " " * ("under" in name)
+
+
+def _parts(element: Any, *names: str) -> list[str]:
+    """Return the texts of the children with these names in OMML, or of so many children in MathML, which has no names."""
+    is_omml = not local(element).startswith("m")
+    found = [first(element, name) for name in names] if is_omml else list(element)
+    return ["" if child is None else formula(child).strip() for child in [*found, *[None] * len(names)][: len(names)]]
+
+
+def _joined(element: Any) -> str:
+    """Join the parts of a formula. A number before a fraction stays apart from it."""
+    text = (element.text or "").strip().translate(_INVISIBLE_OPERATORS) if local(element).startswith("m") else ""
+    for child in element:
+        part = formula(child)
+        text += " " * (text[-1:].isdigit() and part[:1].isdigit()) + part
+    return text
+
+
+def _bracketed(text: str) -> str:
+    """Add brackets unless the text has them, or is one character, number or name."""
+    has_brackets = text[:1] == "(" and text.find(")") == len(text) - 1
+    return text if len(text) <= 1 or text.isalnum() or has_brackets or _SIGNED.fullmatch(text) else f"({text})"
