@@ -19,9 +19,11 @@ from mergewise.types import DocumentUnit, Heading, Kind, Metadata, Page
 _MAX_SIGNATURE = 140
 # Characters of the text of an entry that stays in one block with its term.
 SHORT_ENTRY = 240
-# Control characters, soft hyphens, zero-width spaces, byte order marks, lone surrogates and PDFium's hyphen marks are invisible.
-# A search would miss a word that contains one.
-_INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
+# Control characters, soft hyphens, zero-width spaces, byte order marks, lone surrogates, PDFium's hyphen marks and our marks of
+# scripts are invisible. A search would miss a word that contains one.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u2060\ud800-\udfff\ufdd0-\ufdd3\ufeff\ufffe\uffff]"
+)
 _BLANKS = re.compile(r"\s+")
 
 
@@ -124,6 +126,11 @@ class Builder:
         self._new_pages = 0
         self._after_item = False
         self._units: list[DocumentUnit] = []
+
+    @property
+    def level(self) -> int:
+        """The level of the innermost heading in force, or 0 without one."""
+        return self._outline.level
 
     def heading(self, level: int, title: str) -> None:
         title = one_line(title)

@@ -2,32 +2,32 @@
 
 The XML is walked by local names, which both dialects share (python-docx reads only one of them, and skips text boxes and content
 controls). Read: headings by their style, its ancestors or their outline level, with automatic numbers; lists; tables; text
-boxes, footnotes and endnotes after their paragraph; formulas as linear text. Left out: headers and footers, comments, deleted
-and hidden text, pictures, charts.
+boxes, footnotes, endnotes and descriptions of pictures after their paragraph; headers and footers once, before the body; formulas
+as linear text. Left out: comments, deleted and hidden text, pictures, charts.
 """
 
 from __future__ import annotations
 
-import posixpath
 import re
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers.archive import core_properties, open_archive, part
+from mergewise.readers.archive import core_properties, open_archive, part, relations
 from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
 from mergewise.readers.formulas import SCRIPTS, formula, write_scripts
 from mergewise.readers.numbering import Numbering, read_numbering
 from mergewise.readers.table import Cell, fill_grid
-from mergewise.readers.xml import attribute, children, first, local, value
+from mergewise.readers.xml import attribute, children, descendants, first, local, value
 from mergewise.types import FileMetadata
 
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
 _SKIPPED = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
 _FLOATING = frozenset({"txbxContent", "footnoteReference", "endnoteReference"})
-_USED = frozenset({"styles", "numbering", "footnotes", "endnotes"})
+_USED = frozenset({"styles", "numbering", "footnotes", "endnotes", "header", "footer"})
+# Letters of a header. One with fewer is the number of a page.
+_MIN_LETTERS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,34 +55,25 @@ class Package:
 
 def read_docx(data: bytes) -> Parsed:
     with open_archive(data, "DOCX") as archive:
-        main = _related_parts(archive, "").get("officeDocument", "")
+        main = next((name for kind, name in relations(archive, "").values() if kind == "officeDocument"), "")
         body = first(part(archive, main), "body")
         if body is None:
             raise ReadError("an office file or ZIP archive, but not a Word document")
-        used = {kind: part(archive, name) for kind, name in _related_parts(archive, main).items() if kind in _USED}
-        notes = (note for root in used.values() for note in children(root, "footnote", "endnote"))
+        used = [(kind, part(archive, name)) for kind, name in relations(archive, main).values() if kind in _USED]
+        roots = dict(reversed(used))
+        notes = (note for _, root in used for note in children(root, "footnote", "endnote"))
         noted = {(local(note), attribute(note, "id")): note for note in notes if not attribute(note, "type")}
-        styles, numbering = _styles(used.get("styles")), read_numbering(used.get("numbering"))
+        styles, numbering = _styles(roots.get("styles")), read_numbering(roots.get("numbering"))
         package = Package(body, styles, numbering, noted, *core_properties(archive))
     builder = Builder()
+    # pages of one kind often repeat the header of another kind
+    for text in dict.fromkeys(_flat(root, package) for kind, root in used if kind in ("header", "footer")):
+        builder.paragraph(text if sum(map(str.isalpha, text)) >= _MIN_LETTERS else "")
     _blocks(package.body, builder, package)
     return builder.build(package.title, package.metadata)
 
 
 # --- the package -------------------------------------------------------------------------------------------------
-
-
-def _related_parts(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
-    """Map the last word of each relation's type to the name of the part that is related to `source`."""
-    folder, name = posixpath.split(source)
-    relations = part(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
-    parts: dict[str, str] = {}
-    for relation in () if relations is None else relations:
-        kind = (relation.get("Type") or "").rpartition("/")[2]
-        if relation.get("TargetMode") != "External":
-            target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target") or ""))
-            parts.setdefault(kind, target.lstrip("/"))
-    return parts
 
 
 def _styles(root: Any) -> dict[str, Style]:
@@ -153,6 +144,10 @@ def _blocks(parent: Any, builder: Builder, package: Package) -> None:
                 _write_paragraph(element, text, builder, package)
             for container in _floating(element, package):
                 _blocks(container, builder, package)
+            described = (picture.get("descr") or "" for picture in descendants(element, "docPr"))
+            # not the name of its file
+            for text in (text for text in described if " " in text):
+                builder.paragraph(text)
 
 
 def _write_paragraph(paragraph: Any, text: str, builder: Builder, package: Package) -> None:

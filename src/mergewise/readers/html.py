@@ -168,10 +168,11 @@ def _words_of(element: Any) -> frozenset[str]:
 def _is_never(element: Any) -> bool:
     if element.tag in _NEVER:
         # a heading that folds its section
-        return element.tag != "button" or element.getparent().tag not in _HEADINGS
+        return not (element.tag == "button" and element.getparent().tag in _HEADINGS)
     hidden = element.get("hidden") is not None or element.get("aria-hidden") == "true"
     hidden = hidden or _HIDDEN.search(element.get("style") or "") is not None
-    return element.get("role") in _NEVER_ROLES or (hidden and _FOLDED_WORDS.isdisjoint(_words_of(element)))
+    hidden = hidden and _FOLDED_WORDS.isdisjoint(_words_of(element))
+    return bool(hidden or element.get("role") in _NEVER_ROLES)
 
 
 # Number of characters of each element, and the number of them in links.
@@ -246,11 +247,13 @@ def _is_side_matter(element: Any, weights: Weights, root: Any) -> bool:
     if element.tag in ("ul", "ol", "div", "table") and 10 * links > 9 * text:
         return sum(1 for _ in element.iter("a")) >= _MANY_LINKS and not _is_section(element)
     if element.tag == "footer":
-        return element.getparent().tag != "blockquote"
+        return bool(element.getparent().tag != "blockquote")
     is_bare = element.tag == "header" and next(element.iter(*_HEADINGS), None) is None
     if not is_bare and element.tag != "aside" and _SIDE_WORDS.isdisjoint(words):
         return False
-    if element.tag not in _BLOCKS or any(_is_main(e) or e.tag == "article" for e in (element, *element.iterancestors())):
+    if element.tag not in _BLOCKS or any(
+        _is_main(e) or e.tag == "article" for e in (element, *element.iterancestors())
+    ):
         buttons = text < _SMALL_FORM and next(element.iter("button", "input"), None) is not None
         return 2 * links > text or buttons
     return not _is_section(element) and next(element.iter("pre"), None) is None

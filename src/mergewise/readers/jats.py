@@ -16,6 +16,7 @@ from typing import Any
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.decoding import mismatch
+from mergewise.readers.formulas import SCRIPTS, formula, write_scripts
 from mergewise.readers.metadata import iso_date, metadata_from
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, descendants, first, local, parse_xml
@@ -159,7 +160,7 @@ def _outermost(element: Any, name: str) -> Iterator[Any]:
 
 
 def _text(element: Any, without: frozenset[str] = frozenset()) -> str:
-    return "" if element is None else one_line("".join(_pieces(element, without)))
+    return "" if element is None else one_line(write_scripts("".join(_pieces(element, without))))
 
 
 def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
@@ -177,6 +178,11 @@ def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
             yield _tex(child)
         elif name == "break":
             yield " "
+        elif name == "math":
+            yield formula(child)
+        elif name in SCRIPTS:
+            start, end = SCRIPTS[name]
+            yield from (start, *_pieces(child, without), end)
         elif name not in without and name not in ("graphic", "inline-graphic", "object-id"):
             yield from _pieces(child, without)
         yield child.tail or ""

@@ -1,7 +1,7 @@
 """E-mail: a message (.eml) or a mailbox (.mbox). The subject is the heading, followed by sender, recipients and date.
 
 The plain text of a message is read, or else its HTML, like any page. Quoted lines keep their `>`, which marks text of somebody
-else. Only the names of attachments are read.
+else. Attached messages and texts follow, each below its subject or name. Other attachments are only named.
 
 The standard library's parser of addresses and parameters takes time quadratic in the length of a field, or worse. It only gets
 short fields. Longer fields of a message are unfolded here, and longer fields of a part are cut.
@@ -10,6 +10,7 @@ short fields. Longer fields of a message are unfolded here, and longer fields of
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from email import message_from_bytes, policy
 from email.header import decode_header
@@ -32,6 +33,7 @@ _MAX_MESSAGES = 100_000
 # The parser compares each line with the boundaries of all open parts.
 _MAX_CHECKS = 5_000_000
 _BOUND = re.compile(rb"boundary[*0\s]*=", re.IGNORECASE)
+_MAX_DEPTH = 20  # of messages within messages
 # Characters of a field for the parser. The worst field of this length takes 50 ms.
 _MAX_FIELD = 1_000
 # White space between two encoded words is not part of the text.
@@ -98,21 +100,62 @@ def _message(data: bytes) -> EmailMessage:
     return message
 
 
-def _write(message: EmailMessage, builder: Builder) -> None:
-    builder.heading(1, _field(message, "Subject") or "(no subject)")
+def _write(message: EmailMessage, builder: Builder, depth: int = 0) -> None:
+    subject = _field(message, "Subject") or "(no subject)"
+    if depth:
+        level = builder.begin_entry(subject)
+    else:
+        builder.heading(1, subject)
     fields = ((name, _field(message, name)) for name in ("From", "To", "Cc", "Date"))
     builder.paragraph("\n".join(f"{name}: {value}" for name, value in fields if value))
-    part = message.get_body(("plain", "html"))
-    data = None if part is None else part.get_payload(decode=True)
-    if part is not None and isinstance(data, bytes) and data.strip():
-        charset = part.get_content_charset() or ""
-        if part.get_content_type() == "text/html":
-            builder.part(read_html(data, charset), shift=1)
-        else:
-            builder.verbatim(decode(data, charset))
-    names = [name for part in message.iter_attachments() if (name := one_line(part.get_filename() or ""))]
-    if names:
+    if names := list(_write_part(message, builder, depth)):
         builder.paragraph(f"Attachments: {', '.join(names)}")
+    if depth:
+        builder.end_entry(level)
+
+
+def _write_part(part: EmailMessage, builder: Builder, depth: int) -> Iterator[str]:
+    """Write the texts of a part in order. Yield the names of attachments that are not read."""
+    kind, name = part.get_content_type(), one_line(part.get_filename() or "")
+    inner = [child for child in part.get_payload() if isinstance(child, EmailMessage)] if part.is_multipart() else []
+    if kind == "message/rfc822" and inner and depth < _MAX_DEPTH:
+        _write(inner[0], builder, depth + 1)
+    elif kind in ("multipart/alternative", "multipart/related"):
+        # one text in several forms, or a text with its pictures
+        chosen = sorted(filter(_has_text, inner), key=lambda child: child.get_content_type() != "text/plain")
+        for child in chosen[:1]:
+            yield from _write_part(child, builder, depth)
+    elif kind.startswith("multipart/"):
+        for child in inner:
+            yield from _write_part(child, builder, depth)
+    elif inner:
+        # the report about a message
+        builder.paragraph("\n".join(f"{key}: {value}" for child in inner for key, value in child.items()))
+    elif kind.startswith("text/") and _has_text(part) and (text := _text_of(part)) is not None:
+        level = builder.begin_entry(name) if name and part.is_attachment() else 0
+        builder.part(text, shift=max(1, builder.level))
+        builder.end_entry(level)
+    elif name:
+        yield name
+
+
+def _has_text(part: EmailMessage) -> bool:
+    data = part.get_payload(decode=True)
+    return part.is_multipart() or (isinstance(data, bytes) and bool(data.strip()))
+
+
+def _text_of(part: EmailMessage) -> Parsed | None:
+    """Read a part of text. Return None if it is not text, whatever it says."""
+    data, charset = part.get_payload(decode=True), part.get_content_charset() or ""
+    assert isinstance(data, bytes)
+    try:
+        if part.get_content_type() == "text/html":
+            return read_html(data, charset)
+        builder = Builder()
+        builder.verbatim(decode(data, charset))
+        return builder.build()
+    except ReadError:
+        return None
 
 
 def _field(message: EmailMessage, name: str) -> str:
