@@ -165,14 +165,13 @@ def _words_of(element: Any) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORDS.findall(" ".join(names)))
 
 
-def _is_never(element: Any) -> bool:
+def _is_never(element: Any) -> Any:
     if element.tag in _NEVER:
         # a heading that folds its section
-        return not (element.tag == "button" and element.getparent().tag in _HEADINGS)
-    hidden = element.get("hidden") is not None or element.get("aria-hidden") == "true"
+        return element.tag != "button" or element.getparent().tag not in _HEADINGS
+    hidden: bool = element.get("hidden") is not None or element.get("aria-hidden") == "true"
     hidden = hidden or _HIDDEN.search(element.get("style") or "") is not None
-    hidden = hidden and _FOLDED_WORDS.isdisjoint(_words_of(element))
-    return bool(hidden or element.get("role") in _NEVER_ROLES)
+    return element.get("role") in _NEVER_ROLES or (hidden and _FOLDED_WORDS.isdisjoint(_words_of(element)))
 
 
 # Number of characters of each element, and the number of them in links.
@@ -205,7 +204,7 @@ def _prose(element: Any, weights: Weights) -> int:
 
 
 def _is_main(element: Any) -> bool:
-    return element.tag == "main" or element.get("role") == "main"
+    return "main" in (element.tag, element.get("role"))
 
 
 def _main(body: Any, weights: Weights) -> Any:

@@ -10,6 +10,7 @@ short fields. Longer fields of a message are unfolded here, and longer fields of
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import suppress
 from email import message_from_bytes, policy
@@ -119,9 +120,13 @@ def _write_part(part: EmailMessage, builder: Builder, depth: int) -> Iterator[st
     kind, name = part.get_content_type(), one_line(part.get_filename() or "")
     inner = [child for child in part.get_payload() if isinstance(child, EmailMessage)] if part.is_multipart() else []
     if kind == "message/rfc822" and inner and depth < _MAX_DEPTH:
-        _write(inner[0], builder, depth + 1)
-    elif kind in ("multipart/alternative", "multipart/related"):
-        # one text in several forms, or a text with its pictures
+        attached, raw = inner[0], inner[0].get_payload()
+        # against the standard, but some programs encode a message
+        with suppress(ValueError):
+            if _field(part, "Content-Transfer-Encoding").lower() == "base64" and isinstance(raw, str):
+                attached = _message(b64decode(raw))
+        _write(attached, builder, depth + 1)
+    elif kind == "multipart/alternative":
         chosen = sorted(filter(_has_text, inner), key=lambda child: child.get_content_type() != "text/plain")
         for child in chosen[:1]:
             yield from _write_part(child, builder, depth)
