@@ -98,12 +98,16 @@ def _parts(element: Any, *names: str) -> list[str]:
 
 
 def _joined(element: Any) -> str:
-    """Join the parts of a formula. A number before a fraction stays apart from it."""
-    text = (element.text or "").strip().translate(_INVISIBLE_OPERATORS) if local(element).startswith("m") else ""
+    """Join the parts of a formula. Two numbers, and a word and its neighbour, stay apart."""
+    name = local(element)
+    text = before = (element.text or "").strip() if name.startswith("m") else ""
     for child in element:
         part = formula(child)
-        text += " " * (text[-1:].isdigit() and part[:1].isdigit()) + part
-    return text
+        has_word = any(len(word) > 1 and word.isalpha() for word in (before, part))
+        is_apart = text[-1:].isalnum() and part[:1].isalnum() and (has_word or (text[-1].isdigit() and part[0].isdigit()))
+        text += " " * is_apart + part
+        before = part
+    return f" {text} " if name == "mtext" else text.translate(_INVISIBLE_OPERATORS)
 
 
 def _bracketed(text: str) -> str:

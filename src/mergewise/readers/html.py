@@ -161,7 +161,7 @@ def _render(body: Any, root: Any, skip: Callable[[Any], bool], title: str) -> Pa
 
 def _words_of(element: Any) -> frozenset[str]:
     """Return the words of the names that authors and tools give an element."""
-    names = (element.get(key) or "" for key in ("class", "id", "role", "epub:type"))
+    names = (element.get(key) or "" for key in ("class", "id", "role"))
     return frozenset(word.lower() for word in _WORDS.findall(" ".join(names)))
 
 
@@ -241,7 +241,9 @@ def _is_side_matter(element: Any, weights: Weights, root: Any) -> bool:
     """
     text, links = weights.get(element, (0, 0))
     words = _words_of(element)
-    if element.tag in _KEPT or 2 * (text - links) > _prose(root, weights) or not _NOTE_WORDS.isdisjoint(words):
+    if element.tag in _KEPT or 2 * (text - links) > _prose(root, weights):
+        return False
+    if element.get("epub:type") or not _NOTE_WORDS.isdisjoint(words):
         return False
     if element.tag in ("ul", "ol", "div", "table") and 10 * links > 9 * text:
         return sum(1 for _ in element.iter("a")) >= _MANY_LINKS and not _is_section(element)
