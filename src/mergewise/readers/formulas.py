@@ -104,7 +104,9 @@ def _joined(element: Any) -> str:
     for child in element:
         part = formula(child)
         has_word = any(len(word) > 1 and word.isalpha() for word in (before, part))
-        is_apart = text[-1:].isalnum() and part[:1].isalnum() and (has_word or (text[-1].isdigit() and part[0].isdigit()))
+        is_apart = (
+            text[-1:].isalnum() and part[:1].isalnum() and (has_word or (text[-1].isdigit() and part[0].isdigit()))
+        )
         text += " " * is_apart + part
         before = part
     return f" {text} " if name == "mtext" else text.translate(_INVISIBLE_OPERATORS)

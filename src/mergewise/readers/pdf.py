@@ -17,16 +17,18 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from statistics import median
 from typing import Any
 
 from mergewise.errors import ReadError
+from mergewise.readers.broken_words import HYPHEN, Words
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.decoding import mismatch
 from mergewise.readers.metadata import metadata_from
+from mergewise.readers.pdf_annotations import Annotation, annotations_of, insert_values
 from mergewise.readers.recognition import Recognition
 from mergewise.readers.table import refuse_long
 from mergewise.readers.titles import is_generic, is_numbered, real_title
@@ -39,7 +41,12 @@ _BOLD_WEIGHT = 600
 # Characters of a line whose type is looked up. Looking up all of them takes longer than reading the text.
 _SAMPLES = 5
 _PARAGRAPH_GAP = 1.35  # line distances
+_BELOW = 1_000  # points
+# PDFium's code for a hyphen at the end of a line, whose next line it appends
+_BROKEN = 2
 _LARGER = 1.1
+# Size of a first letter that is two lines high, in sizes of the text.
+_INITIAL = 1.8
 _MAX_HEADING = 160  # characters
 _MAX_HEADING_LINES = 3
 _RUNNING_HEAD_PAGES = 3
@@ -106,6 +113,8 @@ def read_pdf(data: bytes, recognition: Recognition | None = None) -> Parsed:
         which = "its page" if len(content.pages) == 1 else f"any of its {len(content.pages)} pages"
         tried = "--ocr reads scans" if recognition is None else "text recognition found none"
         raise ReadError(f"no text on {which}" + (f" ({tried})" if content.textless else ""))
+    words = Words(line.text for page in content.pages for line in page)
+    content.pages = [_with_whole_words(page, words) for page in content.pages]
     headings = _from_bookmarks(content.pages, content.bookmarks)
     typeset = [[] if number in content.recognised else page for number, page in enumerate(content.pages)]
     if not headings and any(typeset):
@@ -134,6 +143,9 @@ def _extract(data: bytes, recognition: Recognition | None) -> PdfContent:
                 for bookmark, target in targets
                 if target and (page := target.get_index()) is not None
             ]
+            # a form that cannot be opened must not cost the text
+            with suppress(pypdfium2.PdfiumError):
+                document.init_forms()
             content = PdfContent(bookmarks, document.get_metadata_dict())
             _add_pages(document, recognition, content)
             return content
@@ -145,10 +157,12 @@ def _add_pages(document: Any, recognition: Recognition | None, content: PdfConte
     length = 0
     for number in range(len(document)):
         with closing(document[number]) as page:
-            lines = _page_lines(page)
+            annotations = list(annotations_of(page, document.formenv))
+            lines, alone = _page_lines(page, annotations)
             if not lines and raw.FPDFPage_CountObjects(page) > 0:
                 lines = [] if recognition is None else _recognised_lines(page, recognition)
                 (content.recognised if lines else content.textless).append(number)
+            lines += _lines_below(alone)
         content.pages.append(lines)
         length += sum(len(line.text) for line in lines)
         # a million pages may share one stream
@@ -167,25 +181,37 @@ def _recognised_lines(page: Any, recognition: Recognition) -> PageLines:
     return [line for line in lines if line.text]
 
 
-def _page_lines(page: Any) -> PageLines:
+def _lines_below(texts: Sequence[str]) -> PageLines:
+    """Return lines below the page, each of which is a paragraph and no heading."""
+    heights = (-_BELOW * (row + 1) for row in range(len(texts)))
+    return [Line(text, 0.0, False, height, height) for text, height in zip(texts, heights, strict=True)]
+
+
+def _page_lines(page: Any, annotations: Sequence[Annotation]) -> tuple[PageLines, list[str]]:
+    """Return the lines of a page, and the texts of annotations that belong to no line."""
     from pypdfium2 import raw
 
     with closing(page.get_textpage()) as textpage:
         codes = [raw.FPDFText_GetUnicode(textpage, index) for index in range(textpage.count_chars())]
+        characters = [HYPHEN if code == _BROKEN else chr(code) for code in codes]
+        alone: list[str] = []
+        if annotations:
+            origins = [_origin(raw, textpage, index) for index in range(len(codes))]
+            alone = insert_values(characters, origins, annotations)
         lines = []
         ends = [-1, *(index for index, code in enumerate(codes) if code in (10, 13)), len(codes)]
         for start, end in [(before + 1, end) for before, end in pairwise(ends) if before + 1 < end]:
             # PDFium returns two surrogates for a character beyond the basic plane
-            units = "".join(map(chr, codes[start:end])).encode("utf-16-le", "surrogatepass")
+            units = "".join(characters[start:end]).encode("utf-16-le", "surrogatepass")
             text = one_line(units.decode("utf-16-le", "replace"))
             inked = [index for index in range(start, end) if codes[index] > 32]
             if text and inked:
                 sample = inked[:: max(1, len(inked) // _SAMPLES)]
                 size = median(_size(raw, textpage, index) for index in sample)
                 bold = all(_is_bold(raw, textpage, index) for index in sample)
-                heights = (_height(raw, textpage, index) for index in (inked[0], inked[-1]))
+                heights = (_origin(raw, textpage, index)[1] for index in (inked[0], inked[-1]))
                 lines.append(Line(text, size, bold, *heights))
-        return lines
+        return lines, alone
 
 
 def _size(raw: Any, textpage: Any, index: int) -> float:
@@ -203,10 +229,23 @@ def _is_bold(raw: Any, textpage: Any, index: int) -> bool:
     return _BOLD_NAME.search(name.value.decode("utf-8", "replace")) is not None
 
 
-def _height(raw: Any, textpage: Any, index: int) -> float:
+def _origin(raw: Any, textpage: Any, index: int) -> tuple[float, float]:
     x, y = raw.c_double(), raw.c_double()
     raw.FPDFText_GetCharOrigin(textpage, index, x, y)
-    return float(y.value)
+    return float(x.value), float(y.value)
+
+
+def _with_whole_words(page: PageLines, words: Words) -> PageLines:
+    """Mend the words of a page that a hyphen or a large first letter breaks."""
+    lines: PageLines = []
+    for line in page:
+        text = words.mend(line.text)
+        initial = lines[-1] if lines else line
+        is_large = len(initial.text) == 1 and initial.text.isupper() and initial.size >= _INITIAL * line.size > 0
+        if is_large and text[0].isalpha() and text[0].upper() != initial.text:
+            text = words.after_initial(lines.pop().text, text)
+        lines.append(line if text == line.text else replace(line, text=text))
+    return lines
 
 
 # --- headings ----------------------------------------------------------------------------------------------------
@@ -250,11 +289,11 @@ def _letters(text: str) -> str:
 
 
 def _from_type(pages: Sequence[PageLines]) -> list[HeadingLines]:
-    lines = [line for page in pages for line in page]
+    lines = [line for page in pages for line in page if line.size]
     weights: Counter[Type] = Counter()
     for line in lines:
         weights[line.type] += len(line.text)
-    body = max(weights, key=lambda kind: (weights[kind], kind))
+    body = max(weights, key=lambda kind: (weights[kind], kind), default=(1.0, False))
     # lines, with masked digits, that are on several pages
     counts = Counter(text for page in pages for text in {_without_digits(line.text) for line in page})
     running = {text for text, count in counts.items() if count >= _RUNNING_HEAD_PAGES}
@@ -305,7 +344,7 @@ def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], propert
         # the lower quartile of the steps down: pages of many short paragraphs have more gaps than lines in a row
         steps = sorted(upper.bottom - lower.top for upper, lower in pairwise(page))
         # columns and superscripts cause smaller steps
-        steps = [step for step in steps if step > 0.5 * page[0].size]
+        steps = [step for step in steps if 0.5 * page[0].size < step < _BELOW / 2]
         gap = _PARAGRAPH_GAP * (steps[len(steps) // 4] if steps else 0.0)
         row = 0
         while row < len(page):
