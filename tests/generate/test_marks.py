@@ -19,6 +19,10 @@ from mergewise.generate.marks import MarkFilter, MarkReader, escape_marks, marke
         ("[0]", [], 1), ("[-1]", [], 1), ("[−2]", [], 1), ("[1000]", [], 1), ("[999]", [], 1), ("[123456]", [], 1),
         ("[1, -2]", [1], 1), ("[[1]]", [1], 0), ("[[1], [2]]", [1, 2], 0), ("[1[2]]", [1, 2], 0), ("[98[99]]", [], 2),
         ("[98[1]]", [1], 1), ("[1,\n2]", [1, 2], 0),
+        ("[Source 1]", [1], 0), ("[Sources 1, 2]", [1, 2], 0), ("[source: 1, source: 2]", [1, 2], 0), ("[doc1]", [1], 0),
+        ("[Doc_2]", [2], 0), ("[citation:3]", [3], 0), ("[cite: 1, 9]", [1], 1), ("[Source #7]", [7], 0), ("[Source 9]", [], 1),
+        ("[^1]", [1], 0), ("[^9]", [], 1), ("【1†source】", [1], 0), ("【2†L10-L20】", [2], 0),
+        ("【9†source】", [], 1), ("[来源 1]", [1], 0), ("【来源：2】", [2], 0), ("[Quelle 1; Quelle 3]", [1, 3], 0),
     ],
 )  # fmt: skip
 def test_forms_of_marks(mark: str, numbers: list[int], removed: int) -> None:
@@ -33,7 +37,8 @@ def test_forms_of_marks(mark: str, numbers: list[int], removed: int) -> None:
     [
         "In [1984].", "The war [1914-1918].", "Editions [1984, 1999].", "Of [2024-05-01].", "In 【1984】.",
         "[2019a]", "[]", "[ ]", "[-]",
-        "[x]", "[1.5]", "[12:30]", "Use `x[0]`.", "Use `x[-1]` and `y[1-3]`.", "```\ny[9]\n```", "```\ny[9]", "[9",
+        "[x]", "[1.5]", "[12:30]", "[Table 3]", "[Source]", "[^x]", "[#9]", "[resource 9]", "[Source 1984]", "Use `[^9]`.",
+        "[Sourc",        "Use `x[0]`.", "Use `x[-1]` and `y[1-3]`.", "```\ny[9]\n```", "```\ny[9]", "[9",
         "9]", "[9 x]", "`x[9", "[[[[", "]]]]", "[9[9[9",
     ],
 )  # fmt: skip
@@ -48,7 +53,25 @@ def test_a_year_that_is_the_number_of_a_source_is_a_mark() -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["Oaks ", "[1]", "[2, 3]", "[", "]", "1", "\\", "\\\\", " ", "【", "】", "［７］", "[1984]", "[0]"]
+            [
+                "Oaks ",
+                "[1]",
+                "[2, 3]",
+                "[",
+                "]",
+                "1",
+                "\\",
+                "\\\\",
+                " ",
+                "【",
+                "】",
+                "［７］",
+                "[1984]",
+                "[0]",
+                "[^1]",
+                "Source ",
+                "†",
+            ]
         )
     )
 )
@@ -63,7 +86,7 @@ def test_escaped_marks_are_text(parts: list[str]) -> None:
     ) + text.count("［")
 
 
-@pytest.mark.parametrize("text", ["In [1984].", "items[0]", "[x]", "[1.5]", "[", "1]", "\\[3]"])
+@pytest.mark.parametrize("text", ["[Table 3]", "In [1984].", "items[0]", "[x]", "[1.5]", "[", "1]", "\\[3]"])
 def test_other_brackets_are_not_escaped(text: str) -> None:
     assert escape_marks(text) == text
 
@@ -92,7 +115,7 @@ def test_marks_in_unclosed_brackets_are_read() -> None:
 answers = st.lists(
     st.sampled_from(
         ["Oaks", " live", " ", "[1]", "[2]", "[9]", "[1, 9]", "[", "]", "1", ",", "`", "```", "\n", "x[0]", ".", "-", "[1-3]",
-         "【", "】", "\\"]
+         "【", "】", "\\", "^", "Source", "s", "†", "L3", "doc", "ument"]
     ),
     max_size=25,
 )  # fmt: skip
@@ -146,13 +169,16 @@ ANSWERS = {
     "line of code": "a",
     "nested": "[1 [",
     "fences": "``` a\n",
+    "words": "sources ",
+    "words in brackets": "[source 1, ",
+    "notes": "[1†s",
     "backticks": "`",
 }
 
 
 @pytest.mark.parametrize("repeated", ANSWERS)
 @pytest.mark.parametrize("size", [1, 7])
-@pytest.mark.parametrize("begins", ["", "[", "`", "```", "[[1]", "x  "])
+@pytest.mark.parametrize("begins", ["", "[", "`", "```", "[[1]", "x  ", "[1†"])
 def test_every_character_is_read_a_bounded_number_of_times(
     repeated: str, size: int, begins: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

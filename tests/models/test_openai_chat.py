@@ -53,7 +53,7 @@ def test_a_complete_answer(serve: Connect) -> None:
 
 
 def test_a_streamed_answer_equals_the_complete_answer(serve: Connect) -> None:
-    _, chat = serve(["Cats eat fish, and “milk” — every day."])
+    _, chat = serve(["Cats eat fish, and “milk” — every day, and cream on Sundays if they may."])
     pieces, reply = streamed(chat)
     assert len(pieces) > 5 and "".join(pieces) == reply.text
     assert reply == run(chat.complete(QUESTION))
@@ -147,7 +147,9 @@ def test_failures_are_translated(serve: Connect, turn: Turn, requests: int, hint
     assert server.requests == requests
 
 
-@pytest.mark.parametrize("turn", [Turn(status=401), Turn("what", fault="nonsense"), Turn("a b c d", fault="truncate")])
+@pytest.mark.parametrize(
+    "turn", [Turn(status=401), Turn("what", fault="nonsense"), Turn("a b c d " * 8, fault="truncate")]
+)
 def test_failures_of_streams_are_translated(serve: Connect, turn: Turn) -> None:
     """A stream is not retried after its first piece, because the reader has seen it."""
     server, chat = serve([turn])
@@ -167,7 +169,8 @@ def test_a_stream_that_breaks_before_its_first_piece_is_retried(serve: Connect) 
 
 
 def test_a_broken_stream_yields_the_pieces_before_the_error(serve: Connect) -> None:
-    _, chat = serve([Turn("one two three four", fault="truncate")])
+    words = "one two three four five six seven eight nine ten eleven twelve "
+    _, chat = serve([Turn(words, fault="truncate")])
     seen: list[str | Reply] = []
 
     async def read() -> None:
@@ -176,7 +179,7 @@ def test_a_broken_stream_yields_the_pieces_before_the_error(serve: Connect) -> N
 
     with pytest.raises(ModelError):
         run(read())
-    assert seen == ["one ", "two "]
+    assert "".join(map(str, seen)) == "one two three four five six "
 
 
 def test_an_invalid_answer_is_an_error(serve: Connect, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """Marks in a model's text: numbers of sources in brackets, read from a text that may arrive in pieces.
 
 - A mark has one number, a list or a range: [3], [1, 2], [1-3]. It may be nested in more brackets, and use full-width brackets
-  and digits. It is written back as one bracket per valid number.
+  and digits, words for a source, and forms that models learned elsewhere: [Source 3], [^3], 【3†source】. It is written back as
+  one bracket per valid number.
 - Numbers without a source are removed and counted. The invalid part of a range counts once.
 - A mark that a document contains itself is text: `escape_marks` writes a backslash before it, as Markdown does. In a model's
   text, a mark counts as the document's own if a source has it after the same words.
@@ -23,20 +24,30 @@ _BRACKETS = re.escape(_OPENING + _CLOSING)
 _DASH = "‐‑–—−-"
 # the possible start of code or of a mark, or a backslash and the character that it escapes
 _NEXT = re.compile(rf"\\[\\{re.escape(_OPENING)}]|[`{re.escape(_OPENING)}]")
-# a bracket, or a character that no mark contains
-_STEP = re.compile(rf"[{_BRACKETS}]|[^\d\s,;、，；{_DASH}]")
+# what a mark may contain beside numbers: words for a source, the sign of a footnote, and a note after a dagger
+_WORDS = (
+    "sources source src documents document docs doc citations citation cite references reference refs ref passages passage "
+    "excerpts excerpt context quellen quelle dokument fuente 来源 文档"
+).split()
+_BETWEEN = rf"\d\s,;、，；{_DASH}"
+_FILLING = rf"(?i:{'|'.join(_WORDS)}) ?[:：#_]?|\^|†[^{_BRACKETS}\n`]*"
+_FILLED = re.compile(_FILLING)
+# the beginning of a word at the end of the text
+_UNFINISHED = "|".join(rf"(?i:{word[:n]})\Z" for word in _WORDS for n in range(len(word) - 1, 0, -1))
+# a bracket, something that a mark may contain, or a character that no mark contains
+_STEP = re.compile(rf"(?P<filling>{_FILLING}|{_UNFINISHED})|[^{_BETWEEN}]")
 _CODE_END = re.compile(r"[`\n]")
 _FENCE = "```"
 _ITEM = re.compile(rf"(?P<sign>[{_DASH}])?(?P<first>\d+)(?:\s*[{_DASH}]\s*(?P<last>\d+))?")
 _YEAR = r"(?:1[4-9]|20)[0-9][0-9](?:-[0-9][0-9]){0,2}"
 _YEARS = re.compile(rf"\s*{_YEAR}(?:\s*[,;–—-]\s*{_YEAR})*\s*")
-_WITHIN = rf"[\d\s,;、，；{_DASH}]*"
+_WITHIN = rf"(?:{_FILLING}|[{_BETWEEN}])*"
 _CLOSED = f"[{re.escape(_CLOSING)}]"
 # A year or 0 is no mark, unless it is nested in other brackets.
 _OWN = re.compile(
     rf"(?<!\\)(?P<escapes>(?:\\\\)*)"
     rf"(?=[{re.escape(_OPENING)}](?!(?:{_YEARS.pattern}|0){_CLOSED}(?!{_WITHIN}{_CLOSED}))"
-    rf"[\s,;、，；{_DASH}]*\d{_WITHIN}{_CLOSED})"
+    rf"(?:{_FILLING}|(?!\d)[{_BETWEEN}])*\d{_WITHIN}{_CLOSED})"
 )
 # characters before a mark that a source must have too, and the fewest of them
 _BEFORE, _FEWEST = 24, 8
@@ -143,29 +154,34 @@ class MarkReader:
         """Read nested brackets as one mark, so that removing the inner one cannot leave a new mark."""
         spaces = _before_spaces(text, at, opening)
         self._show(text[at:spaces])
-        depth = 0
-        for step in _STEP.finditer(text, opening):
-            depth += _deeper(step[0])
-            if step[0] not in _OPENING + _CLOSING:
-                self._read_unclosed(text[spaces : step.start()])
-                return step.start()
-            if depth == 0:
-                self._add(self._group(text[spaces:opening], text[opening : step.end()]))
-                return step.end()
+        depth, unfinished = 0, ""
 
-        def stays_open(text: str) -> bool:
-            """Check that the open brackets stay open through more pieces of text."""
-            nonlocal depth
-            for step in _STEP.finditer(text):
+        def end_of_mark(text: str, at: int = 0) -> re.Match[str] | None:
+            """Return the step that closes the outermost bracket, or that no mark contains. None: the text is too short."""
+            nonlocal depth, unfinished
+            unfinished = ""
+            for step in _STEP.finditer(text, at):
                 depth += _deeper(step[0])
-                if depth == 0 or step[0] not in _OPENING + _CLOSING:
-                    return False
-            return True
+                if step["filling"]:
+                    # a word may go on in the next piece, and so does a note
+                    unfinished = "†" if step[0][0] == "†" else step[0]
+                    unfinished *= step.end() == len(text)
+                elif depth == 0 or step[0] not in _OPENING + _CLOSING:
+                    return step
+            return None
+
+        end = end_of_mark(text, opening)
+        if end and depth == 0:
+            self._add(self._group(text[spaces:opening], text[opening : end.end()]))
+            return end.end()
+        if end:
+            self._read_unclosed(text[spaces : end.start()])
+            return end.start()
 
         if last:
             self._read_unclosed(text[spaces:])
         else:
-            self._hold(text[spaces:], stays_open)
+            self._hold(text[spaces:], lambda more: end_of_mark(unfinished + more) is None)
         return len(text)
 
     def _read_unclosed(self, run: str) -> None:
@@ -184,7 +200,8 @@ class MarkReader:
         copied = _plain_words(before + spaces + group)
         if len(before) >= _FEWEST and any(copied in source for source in self._sources):
             return MarkedText(spaces + escape_marks(group))
-        items = list(_ITEM.finditer(group))
+        plain = _FILLED.sub(" ", group)
+        items = list(_ITEM.finditer(plain))
         named: dict[int, None] = {}
         removed = 0
         for item in items:
@@ -198,7 +215,7 @@ class MarkReader:
                 numbers = sorted(n for n in self._known if first <= n <= last)
             named |= dict.fromkeys(numbers)
             removed += len(numbers) <= last - first or first > last
-        if not items or (not named and _YEARS.fullmatch(group[1:-1])):
+        if not items or (not named and _YEARS.fullmatch(plain[1:-1])):
             return MarkedText(spaces + group)
         return MarkedText(spaces * bool(named) + "".join(f"[{n}]" for n in named), tuple(named), removed)
 
@@ -219,7 +236,7 @@ def _closed_brackets(run: str) -> list[tuple[int, int]]:
     for step in _STEP.finditer(run):
         if step[0] in _OPENING:
             open_at.append(step.start())
-        elif open_at:
+        elif step[0] in _CLOSING and open_at:
             start = open_at.pop()
             while groups and groups[-1][0] > start:
                 groups.pop()

@@ -10,15 +10,15 @@ import asyncio
 import logging
 import os
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from mergewise.errors import ModelError
-from mergewise.ranges import RETRYING, SECONDS, number, whole
+from mergewise.errors import InputRefused, ModelError
+from mergewise.ranges import Range, number
 from mergewise.redaction import masked
 
 # a separate logger for notices about silent endpoints, so that a program can show these alone
@@ -31,6 +31,8 @@ LONGEST = 1800.0
 """Maximum of seconds for an answer, including retries."""
 ANSWER_MB, EMBEDDINGS_MB = 64, 256
 """Maximum of megabytes for a completion or scores, and for embeddings."""
+REFUSED = frozenset({400, 413, 422})
+"""HTTP statuses of a refused input."""
 SILENT = 10.0
 """Seconds of silence before the first notice."""
 
@@ -40,23 +42,44 @@ _last_notice = -SILENT
 _QUOTED = 300
 _MB = 1_000_000
 _PIECE = 1 << 18
+_END = 64
 # zlib or gzip, by the header
 _ANY_ZIP = 47
 _HINT = "check the endpoint"
 
 
-def timeout_of(given: float | None, default: float) -> float:
-    """Return the timeout in seconds without a byte: the given one, else MERGEWISE_TIMEOUT, else the default."""
-    if given is not None:
-        return number("timeout", given, float, SECONDS)
-    return number("MERGEWISE_TIMEOUT", os.environ.get("MERGEWISE_TIMEOUT") or default, float, SECONDS)
+def setting(
+    name: str, given: float | None, default: float, limits: Range, kind: type[int] | type[float] = int
+) -> float:
+    """Return a number of an endpoint: the given one, else that of the variable MERGEWISE_NAME, else the default."""
+    if given is None:
+        name = f"MERGEWISE_{name.upper()}"
+    return number(name, (os.environ.get(name) or default) if given is None else given, kind, limits)
 
 
-def retries_of(given: int | None, default: int) -> int:
-    """Return the number of retries: the given one, else MERGEWISE_RETRIES, else the default."""
-    if given is not None:
-        return whole("number of retries", given, RETRYING)
-    return int(number("MERGEWISE_RETRIES", os.environ.get("MERGEWISE_RETRIES") or default, int, RETRYING))
+class Batches:
+    """Texts in batches for an endpoint. A batch that the endpoint refuses is halved, and the smaller size is kept.
+
+    `size` defaults to MERGEWISE_BATCH_TEXTS, else to `default`.
+    """
+
+    def __init__(self, size: int | None, default: int) -> None:
+        self.size = int(setting("batch_texts", size, default, Range(1, 100_000)))
+
+    def each(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Response]) -> Iterator[Response]:
+        """Yield the answer for each batch, in order. Raises InputRefused if a single text is refused."""
+        size, start = self.size, 0
+        while start < len(texts):
+            batch = texts[start : start + self.size]
+            try:
+                answer = ask(batch)
+            except InputRefused:
+                self.size = size if len(batch) == 1 else len(batch) // 2
+                if len(batch) == 1:
+                    raise
+            else:
+                yield answer
+                start += len(batch)
 
 
 class PerLoop(Generic[Client]):
@@ -166,6 +189,8 @@ def _stream_kind(module: str) -> type[Any]:
     class BoundedStream(import_module(module.partition(".")[0]).AsyncByteStream):  # type: ignore[misc]
         def __init__(self, stream: Any, is_gzip: bool, most: int) -> None:
             self.stream, self.is_gzip, self.most = stream, is_gzip, most
+            # the last bytes of the answer so far
+            self.end = b""
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             left = self.most
@@ -175,6 +200,7 @@ def _stream_kind(module: str) -> type[Any]:
                     raise ModelError(
                         f"answer of the endpoint too large (expected at most {self.most // _MB} MB)", _HINT
                     )
+                self.end = (self.end + piece)[-_END:]
                 yield piece
 
         async def aclose(self) -> None:

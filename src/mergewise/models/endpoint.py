@@ -7,21 +7,15 @@ Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY, as usual for the `
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, MissingExtra, ModelError, UsageError
-from mergewise.models.clients import (
-    EMBEDDINGS_MB,
-    PerLoop,
-    in_time,
-    quoted_message,
-    retries_of,
-    size_limits,
-    timeout_of,
-)
+from mergewise.models.clients import EMBEDDINGS_MB, REFUSED, PerLoop, in_time, quoted_message, setting, size_limits
+from mergewise.ranges import RETRYING, SECONDS
 from mergewise.redaction import remember_key, remember_keys_of
 
 if TYPE_CHECKING:
@@ -40,6 +34,16 @@ CONNECT = 10.0
 # longest pause in seconds that the SDK waits if the endpoint asks for it
 LONGEST_PAUSE = 120
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# words of refusals, with hints; the last one fits all
+_REFUSALS = {
+    r"content.?(?:filter|management|policy)|responsibleai|moderation": (
+        "ask in other words: the endpoint's content filter refuses the question or its sources"
+    ),
+    r"extra_forbidden|un(?:supported|recognized|known|expected)\b|not (?:permitted|supported)": (
+        "leave out the option that the endpoint rejects"
+    ),
+    "": "shorten the input if it exceeds the model's window: the endpoint rejects it",
+}
 DIRECT = {"follow_redirects": False}
 """Redirects are not followed, so that texts and keys are sent to the named address only."""
 
@@ -83,7 +87,8 @@ class Endpoint:
     ) -> None:
         self.sdk = package()
         self.spec, self.serves = spec, serves
-        seconds, self.retries = timeout_of(timeout, TIMEOUT), retries_of(retries, RETRIES)
+        seconds = setting("timeout", timeout, TIMEOUT, SECONDS, float)
+        self.retries = int(setting("retries", retries, RETRIES, RETRYING))
         self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
         key = key_for(base_url, api_key)
         remember_key(key)
@@ -140,6 +145,11 @@ class Endpoint:
         )
 
 
+def message_of(error: openai.OpenAIError) -> str:
+    """Return the message of an error with its body, which may name what is wrong in another place."""
+    return f"{error} - {getattr(error, 'body', None) or ''}".removesuffix(" - ")
+
+
 def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError) -> ModelError:
     """Translate an error of the SDK into ours, with a hint. `serves` names the expected service."""
     import openai
@@ -164,6 +174,8 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
         hint = f"retry after {pause} seconds, as the endpoint asks"
     elif isinstance(error, openai.RateLimitError):
         hint = "wait, or raise the quota: the endpoint asks for a pause"
-    elif isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
-        kind, hint = InputRefused, "shorten the input if it exceeds the model's window: the endpoint rejects it"
-    return kind(f"{spec} failed: {quoted_message(str(error))}", hint)
+    elif getattr(error, "status_code", None) in REFUSED:
+        kind, said = InputRefused, message_of(error)
+        hint = next(hint for pattern, hint in _REFUSALS.items() if re.search(pattern, said, re.IGNORECASE))
+    message = str(error) if "- " in str(error) else message_of(error)
+    return kind(f"{spec} failed: {quoted_message(message)}", hint)

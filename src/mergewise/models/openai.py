@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mergewise.models.clients import Batches
 from mergewise.models.endpoint import Endpoint
 from mergewise.protocols import FloatArray
-from mergewise.ranges import Range, whole
 
 BATCH_TEXTS = 128
 
@@ -19,7 +19,8 @@ class OpenAIEmbedder:
     Args:
         model: name of the model at the endpoint.
         dimension: dimension that vectors must have. By default the first answer decides.
-        batch_texts: texts per request.
+        batch_texts: maximum of texts per request. Default: MERGEWISE_BATCH_TEXTS, else 128. A batch that the endpoint refuses is
+            halved.
         retries: number of retries of a failed request. Default: MERGEWISE_RETRIES, else 4.
         timeout: seconds without a byte before a request fails. Default: MERGEWISE_TIMEOUT, else 120.
 
@@ -33,14 +34,14 @@ class OpenAIEmbedder:
         model: str,
         *,
         dimension: int | None = None,
-        batch_texts: int = BATCH_TEXTS,
+        batch_texts: int | None = None,
         retries: int | None = None,
         timeout: float | None = None,
     ) -> None:
         self.spec = f"openai:{model}"
         self._model = model
         self._dimension = dimension
-        self._batch_texts = whole("batch size", batch_texts, Range(1, 100_000))
+        self._batches = Batches(batch_texts, BATCH_TEXTS)
         self._endpoint = Endpoint(self.spec, "embeddings", retries, timeout=timeout)
         self.aclose = self._endpoint.aclose
 
@@ -63,16 +64,15 @@ class OpenAIEmbedder:
         """
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
-        vectors = []
-        for start in range(0, len(texts), self._batch_texts):
-            # Endpoints reject empty texts, and some do not support base64, so floats are requested.
-            batch = [text or " " for text in texts[start : start + self._batch_texts]]
-            with self._endpoint.reading("list of embeddings"):
-                body = {"model": self._model, "input": batch, "encoding_format": "float"}
-                answer = self._endpoint.ask("/embeddings", body)
-                rows = sorted((int(item["index"]), list(item["embedding"])) for item in answer["data"])
-            vectors.append(self._unit_rows(rows, len(batch)))
-        return np.concatenate(vectors)
+        return np.concatenate([*self._batches.each(texts, self._embed)])
+
+    def _embed(self, texts: Sequence[str]) -> FloatArray:
+        # Endpoints reject empty texts, and some do not support base64, so floats are requested.
+        body = {"model": self._model, "input": [text or " " for text in texts], "encoding_format": "float"}
+        with self._endpoint.reading("list of embeddings"):
+            answer = self._endpoint.ask("/embeddings", body)
+            rows = sorted((int(item["index"]), list(item["embedding"])) for item in answer["data"])
+        return self._unit_rows(rows, len(texts))
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """Embed questions in the same way as documents."""

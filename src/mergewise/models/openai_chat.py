@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError
 from mergewise.log import log
-from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time, quoted_message
-from mergewise.models.endpoint import UNREADABLE, Endpoint
+from mergewise.models.clients import ANSWER_MB, REFUSED, PerLoop, each_in_time, in_time, quoted_message, setting
+from mergewise.models.endpoint import UNREADABLE, Endpoint, message_of
 from mergewise.models.tokens import count_tokens
 from mergewise.ranges import AT_ONCE, Range, number, whole
 from mergewise.redaction import MaskedPieces
@@ -36,20 +36,32 @@ _PAUSE = 0.5
 _OPTIONAL = ("stream_options", "temperature", "seed", "max_tokens")
 _INSTEAD = {"max_tokens": "max_completion_tokens"}
 _JSON_FORMS = ("json_schema", "json_object", "words")
+# words of templates and endpoints that refuse a message of the system
+_ROLE = re.compile(r"system|\brole|alternate|developer instruction", re.IGNORECASE)
+_SYSTEM: Literal["system"] = "system"
+# options and roles that some servers, such as llama-cpp-python, reject with an internal error
+_INTERNAL = re.compile(r"response_format|jinja|role", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """The options that an endpoint accepts, as far as known."""
+    """The options that an endpoint accepts, as far as known.
+
+    `refused` has the name "system" if instructions must be part of the user's message. With `thinks_first`, answers begin with
+    thoughts that only a closing tag ends.
+    """
 
     refused: frozenset[str] = frozenset()
     json_form: str = _JSON_FORMS[0]
+    thinks_first: bool = False
 
     def without(self, message: str, options: Options, schema: Schema | None) -> _Accepted | None:
         """Leave out the option that the error names, else fall back to the next JSON form. Return None if nothing is left."""
         for name in _OPTIONAL:
             if name in options and name in message:
                 return replace(self, refused=self.refused | {name})
+        if _SYSTEM not in self.refused and _ROLE.search(message):
+            return replace(self, refused=self.refused | {_SYSTEM})
         if schema is not None and self.json_form != _JSON_FORMS[-1]:
             return replace(self, json_form=_JSON_FORMS[_JSON_FORMS.index(self.json_form) + 1])
         return None
@@ -88,9 +100,7 @@ class OpenAIChat:
         seed: int | None = None,
     ) -> None:
         self.spec = f"openai:{model}"
-        if window is None:
-            window = int(number("MERGEWISE_WINDOW", os.environ.get("MERGEWISE_WINDOW") or WINDOW, int, _TOKENS))
-        self.window = whole("window", window, _TOKENS)
+        self.window = int(setting("window", window, WINDOW, _TOKENS))
         self._model = model
         self._endpoint = Endpoint(
             self.spec, "chat completions", retries,
@@ -148,11 +158,11 @@ class OpenAIChat:
         """
         async with self._slots.here():
             response = await in_time(self.spec, self._create(messages, max_tokens, schema, stream=False))
-        answer = _ChatAnswer()
+        answer = _ChatAnswer(self._accepted.thinks_first)
         try:
             choice = response["choices"][0]
             answer.add_bill(response.get("usage"))
-            answer.add(choice["message"], choice.get("finish_reason"), last=True)
+            answer.add(choice["message"], choice.get("finish_reason"))
         except UNREADABLE as error:
             message = response.get("error") if isinstance(response, dict) else None
             what = f"an error: {quoted_message(str(message))}" if message else "no chat completion"
@@ -182,7 +192,7 @@ class OpenAIChat:
         """
         async with self._slots.here():
             for attempt in range(self._endpoint.retries + 1):
-                answer = _ChatAnswer()
+                answer = _ChatAnswer(self._accepted.thinks_first)
                 chunks = await in_time(self.spec, self._create(messages, max_tokens, None, stream=True))
                 try:
                     async for chunk in each_in_time(self.spec, chunks):
@@ -202,7 +212,8 @@ class OpenAIChat:
                     log.info("stream of %s broke (%s), retrying", self.spec, type(error).__name__)
                     await asyncio.sleep(_PAUSE * 2**attempt)
                 else:
-                    if not answer.reasons:
+                    # some endpoints name no reason, but mark the end
+                    if not answer.reasons and b"[DONE]" not in chunks.response.stream.end:
                         raise self._endpoint.invalid_answer("an unfinished stream")
                     if piece := answer.end():
                         yield piece
@@ -217,20 +228,21 @@ class OpenAIChat:
         """Send a request, and send it again without options that the endpoint rejects. Remember the accepted options."""
         accepted, sdk = self._accepted, self._endpoint.sdk
         while True:
-            wire = [{"role": message.role, "content": message.text} for message in messages]
+            sent = list(messages)
             if schema is not None and accepted.json_form != "json_schema":
                 # The endpoint does not enforce the schema.
                 wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"
-                wire.insert(0, {"role": "system", "content": wanted})
+                sent.insert(0, Message(_SYSTEM, wanted))
+            wire = _wire(sent, with_system=_SYSTEM not in accepted.refused)
             options = self._options(accepted, max_tokens, schema, stream=stream)
             try:
                 body = {"model": self._model, "messages": wire, **options}
                 answer = await self._endpoint.post("/chat/completions", body, stream=stream)
             except sdk.OpenAIError as error:
-                refused = isinstance(error, sdk.BadRequestError | sdk.UnprocessableEntityError)
-                # some servers, such as llama-cpp-python, fail with an internal error on unknown options
-                refused |= isinstance(error, sdk.InternalServerError) and "response_format" in str(error)
-                less = accepted.without(str(error), options, schema) if refused else None
+                said = message_of(error)
+                refused = getattr(error, "status_code", None) in REFUSED
+                refused |= isinstance(error, sdk.InternalServerError) and bool(_INTERNAL.search(said))
+                less = accepted.without(said, options, schema) if refused else None
                 if less is None:
                     raise self._endpoint.failure(error) from error
                 accepted = less
@@ -257,16 +269,34 @@ class OpenAIChat:
 
     def _reply(self, answer: _ChatAnswer, messages: Sequence[Message]) -> Reply:
         """Return the reply of a finished answer. Warn once of invalid token counts."""
-        if answer.calls_tool and not answer.text:
+        text = answer.settle()
+        if answer.calls_tool and not text:
             raise self._endpoint.invalid_answer("a tool call, although no tools were offered")
+        if not text and not answer.reasons.isdisjoint(_FILTERED):
+            raise ModelError(f"no answer from {self.spec}: stopped by its content filter", "ask in other words")
+        self._accepted = replace(self._accepted, thinks_first=answer.thoughts.thinks_first)
         if answer.is_billed_wrongly and not self._has_warned:
             self._has_warned = True
             log.warning("invalid token counts from %s, using estimates", self.spec)
-        return Reply(answer.text, answer.usage(messages), complete=not answer.reasons & _CUT)
+        return Reply(text, answer.usage(messages), complete=not answer.reasons & _CUT)
 
 
-# finish reasons of an incomplete answer
-_CUT = frozenset({"length", "content_filter"})
+def _wire(messages: Sequence[Message], *, with_system: bool) -> list[dict[str, str]]:
+    """Return messages as they are sent. Without the role of the system, its texts begin the next message of the user."""
+    wire: list[dict[str, str]] = []
+    first: list[str] = []
+    for message in messages:
+        if message.role == _SYSTEM and not with_system:
+            first.append(message.text)
+        else:
+            wire.append({"role": message.role, "content": "\n\n".join([*first, message.text])})
+            first = []
+    return [*wire, {"role": "user", "content": "\n\n".join(first)}] if first else wire
+
+
+# finish reasons of an answer that a filter stopped, and of all incomplete ones
+_FILTERED = frozenset({"content_filter", "safety", "recitation", "blocklist", "prohibited_content"})
+_CUT = _FILTERED | {"length", "max_tokens", "model_length"}
 MOST_TOKENS = 1_000_000_000
 """Maximum of tokens that an endpoint may bill for a call. Larger counts are invalid."""
 
@@ -274,7 +304,7 @@ MOST_TOKENS = 1_000_000_000
 class _ChatAnswer:
     """An answer in progress, from the pieces of a stream or from one message. Its cost is linear in the length of the answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, thinks_first: bool) -> None:
         self.reasons: set[str] = set()
         self.calls_tool = False
         self.is_billed_wrongly = False
@@ -283,12 +313,19 @@ class _ChatAnswer:
         self._written: list[str] = []
         # tokens read and written, None if the endpoint sends no valid count
         self._billed: list[int | None] = [None, None]
-        self._thoughts, self._masked = _Thoughts(), MaskedPieces()
+        self.thoughts, self._masked = _Thoughts(thinks_first), MaskedPieces()
 
     @property
     def text(self) -> str:
         """The visible text, without thoughts and keys."""
         return "".join(self._shown)
+
+    def settle(self) -> str:
+        """Return the visible text of the finished answer, also without thoughts that ended after they were shown."""
+        text = self.text
+        end = _end_of_thoughts(text)
+        self.thoughts.thinks_first |= end > 0
+        return text[end:].lstrip() if end else text
 
     def add_chunk(self, chunk: Any) -> str:
         """Add a chunk of a stream and return the text to show."""
@@ -307,18 +344,18 @@ class _ChatAnswer:
             self.is_billed_wrongly |= billed is not None and count is None
             self._billed[place] = self._billed[place] if count is None else count
 
-    def add(self, message: Any, reason: Any, *, last: bool = False) -> str:
+    def add(self, message: Any, reason: Any) -> str:
         """Add a message or a piece of one, with its text or refusal, separate thoughts, and tool calls."""
-        text = _clean(message.get("content") or message.get("refusal") or "")
+        text = _clean(_text_of(message.get("content") or message.get("refusal") or ""))
         thoughts = message.get("reasoning_content") or message.get("reasoning")
         self._written += [_clean(thoughts) if isinstance(thoughts, str) else "", text]
         self.calls_tool |= bool(message.get("tool_calls"))
-        self.reasons |= {str(reason)} if reason else set()
-        return self._show(self._masked.add(self._thoughts.without(text, last=last or bool(self.reasons))))
+        self.reasons |= {str(reason).lower()} if reason else set()
+        return self._show(self._masked.add(self.thoughts.without(text)))
 
     def end(self) -> str:
         """Return the text that was held back."""
-        return self._show(self._masked.add("", last=True))
+        return self._show(self._masked.add(self.thoughts.without("", last=True), last=True))
 
     def usage(self, messages: Sequence[Message]) -> Usage:
         """Return the usage. Missing counts are estimated by the vocabulary that ships with the package."""
@@ -334,43 +371,84 @@ class _ChatAnswer:
         return piece
 
 
-THOUGHTS = ("<think>", "</think>")
-# maximum of characters before thoughts, mostly white space
-_BEFORE_THOUGHTS = 64
+# tags around thoughts, with those of Magistral, Kimi, Command and gpt-oss, whose channels may also lose their marks
+_TAG = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning)"
+_OPENING = re.compile(rf"<{_TAG}>|\[THINK\]|◁think▷|<\|START_THINKING\|>|<\|(?:start|channel)\|>")
+_CLOSING = re.compile(
+    rf"(?<![`'\"“])(?:</{_TAG}>|\[/THINK\]|◁/think▷|<\|END_THINKING\|>"
+    r"|<\|channel\|>final[^<]*<\|message\|>|assistantfinal)(?![`'\"”])"
+)
+# words of thoughts without a tag, which speak of the user, of the question or of themselves
+_ALOUD = re.compile(
+    r"analysis[A-Z]|用户|问题|好的|嗯|首先|我|\b(?:okay|ok|alright|hm+|wait|first|so|maybe|let'?s?|i|we|user|question|sources?"
+    r"|nutzer|benutzer|ich|wir|utilisateur|je|nous|usuario|yo)\b",
+    re.IGNORECASE,
+)
+# characters that decide how a text begins, and the longest closing tag
+_BEGINNING, _LONGEST_TAG = 24, 64
 
 
 class _Thoughts:
-    """A filter that removes thoughts before an answer from a stream, because some endpoints leave them in the text."""
+    """A filter that removes thoughts before an answer from a stream, because some endpoints leave them in the text.
 
-    def __init__(self) -> None:
-        self._state: Literal["undecided", "thinking", "thought", "answering"] = "undecided"
-        self._held = ""
+    Thoughts without an opening tag show by the closing one, which may come late. So a text that begins like thoughts is held back
+    until that tag or the end, and so is every text of a model that was seen to think so (`thinks_first`).
+    """
 
-    def without(self, piece: str, *, last: bool) -> str:
+    def __init__(self, thinks_first: bool) -> None:
+        self.thinks_first = thinks_first
+        self._state: Literal["undecided", "thinking", "aloud", "ended", "answering"] = "undecided"
+        # text that may be shown, and its end, which may be a part of a tag
+        self._held: list[str] = []
+        self._end = ""
+
+    def without(self, piece: str, *, last: bool = False) -> str:
         """Return the visible part of a piece, with the text held back before."""
-        begins, ends = THOUGHTS
         if self._state == "answering":
             return piece
-        piece = self._held + piece
-        self._held = ""
+        piece, self._end = self._end + piece, ""
         if self._state == "undecided":
-            if not last and len(piece) < _BEFORE_THOUGHTS and begins.startswith(piece.strip()):
-                # the text may be the beginning of thoughts
-                self._held = piece
+            begun = piece.lstrip()
+            if _OPENING.match(begun):
+                self._state = "thinking"
+            elif last or len(begun) >= _BEGINNING:
+                is_aloud = self.thinks_first or _ALOUD.search(begun, 0, _BEGINNING)
+                self._state = "aloud" if is_aloud else "answering"
+            else:
+                self._end = piece
                 return ""
-            if not piece.lstrip().startswith(begins):
-                self._state = "answering"
-                return piece
-            self._state = "thinking"
-        if self._state == "thinking":
-            _, ended, rest = piece.partition(ends)
-            if not ended:
-                self._held = piece[-len(ends) :]
-                return ""
-            self._state, piece = "thought", rest
-        shown = piece.lstrip()
-        self._state = "answering" if shown else "thought"
-        return shown
+        if self._state in ("thinking", "aloud"):
+            closing = _CLOSING.search(piece)
+            if closing is None:
+                self._held.append(piece[:-_LONGEST_TAG])
+                self._end = piece[-_LONGEST_TAG:]
+                return "".join([*self._held, self._end]) if last and self._state == "aloud" else ""
+            at = closing.end()
+            if self._state == "aloud":
+                piece = "".join([*self._held, piece])
+                at = _end_of_thoughts(piece)
+                self.thinks_first |= at > 0
+            self._state, piece = "ended" if at else "answering", piece[at:]
+        if self._state == "ended":
+            piece = piece.lstrip()
+            self._state = "answering" if piece else "ended"
+        return piece
+
+
+def _end_of_thoughts(text: str) -> int:
+    """Return the end of thoughts that a closing tag ends without an opening one, or 0. Code may contain such a tag."""
+    closing = _CLOSING.search(text)
+    is_bare = closing and not _OPENING.search(text, 0, closing.start()) and "```" not in text[: closing.start()]
+    return closing.end() if closing and is_bare else 0
+
+
+def _text_of(content: Any) -> str:
+    """Return the text of a content, which some endpoints send as a list of parts: thoughts and texts."""
+    if isinstance(content, list):
+        texts = (part if isinstance(part, str) else part.get("text") for part in content)
+        return "".join(text for text in texts if isinstance(text, str))
+    text: str = content
+    return text
 
 
 def _clean(text: str) -> str:

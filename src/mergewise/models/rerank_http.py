@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import run
-from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.errors import InputRefused, MissingExtra, ModelError, UsageError
 from mergewise.log import log
-from mergewise.models.clients import ANSWER_MB, PerLoop, in_time, quoted_message, retries_of, size_limits, timeout_of
+from mergewise.models.clients import ANSWER_MB, REFUSED, Batches, PerLoop, in_time, quoted_message, setting, size_limits
 from mergewise.models.scores import Scale, scale_of, unit_interval
-from mergewise.ranges import Range, number, whole
+from mergewise.ranges import RETRYING, SECONDS, Range, number
 from mergewise.redaction import remember_key, remember_keys_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ PROBE = (
         "Granite forms when magma cools slowly below the surface.",
     ),
 )
-_BATCH = Range(1, 100_000)
 _AGAIN = {408, 429, 500, 502, 503, 504}
 
 
@@ -54,7 +53,8 @@ class HTTPReranker:
     Args:
         url: address of the endpoint, with `#MODEL` for endpoints with several models.
         key: the key to send. Default: RERANK_API_KEY.
-        batch_texts: texts per request.
+        batch_texts: maximum of texts per request. Default: MERGEWISE_BATCH_TEXTS, else 64. A batch that the endpoint refuses is
+            halved.
         retries: number of retries of a failed request. Default: MERGEWISE_RETRIES, else 4.
         timeout: seconds without a byte before a request fails. Default: MERGEWISE_TIMEOUT, else 60.
         pause: seconds before the first retry. Each further pause is twice as long.
@@ -70,7 +70,7 @@ class HTTPReranker:
         url: str,
         *,
         key: str | None = None,
-        batch_texts: int = BATCH_TEXTS,
+        batch_texts: int | None = None,
         retries: int | None = None,
         timeout: float | None = None,
         pause: float = _PAUSE,
@@ -80,8 +80,8 @@ class HTTPReranker:
         self._url, _, self._model = (f"http:{url}" if url.startswith("//") else url).partition("#")
         if not self._url.startswith(("http://", "https://")):
             raise UsageError(f"invalid address of a reranker: {url!r}", "write --reranker http:https://host/v1/rerank")
-        self._batch_texts = whole("batch size", batch_texts, _BATCH)
-        self._retries = retries_of(retries, RETRIES)
+        self._batches = Batches(batch_texts, BATCH_TEXTS)
+        self._retries = int(setting("retries", retries, RETRIES, RETRYING))
         self._pause = number("pause", pause, float, Range(0, _LONGEST_PAUSE))
         # TEI's shape
         self._texts_shape = False
@@ -89,7 +89,7 @@ class HTTPReranker:
         key = key or os.environ.get("RERANK_API_KEY")
         remember_key(key or "")
         remember_keys_of(self._url)
-        seconds, package = timeout_of(timeout, TIMEOUT), _package()
+        seconds, package = setting("timeout", timeout, TIMEOUT, SECONDS, float), _package()
 
         def client() -> httpx2.AsyncClient:
             limits = size_limits(ANSWER_MB)
@@ -118,10 +118,8 @@ class HTTPReranker:
             return unit_interval([], "shares")
         if self._scale is None:
             self._scale = scale_of(self._batch(*PROBE))
-        scores: list[float] = []
-        for first in range(0, len(texts), self._batch_texts):
-            scores += self._batch(question, texts[first : first + self._batch_texts])
-        return unit_interval(scores, self._scale)
+        batches = self._batches.each(texts, lambda batch: self._batch(question, batch))
+        return unit_interval([score for batch in batches for score in batch], self._scale)
 
     def close(self) -> None:
         """Close the connections."""
@@ -145,7 +143,8 @@ class HTTPReranker:
             else:
                 answer = retried
         if answer.status_code >= 300:
-            raise ModelError(
+            kind = InputRefused if answer.status_code in REFUSED else ModelError
+            raise kind(
                 f"status {answer.status_code} from {self.spec}: {quoted_message(answer.text)}", self._hint(answer)
             )
         return self._scores(answer, len(texts))
