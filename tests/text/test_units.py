@@ -281,3 +281,58 @@ def test_a_long_line_goes_on_under_its_beginning() -> None:
     text = "Ada: " + "It is one sentence of a long turn. " * 25 + "\nBob: Yes.\nAda: No."
     parts = units_of(text)
     assert len(text) > 2 * ITEM and {lead for _, lead in parts[1:-2]} == {0} and parts[-1] == ("Ada: No.", None)
+
+
+# The header of a drawn table, a row, and the last line.
+TABLES = {
+    "simple reST": ("=====  ======\n A      B\n=====  ======", "False  It is {0}. Or", "=====  ======"),
+    "further lines": (
+        "====  ======\nName  What\n      it is\n====  ======",
+        "x{0}    The size\n\n      of it.",
+        "====  ======",
+    ),
+    "grid": ("+----+----+\n| A  | B  |\n+====+====+", "| a{0} | b. |\n|    | C  |\n+----+----+", ""),
+    "grid without header": ("+----+----+\n| A  | B  |\n+----+----+", "| a{0} | b. |\n|    | C  |\n+----+----+", ""),
+    "joined cells": (
+        "+----+----+\n| A  | B  |\n+====+====+",
+        "| a{0} | b. |\n|    +----+\n|    | C  |\n+----+----+",
+        "",
+    ),
+    "Markdown": ("| Name | Value |\n|:-----|------:|", "| a{0} | It is 1. Or 2 |", ""),
+    "without bars": ("Name | Value\n--- | ---", "a{0} | It is 1. Or 2", ""),
+    "psql": (" id | name\n----+-----", "  {0} | Ada. A", ""),
+    "mysql": ("+----+----+\n| id | a  |\n+----+----+", "|  {0} | x  |", "+----+----+"),
+    "box": ("┌────┬────┐\n│ id │ a  │\n├────┼────┤", "│  {0} │ x  │", "└────┴────┘"),
+    "dashes": ("Name     Seats\n-------  -----", "Blue{0}    12", ""),
+    "columns": ("USER   PID COMMAND", "root     {0} /sbin/init", ""),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_row_of_a_drawn_table_is_a_unit_that_needs_the_header(name: str) -> None:
+    header, row, last = TABLES[name]
+    rows = [row.format(n) for n in range(30, 60)]
+    body = "\n".join([header, *rows, last]).rstrip()
+    parts = units_of(f"It is so.\n\n{body}\n\nThe end.")
+    assert parts[0] == ("It is so.", None) and parts[-1] == ("The end.", None)
+    shown = [(part.strip(), lead) for part, lead in parts[1:-1]]
+    assert shown[0] == (header.strip(), None)
+    assert [part.removesuffix("\n+----+----+") for part, _ in shown[1:-1]] == [
+        one.strip().removesuffix("\n+----+----+") for one in rows[:-1]
+    ]
+    assert shown[-1][0].startswith(rows[-1].strip()) and {lead for _, lead in shown[1:]} == {1}
+    assert {unit.kind for unit in split_units(body)} == {"row"}
+    indented = "\n".join(f"   {line}".rstrip() for line in body.split("\n"))
+    assert len(units_of(indented)) == len(shown), "also in a directive"
+
+
+def test_lines_above_a_drawn_table_are_prose() -> None:
+    parts = units_of(
+        "These are all\nof the rooms:\nRoom | Seats\n--- | ---\n"
+        + "\n".join(f"Blue{n} | {n} of them" for n in range(30))
+    )
+    assert parts[:3] == [
+        ("These are all\nof the rooms:", None),
+        ("Room | Seats\n--- | ---", 0),
+        ("Blue0 | 0 of them", 1),
+    ]

@@ -16,8 +16,9 @@ from typing import Literal, TypeAlias
 
 import sentencex
 
-Form: TypeAlias = Literal["prose", "line", "more", "code", "block"]
-"""What a block of text is. `more` is a line that belongs to the one above, `block` a heading, a row, or code in fences."""
+Form: TypeAlias = Literal["prose", "line", "more", "row", "edge", "code", "block"]
+"""What a block of text is. `more` is a line that belongs to the one above, `edge` a line of a drawn table without text,
+`block` a heading, a row between bars, or code in fences."""
 
 _FENCE = re.compile(r"[ \t]*(`{3,}+|~{3,}+)")
 _FENCED_CODE = re.compile(r"[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ \t]*(?P=fence)[`~]*[ \t]*(?:\n|\Z)")
@@ -28,9 +29,9 @@ _BLOCK = re.compile(
     | ^[ \t]*(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)              # a list item
     | ^[ \t]*:[^\W\d_][^:`\n]{0,60}:(?=[ \t]+\S)                                # a field of reStructuredText
     | ^[ \t]*--?\w[^\s,]*(?:,?[ ][^\s,]+){0,4}[ ]{2,}(?=\S)                       # an option with its description
-    | ^[ \t]*\|[^\n]*(?:\n|\Z)                                                    # a table row
+    | ^[ \t]*(?:\||\+[-=]{2})[^\n]*(?:\n|\Z)                                      # a table row
     | ^(?:[ \t]*\#{1,6}(?:[ \t][^\n]*)?(?:\n|\Z))+                              # a Markdown heading, or a comment
-    | ^(?P<rule>[=\-~^"'`#*+_.:]{4,}[ \t]*(?:\n|\Z))                              # an underline, a rule, a grid table's edge
+    | ^(?P<rule>(?![-=]+\+)[=\-~^"'`#*+_.:]{4,}[ \t]*(?:\n|\Z))           # an underline, a rule, a grid table's edge
     """,
     re.MULTILINE | re.VERBOSE,
 )
@@ -47,6 +48,8 @@ _RECORD = re.compile(
     """,
     re.VERBOSE,
 )
+# A line of a drawn table between its header and its rows, or around them.
+_EDGE = re.compile(r"[+|:\s]*[-=]{2,}(?:[+|:\s]+[-=]{2,})+[+|:\s]*|[\s\u2500-\u257f]{3,}")
 _CODE_LINE = re.compile(
     r"(?:[)\]}]|(?:async |export |public |private |static )*(?:class|const|def|elif|else|for|from|func|function|if|import|let|"
     r"return|try|var|while|with)\b.*[:;{(,)\"']\s*|[\w.]+\(|@\w|//|/\*|\*).*|.*[;{}(]\s*"
@@ -152,14 +155,14 @@ def _paragraph(text: str, start: int, end: int, is_item: bool) -> Iterator[tuple
 
 
 def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
-    """Return the lines of a paragraph of records or of code, or nothing for prose.
+    """Return the lines of a paragraph of records, of a drawn table or of code, or nothing for prose.
 
     Lines of prose are about equally long, or end with a full stop. A line without the beginning of a record has the form "more".
     """
     begin = text.rfind("\n", 0, start) + 1
     rows = text[begin:end].split("\n")
     # most paragraphs are not divided, or in two lines of prose
-    if len(rows) < 2 or (len(rows) == 2 and not _RECORD.match(text, start)):
+    if len(rows) < 2 or (len(rows) == 2 and not (_RECORD.match(text, start) or any(map(_EDGE.fullmatch, rows)))):
         return []
     lines: list[tuple[int, int, int]] = []
     for row in rows:
@@ -169,6 +172,11 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
         begin += len(row) + 1
     if not lines:
         return []
+    if edges := {a for a, b, _ in lines if _EDGE.fullmatch(text, a, b)}:
+        # the header is above the first edge or below it
+        top = max(0, [a in edges for a, *_ in lines].index(True) - 1)
+        above: list[tuple[int, int, Form]] = [(lines[0][0], lines[top - 1][1], "prose")] if top else []
+        return [*above, *((a, b, "edge" if a in edges else "row") for a, b, _ in lines[top:])]
     # a head with a body has the form of its body
     worded = [line for line in lines if _WORDED.search(text, line[0], line[1])] or lines
     least = min(margin for *_, margin in worded)
@@ -181,12 +189,16 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
     is_log = leading in ("time", "level", "prompt")
     begins = {a for a, mark in marks.items() if mark == leading or not is_log}
     if len(begins) < (1 if leading == "prompt" else 2 if is_log else max(2, most)):
+        columns = sum(_COLUMNS.search(text, a, b) is not None for a, b in heads) >= max(3, most)
+        numbered = [_DIGITS.search(text, a, b) is not None for a, b, _ in lines]
+        if columns and not numbered[0] and sum(numbered) >= most:
+            # the first line names the columns
+            return [(a, b, "row") for a, b, _ in lines]
         # lines that begin with the same word, apart from numbers
         words = [_DIGITS.sub("0", text[a:b].split(None, 1)[0]) for a, b in heads]
         word, count = Counter(words).most_common(1)[0]
         begins = {a for (a, _), own in zip(heads, words, strict=True) if own == word}
         if count < max(3, most):
-            columns = sum(_COLUMNS.search(text, a, b) is not None for a, b in heads) >= max(3, most)
             if not columns and not _is_ragged(text, heads):
                 return []
             coded = sum(_CODE_LINE.fullmatch(text, a, b) is not None for a, b, _ in lines)

@@ -22,6 +22,8 @@ from mergewise.types import Kind
 SHORT = 320
 ITEM = 400
 CODE = 400
+# Blocks of a table that are searched for its end.
+FAR = 400
 
 BlockKind: TypeAlias = Literal["text", "item", "row", "line", "more", "code", "edge"]
 
@@ -36,6 +38,8 @@ _QUALIFIES = re.compile(
 )
 _LABEL = re.compile(r"(?P<mark>\*\*|__)[^*_\n]{1,60}(?P=mark):?")
 _FOLLOWING = re.compile(r"\b(?:following|as follows|below)\b", re.IGNORECASE)
+# The first column of a table, by its edge.
+_FIRST_COLUMN = re.compile(r"[\s+|:]*[-=]+[\s+|:]+|\s*[\u2500-\u257f][\u2500\u2501\u2550]+.")
 _FENCES = ("```", "~~~")
 _ANNOUNCES = (":", "：", "...", "…")
 _END = re.compile(r"[.!?:;。！？](?:[)\]”\"'*_`]*)$")
@@ -128,6 +132,9 @@ class _Walk:
             while upto < len(stretch) and stretch[upto].indent > indent:
                 upto += 1
         elif first.kind in ("row", "edge"):
+            # a simple table of reStructuredText has the same edge three times, and may have empty lines
+            same = [i for i in range(at, min(at + FAR, len(stretch))) if self._shown(stretch[i]) == self._shown(first)]
+            upto = same[2] + 1 if first.kind == "edge" and self.text[first.start] == "=" and len(same) > 2 else upto
             while upto < len(stretch) and stretch[upto].kind in ("row", "edge") and self._touch(stretch, upto):
                 upto += 1
         elif first.kind in ("line", "more", "code"):
@@ -147,6 +154,9 @@ class _Walk:
             while upto < len(stretch) and stretch[upto].kind == "text" and stretch[upto].indent > first.indent:
                 upto += 1
         return upto
+
+    def _shown(self, block: _Block) -> str:
+        return self.text[block.start : block.end]
 
     def _opens_literal(self, block: _Block) -> bool:
         return self._code_of is not None and block.indent > self._code_of[0]
@@ -364,23 +374,36 @@ def _kind(text: str, start: int, end: int, form: Form) -> BlockKind:
         return "code"
     if _EDGE.fullmatch(text, start, end):
         return "edge"
-    return "row" if text.startswith("|", start) else "text"
+    return "row" if text.startswith(("|", "+-", "+="), start) else "text"
 
 
 def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
-    """Return the rows of a table, the first with the line below it. Between the edges of a grid, all lines are one row."""
-    grid = text.startswith("+", region[0].start)
+    """Return the rows of a table, the first with the line below it.
+
+    Between the edges of a grid, all lines are one row. So are the lines of a header, and lines with an empty first column.
+    """
+    bars = text.startswith("+", region[0].start)
+    edges = [e for e in region if e.kind == "edge" and not (bars and text.startswith("|", e.start))]
+    grid = bars and (len(edges) > 3 or any(text.find("=", e.start, e.end) > 0 for e in edges))
+    first = _FIRST_COLUMN.match(text[text.rfind("\n", 0, edges[0].start) + 1 : edges[0].end]) if edges else None
     rows: list[tuple[int, int]] = []
     fresh = True
+    in_header = region[0].kind == "edge" and len(edges) > 2
     for block in region:
-        if block.kind == "edge" and rows:
-            rows[-1] = (rows[-1][0], block.end) if len(rows) == 1 or block is region[-1] else rows[-1]
-            fresh = True
-        elif rows and grid and not fresh:
-            rows[-1] = (rows[-1][0], block.end)
-        else:
-            rows.append((block.start if rows else region[0].start, block.end))
-            fresh = False
+        if block in edges:
+            rows[-1:] = [
+                (start, block.end if len(rows) == 1 or block is region[-1] else end) for start, end in rows[-1:]
+            ]
+            fresh, in_header = True, in_header and not rows
+            continue
+        for line, end in _lines(text, block.start, block.end):
+            start, end = strip_span(text, max(line, block.start), end)
+            empty = first is not None and not text[line : line + first.end()].strip(" \t|│║┃")
+            if rows and not fresh and (grid or in_header or (empty and end - rows[-1][0] <= ITEM)):
+                rows[-1] = (rows[-1][0], end)
+            else:
+                rows.append((start if rows else region[0].start, end))
+                fresh = False
     return rows
 
 
