@@ -185,8 +185,7 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
     heads = [(a, b) for a, b, margin in worded if margin == least]
     most = _MOST * len(heads)
     marks = {a: match.lastgroup for a, _ in heads if (match := _RECORD.match(text, a))}
-    leading = marks.get(heads[0][0])
-    is_log = leading in ("time", "level", "prompt")
+    leading, is_log = marks.get(heads[0][0]), begins_log(text, heads[0][0])
     begins = {a for a, mark in marks.items() if mark == leading or not is_log}
     if len(begins) < (1 if leading == "prompt" else 2 if is_log else max(2, most)):
         columns = sum(_COLUMNS.search(text, a, b) is not None for a, b in heads) >= max(3, most)
@@ -202,8 +201,18 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
             if not columns and not _is_ragged(text, heads):
                 return []
             coded = sum(_CODE_LINE.fullmatch(text, a, b) is not None for a, b, _ in lines)
-            return [(a, b, "code" if not columns and 2 * coded > len(lines) else "line") for a, b, _ in lines]
+            if not columns and 2 * coded > len(lines):
+                return [(a, b, "code") for a, b, _ in lines]
+            # sentences among the lines go on in lower case
+            small = 3 * sum(text[a].islower() for a, *_ in lines) < len(lines)
+            return [(a, b, "more" if small and text[a].islower() else "line") for a, b, _ in lines]
     return [(a, b, "line" if a in begins or (not is_log and _RECORD.match(text, a)) else "more") for a, b, _ in lines]
+
+
+def begins_log(text: str, start: int) -> bool:
+    """Return true if a line begins with a time, a level or a prompt, as the records of a log or a session do."""
+    match = _RECORD.match(text, start)
+    return match is not None and match.lastgroup in ("time", "level", "prompt")
 
 
 def _is_ragged(text: str, lines: Sequence[tuple[int, int]]) -> bool:

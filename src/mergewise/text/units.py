@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable, says_something
-from mergewise.text.sentences import Form, blocks, lines_of, segment, strip_span
+from mergewise.text.sentences import Form, begins_log, blocks, lines_of, segment, strip_span
 from mergewise.types import Kind
 
 # In characters: the maximum length of an announcement joined with its units, and of an item kept whole, and the length
@@ -227,7 +227,10 @@ class _Walk:
         text, fenced = self.text, self.text.startswith(_FENCES, start)
         inside = (text.find("\n", start) + 1, text.rfind("\n", start, end)) if fenced else (start, end)
         found = lines_of(text, *inside)
-        lines = [self._block(a, b, _kind(text, a, b, form)) for a, b, form in found if form != "code"]
+        # source code has many brackets
+        if 10 * text.count("(", *inside) > len(found) and not begins_log(text, inside[0]):
+            return []
+        lines = [self._block(a, b, _kind(text, a, b, form)) for a, b, form in found if form in ("line", "more")]
         if lines:
             lines[0] = lines[0]._replace(start=start)
             lines[-1] = lines[-1]._replace(end=end)
