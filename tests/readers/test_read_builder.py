@@ -36,6 +36,6 @@ def test_invisible_characters_are_removed() -> None:
     assert tidy(" a \n\n b\tc ") == "a\nb c"
 
 
-def test_merged_cells_appear_once() -> None:
+def test_each_row_of_a_merged_cell_has_its_text() -> None:
     rows = [[Cell("a", 2), Cell("b", rows=3)], [Cell("c", rows=2), Cell("d")], [Cell("e")], [Cell("f")]]
-    assert fill_grid(rows) == [["a", "", "b"], ["c", "d", ""], ["", "e", ""], ["f"]]
+    assert fill_grid(rows) == [["a", "", "b"], ["c", "d", "b"], ["c", "e", "b"], ["f"]]

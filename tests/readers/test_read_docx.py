@@ -37,7 +37,7 @@ def test_headings_paragraphs_and_tables_in_order(read_bytes: Read) -> None:
     word.add_paragraph("One line.\nNext line\twith a tab.")
     document = read_bytes("a.docx", bytes_of(word))
     assert document.text == (
-        "The Title\n\nBefore.\n\nSection\n\n| wide |  | high |\n| 10 | 11 |  |\n\n"
+        "The Title\n\nBefore.\n\nSection\n\n| wide |  | high |\n| 10 | 11 | high |\n\n"
         "Deeper\n\nOne line.\nNext line with a tab."
     )
     assert outline(document) == [(1, "The Title"), (2, "Section"), (3, "Deeper")]

@@ -58,6 +58,34 @@ def test_quoted_fields(read_bytes: Read) -> None:
         (",a,b\nx,1,2\n", ["x; a: 1; b: 2"]),
         ("a,b\n1,2,3\n4\n", ["a: 1; b: 2; 3", "a: 4"]),
         ("word\nother\n", ["word", "other"]),
+        ("Key,Label,Label\nP-1,a,b\nP-2,c,\n", ["Key: P-1; Label: a; Label: b", "Key: P-2; Label: c"]),
+        ("x,y,y\nz,y,x\n", ["x; y; y", "z; y; x"]),  # values recur, names do not
+        (f"Day,{'How good is it? ' * 8}\nMon,Very\n", [f"Day: Mon; {('How good is it? ' * 8).strip()}: Very"]),
+        (
+            f"{'It is long. ' * 9},b\n{'It is longer. ' * 9},d\n",
+            [f"{('It is long. ' * 9).strip()}; b", f"{('It is longer. ' * 9).strip()}; d"],
+        ),
+        ("Hour,0,1,2\nMon,5,3,7\n", ["Hour: Mon; 0: 5; 1: 3; 2: 7"]),
+        ("Ada,0,1,2\nBob,3,4,5\n", ["Ada; 0; 1; 2", "Bob; 3; 4; 5"]),
+        ("Name,2024-01,2024-02\nAda,3,4\n", ["Name: Ada; 2024-01: 3; 2024-02: 4"]),
+        ("Ada,2024-01-02\nBob,2024-03-04\n", ["Ada; 2024-01-02", "Bob; 2024-03-04"]),
+        ("Name:,,,Ada\nDate:,,,3 May\n", ["Name: Ada", "Date: 3 May"]),
+        (",,,\nName:,,,Ada\n\n,,Due,,,4 May\n", ["Name: Ada", "Due; 4 May"]),
+        (
+            ",Sales,,Cost,\nTown,Q1,Q2,Q1,Q2\nEly,1,2,3,4\n",
+            ["Town: Ely; Sales Q1: 1; Sales Q2: 2; Cost Q1: 3; Cost Q2: 4"],
+        ),
+        # empty rows: another table, or a gap within one
+        ("Name,Role\nAda,Chair\n\nRoom,Seats\nBlue,12\n", ["Name: Ada; Role: Chair", "Room: Blue; Seats: 12"]),
+        (
+            "Name,Role\nAda,Chair\n\nBob,Clerk\nEve,Cook\n",
+            ["Name: Ada; Role: Chair", "Name: Bob; Role: Clerk", "Name: Eve; Role: Cook"],
+        ),
+        ("Name,Age\n\nAda,5\n\nBob,6\n", ["Name: Ada; Age: 5", "Name: Bob; Age: 6"]),
+        (
+            "Name,Role\nAda,Chair\n\nRoom,Hue,Floor\nBlue,sky,low\n",
+            ["Name: Ada; Role: Chair", "Room: Blue; Hue: sky; Floor: low"],
+        ),
         ("Name:,B\nx,y\n", ["Name: x; B: y"]),
     ],
 )
@@ -69,6 +97,17 @@ def test_rows_above_the_header_are_text(read_bytes: Read) -> None:
     document = read_bytes("a.csv", "Report of May,,\n\nName,Price,Note\nDuck,3,x\nGoose,4,y\n")
     assert document.text.startswith("Report of May\n\nName: Duck")
     assert units(document) == ["Name: Duck; Price: 3; Note: x", "Name: Goose; Price: 4; Note: y"]
+
+
+def test_a_comment_is_no_header(read_bytes: Read) -> None:
+    document = read_bytes("a.csv", "# Export, of June\nName,Price\nDuck,3\n# The end\n")
+    assert document.text == "# Export of June\n\nName: Duck; Price: 3\n\nName: # The end"
+    assert units(read_bytes("a.tsv", "#CHROM\tPOS\nx\t3\n")) == ["#CHROM: x; POS: 3"]
+
+
+def test_a_title_begins_another_table(read_bytes: Read) -> None:
+    document = read_bytes("a.csv", "Staff\nName,Role\nAda,Chair\n\nRooms\n\nRoom,Colour\nBlue,sky\n")
+    assert document.text.split("\n\n") == ["Staff", "Name: Ada; Role: Chair", "Rooms", "Room: Blue; Colour: sky"]
 
 
 def test_narrow_row_above_the_header_is_not_the_header(read_bytes: Read) -> None:
@@ -166,10 +205,71 @@ def test_a_long_narrow_sheet(read_bytes: Read) -> None:
     assert units(read_bytes("a.xlsx", bytes_of(workbook)))[-1] == "id: 5999; name: duck 5999"
 
 
-def test_formulas_give_their_last_result(read_bytes: Read) -> None:
+def test_formulas_give_their_last_result_or_their_text(read_bytes: Read) -> None:
     workbook = openpyxl.Workbook()
-    workbook.active.append(["a", "=1+1"])
-    assert read_bytes("a.xlsx", bytes_of(workbook)).text == "a"  # openpyxl stores no result
+    workbook.active.append(["Part", "Price", "Total"])
+    workbook.active.append(["Bolt", 2, "=B2*2"])
+    bare = bytes_of(workbook)  # openpyxl stores no result
+    assert units(read_bytes("a.xlsx", bare)) == ["Part: Bolt; Price: 2; Total: =B2*2"]
+    stored = with_part(
+        bare, "xl/worksheets/sheet1.xml", lambda data: data.replace(b"<v/>", b"<v>4</v>").replace(b"<v />", b"<v>4</v>")
+    )
+    assert units(read_bytes("a.xlsx", stored)) == ["Part: Bolt; Price: 2; Total: 4"]
+
+
+@pytest.mark.parametrize(
+    ("value", "number_format", "shown"),
+    [
+        (1234, "00000", "01234"),
+        (123456789, "000-00-0000", "123-45-6789"),
+        (1234567, "000-000", "1234-567"),
+        (0.155, "0.0%;[Red]-0.0%", "15.5%"),
+        (-0.155, "0.0%;[Red]-0.00%", "-15.50%"),
+        (0.5, "0%", "50%"),
+        (0.1234, '_(* 0.00%_);_(* \\(0.00%\\);_(* "-"??_)', "12.34%"),
+        (1234.5, "#,##0.00", "1234.5"),
+        (1.5, "00", "1.5"),
+        (7, "General", "7"),
+        ("a_x000D_\nb_x005F_c", "General", "a b_c"),
+    ],
+)
+def test_numbers_as_excel_shows_them(read_bytes: Read, value: object, number_format: str, shown: str) -> None:
+    workbook = openpyxl.Workbook()
+    workbook.active.append(["Name", "Value"])
+    workbook.active.append(["a", value])
+    workbook.active["B2"].number_format = number_format
+    assert units(read_bytes("a.xlsx", bytes_of(workbook))) == [f"Name: a; Value: {shown}"]
+
+
+def test_each_row_of_a_merged_cell_has_its_text(read_bytes: Read) -> None:
+    workbook = openpyxl.Workbook()
+    sheet = workbook.active
+    for row in [
+        ["Region", "2023", None, "2024"],
+        [None, "Q1", "Q2", "Q1", "Q2"],
+        ["North", 1, 2, 3, 4],
+        [None, 5, 6, 7, 8],
+        ["South", 9, 10, 11, 12],
+        ["Total of all", None, 13],
+    ]:
+        sheet.append(row)
+    for merged in ("A1:A2", "B1:C1", "D1:E1", "A3:A4", "A6:B6"):
+        sheet.merge_cells(merged)
+    assert units(read_bytes("a.xlsx", bytes_of(workbook))) == [
+        "Region: North; 2023 Q1: 1; 2023 Q2: 2; 2024 Q1: 3; 2024 Q2: 4",
+        "Region: North; 2023 Q1: 5; 2023 Q2: 6; 2024 Q1: 7; 2024 Q2: 8",
+        "Region: South; 2023 Q1: 9; 2023 Q2: 10; 2024 Q1: 11; 2024 Q2: 12",
+        "Region: Total of all; 2023 Q2: 13",
+    ]
+
+
+def test_a_formatted_last_row_is_no_row(read_bytes: Read) -> None:
+    far = with_part(
+        small(),
+        "xl/worksheets/sheet1.xml",
+        lambda data: data.replace(b"</sheetData>", b'<row r="1048576" ht="9"/></sheetData>'),
+    )
+    assert units(read_bytes("a.xlsx", far)) == ["a: 1; b: 2"]
 
 
 def with_part(content: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -174,7 +174,8 @@ def _cell(cell: Any, package: Package) -> Cell:
     properties = first(cell, "tcPr")
     merged = first(properties, "vMerge")
     continues = merged is not None and attribute(merged, "val") in ("", "continue")
-    return Cell.of("" if continues else _flat(cell, package), value(properties, "gridSpan"), None)
+    own = Cell.of(_flat(cell, package), value(properties, "gridSpan"), None)
+    return replace(own, rows=0) if continues else own
 
 
 def _flat(container: Any, package: Package) -> str:

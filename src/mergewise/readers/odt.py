@@ -77,9 +77,11 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
             grid: list[list[Cell]] = []
             for row in _rows(child):
                 grid.append([])
-                for cell in children(row, "table-cell", "covered-table-cell"):
-                    text = "" if local(cell) == "covered-table-cell" else _flat(cell)
-                    grid[-1] += [Cell(text)] * min(_count(cell, "number-columns-repeated"), _MAX_REPEATED)
+                for cell in children(row, "table-cell"):
+                    spans = (attribute(cell, f"number-{name}-spanned") for name in ("columns", "rows"))
+                    grid[-1] += [Cell.of(_flat(cell), *spans)] * min(
+                        _count(cell, "number-columns-repeated"), _MAX_REPEATED
+                    )
             builder.table(fill_grid(grid))
         elif name not in _SKIPPED:
             # a section, an index, a frame

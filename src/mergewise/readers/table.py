@@ -1,8 +1,8 @@
 """Tables: rows of data become units, tables of documents become plain grids.
 
 A row of data is one unit, `Header: value; Header: value`. Rows before the header, such as a report's title, are paragraphs. Empty
-cells are left out. A row too long for one unit is split, and each part begins with the row's first cell. In a grid, the text of
-a merged cell is in its top left field; its other fields are empty.
+cells are left out. A row too long for one unit is split, and each part begins with the row's first cell. Below an empty row,
+another table may begin, if its first row can only be a header. In a grid, the text of a merged cell is in each of its rows.
 
 The delimiter of a CSV file is the one that divides its rows most evenly.
 """
@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, zip_longest
+from itertools import chain, groupby, islice, pairwise, zip_longest
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
@@ -34,6 +34,8 @@ _MAX_NAME = 80
 _NUMBER = re.compile(
     r"[-+(]?[$€£¥]?\s?\d[\d.,' ]*\s?[%€$£)]?|\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}|true|false", re.I
 )
+# Years and dates, which may be names of columns.
+_SERIES = (re.compile(r"(?:19|20)\d\d"), re.compile(r"\d{4}-\d\d(?:-\d\d)?|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?"))
 _DELIMITERS = ",;\t|"
 _SAMPLE_LINES = 60
 # The limit of the csv module. It is a setting of the whole process, so it stays unchanged.
@@ -43,17 +45,39 @@ Row = Sequence[str]
 
 
 def write_rows(rows: Iterable[Row], builder: Builder) -> None:
-    """Append a table of texts. Raises ReadError above `MAX_ROWS` rows or `MAX_CELLS` cells."""
-    bounded = _tidy_rows(rows)
-    sample = list(islice(bounded, _SAMPLE))
-    first = _header_row(sample)
-    for row in sample[: first or 0]:
-        builder.paragraph(" ".join(filter(None, row)))
-    header = [] if first is None else sample[first]
-    for row in chain(sample[0 if first is None else first + 1 :], bounded):
-        for text in _units(header, row):
-            builder.unit(text)
-        refuse_long(builder.length)
+    """Append the tables of a sheet of texts. Raises ReadError above `MAX_ROWS` rows or `MAX_CELLS` cells."""
+    header: list[str] = []
+    # rows to read with the next block
+    held: list[list[str]] = []
+    titled = False
+    for is_full, block in groupby(_tidy_rows(rows), bool):
+        if not is_full:
+            continue
+        sample = [*held, *islice(block, _SAMPLE)]
+        held = []
+        if len(sample) == 1 and len(sample[0]) == sum(map(bool, sample[0])) == 1:
+            builder.paragraph(sample[0][0])
+            titled = True
+            continue
+        if len(sample) == 1 and not header:
+            held = sample
+            continue
+        first = _header_row(sample)
+        if first is not None and (not header or titled or first or _is_new_table(sample, header)):
+            above = first
+            header = sample[first]
+            if first and len(set(header)) < len(header) and sum(map(bool, sample[first - 1])) > 1:
+                above, header = first - 1, _grouped(sample[first - 1], header)
+            for row in sample[:above]:
+                builder.paragraph(" ".join(filter(None, row)))
+            sample = sample[first + 1 :]
+        titled = False
+        for row in chain(sample, block):
+            for text in _units(header, row):
+                builder.unit(text)
+            refuse_long(builder.length)
+    for text in (text for row in held for text in _units([], row)):
+        builder.unit(text)
 
 
 def refuse_long(length: int) -> None:
@@ -62,7 +86,7 @@ def refuse_long(length: int) -> None:
 
 
 def _tidy_rows(rows: Iterable[Row]) -> Iterator[list[str]]:
-    """Yield non-empty rows with tidy cells and without trailing empty cells."""
+    """Yield rows with tidy cells and without trailing empty cells."""
     cells = kept = 0
     for row in rows:
         cells += len(row) + 1
@@ -74,26 +98,68 @@ def _tidy_rows(rows: Iterable[Row]) -> Iterator[list[str]]:
             raise ReadError(f"a table of more than {MAX_ROWS} rows: split it")
         if cells > MAX_CELLS:
             raise ReadError(f"a table of more than {MAX_CELLS // 1_000_000} million cells: split it")
-        if line:
-            yield line
+        yield line
 
 
 def _header_row(sample: Sequence[Sequence[str]]) -> int | None:
     """Return the row of the column names, or None if the first full row is data."""
-    widths = Counter(len(row) for row in sample if len(row) > 1)
-    if not widths or len(sample) < 2:
+    filled = [sum(map(bool, row)) for row in sample]
+    counts = Counter(count for count in filled if count > 1)
+    if not counts:
         return None
-    usual = max(widths, key=lambda width: (widths[width], width))
-    first = next(i for i, row in enumerate(sample) if len(row) > 1 and 2 * sum(map(bool, row)) > usual)
-    if first + 1 >= len(sample):
-        return None
-    names = [name for name in sample[first] if name]
-    numbers = [name for name in names if _NUMBER.fullmatch(name)]
-    # years, as in `Country, 2020, 2021`
-    are_years = len(numbers) < len(names) and all(re.fullmatch(r"(?:19|20)\d\d", number) for number in numbers)
-    if (numbers and not are_years) or len(set(names)) < len(names) or any(len(name) > _MAX_NAME for name in names):
-        return None
-    return first
+    usual = max(counts, key=lambda count: (counts[count], count))
+    first = next(i for i, count in enumerate(filled) if count > 1 and 2 * count > usual)
+    # below a comment, or below the names of groups of columns
+    is_group = filled[first] < max(filled[first + 1 : first + 2], default=0)
+    places = (first + 1, first) if sample[first][0].startswith("#") else (first, first + 1) if is_group else (first,)
+    return next((at for at in places if _has_names(sample, at)), None)
+
+
+def _has_names(sample: Sequence[Sequence[str]], first: int) -> bool:
+    """Return true if a row can be the names of the columns of the rows below it."""
+    below = sample[first + 1 :]
+    names = [name for name in sample[first] if name] if below else []
+    # a form has labels in its first column
+    if not names or not _are_names(names) or (names[0][-1:] == ":" == below[0][0][-1:]):
+        return False
+    if 2 * sum(map(bool, (name and value for name, value in zip(sample[first], below[0], strict=False)))) < sum(
+        map(bool, below[0])
+    ):
+        return False
+    if any(name[0].isdigit() for name in names) and _are_names(below[0]):
+        return False
+    columns = zip_longest(*below, fillvalue="")
+    values = [(name, set(column) - {""}) for name, column in zip(sample[first], columns, strict=False) if name]
+    # a repeated name is none of the values, and a long one, such as a question, is longer than they are
+    repeats = len(set(names)) < len(names)
+    return (not repeats or (len(set(names)) > 1 and all(name not in column for name, column in values))) and all(
+        len(name) <= _MAX_NAME or len(name) > max(map(len, column), default=0) for name, column in values
+    )
+
+
+def _are_names(texts: Sequence[str]) -> bool:
+    """Return true for texts without numbers, and for years, dates and whole numbers in steps."""
+    numbers = [text for text in texts if text and (_NUMBER.fullmatch(text) or text[0].isdigit())]
+    if not numbers or (len(numbers) < len(texts) and any(all(map(p.fullmatch, numbers)) for p in _SERIES)):
+        return True
+    if len(numbers) < 3 or not all(map(str.isdecimal, numbers)):
+        return False
+    return len({int(after) - int(before) for before, after in pairwise(numbers)}) == 1
+
+
+def _is_new_table(sample: Sequence[Sequence[str]], header: Sequence[str]) -> bool:
+    """Return true if the first row names columns that the header lacks, or columns of numbers."""
+    numbers = ([bool(_NUMBER.fullmatch(value)) for value in column] for column in zip_longest(*sample, fillvalue=""))
+    return len(sample[0]) > len(header) or any(2 * sum(own) > len(own) - 1 for own in numbers if not own[0])
+
+
+def _grouped(groups: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the names of columns below the names of groups of columns. A group ends where the next one begins."""
+    found, group = [], ""
+    for own, name in zip_longest(groups, names, fillvalue=""):
+        group = own or group
+        found.append(name if not name or name == group else f"{group} {name}".strip())
+    return found
 
 
 def _units(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
@@ -106,7 +172,7 @@ def _units(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
         if len(line) + len(field) + 2 > MAX_UNIT and line != fields[0]:
             yield line
             line = fields[0] if len(fields[0]) < MAX_UNIT // 4 else ""
-        line = f"{line}; {field}" if line else field
+        line = f"{line}{' ' if line.endswith(':') else '; '}{field}" if line else field
     yield line
 
 
@@ -159,6 +225,8 @@ def _evenness(lines: list[str], delimiter: str) -> tuple[float, int]:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
+    """A cell of a table. One with 0 rows continues the cell above it."""
+
     text: str
     columns: int = 1
     rows: int = 1
@@ -174,25 +242,27 @@ def _count(value: str | None) -> int:
 
 
 def fill_grid(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
-    """Return the texts of `rows` as a grid. Covered fields of merged cells are empty strings."""
+    """Return the texts of `rows` as a grid. Each row of a merged cell has its text, in the first column."""
     grid: list[list[str]] = []
-    # maps each column to the number of rows that a cell above still covers
-    hanging: dict[int, int] = {}
+    # maps each column to the number of rows that a cell above still covers, and to the cell's text
+    hanging: dict[int, tuple[int, str]] = {}
     for row in rows:
         line: list[str] = []
         for cell in row:
             _cover(line, hanging)
             if len(line) > _MAX_COLUMNS:
                 break
-            for column in range(len(line), len(line) + cell.columns):
-                hanging[column] = cell.rows - 1
-            line += [cell.text, *[""] * (cell.columns - 1)]
+            above = grid[-1][len(line) : len(line) + 1] if grid and not cell.rows else []
+            texts = [*(above or [cell.text]), *[""] * (cell.columns - 1)]
+            for text in texts:
+                hanging[len(line)] = cell.rows - 1, text if len(text) <= _MAX_NAME else ""
+                line.append(text)
         _cover(line, hanging)
         grid.append(line)
     return grid
 
 
-def _cover(line: list[str], hanging: dict[int, int]) -> None:
-    while len(line) <= _MAX_COLUMNS and hanging.get(len(line), 0) > 0:
-        hanging[len(line)] -= 1
-        line.append("")
+def _cover(line: list[str], hanging: dict[int, tuple[int, str]]) -> None:
+    while len(line) <= _MAX_COLUMNS and (held := hanging.get(len(line), (0, "")))[0] > 0:
+        hanging[len(line)] = held[0] - 1, held[1]
+        line.append(held[1])
