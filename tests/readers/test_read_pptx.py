@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from pptx import Presentation
 from pptx.presentation import Presentation as Deck
 from pptx.util import Inches
 from tests.readers.documents import Read, Refusal, bytes_of, titles, with_changed_parts
 
+from mergewise.errors import install_command
 from mergewise.readers import pptx as reader
 
 TITLE_AND_BODY, TITLE_ONLY, BLANK = 1, 5, 6
@@ -70,20 +73,20 @@ def test_too_many_slides(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> N
     assert refusal("a.pptx", bytes_of(deck())) == "more than 0 slides"
 
 
-def test_entities_are_not_expanded(read_bytes: Read) -> None:
+def test_entities_are_refused(refusal: Refusal) -> None:
     bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa">]>'
-
-    def declare(name: str, data: bytes) -> bytes:
-        declaration, _, rest = data.partition(b"?>")
-        return (
-            declaration + b"?>" + bomb + rest.replace(b"They swim", b"They &a;")
-            if name.endswith("slide1.xml")
-            else data
-        )
-
-    assert "aaaa" not in read_bytes("a.pptx", with_changed_parts(bytes_of(deck()), declare)).text
+    declared = with_changed_parts(
+        bytes_of(deck()), lambda name, data: bomb + data if name == "ppt/slides/slide1.xml" else data
+    )
+    assert refusal("a.pptx", declared) == "ppt/slides/slide1.xml declares XML entities"
 
 
 def test_a_damaged_deck(refusal: Refusal) -> None:
     whole = bytes_of(deck())
     assert refusal("a.pptx", whole[: len(whole) // 2]) == "damaged or truncated PPTX"
+
+
+def test_missing_extra_is_reported(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pptx", None)
+    expected = f"reading PPTX: python-pptx is not installed: {install_command('pptx')}"
+    assert refusal("a.pptx", bytes_of(deck())) == expected

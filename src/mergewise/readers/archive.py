@@ -6,14 +6,13 @@ Properties are Dublin Core elements, in `docProps/core.xml` (OOXML), `meta.xml` 
 from __future__ import annotations
 
 import io
-import posixpath
 import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.decoding import mismatch
@@ -21,8 +20,6 @@ from mergewise.readers.metadata import metadata_from
 from mergewise.readers.titles import real_title
 from mergewise.readers.xml import local, parse_xml
 from mergewise.types import FileMetadata
-
-Relations: TypeAlias = dict[str, tuple[str, str]]
 
 MAX_UNPACKED = 200_000_000
 MAX_PART = 50_000_000
@@ -127,18 +124,6 @@ def spare_part(archive: zipfile.ZipFile, name: str) -> Any:
         return part(archive, name)
     except ReadError:
         return None
-
-
-def relations(archive: zipfile.ZipFile, source: str) -> Relations:
-    """Map the id of each relation of the part `source` to the last word of its type and the name of the related part."""
-    folder, name = posixpath.split(source)
-    root = part(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
-    related: Relations = {}
-    for relation in () if root is None else root:
-        if relation.get("TargetMode") != "External":
-            target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target") or ""))
-            related[relation.get("Id") or ""] = ((relation.get("Type") or "").rpartition("/")[2], target.lstrip("/"))
-    return related
 
 
 def core_properties(archive: zipfile.ZipFile) -> tuple[str, FileMetadata]:

@@ -8,13 +8,15 @@ as linear text. Left out: comments, deleted and hidden text, pictures, charts.
 
 from __future__ import annotations
 
+import posixpath
 import re
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers.archive import core_properties, open_archive, part, relations
+from mergewise.readers.archive import core_properties, open_archive, part
 from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
 from mergewise.readers.formulas import SCRIPTS, formula, write_scripts
 from mergewise.readers.numbering import Numbering, read_numbering
@@ -26,7 +28,7 @@ _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
 _SKIPPED = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
 _FLOATING = frozenset({"txbxContent", "footnoteReference", "endnoteReference"})
 _USED = frozenset({"styles", "numbering", "footnotes", "endnotes", "header", "footer"})
-# Letters of a header. One with fewer is the number of a page.
+# letters of a header
 _MIN_LETTERS = 3
 
 
@@ -55,18 +57,18 @@ class Package:
 
 def read_docx(data: bytes) -> Parsed:
     with open_archive(data, "DOCX") as archive:
-        main = next((name for kind, name in relations(archive, "").values() if kind == "officeDocument"), "")
+        main = dict(_related_parts(archive, "")).get("officeDocument", "")
         body = first(part(archive, main), "body")
         if body is None:
             raise ReadError("an office file or ZIP archive, but not a Word document")
-        used = [(kind, part(archive, name)) for kind, name in relations(archive, main).values() if kind in _USED]
-        roots = dict(reversed(used))
+        used = [(kind, part(archive, name)) for kind, name in _related_parts(archive, main) if kind in _USED]
+        roots = dict(used)
         notes = (note for _, root in used for note in children(root, "footnote", "endnote"))
         noted = {(local(note), attribute(note, "id")): note for note in notes if not attribute(note, "type")}
         styles, numbering = _styles(roots.get("styles")), read_numbering(roots.get("numbering"))
         package = Package(body, styles, numbering, noted, *core_properties(archive))
     builder = Builder()
-    # pages of one kind often repeat the header of another kind
+    # a file has several headers, which are often equal, or only the number of a page
     for text in dict.fromkeys(_flat(root, package) for kind, root in used if kind in ("header", "footer")):
         builder.paragraph(text if sum(map(str.isalpha, text)) >= _MIN_LETTERS else "")
     _blocks(package.body, builder, package)
@@ -74,6 +76,16 @@ def read_docx(data: bytes) -> Parsed:
 
 
 # --- the package -------------------------------------------------------------------------------------------------
+
+
+def _related_parts(archive: zipfile.ZipFile, source: str) -> Iterator[tuple[str, str]]:
+    """Yield the last word of each relation's type, and the name of the part that is related to `source`."""
+    folder, name = posixpath.split(source)
+    relations = part(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
+    for relation in () if relations is None else relations:
+        if relation.get("TargetMode") != "External":
+            target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target") or ""))
+            yield (relation.get("Type") or "").rpartition("/")[2], target.lstrip("/")
 
 
 def _styles(root: Any) -> dict[str, Style]:

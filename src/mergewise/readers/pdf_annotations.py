@@ -7,10 +7,8 @@ box to tick, ☒ or ☐, precedes the text right of it. Comments follow the page
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from mergewise.readers.builder import one_line
 
@@ -18,28 +16,18 @@ from mergewise.readers.builder import one_line
 _NEAR, _ABOVE, _SLACK = 90, 20, 3
 # hidden, or not shown on a screen
 _HIDDEN = 2 | 32
-_PASSWORD = 1 << 13
-
-Origins: TypeAlias = Sequence[tuple[float, float]]
-"""Left end of the base line of each character, in points."""
+_COMMENT = "Comment"
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """A text, and its place in points from the foot of the page. `name` is that of its field."""
+class Annotation(NamedTuple):
+    """A text, the name of its field, and its place in points from the foot of the page."""
 
     text: str
     name: str
-    is_comment: bool
     left: float
     bottom: float
     right: float
     top: float
-
-    @property
-    def line(self) -> str:
-        """The text of an annotation that stands alone."""
-        return f"{self.name}: {self.text}" if self.name else self.text
 
 
 def annotations_of(page: Any, form: Any) -> Iterator[Annotation]:
@@ -47,23 +35,20 @@ def annotations_of(page: Any, form: Any) -> Iterator[Annotation]:
     from pypdfium2 import raw
 
     for number in range(raw.FPDFPage_GetAnnotCount(page)):
-        with ExitStack() as stack:
-            annotation, place = raw.FPDFPage_GetAnnot(page, number), raw.FS_RECTF()
-            stack.callback(raw.FPDFPage_CloseAnnot, annotation)
-            kind = raw.FPDFAnnot_GetSubtype(annotation)
-            if raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN or not raw.FPDFAnnot_GetRect(annotation, place):
-                continue
-            if kind == raw.FPDF_ANNOT_WIDGET and form is not None:
-                names = (raw.FPDFAnnot_GetFormFieldAlternateName, raw.FPDFAnnot_GetFormFieldName)
-                name = next(filter(None, (_text(read, form, annotation) for read in names)), "")
-                text = _value(raw, form, annotation)
-            elif kind in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET):
-                continue
-            else:
-                name = "" if kind == raw.FPDF_ANNOT_FREETEXT else "Comment"
-                text = _text(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
-        if text:
-            yield Annotation(text, name, name == "Comment", place.left, place.bottom, place.right, place.top)
+        annotation, place = raw.FPDFPage_GetAnnot(page, number), raw.FS_RECTF()
+        kind = raw.FPDFAnnot_GetSubtype(annotation)
+        name = text = ""
+        if kind == raw.FPDF_ANNOT_WIDGET and form is not None:
+            label = _text(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
+            name = label or _text(raw.FPDFAnnot_GetFormFieldName, form, annotation)
+            text = _value(raw, form, annotation)
+        elif kind not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET):
+            name = "" if kind == raw.FPDF_ANNOT_FREETEXT else _COMMENT
+            text = _text(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
+        is_hidden = raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN
+        if raw.FPDFAnnot_GetRect(annotation, place) and text and not is_hidden:
+            yield Annotation(text, name, place.left, place.bottom, place.right, place.top)
+        raw.FPDFPage_CloseAnnot(annotation)
 
 
 def _text(read: Callable[..., int], *arguments: Any) -> str:
@@ -75,43 +60,34 @@ def _text(read: Callable[..., int], *arguments: Any) -> str:
 
 
 def _value(raw: Any, form: Any, field: Any) -> str:
-    kind = raw.FPDFAnnot_GetFormFieldType(form, field)
-    if kind in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
+    if raw.FPDFAnnot_GetFormFieldType(form, field) in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
         return "☒" if raw.FPDFAnnot_IsChecked(form, field) else "☐"
-    if kind == raw.FPDF_FORMFIELD_PUSHBUTTON or raw.FPDFAnnot_GetFormFieldFlags(form, field) & _PASSWORD:
-        return ""
     options = range(raw.FPDFAnnot_GetOptionCount(form, field))
     chosen = (option for option in options if raw.FPDFAnnot_IsOptionSelected(form, field, option))
     labels = ", ".join(_text(raw.FPDFAnnot_GetOptionLabel, form, field, option) for option in chosen)
     return labels or _text(raw.FPDFAnnot_GetFormFieldValue, form, field)
 
 
-def insert_values(characters: list[str], origins: Origins, annotations: Sequence[Annotation]) -> list[str]:
-    """Add the values to the characters next to them. Return the lines that follow the page."""
-    alone = []
-    for one in annotations:
-        at, is_before = (None, False) if one.is_comment else _neighbour(characters, origins, one)
-        if at is None:
-            alone.append(one.line)
+def insert_values(
+    characters: list[str], origins: Sequence[tuple[float, float]], annotations: Iterable[Annotation]
+) -> list[str]:
+    """Add the values to the characters next to them. Return the lines that follow the page.
+
+    `origins` are the left ends of the characters' base lines, in points.
+    """
+    inked = [(place, *origins[place]) for place, text in enumerate(characters) if text > " "]
+    lines = []
+    for text, name, left, bottom, right, top in annotations:
+        row = [(x, place) for place, x, y in inked if bottom - _SLACK <= y <= top and name != _COMMENT]
+        above = [(-y, x, place) for place, x, y in inked if top < y < top + _ABOVE and left - _SLACK <= x <= right]
+        before = max((pair for pair in row if pair[0] < left), default=None)
+        after = min((pair for pair in row if pair[0] >= left), default=None)
+        if after and (text in "☒☐" or not (before or above)):
+            characters[after[1]] = f"{text} {characters[after[1]]}"
+        elif row and before and (left - before[0] < _NEAR or not above):
+            characters[before[1]] += f" {text} "
+        elif above and name != _COMMENT:
+            characters[max(above)[2]] += f" {text} "
         else:
-            characters[at] = f" {one.text} {characters[at]}" if is_before else f"{characters[at]} {one.text} "
-    return alone
-
-
-def _neighbour(characters: Sequence[str], origins: Origins, one: Annotation) -> tuple[int | None, bool]:
-    """Return the character next to a value, and whether the value precedes it."""
-    inked = [(place, *origins[place]) for place, text in enumerate(characters) if text[0] > " "]
-    row = [(x, place) for place, x, y in inked if one.bottom - _SLACK <= y <= one.top]
-    left = max(((x, place) for x, place in row if x < one.left), default=None)
-    right = min(((x, place) for x, place in row if x >= one.left), default=None)
-    over = [
-        (y, x, place) for place, x, y in inked if one.left - _SLACK <= x <= one.right and one.top < y < one.top + _ABOVE
-    ]
-    if right and one.text in "☒☐" and right[0] - one.right < _NEAR:
-        return right[1], True
-    if left and (one.left - left[0] < _NEAR or not over):
-        return left[1], False
-    if over:
-        lowest = min(over)[0] + _SLACK
-        return max((x, place) for y, x, place in over if y <= lowest)[1], False
-    return (right[1], True) if right else (None, False)
+            lines.append(f"{name}: {text}" if name else text)
+    return lines
