@@ -36,6 +36,9 @@ class Numbering:
     levels: dict[tuple[str, int], Level] = field(default_factory=dict)
     _counts: dict[str, dict[int, int]] = field(default_factory=dict)
 
+    def restart(self, list_id: str) -> None:
+        self._counts.pop(self.lists.get(list_id, ""), None)
+
     def next_label(self, list_id: str, depth: int) -> str:
         """Return the label of a list's next item: "-", "3." or "2.1". Empty for an unknown list."""
         definition = self.lists.get(list_id)

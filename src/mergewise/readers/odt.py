@@ -1,17 +1,19 @@
 """ODT: the text of an OpenDocument file in order, from its XML: headings, lists, tables, notes; title and metadata.
 
-Left out: deleted text of tracked changes, comments, headers and footers, pictures.
+Headers and footers come once, before the body. Left out: deleted text of tracked changes, comments, pictures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.archive import dublin_core, open_archive, part, spare_part
 from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
+from mergewise.readers.formulas import SCRIPTS, write_scripts
+from mergewise.readers.numbering import BULLET, Level, Numbering
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, descendants, first, local
 
@@ -19,6 +21,7 @@ _SKIPPED = frozenset(
     {"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"}
 )
 _BLOCKS = frozenset({"p", "h", "list", "table"})
+_KINDS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 # Columns. Programs write a sheet's width as one cell repeated a thousand times.
 _MAX_REPEATED = 50
 _MAX_SPACES = 100
@@ -28,10 +31,11 @@ _MAX_LEVEL = 10
 
 @dataclass(slots=True)
 class Styles:
-    """Paragraph styles of titles, and numbered list styles with their depths."""
+    """Paragraph styles of titles, text styles of scripts with their marks, and the levels of list styles."""
 
-    titles: set[str]
-    numbered: set[tuple[str, int]]
+    titles: set[str] = field(default_factory=lambda: {"Title"})
+    scripts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    numbering: Numbering = field(default_factory=Numbering)
     # added to heading levels: 1 after the title, which is level 1
     shift: int = 0
 
@@ -41,21 +45,42 @@ def read_odt(data: bytes) -> Parsed:
         if descendants(part(archive, "META-INF/manifest.xml"), "encryption-data"):
             raise ReadError("encrypted", "save it without a password")
         content, meta = part(archive, "content.xml"), spare_part(archive, "meta.xml")
+        named = spare_part(archive, "styles.xml")
     body = first(content, "body", "text")
     if body is None:
         raise ReadError("an office file or ZIP archive, but not an OpenDocument text")
     builder = Builder()
     title, metadata = dublin_core(first(meta, "meta"))
-    styles = Styles({"Title"}, set())
-    for style in children(first(content, "automatic-styles"), "style", "list-style"):
-        name = attribute(style, "name")
-        if local(style) == "style" and attribute(style, "parent-style-name") == "Title":
-            styles.titles.add(name)
-        elif local(style) == "list-style":
-            numbers = (attribute(level, "level") for level in children(style, "list-level-style-number"))
-            styles.numbered |= {(name, int(level)) for level in numbers if level.isdecimal()}
+    styles = Styles()
+    for root in (named, content):
+        for element in descendants(root, "style", "list-style"):
+            _add_style(element, styles)
+    for span in descendants(body, "span"):
+        start, end = styles.scripts.get(attribute(span, "style-name"), ("", ""))
+        span.text, span.tail = f"{start}{span.text or ''}", f"{end}{span.tail or ''}"
+    for text in dict.fromkeys(_flat(block) for block in descendants(named, "header", "footer")):
+        builder.paragraph(text)
     _blocks(body, builder, styles)
     return builder.build(title, metadata)
+
+
+def _add_style(element: Any, styles: Styles) -> None:
+    name = attribute(element, "name")
+    if attribute(element, "parent-style-name") == "Title":
+        styles.titles.add(name)
+    for properties in children(element, "text-properties"):
+        styles.scripts[name] = SCRIPTS.get(attribute(properties, "text-position")[:3], ("", ""))
+    for level in children(element, "list-level-style-number", "list-level-style-bullet"):
+        depth = _count(level, "level") - 1
+        kind = _KINDS.get(attribute(level, "num-format"), "bullet")
+        shown = range(max(depth + 1 - _count(level, "display-levels"), 0), depth + 1)
+        pattern = (
+            attribute(level, "num-prefix")
+            + ".".join(f"%{d + 1}" for d in shown)
+            + (attribute(level, "num-suffix") or ".")
+        )
+        styles.numbering.lists[name] = name
+        styles.numbering.levels[name, depth] = Level(kind, pattern, _count(level, "start-value"))
 
 
 def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
@@ -91,15 +116,19 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
 def _list(element: Any, builder: Builder, styles: Styles, depth: int, name: str = "") -> None:
     # a nested list inherits the style
     name = attribute(element, "style-name") or name
-    numbered = (name, depth + 1) in styles.numbered
-    for number, item in enumerate(children(element, "list-item", "list-header"), start=1):
+    if not depth and attribute(element, "continue-numbering") != "true":
+        styles.numbering.restart(name)
+    for item in children(element, "list-item", "list-header"):
+        label = ""
         for child in item:
             if local(child) == "list":
                 _list(child, builder, styles, depth + 1, name)
             elif local(child) == "h":
                 _blocks([child], builder, styles)
             elif local(child) == "p":
-                builder.item(_text(child), marker=f"{number}." if numbered else "-", depth=depth)
+                # further paragraphs of an item have no number
+                label = " " if label else styles.numbering.next_label(name, depth) or BULLET
+                builder.item(_text(child), marker=label, depth=depth)
                 _floating(child, builder, styles)
 
 
@@ -133,7 +162,7 @@ def _floating(element: Any, builder: Builder, styles: Styles) -> None:
 
 
 def _text(element: Any) -> str:
-    return "".join(_pieces(element))
+    return write_scripts("".join(_pieces(element)), in_runs=True)
 
 
 def _pieces(element: Any) -> Iterator[str]:
