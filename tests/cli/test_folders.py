@@ -135,7 +135,7 @@ def test_missing_paths_create_no_index(home: Path) -> None:
     assert not (home / "new").exists()
     done = run("index", "absent")
     assert done.exit_code == 1 and "not indexed: absent: no such file" in done.stderr
-    assert run("index", "absent", "docs").exit_code == 0
+    assert run("index", "absent", "docs").exit_code == 1
 
 
 def test_a_missing_folder_is_refused(home: Path) -> None:

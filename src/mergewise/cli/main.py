@@ -143,6 +143,8 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     # the matrices of a command are small: further threads of numpy's BLAS would only wait, at 6 % of the run time
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # LanceDB warns of what this program handles itself
+    os.environ.setdefault("LANCEDB_LOG", "error")
     # objects made by imports are never garbage: collecting among them costs a tenth of the run time
     gc.set_threshold(50_000, 20, 20)
     code = run()

@@ -150,10 +150,12 @@ def index(
     if line := outdated_line(len(opened.outdated_documents())):
         say_aside(line)
     say_waiting(opened.vectors())
-    if not report.added + report.replaced + report.unchanged + report.updated + report.moved:
-        if not report.failed:
-            hint = "check the folder and the patterns; name other files themselves, or add them with --include"
-            say_error(f"no readable files in {', '.join(map(str, paths))}", hint)
+    has_none = not report.added + report.replaced + report.unchanged + report.updated + report.moved
+    if has_none and not report.failed:
+        hint = "check the folder and the patterns; name other files themselves, or add them with --include"
+        say_error(f"no readable files in {', '.join(map(str, paths))}", hint)
+    # nothing is lost with an empty file
+    if has_none or any(failure.reason != "empty" for failure in report.failed):
         raise typer.Exit(1)
 
 
@@ -241,8 +243,6 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     if as_json:
         say_json(report_json(report))
         return
-    for failure in report.failed:
-        say_error(f"not indexed: {failure.source}: {failure.reason}")
     for change in report.changes if dry_run else ():
         was = f" (was {change.was})" if change.was else ""
         say(one_line(f"would be {change.action}: {change.id}{was}"))
@@ -276,6 +276,9 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     counts += [f"{number} {what}" for what, number in others.items() if number]
     would = "dry run, nothing changed: " if dry_run else ""
     say(f"{would}{', '.join(counts)}, {len(report.failed)} failed; {total} documents in {place}")
+    # last, where a long run leaves them in sight
+    for failure in report.failed:
+        say_error(f"not indexed: {failure.source}: {failure.reason}")
 
 
 def info(

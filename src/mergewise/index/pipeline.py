@@ -234,8 +234,11 @@ class _BatchWriter:
                 self.add(task)
             return
         parts = executor.map(partial(_read_with_rows, builder.for_worker()), _parts_to_send(tasks), self.work.tell)
-        for task, read in zip(tasks, chain.from_iterable(parts), strict=True):
-            self.add(task, read)
+        read = chain.from_iterable(parts)
+        for task in tasks:
+            # name the document that is waited for
+            self.work.look_at(task.given.name)
+            self.add(task, next(read))
 
     def add(self, task: IndexingTask, read: _ReadDocument | None = None) -> None:
         """Add a document to the batch. It is read now unless a worker has `read` it."""

@@ -52,6 +52,8 @@ class IndexingProgress:
     def begin_stage(self, amount: int, stages: int) -> None:
         """Begin a stage of `amount` characters or leaves. `stages` is the number of remaining stages, with this one."""
         self._scale = max(0.0, self._total - self._written) / max(1, amount) / stages
+        # no document is read in a later stage
+        self._name = ""
 
     def begin_more(self, size: int) -> None:
         self._total += size

@@ -37,8 +37,10 @@ def _script(match: re.Match[str]) -> str:
     start, end = match.span()
     before, after, script = match.string[start - 1 : start], match.string[end : end + 1], match[2].strip()
     is_attached = before.isalnum() or before in (")", "]", "\ufdd1", "\ufdd3")
+    if not script:
+        return match[2]
     if match[1] == "\ufdd2":
-        glued = not script or (script.isdecimal() and before.isalpha() and not after.isdigit())
+        glued = script.isdecimal() and before.isalpha() and not after.isdigit()
         return script if glued else f"_{_bracketed(script)}{' ' if after.isalnum() else ''}"
     if is_attached and not _ENDINGS.fullmatch(script) and any(map(str.isalnum, script)):
         return f"^{_bracketed(script)}" if " " not in script else f" {script}"
