@@ -16,6 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, get_args
+from unicodedata import is_normalized, normalize
 
 from mergewise import defaults
 from mergewise.errors import ReadError, UsageError
@@ -252,7 +253,10 @@ def real_path(path: Path) -> Path:
 
 
 def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
-    """List the ids that match an id, a path, a prefix or a pattern. `sources` maps each id to its file."""
+    """List the ids that match an id, a path, a prefix or a pattern, else in another Unicode form of it.
+
+    `sources` maps each id to its file.
+    """
     if wanted in sources:
         return [wanted]
     of_path: list[str] = []
@@ -261,7 +265,11 @@ def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
         path = real_path(Path(os.path.normpath(wanted)))
         of_path = [doc_id for doc_id, file in sources.items() if file is not None and file.is_relative_to(path)]
     below = [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]
-    return of_path or below or [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
+    found = of_path or below or [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
+    usual = {normalize("NFC", doc_id): doc_id for doc_id in sources}
+    if found or (usual.keys() == sources.keys() and is_normalized("NFC", wanted)):
+        return found
+    return [usual[one] for one in matching(normalize("NFC", wanted), {one: sources[usual[one]] for one in usual})]
 
 
 def _flat(sources: Iterable[Any]) -> Iterator[Source]:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from unicodedata import normalize
 
 import typer
 
@@ -183,7 +184,7 @@ def _meant_document(
     finders: list[Callable[[str], list[str]]] = [partial(_documents_of, opened=opened)]
     if _number(what) is None:
         finders.append(lambda wanted: [one for one in ids if wanted in (Path(one).name, Path(one).stem)])
-        finders.append(lambda wanted: [one for one in ids if wanted.casefold() in one.casefold()])
+        finders.append(lambda wanted: [one for one in ids if _plain(wanted) in _plain(one)])
     for matching in finders:
         for wanted, named in readings:
             found = matching(wanted)
@@ -208,6 +209,10 @@ def _meant_document(
     if near:
         hint = f"did you mean {', '.join(dict.fromkeys(near[:3]))}?"
     raise UsageError(f"unknown document: {short_repr(what)}", hint)
+
+
+def _plain(name: str) -> str:
+    return normalize("NFC", name).casefold()
 
 
 def _documents_of(name: str, opened: Index) -> list[str]:

@@ -1,6 +1,6 @@
 """Bytes to text: by byte order mark, else as UTF-8, else by a guess. Also names the kind of a binary file.
 
-The guess is made by charset-normalizer on the first 64 kB. Short texts in single-byte encodings can come out with wrong accents.
+The guess is made by charset-normalizer on 64 kB of the lines that are not ASCII. Short texts can come out with wrong accents.
 UTF-32 needs a byte order mark. UTF-16 without one is recognised by its zeros, as in Latin scripts. UTF-7 is never read: no text
 needs it, and it hides mark-up.
 """
@@ -8,6 +8,8 @@ needs it, and it hides mark-up.
 from __future__ import annotations
 
 import codecs
+import re
+from collections.abc import Iterable
 from contextlib import suppress
 
 from mergewise.errors import ReadError
@@ -23,6 +25,17 @@ _BOMS = (
 _SAMPLE = 65_536
 # Share of zeros at even or odd offsets. In English every second byte is zero, in Greek only that of each blank.
 _MIN_ZERO_SHARE = 0.1
+# Valid characters in lines of UTF-8 for each broken one, from which a text is UTF-8 with lines in another encoding.
+_MIN_WHOLE = 0.1
+_ENCODINGS = (
+    "cp1252 cp1250 cp1251 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 cp874 koi8_r iso8859_2 iso8859_15 cp850 cp437 "
+    "shift_jis euc_jp gb18030 big5 euc_kr"
+).split()
+_HEBREW = re.compile("[א-ת]{3}")
+# points or final letters in wrong places, or letters within Latin words
+_NOT_HEBREW = re.compile(
+    "\ufffd|[A-Za-z][\u05b0-\u05ea]|[א-ת][A-Za-z]|(?<![\u05b0-\u05ea])[\u05b0-\u05c7]|[ךםןףץ][א-ת]|[\u05f0-\u05f4]"
+)
 # Encodings of host names and source code, not of files. Python's Punycode decoder is quadratic.
 _NO_ENCODINGS = ("utf-7", "punycode", "idna", "unicode-escape", "raw-unicode-escape")
 # The most common encoding besides UTF-8 wins a tie.
@@ -88,29 +101,44 @@ def _decode_utf16(data: bytes) -> str | None:
 
 
 def _decode_narrow(data: bytes, declared: str) -> str:
-    """Decode text in the declared encoding, else in UTF-8 with some damage, else in an encoding that is guessed."""
+    """Decode text in the declared encoding, else in UTF-8 with damaged or foreign lines, else in an encoding that is guessed."""
     # an unknown encoding, or not the one of the file
     with suppress(LookupError, ValueError):
         # a file in UTF-16 cannot declare it in readable bytes
         if declared and not codecs.lookup(declared).name.startswith(("utf-16", "utf-32", *_NO_ENCODINGS)):
             return data.decode(_LATIN.get(declared, declared))
-    try:
+    with suppress(UnicodeDecodeError):
         return data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = data.decode("utf-8", errors="replace")
-    broken = text.count("\ufffd")
-    # valid multi-byte characters must outnumber the broken ones
-    if len(text) - sum(map(str.isascii, text)) - broken > broken:
-        return text
+    lines = data.split(b"\n")
+    texts = [line.decode("utf-8", errors="replace") for line in lines]
+    odd = [sum(not character.isascii() for character in text) for text in texts]
+    broken = [text.count("\ufffd") for text in texts]
+    whole = sum(odd[row] for row, bad in enumerate(broken) if not bad)
+    if sum(odd) <= 2 * sum(broken) and whole <= _MIN_WHOLE * sum(broken):
+        return data.decode(_guess(lines), errors="replace")
+    # a file of several sources: lines without a valid character are in another encoding, the others are damaged
+    foreign = [row for row, bad in enumerate(broken) if bad and bad == odd[row]]
+    encoding = _guess([lines[row] for row in foreign]) if foreign else ""
+    for row in foreign:
+        texts[row] = lines[row].decode(encoding, errors="replace")
+    return "\n".join(texts)
+
+
+def _guess(lines: Iterable[bytes]) -> str:
     from charset_normalizer import from_bytes
 
-    guesses = from_bytes(data[:_SAMPLE])
+    # ASCII says nothing about the encoding
+    sample = b"\n".join(line for line in lines if not line.isascii())[:_SAMPLE]
+    hebrew = sample.decode("cp1255", errors="replace")
+    if _HEBREW.search(hebrew) and not _NOT_HEBREW.search(hebrew):
+        return "cp1255"
+    guesses = from_bytes(sample, cp_isolation=_ENCODINGS)
     best = guesses.best()
     if best is None:
         raise ReadError("binary file, or text in an unknown encoding")
     tied = [guess for guess in guesses if (guess.chaos, guess.coherence) == (best.chaos, best.coherence)]
     western = any(_COMMONEST in (guess.encoding, *guess.could_be_from_charset) for guess in tied)
-    return data.decode(_COMMONEST if western else best.encoding, errors="replace")
+    return _COMMONEST if western else best.encoding
 
 
 def looks_like(data: bytes) -> str:
