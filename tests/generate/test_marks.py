@@ -77,6 +77,7 @@ def test_a_year_that_is_the_number_of_a_source_is_a_mark() -> None:
 )
 @example(["[", "1", "[1984]", "]"])
 @example(["[", "[0]", " ", "1", "]"])
+@example(["[", "1", "†", "[1]"])
 def test_escaped_marks_are_text(parts: list[str]) -> None:
     text = "".join(parts)
     escaped = escape_marks(text)
@@ -122,6 +123,7 @@ answers = st.lists(
 
 
 @given(answers, st.integers(1, 4))
+@example(["【", "doc", "ument", "[1]", "】"], 1)
 def test_pieces_give_the_same_text_as_the_whole(parts: list[str], size: int) -> None:
     """Any division into pieces shows the text without invalid marks."""
     text = "".join(parts)

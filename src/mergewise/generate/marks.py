@@ -30,24 +30,24 @@ _WORDS = (
     "excerpts excerpt context quellen quelle dokument fuente 来源 文档"
 ).split()
 _BETWEEN = rf"\d\s,;、，；{_DASH}"
-_FILLING = rf"(?i:{'|'.join(_WORDS)}) ?[:：#_]?|\^|†[^{_BRACKETS}\n`]*"
+_FILLING = rf"(?i:{'|'.join(_WORDS)}) ?[:：#_]?|\^|†[^{_BRACKETS}\\\n`]*"
 _FILLED = re.compile(_FILLING)
 # the beginning of a word at the end of the text
 _UNFINISHED = "|".join(rf"(?i:{word[:n]})\Z" for word in _WORDS for n in range(len(word) - 1, 0, -1))
 # a bracket, something that a mark may contain, or a character that no mark contains
-_STEP = re.compile(rf"(?P<filling>{_FILLING}|{_UNFINISHED})|[^{_BETWEEN}]")
+_STEP = re.compile(rf"(?P<filling>{_UNFINISHED}|{_FILLING})|[^{_BETWEEN}]")
 _CODE_END = re.compile(r"[`\n]")
 _FENCE = "```"
 _ITEM = re.compile(rf"(?P<sign>[{_DASH}])?(?P<first>\d+)(?:\s*[{_DASH}]\s*(?P<last>\d+))?")
 _YEAR = r"(?:1[4-9]|20)[0-9][0-9](?:-[0-9][0-9]){0,2}"
 _YEARS = re.compile(rf"\s*{_YEAR}(?:\s*[,;–—-]\s*{_YEAR})*\s*")
-_WITHIN = rf"(?:{_FILLING}|[{_BETWEEN}])*"
+_WITHIN = rf"(?:{_FILLING}|[{_BETWEEN}])*+"
 _CLOSED = f"[{re.escape(_CLOSING)}]"
 # A year or 0 is no mark, unless it is nested in other brackets.
 _OWN = re.compile(
     rf"(?<!\\)(?P<escapes>(?:\\\\)*)"
     rf"(?=[{re.escape(_OPENING)}](?!(?:{_YEARS.pattern}|0){_CLOSED}(?!{_WITHIN}{_CLOSED}))"
-    rf"(?:{_FILLING}|(?!\d)[{_BETWEEN}])*\d{_WITHIN}{_CLOSED})"
+    rf"(?:{_FILLING}|(?!\d)[{_BETWEEN}])*+\d{_WITHIN}{_CLOSED})"
 )
 # characters before a mark that a source must have too, and the fewest of them
 _BEFORE, _FEWEST = 24, 8
