@@ -31,6 +31,7 @@ SURE = {
 }
 SURE_WITHOUT_VECTORS = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
 FOUND_FROM, SURE_FROM = 0.4, 0.58
+FOUND_EXACTLY_FROM = 0.1
 """Thresholds: the minimum probabilities that something was found, and that the first quotation answers for sure."""
 
 _VERSION = re.compile(r"\b(?:version(?:added|changed)?|since|deprecated)(?:::)?\s+\d+(?:\.\d+)+|\b\d+\.\d+\.\d+\b")
@@ -94,6 +95,7 @@ class Signals(NamedTuple):
         identified: 1 if the question has identifiers or numbers, and none is missing.
         lacks_form: The question asks for a reason, a person, a quantity or a value, and the quotation has no words of that form.
             The answer is not sure then.
+        exactly: The question has exact names (versions, clauses), and the quotation or its headings have all of them.
     """
 
     cosine: float | None
@@ -107,6 +109,7 @@ class Signals(NamedTuple):
     lacks_name: bool = False
     identified: float = 0.0
     lacks_form: bool = False
+    exactly: bool = False
 
     @classmethod
     def of(
@@ -147,6 +150,7 @@ class Signals(NamedTuple):
             lacks_kind=float(wanted is not None and not offers(quoted, wanted)),
             lacks_name=lacks_name,
             identified=float(not lacks_name and any(name.kind != "name" for name in named_ones)),
+            exactly=not lacks_name and any(name.exact for name in named_ones),
             lacks_form=any(asks.search(question) and not holds.search(said) for asks, holds in _DEMANDS),
         )
 

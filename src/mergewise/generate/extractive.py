@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import exp, log
 from typing import NamedTuple
 
-from mergewise.generate.confidence import FOUND_FROM, MOST_MARGIN, SURE_FROM, Signals
+from mergewise.generate.confidence import FOUND_EXACTLY_FROM, FOUND_FROM, MOST_MARGIN, SURE_FROM, Signals
 from mergewise.generate.marks import escape_marks
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import REFUSAL
@@ -90,11 +90,14 @@ def answer(request: Request, models: Models) -> Answer:
     quoted = quotations_of(context, texts)
     unknown = [name.text for name in request.absent if name.is_distinct]
     verb = "do not occur" if unknown[1:] else "does not occur"
-    missing = f"{', '.join(map(repr, unknown))} {verb} in these documents." if unknown else ""
-    if quoted is None:
+    nearest = list(dict.fromkeys(near for name in request.absent for near in name.nearest))
+    others = f"; {' and '.join(nearest)} {'do' if nearest[1:] else 'does'}" if nearest else ""
+    missing = f"{', '.join(map(repr, unknown))} {verb} in these documents{others}." if unknown else ""
+    # near an absent number, the documents say something about others
+    if quoted is None or nearest:
         refusal = missing or models.prompts.fill(REFUSAL)
         return Answer(context.question, refusal, (), context, context.usage, found=False, sure=False)
-    found = not unknown and quoted.signals.found() >= FOUND_FROM
+    found = not unknown and quoted.signals.found() >= (FOUND_EXACTLY_FROM if quoted.signals.exactly else FOUND_FROM)
     sure = found and not request.absent and quoted.signals.sure() >= SURE_FROM
     quotations = quoted.quotations
     hedge = [] if sure else [f"{missing} {PLACES}" if unknown else LIKELY if found else NEAREST]
@@ -128,6 +131,7 @@ def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
     quotes = quotes_of(context, texts)
     if not quotes:
         return None
+    exact = [name for name in asked_names(context.question) if name.exact]
     least = NEAR_BEST * quotes[0].probability
     quotations: list[Quotation] = []
     quoted: list[Span] = []
@@ -143,6 +147,9 @@ def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
         spans = texts.with_announced(texts.with_whole_code(spans, quoted), quoted)
         spans = texts.without_headings(spans)
         if spans:
+            # a heading with an exact name of the question says more about it: its date, or its title
+            heading = texts.heading_of(evidence.span, lambda title: any(name.is_in(title) for name in exact))
+            spans = [heading, *spans] if heading and not any(heading.overlaps(span) for span in quoted) else spans
             citations = (texts.locator.citation(quote.number, texts.text(span), span) for span in spans)
             quotations.append(Quotation(quote, tuple(citations)))
         quoted += spans
@@ -189,7 +196,7 @@ def quotes_of(context: Context, texts: QuotableTexts) -> list[Quote]:
         ]
         if holding:
             quotes.append(Quote(evidence, min(holding)[1], probability(features(evidence, terms))))
-    quotes.sort(key=lambda quote: -quote.probability)
+    quotes.sort(key=lambda quote: (-quote.evidence.exact, -quote.probability))
     names = {name.parts for name in asked_names(context.question) if name.kind == "code"}
     first: list[Quote] = []
     for quote in quotes if names else ():

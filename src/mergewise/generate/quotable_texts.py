@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -26,6 +26,7 @@ LONGEST_CODE = 800
 _LINE = rf"(?:[ \t]*{ITEM_MARK}|[ \t]+\S|\|)"
 _BLOCK_OF_ITEMS = re.compile(rf"\s*\n(?:{_LINE}[^\n]*(?:\n|\Z)(?:[ \t]*\n(?={_LINE}))?|``[^\n]*\n(?=[ \t]+\S))+")
 _PARAGRAPH = re.compile(r"\s*(?:[^\n]*\S[^\n]*(?:\n|\Z))+")
+_LINE_OF_WORDS = re.compile(r"[^\n]*\w[^\n]*")
 _STOPS = (".", "!", "?", "…", "。", ";", "”", '"')
 
 
@@ -46,6 +47,21 @@ class QuotableTexts:
         doc_id = spans[0].doc_id
         parts = ((span.start, span.end) for span in spans if span.doc_id == doc_id)
         return [Span(doc_id, start, end) for start, end in union(parts, self._whole(doc_id))]
+
+    def heading_of(self, span: Span, has_name: Callable[[str], bool]) -> Span | None:
+        """Return the lowest heading above a span whose title has a name, or None."""
+        level = 1 << 30
+        for heading in reversed(self.locator.outline(span.doc_id)):
+            if heading.start < span.start and heading.level < level:
+                level = heading.level
+                if has_name(heading.title):
+                    text = self._whole(span.doc_id)
+                    at = text.find(heading.title, heading.start, heading.end)
+                    # a title without mark-up may not be in the text
+                    line = _LINE_OF_WORDS.search(text, heading.start, heading.end)
+                    place = (at, at + len(heading.title)) if at >= 0 else line and line.span()
+                    return Span(span.doc_id, *place) if place else None
+        return None
 
     def without_headings(self, spans: Sequence[Span]) -> list[Span]:
         """Trim headings and white space from the ends of the spans, and drop spans without other text."""

@@ -227,6 +227,9 @@ class StoreReader(TableReader, Protocol):
     def row_counts(self) -> dict[str, int]:
         """Count the rows of each table, documents first."""
 
+    def has_exact_names(self) -> bool:
+        """Return true if the search of leaves knows exact names, and not only their parts."""
+
     def unembedded(self, table: str | None = None) -> npt.NDArray[np.int64]:
         """Return the ids of the rows that wait for vectors, in order. Vector search does not find them."""
 
@@ -239,6 +242,7 @@ class StoreReader(TableReader, Protocol):
         *,
         words: bool = False,
         every: bool = False,
+        exactly: bool = False,
         counted: str | None = None,
     ) -> Future[Ranking]:
         """Search by BM25 in the background. Only scores above zero count; ties are ordered by id.
@@ -250,6 +254,7 @@ class StoreReader(TableReader, Protocol):
             table: Table to search, by default the leaves.
             words: Search the table's column of words, if it has one.
             every: Return only rows with every word of the question, apart from stop words.
+            exactly: Search for the exact names in the question alone (`text.exact`). Without `has_exact_names`, nothing is found.
             counted: SQL condition on the documents that the statistics of the scores count. Default: all.
         """
 

@@ -37,6 +37,7 @@ from mergewise.protocols import (
 )
 from mergewise.ranges import MOST_ROWS, SHARE, CheckedFields, Range
 from mergewise.store.views import Registry
+from mergewise.text.exact import asked_exactly, exact_key, exact_keys, neighbours
 from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of, shares_of_forms
 from mergewise.text.sections import search_key
 from mergewise.types import Context, Hit, Leaf
@@ -56,6 +57,8 @@ SAMPLE, FEWEST = 300, 60
 # Log-odds that a leaf is needed, by the logarithm of its rank, fitted on the first halves of the question sets.
 FIRST_ODDS, ODDS_BY_RANK = 0.43, -1.91
 HAIR = 1e-6
+EXACT = 0.5
+"""Weight of the search for exact names, if it finds some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +304,18 @@ class HybridReader(TreeReader):
             scores = reciprocal_rank([text]) if self._search.fusion == "reciprocal-rank" else over_largest(text)
             waits = np.isin([row for row, _ in text], waiting)
             fused |= {row: scores[row] for (row, _), one in zip(text, waits.tolist(), strict=True) if one}
+        if exact := over_largest(self._exact_search(question, k, table)):
+            fused = {row: (1 - EXACT) * score for row, score in fused.items()}
+            for row, score in exact.items():
+                fused[row] = fused.get(row, 0.0) + EXACT * score
         return _ranked(fused)[:k]
+
+    def _exact_search(self, question: str, k: int, table: str | None) -> Ranking:
+        names = asked_exactly(question) if self._kind != "vectors" else ()
+        if not names:
+            return ()
+        keys, depth = " ".join(name.key for name in names), max(k, self._search.depth)
+        return self._store.text_search(keys, depth, self._where, table, exactly=True, counted=self._counted).result()
 
 
 def _ranked(scores: Mapping[int, float]) -> list[tuple[int, float]]:
@@ -369,34 +383,63 @@ def spread(ranking: Ranking) -> dict[int, float]:
 
 MOST_LEAVES = 64
 """Maximum leaves with all words of a name that are read. With more, the name counts as occurring."""
+NEAR = 8  # numbers below and above an absent one that are searched first
 LONGEST_WORD = 40  # characters: the text index leaves out longer words
 
 
 def absent_names(context: Context, store: StoreReader, where: str | None) -> tuple[AskedName, ...]:
     """Return the names of the context's question that occur in no document that meets the condition.
 
-    The names that the context shows are not searched. For each other name, one text search returns the leaves with all its words.
+    The names that the context shows are not searched. For each other name, one text search returns the leaves with all its words,
+    or with the exact name. An absent exact name gets the nearest ones of its form, and a number without such ones may be a
+    quantity.
     """
-    from mergewise.text.question import asked_names
+    from mergewise.text.question import AskedName, asked_names
     from mergewise.text.support.names import initials
 
     if not context.passages and not store.ids(where):
         return ()
+    has_exact = store.has_exact_names()
     shown = "\n".join(search_key(passage.title, passage.headings, passage.text) for passage in context.passages)
 
+    def leaves_with(spelling: str, *, exactly: bool = False) -> list[str]:
+        """Return the texts of up to `MOST_LEAVES` leaves with all words of a name, or with one of several exact names."""
+        found = store.text_search(spelling, MOST_LEAVES, where, every=not exactly, exactly=exactly).result()
+        leaves = store.rows(LEAF.name, Leaf, [row for row, _ in found]).values()
+        return [search_key(leaf.title, leaf.headings, leaf.text) for leaf in leaves]
+
     def is_absent(name: AskedName) -> bool:
-        # an index keeps camelCase as one word, and divides words at other signs
-        spellings = dict.fromkeys((name.text, " ".join(name.parts), "".join(name.parts)))
-        if any(len(word) > LONGEST_WORD for spelling in spellings for word in re.findall(r"[^\W_]+", spelling)):
+        searches = []
+        if has_exact and name.exact is not None:
+            searches.append(leaves_with(name.exact.key, exactly=True))
+        if not searches or (name.exact and not name.exact.is_indexed):
+            # an index keeps camelCase as one word, and divides words at other signs
+            spellings = dict.fromkeys((name.text, " ".join(name.parts), "".join(name.parts)))
+            if any(len(word) > LONGEST_WORD for spelling in spellings for word in re.findall(r"[^\W_]+", spelling)):
+                return False
+            searches += [leaves_with(spelling) for spelling in spellings]
+        if any(len(texts) >= MOST_LEAVES or any(map(name.occurs_in, texts)) for texts in searches):
             return False
-        searches = [store.text_search(spelling, MOST_LEAVES, where, every=True) for spelling in spellings]
-        for ranking in (search.result() for search in searches):
-            if len(ranking) >= MOST_LEAVES:
-                return False
-            leaves = store.rows(LEAF.name, Leaf, [row for row, _ in ranking]).values()
-            if any(name.is_in(search_key(leaf.title, leaf.headings, leaf.text)) for leaf in leaves):
-                return False
-        return not any(name.is_in(doc_id) for doc_id in store.ids(where))
+        return not any(name.occurs_in(doc_id) for doc_id in store.ids(where))
+
+    def with_nearest(name: AskedName) -> AskedName:
+        if name.kind not in ("code", "exact") or (name.exact and name.exact.is_date):
+            return name
+        nearest = []
+        for spellings in neighbours(name.text):
+            # few at a time, so that many leaves with another one hide none
+            for few in (spellings[:1], spellings[1:NEAR], spellings[NEAR:]):
+                if has_exact and name.exact:
+                    texts = leaves_with(" ".join(few), exactly=True) if few else []
+                    keys = frozenset[str]().union(*map(exact_keys, texts))
+                    found = (one for one in few if exact_key(one) in keys)
+                else:
+                    found = (one for one in few[:NEAR] if not is_absent(AskedName(one, "code")))
+                if near := next(found, None):
+                    nearest.append(near)
+                    break
+        is_number = name.exact and name.exact.key.isdigit() and not nearest
+        return AskedName(name.text, "number") if is_number else name._replace(nearest=tuple(nearest))
 
     searched = (name for name in asked_names(context.question) if name.is_searchable and not name.is_in(shown))
-    return tuple(name for name in searched if name.text not in initials([shown]) and is_absent(name))
+    return tuple(with_nearest(name) for name in searched if name.text not in initials([shown]) and is_absent(name))

@@ -65,7 +65,7 @@ class LanceReader:
         self.place, self.directory, self.manifest, self.specs = place, place.directory, manifest, self.state.specs
         self.search = LanceSearch(self.state)
         self.text_search, self.vector_search = self.search.text_search, self.search.vector_search
-        self.text_frequencies = self.search.text_frequencies
+        self.text_frequencies, self.has_exact_names = self.search.text_frequencies, self.search.has_exact_names
 
     @property
     def snapshot(self) -> str:

@@ -6,7 +6,6 @@ Searches return row addresses. Ids, documents and vectors come from mapped files
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextvars import ContextVar
@@ -70,6 +69,7 @@ class LanceSearch:
         *,
         words: bool = False,
         every: bool = False,
+        exactly: bool = False,
         counted: str | None = None,
         frequencies: TextFrequencies | None = None,
     ) -> Future[Ranking]:
@@ -83,8 +83,10 @@ class LanceSearch:
         if not documents.share:
             return start(_nothing())
         index = None if words else self.text_index(table, counted)
+        if exactly and not (index and index.is_exact):
+            return start(_nothing())
         if index is not None:
-            terms = Counter(question_terms(question))
+            terms = question_terms(question, exactly)
             found = index.scores(terms, frequencies or index.frequencies(terms), documents, every)
             return start(self._best(table, *found, k))
         asked: dict[str, Any] = {"query": question, "columns": [str(column)]}
@@ -103,14 +105,18 @@ class LanceSearch:
         )
 
     def text_frequencies(
-        self, question: str, table: str | None = None, counted: str | None = None
+        self, question: str, table: str | None = None, counted: str | None = None, exactly: bool = False
     ) -> TextFrequencies | None:
         """Return this index's statistics for a question, or None without rows."""
         table = table or self.state.first
         index, searched = self.text_index(table, counted), self.searched_text(table)
         if index is not None:
-            return index.frequencies(question_terms(question))
-        return None if searched is None else searched.frequencies(question)
+            return index.frequencies(question_terms(question, exactly))
+        return None if searched is None or exactly else searched.frequencies(question)
+
+    def has_exact_names(self) -> bool:
+        index = self.text_index(self.state.first)
+        return index.is_exact if index is not None else not self._row_count(self.state.first)
 
     def searched_text(self, table: str) -> SearchedText | None:
         """Return the text of a table that LanceDB searches because it has no postings."""

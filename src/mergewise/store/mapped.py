@@ -430,4 +430,4 @@ def rows_of_documents(rows: pa.Table, numbers: IntArray) -> pa.Table:
 
 def with_plain_fields(table: pa.Table) -> pa.Table:
     """Make all columns nullable, because versions of mergewise differ in that."""
-    return pa.Table.from_arrays(table.columns, [field.name for field in table.schema])
+    return pa.Table.from_arrays(table.columns, table.schema.names, metadata=table.schema.metadata)

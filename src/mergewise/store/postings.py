@@ -3,7 +3,8 @@
 The score of a row is `sum_t n_t idf(t) f (K1 + 1) / (f + K1 (1 - B + B l / L))` (Robertson et al. 1994), with
 `idf(t) = ln(1 + (N - n + 1/2) / (n + 1/2))`. n_t counts the term in the question and f in the row. l is the row's number of
 terms and L the mean of l. N is the number of rows and n the number of rows with the term. Rows of deleted documents do not
-count. LanceDB's tokenizer makes the terms, and its own text index has the same formula.
+count. LanceDB's tokenizer makes the terms, and its own text index has the same formula. Exact names (`text.exact`) are further
+terms, which do not count in the lengths. Files of an older mergewise lack them.
 
 A file is an Arrow table of one row, whose columns are lists. A posting is a row's position and its count of the term.
 """
@@ -17,6 +18,7 @@ from itertools import chain
 from math import log
 from random import getrandbits
 from typing import Any, NamedTuple, TypeAlias
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,7 @@ import pyarrow as pa
 
 from mergewise.store.numbers import EVERYTHING, DocumentFilter
 from mergewise.store.tables import NUMBER
+from mergewise.text.exact import index_terms
 
 K1, B = 1.2, 0.75
 # Largest table with postings: positions have 20 bits, and a search reads all postings of its terms. At 300,000 and a million
@@ -36,6 +39,8 @@ _LARGEST = (1 << _COUNT_BITS) - 1
 _WORD_BYTES = bytes(code if code > 127 or chr(code).isalnum() else 32 for code in range(256)).lower()
 _KINDS = {"terms": "u8", "starts": "u4", "packed": "u4", "ids": "i8", "documents": "i8", "lengths": "u4"}
 _SCHEMA = pa.schema({name: pa.list_(pa.from_numpy_dtype(np.dtype(kind))) for name, kind in _KINDS.items()})
+# of a file with exact names
+_EXACT = {b"exact": b"1"}
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -64,6 +69,7 @@ class Postings:
     def __init__(self, table: pa.Table) -> None:
         columns: Iterable[Array] = (column.chunk(0).flatten().to_numpy() for column in table.columns)
         self.terms, self.starts, self.packed, self.ids, self.documents, self.lengths = columns
+        self.is_exact = table.schema.metadata == _EXACT
 
     def rows_and_counts(self, term: str) -> tuple[Array, Array]:
         """Return the positions of the rows with a term, and its counts."""
@@ -85,6 +91,7 @@ class TextIndex:
         # if no document was deleted, no row needs a check
         is_whole = sum(len(file.ids) for file in files) == rows
         self._files = [(file, None if is_whole else exists(file.documents)) for file in files]
+        self.is_exact = all(file.is_exact for file in files)
         lengths = [file.lengths if mask is None else file.lengths[mask] for file, mask in self._files]
         self.rows = sum(map(len, lengths))
         # as in LanceDB, rows without terms do not count
@@ -104,11 +111,11 @@ class TextIndex:
         return TextFrequencies(self._counted, self._tokens, counts)
 
     def scores(
-        self, terms: Mapping[str, int], frequencies: TextFrequencies, documents: DocumentFilter, every: bool = False
+        self, terms: Mapping[str, float], frequencies: TextFrequencies, documents: DocumentFilter, every: bool = False
     ) -> tuple[Array, Array]:
         """Return the ids and scores of the documents' rows with some of the terms, or with `every` term.
 
-        `terms` counts those of the question.
+        `terms` weighs those of the question, an ordinary one by its count.
         """
         mean = max(1, frequencies.tokens) / max(1, frequencies.rows)
         ids, scores = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
@@ -142,7 +149,8 @@ def term_hash(term: str) -> int:
 
 def make_postings(rows: pa.Table, column: str, tokenize: Callable[[str], Sequence[str]]) -> pa.Table:
     """Make the postings of rows by a column of texts, in the form of a file. Each distinct word is tokenized once."""
-    encoded = [(text or "").encode("utf-8", "replace") for text in rows[column].to_pylist()]
+    plain = [text if (text or "").isascii() else normalize("NFKC", text) for text in rows[column].to_pylist()]
+    encoded = [(text or "").encode("utf-8", "replace") for text in plain]
     texts = [(text.translate(_WORD_BYTES) if text.isascii() else text).split() for text in encoded]
     words = pa.array(chain.from_iterable(texts), pa.binary()).dictionary_encode()
     # a separator that no text contains
@@ -157,12 +165,16 @@ def make_postings(rows: pa.Table, column: str, tokenize: Callable[[str], Sequenc
     terms = pa.ListArray.from_arrays(starts, pa.array(coded[is_term])).take(words.indices)
     row_of = np.repeat(np.repeat(np.arange(len(texts)), list(map(len, texts))), terms.value_lengths())
     coded = terms.flatten().to_numpy()
+    lengths = np.bincount(row_of, minlength=len(texts))
+    names = [list(index_terms(text or "")) for text in plain]
+    codes |= {name: code for code, name in enumerate(dict.fromkeys(chain.from_iterable(names)), len(codes))}
+    coded = np.append(coded, [codes[name] for own in names for name in own]).astype(np.int64)
+    row_of = np.append(row_of, np.repeat(np.arange(len(texts)), list(map(len, names)))).astype(np.int64)
     hashes = np.array(list(map(term_hash, codes)), np.uint64)
     order = np.argsort(hashes)
     keys = np.sort(np.argsort(order)[coded] << (32 - _COUNT_BITS) | row_of)
     firsts = np.flatnonzero(np.diff(keys, prepend=-1))
     packed = keys[firsts] << _COUNT_BITS | np.minimum(np.diff(firsts, append=len(keys)), _LARGEST)
-    lengths = np.bincount(row_of, minlength=len(texts))
     return _table(hashes[order], packed, rows["id"].to_numpy(), rows[NUMBER].to_numpy(), lengths)
 
 
@@ -180,13 +192,17 @@ def join_postings(files: Sequence[Postings], exists: Callable[[Array], Array]) -
         kept.append([column[mask] for column in (file.ids, file.documents, file.lengths)])
         first += len(kept[-1][0])
     columns = [np.concatenate(column) for column in zip(*kept, strict=True)]
-    return _table(terms, np.sort(np.concatenate(parts)), *columns) if first else None
+    is_exact = all(file.is_exact for file in files)
+    return _table(terms, np.sort(np.concatenate(parts)), *columns, is_exact=is_exact) if first else None
 
 
-def _table(terms: Array, packed: Array, ids: Array, documents: Array, lengths: Array) -> pa.Table:
+def _table(
+    terms: Array, packed: Array, ids: Array, documents: Array, lengths: Array, *, is_exact: bool = True
+) -> pa.Table:
     """Make the table of a file. `packed` are the sorted postings, each with the rank of its term in the upper 32 bits."""
     counts = np.bincount(packed >> 32, minlength=len(terms))
     starts = np.concatenate([[0], np.cumsum(counts[counts > 0])])
     columns = (terms[counts > 0], starts, packed & 0xFFFFFFFF, ids, documents, lengths)
     kinds = zip(columns, _KINDS.items(), strict=True)
-    return pa.table({name: [column.astype(kind)] for column, (name, kind) in kinds}, schema=_SCHEMA)
+    schema = _SCHEMA.with_metadata(_EXACT) if is_exact else _SCHEMA
+    return pa.table({name: [column.astype(kind)] for column, (name, kind) in kinds}, schema=schema)

@@ -6,9 +6,12 @@ LanceDB searches such a table with the table's own statistics. The hits are scor
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache, lru_cache
-from types import SimpleNamespace
+from itertools import chain
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from mergewise.store.numbers import EVERYTHING
 from mergewise.store.postings import K1, B, Postings, TextFrequencies, TextIndex, make_postings
 from mergewise.store.snapshot import call_in_loop, rows_of, run
 from mergewise.store.tables import NUMBER
+from mergewise.text import exact
 from mergewise.text.terms import STOP_WORDS
 
 if TYPE_CHECKING:
@@ -68,9 +72,12 @@ def text_terms(text: str, table: LanceTable | None = None, column: str = "text")
 
 
 @lru_cache(1000)
-def question_terms(question: str) -> tuple[str, ...]:
-    """Return the terms of a question. They are cached, because each shard needs them."""
-    return tuple(text_terms(question))
+def question_terms(question: str, exactly: bool = False) -> Mapping[str, float]:
+    """Count the terms of a question, or weigh those of its exact names. They are cached, because each shard needs them."""
+    if exactly:
+        names = exact.exact_names(question)
+        return MappingProxyType(dict(chain.from_iterable(exact.question_terms(name).items() for name in names)))
+    return MappingProxyType(Counter(text_terms(unicodedata.normalize("NFKC", question))))
 
 
 @cache

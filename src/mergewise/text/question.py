@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
+from mergewise.text.exact import ExactName, asked_exactly, exact_keys
 from mergewise.text.languages import ENGLISH, question_languages
 from mergewise.text.support.figures import figures, known_figures
 from mergewise.text.support.names import DEMONYM, base_form, is_plain, is_strange, root, touch, words_of
@@ -123,7 +124,7 @@ def needs_previous(sentence: str, headed: bool, *, marks: bool = False) -> bool:
 
 # -- names
 
-NameKind: TypeAlias = Literal["code", "number", "name", "noun"]
+NameKind: TypeAlias = Literal["code", "exact", "number", "name", "noun"]
 
 _CODE = re.compile(r"`+([^`\n]{1,200})`+")
 _NUMBER = re.compile(r"v?(\d+(?:[.,]\d+)*(?:(?:a|b|rc|dev|post)\d+)?)", re.IGNORECASE)
@@ -146,10 +147,15 @@ _LANGUAGES = dict.fromkeys((ENGLISH, "de", "fr", "es", "it", "pt", "nl"), 1)
 
 
 class AskedName(NamedTuple):
-    """A name in a question. A "noun" is a capitalised word of a language that capitalises all nouns."""
+    """A name in a question. A "noun" is a capitalised word of a language that capitalises all nouns.
+
+    If it occurs in no document, `nearest` has names of the same form that do.
+    """
 
     text: str
     kind: NameKind
+    exact: ExactName | None = None
+    nearest: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -157,19 +163,32 @@ class AskedName(NamedTuple):
         return tuple(_NAME_PART.findall(base_form(_HUMP.sub(" ", self.text))))
 
     def is_in(self, text: str) -> bool:
-        """Return true if the text has the name in any case, in singular or plural, with any hyphens or underscores."""
+        """Return true if the text has the name in any case, in singular or plural, with any hyphens or underscores.
+
+        An exact name must be whole: 3.12 is not in "3.12.4".
+        """
+        if self.exact is not None:
+            return self.exact.match(exact_keys(text, self.exact.is_date)) == 1
         if self.kind == "number" and any(figure.held_by(known_figures(text)) for figure in figures(self.text)):
             return True
         return _pattern_of(self.kind, self.parts).search(base_form(text)) is not None
 
+    def occurs_in(self, text: str) -> bool:
+        """Return true if the text has the name, or a longer exact name that begins with it."""
+        return self.is_in(text) if self.exact is None else self.exact.match(exact_keys(text, self.exact.is_date)) > 0
+
     @property
     def is_distinct(self) -> bool:
         """False for a plain noun and for a number that is no version, which say little about a document."""
+        if self.exact is not None:
+            return not self.exact.is_date
         return self.kind in ("code", "name") or (self.kind == "number" and len(self.parts) > 1)
 
     @property
     def is_searchable(self) -> bool:
         """False for a name of stop words, which no index knows, and for a nation's adjective, which has other forms."""
+        if self.exact is not None:
+            return True
         ordinary = self.kind in ("name", "noun") and DEMONYM.search(self.text.lower()) is not None
         return not ordinary and any(part not in STOP_WORDS and len(part) > 1 for part in self.parts)
 
@@ -190,11 +209,15 @@ def _pattern_of(kind: NameKind, parts: tuple[str, ...]) -> re.Pattern[str]:
 @lru_cache(256)
 def asked_names(question: str) -> tuple[AskedName, ...]:
     """Return the names in a question, each once, in order."""
-    found: list[tuple[int, AskedName]] = []
+    exact = asked_exactly(question)
+    found = [(one.start, AskedName(question[one.start : one.end], "exact", one)) for one in exact]
+    taken = [(one.start, one.end) for one in exact]
     coded = list(_CODE.finditer(question))
     for match in coded:
         for word in match[1].split():
             plain = word.strip("<>/()[]{}.,:;=\"'")
+            if any(start <= match.start(1) < end for start, end in taken):
+                continue
             if _NUMBER.fullmatch(plain):
                 found.append((match.start(), AskedName(plain, "number")))
             elif len(plain) > 1 and re.fullmatch(r"[\w-]+", plain):
@@ -202,6 +225,8 @@ def asked_names(question: str) -> tuple[AskedName, ...]:
     # Identifiers and numbers. Of a dotted name, each part that looks like an identifier counts, or the last one.
     for match in _PIECE.finditer(question):
         piece = match[0].rstrip("(=")
+        if any(match.start() < end and start < match.end() for start, end in taken):
+            continue
         if number := _NUMBER.fullmatch(piece):
             found.append((match.start(), AskedName(number[1], "number")))
         elif piece.startswith("--") or "/" in piece or _FILE.fullmatch(piece):
@@ -213,7 +238,7 @@ def asked_names(question: str) -> tuple[AskedName, ...]:
             for part in dict.fromkeys([*identifiers, *called]):
                 found.append((match.start() + piece.find(part), AskedName(part, "code")))
     # Capitalised words, unless all words are: then the question is a title.
-    taken = [match.span() for match in coded] + [(start, start + len(name.text)) for start, name in found]
+    taken += [match.span() for match in coded] + [(start, start + len(name.text)) for start, name in found]
     words = [word for word in words_of(question) if word.text[:1].isalpha()]
     title = all(word.text[0].isupper() or word.text in STOP_WORDS for word in words)
     marked = [] if title else [word for word in words if word.text[0].isupper() and not word.opens]

@@ -74,6 +74,7 @@ class Evidence:
         led_by: Sentence with the name that led here over a hop.
         reranked: Log-odds added by a reranker, or None without one.
         kind: What the sentence is, such as "prose" or "row", or None in an older index.
+        exact: Share of the question's exact names (versions, clauses) in it, its headings or the line above that begins with one.
     """
 
     span: Span
@@ -87,6 +88,7 @@ class Evidence:
     led_by: Span | None = None
     reranked: float | None = None
     kind: Kind | None = None
+    exact: float = 1.0
 
 
 class Reading(Protocol):

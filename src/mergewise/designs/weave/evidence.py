@@ -7,7 +7,7 @@ A sentence's relevance is the logistic function of a weighted sum of features in
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from mergewise.assemble.sentences import (
 )
 from mergewise.models.calibration import Calibration, evidence
 from mergewise.protocols import FloatArray, IndexReader
+from mergewise.text.exact import asked_exactly, exact_keys, opening_keys
 from mergewise.text.languages import Terms
 from mergewise.text.markup import readable
 from mergewise.text.names import Mention, Words, words_of
@@ -58,14 +59,16 @@ WEIGHTS = {
     "near": 3.65,  # the same, if the name is next to a word of the question
     "rest": 21.98,  # the same, times the share of the question's terms that the chain lacks and the sentence has
     "onward": 4.20,  # the leaf's score in the second search, if the first did not find it
+    "exact": 6.0,  # share of the question's exact names in the sentence, its headings, or the line above that begins with one
 }
 FEATURES = tuple(WEIGHTS)[1:]
 # Weights without vectors, in the order of WEIGHTS: the index has none, or its embedder does not know the question's language.
-_BY_TEXT = (-6.7, 0.0, 2.17, 1.43, 1.4, 0.46, 1.97, -0.18, 0.76, 3.0, -0.13, 0.32, 4.43, 3.0, 9.91, 4.22)
+_BY_TEXT = (-6.7, 0.0, 2.17, 1.43, 1.4, 0.46, 1.97, -0.18, 0.76, 3.0, -0.13, 0.32, 4.43, 3.0, 9.91, 4.22, 6.0)
 TEXT_WEIGHTS = dict(zip(WEIGHTS, _BY_TEXT, strict=True))
 
 COMMON = 8  # a name with more definitions is too common to follow
 PREFIX = 5  # letters to compare, so that "directed" matches "director"
+MENTION = 0.7  # share of an exact name that neither a heading nor the start of a line has
 SPREAD = 0.77
 """1 minus the mean cosine of two candidates, by the embedder that the weights were fitted with, measured on the question sets."""
 
@@ -173,8 +176,10 @@ class SentencePool:
         self.covered_terms: list[frozenset[str]] = []
         self.leaves: dict[int, LeafSentences] = {}  # in order of arrival
         self.members: dict[SectionKey, list[int]] = {}  # candidates by section
-        # Features that never change: leaf, rank, terms (not yet divided by the best share), path_terms, first, length, offers.
-        self.fixed: FloatArray = np.empty((0, 7), np.float32)
+        # Features that never change: leaf, rank, terms (not yet divided by the best share), path_terms, first, length, offers,
+        # exact.
+        self.fixed: FloatArray = np.empty((0, 8), np.float32)
+        self._names = asked_exactly(asked.text)
         self._rescaled = rescaled  # true if the weights were fitted for another embedder
         self._finder = asked.telling.finder()
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
@@ -192,6 +197,11 @@ class SentencePool:
 
     def __len__(self) -> int:
         return len(self.sentences)
+
+    @property
+    def asks_exactly(self) -> bool:
+        """True if the question has exact names."""
+        return bool(self._names)
 
     def add(self, leaves: Iterable[LeafSentences]) -> None:
         """Add leaves with all their sentences. The first call sets the weights of the question's terms."""
@@ -222,6 +232,7 @@ class SentencePool:
             }
             total = sum(raw.values()) or 1.0
             self._term_weights = {term: weight / total for term, weight in raw.items()}
+        exact = [share for leaf in fresh for share in self._exact_shares(leaf)] if self._names else []
         # Most sentences hold the same terms as others.
         shares = {held: self.share(held) for held in {*self.terms[first:], *self.covered_terms[first:]}}
         wanted = self.asked.wanted
@@ -234,6 +245,7 @@ class SentencePool:
                 sentence.number == 0 and self.opens(at),
                 min(self.tokens[at], 100) / 50,
                 wanted is not None and offers(sentence.text, wanted),
+                exact[at - first] if exact else 0.0,
             )
             for at, sentence in enumerate(self.sentences[first:], first)
         ]
@@ -260,6 +272,21 @@ class SentencePool:
         self.terms += terms
         above = self._path_terms[section]
         self.covered_terms += [held | above for held in terms] if above else terms
+
+    def _exact_shares(self, leaf: LeafSentences) -> Iterator[float]:
+        """Yield, for each sentence of a leaf, the share of the question's exact names that it has.
+
+        Its headings count too, and a line above that begins with an exact name, until a line begins with another one.
+        """
+        dated = any(name.is_date for name in self._names)
+        path = exact_keys("\n".join((leaf.doc_id, place_of(leaf.doc_id), leaf.title, *leaf.headings)), dated)
+        above = _NONE
+        for sentence in leaf.sentences:
+            text = leaf.text[sentence.start - leaf.start : sentence.end - leaf.start]
+            keys = exact_keys(text, dated)
+            above = opening_keys(text) or above
+            whole = path | above
+            yield fsum(max(name.match(whole), MENTION * name.match(keys)) for name in self._names) / len(self._names)
 
     @property
     def groups(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -401,6 +428,7 @@ class Candidates:
                 led_by=pool.sentences[lead].span if lead is not None else None,
                 reranked=self.reranked.get(i),
                 kind=sentence.sentence.kind,
+                exact=float(pool.fixed[i, -1]) if pool.asks_exactly else 1.0,
             )
             found.append(one)
         return tuple(found)
@@ -457,7 +485,7 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
     """Return the features, shape (candidates, features)."""
     if not pool.sentences:
         return np.empty((0, len(FEATURES)), np.float32)
-    leaf, rank, terms, path_terms, first, length, offered = pool.fixed.T
+    leaf, rank, terms, path_terms, first, length, offered, exact = pool.fixed.T
     cosine = pool.cosines() * np.float32(pool.cosine_scale())
     sections, documents = pool.groups
     document = np.bincount(documents, leaf)[documents].astype(np.float32)
@@ -494,5 +522,6 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
         "near": near,
         "rest": rest,
         "onward": onward,
+        "exact": exact,
     }
     return np.array([columns[name] for name in FEATURES], np.float32).T

@@ -182,6 +182,9 @@ class ShardedReader:
     def languages(self) -> Mapping[str, int]:
         return self.once("languages", lambda: sum(map(Counter, self._kept_answers("languages")), Counter()))
 
+    def has_exact_names(self) -> bool:
+        return all(self._kept_answers("has_exact_names"))
+
     def sample(self, language: str, count: int) -> IntArray:
         parts = self._all("sample", language, -(-count // len(self.manifests)))
         return joined(parts)
@@ -302,13 +305,14 @@ class ShardedReader:
         *,
         words: bool = False,
         every: bool = False,
+        exactly: bool = False,
         counted: str | None = None,
     ) -> Future[Ranking]:
         """Search text in all shards. With `words`, scores are local to each shard."""
         table = table or self._first
         if words:
             return self._start(self._search("text_search", question, k, where, table, words=words, every=every))
-        return self._start(self._text_search(question, k, where, table, every, counted))
+        return self._start(self._text_search(question, k, where, table, every, exactly, counted))
 
     def _start(self, search: Search) -> Future[Ranking]:
         if not hasattr(self._waiting, "batch"):
@@ -316,13 +320,13 @@ class ShardedReader:
         return PendingSearch(self.shards, search, self._waiting.batch)
 
     def _text_search(
-        self, question: str, k: int, where: str | None, table: str, every: bool, counted: str | None
+        self, question: str, k: int, where: str | None, table: str, every: bool, exactly: bool, counted: str | None
     ) -> Search:
         """Search with the statistics of all shards. They are asked only for terms that are not cached."""
         known_by_table = self.once("frequencies", dict[str, TextFrequencies], counted)
-        terms, kept = set(question_terms(question)), known_by_table.get(table)
+        terms, kept = set(question_terms(question, exactly)), known_by_table.get(table)
         if kept is None or not kept.counts.keys() >= terms:
-            call = Call.of("text_frequencies", question, table, counted)
+            call = Call.of("text_frequencies", question, table, counted, exactly)
             answers = yield {at: [call] for at in self._all_numbers}
             parts = [own[0] for own in answers.values() if own[0] is not None]
             if not parts:
@@ -331,7 +335,8 @@ class ShardedReader:
             known = {} if kept is None or len(kept.counts) > MOST_TERMS else kept.counts
             kept = known_by_table[table] = total._replace(counts={**known, **total.counts})
         frequencies = kept._replace(counts={term: kept.counts[term] for term in terms})
-        return (yield from self._search("text_search", question, k, where, table, every=every, frequencies=frequencies))
+        keywords = {"every": every, "exactly": exactly, "frequencies": frequencies}
+        return (yield from self._search("text_search", question, k, where, table, **keywords))
 
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
