@@ -85,7 +85,7 @@ def measure_queries(directory: Path, strategy: str, count: int = 300, warm_up: i
     seconds.clear()
     times = []
     with (
-        timed(HybridReader, "_both_searches", "both searches, embedding the question"),
+        timed(HybridReader, "_searches", "both searches, embedding the question"),
         timed(HybridReader, "question_vector", "embedding the question (part of both)"),
         timed(HybridReader, "_fuse", "fusing"),
         timed(LanceReader, "rows", "rows by id"),

@@ -34,6 +34,7 @@ from mergewise.store.tables import (
     unit_vectors,
 )
 from mergewise.store.views import Registry
+from mergewise.text.exact import exact_names
 from mergewise.text.languages import document_language
 from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Metadata, Problem
 from tests.slow_conditions import meets
@@ -44,6 +45,10 @@ Given = ParamSpec("Given")
 
 K1, B = 1.2, 0.75
 _WORD = re.compile(r"\w+")
+
+
+def _exact_words(text: str) -> list[str]:
+    return [key for name in exact_names(text) for key in dict.fromkeys(name.keys)]
 
 
 def _at_once(search: Callable[Given, Ranking]) -> Callable[Given, Future[Ranking]]:
@@ -315,6 +320,9 @@ class MemoryStore:
     def languages(self) -> Mapping[str, int]:
         return Counter(document_language(rows.document) for _, _, rows in self._documents.values())
 
+    def has_exact_names(self) -> bool:
+        return True
+
     def sample(self, language: str, count: int) -> npt.NDArray[np.int64]:
         own = [id_ for id_, (_, _, rows) in self._documents.items() if document_language(rows.document) == language]
         leaves = sorted(leaf for leaves in self.leaf_ranges(own).values() for leaf in leaves)
@@ -362,6 +370,7 @@ class MemoryStore:
         *,
         words: bool = False,
         every: bool = False,
+        exactly: bool = False,
         counted: str | None = None,
     ) -> Ranking:
         """Search by BM25 (Robertson and Zaragoza 2009) with a non-negative idf."""
@@ -369,6 +378,8 @@ class MemoryStore:
         column, cut = (spec and spec.words, str.split) if words else (spec and spec.text, _words)
         if spec is None or column is None:
             return []
+        if exactly:
+            cut = _exact_words
         rows = self._rows_of(spec.name)
         texts = {i: cut(text or "") for i, text in zip(*(rows[c].to_pylist() for c in ("id", column)), strict=True)}
         visible = self.numbers(counted)

@@ -152,7 +152,7 @@ def test_contexts_are_judged_again_after_a_change_of_the_gold(index: Index) -> N
 
 def test_searches_are_made_once_for_all_methods(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    both = HybridReader._both_searches
+    both = HybridReader._searches
 
     def counted(self: HybridReader, question: str, *more: Any) -> Any:
         made.append(question)
@@ -163,7 +163,7 @@ def test_searches_are_made_once_for_all_methods(index: Index, monkeypatch: pytes
     asked = [evaluator.method_rows(Method(name, name), budget) for name in names for budget in (60, 300)]
     evaluator.complete(asked[-2:], QUESTIONS[:1])
     with monkeypatch.context() as patch:
-        patch.setattr(HybridReader, "_both_searches", counted)
+        patch.setattr(HybridReader, "_searches", counted)
         evaluator.complete(asked, QUESTIONS[1:])
     # the first question also loads the models
     _, *own = [made.count(text) for text in dict.fromkeys(made)]

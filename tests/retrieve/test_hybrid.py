@@ -156,7 +156,7 @@ ENGLISH = Document("en", "The river flows into the lake, which is known for its 
 def fused_weight(documents: Sequence[Document], question: str, embedder: HashEmbedder, weight: float = 0.4) -> float:
     """Return the weight of the vectors, computed from a hit of both searches."""
     reader = HybridReader(memory_store(documents, embedder), embedder, VIEWS, settings=SearchSettings(weight=weight))
-    text, vector = reader._both_searches(question, 10, None, "vector")
+    text, vector, _ = reader._searches(question, 10, None, "vector")
     of_text, of_vectors = over_largest(text), spread(vector)
     hit = next(hit for hit in reader.search(question, 10) if of_text.get(hit.row.id, 0) != of_vectors.get(hit.row.id))
     a, b = of_text.get(hit.row.id, 0.0), of_vectors[hit.row.id]

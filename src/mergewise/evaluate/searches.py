@@ -123,9 +123,9 @@ class SharingReader(HybridReader):
         super().searching_by(kind)
         return self if kind == self._kind else SharingReader(self._memory, self._given, kind)
 
-    def _both_searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking]:
+    def _searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking, Ranking]:
         key = self._kind, self._where, self._counted, question, max(k, self._search.depth), table, column
-        return self._memory.find(key, partial(super()._both_searches, question, k, table, column))
+        return self._memory.find(key, partial(super()._searches, question, k, table, column))
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         return self._memory.read((table, record), ids, partial(super().rows, table, record))

@@ -85,6 +85,10 @@ ReaderArguments: TypeAlias = tuple[
 """The arguments of `HybridReader`, without the kind of search."""
 
 
+Rankings: TypeAlias = tuple[Ranking, Ranking, Ranking]
+"""The rankings of a question by text, by vectors and by exact names."""
+
+
 class QuestionMemory:
     """A cache of the vectors of recent questions, up to `most` for each embedder in use. Thread-safe."""
 
@@ -153,8 +157,8 @@ class HybridReader(TreeReader):
         With a reranker, `by` chooses the order: "both" combines the search with the reranker's evidence, "reranker" uses its
         scores alone.
         """
-        text, vector = self._both_searches(question, k, None, "vector")
-        ranking = self._fuse(question, text, vector, k)
+        text, vector, exact = self._searches(question, k, None, "vector")
+        ranking = self._fuse(question, text, vector, exact, k)
         leaves = self.leaves([row for row, _ in ranking])
         bm25, cosine = dict(text), dict(vector)
         hits = [Hit(leaves[row], score, bm25.get(row), cosine.get(row)) for row, score in ranking if row in leaves]
@@ -233,7 +237,7 @@ class HybridReader(TreeReader):
     # -- RowReader
 
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        return self._fuse(question, *self._both_searches(question, k, table, column), k, table)
+        return self._fuse(question, *self._searches(question, k, table, column), k, table)
 
     def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
         query = self._vector(question)
@@ -258,17 +262,21 @@ class HybridReader(TreeReader):
     def folder(self) -> Path | None:
         return self._store.directory
 
-    # -- both searches
+    # -- the searches
 
-    def _both_searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking]:
-        """Return both rankings. A search that is left out has an empty ranking.
+    def _searches(self, question: str, k: int, table: str | None, column: str) -> Rankings:
+        """Return the rankings by text, by vectors and by exact names. A search that is left out has an empty ranking.
 
         Full text is searched while the question is embedded and while its vector is searched.
         """
         began = perf_counter()
         depth = max(k, self._search.depth)
-        begin = partial(self._store.text_search, question, depth, self._where, table, counted=self._counted)
+        begin = partial(
+            self._store.text_search, question=question, k=depth, where=self._where, table=table, counted=self._counted
+        )
         text = None if self._kind == "vectors" else begin()
+        keys = " ".join(name.key for name in asked_exactly(question))
+        exact = begin(exactly=True, question=keys) if keys and text is not None else None
         # Documents in languages other than English, if the question may be in one of them.
         others = [] if text is None else [one for one in self.languages(question) if one != ENGLISH]
         words = None
@@ -280,13 +288,13 @@ class HybridReader(TreeReader):
         if words is not None:
             pair = (of_text, words.result())
             of_text = combine(*(pair if ENGLISH in self.languages(question) else pair[::-1]), depth)
-        found = of_text, [] if vector is None else vector.result()
+        found = of_text, [] if vector is None else vector.result(), [] if exact is None else exact.result()
         took = 1000 * (perf_counter() - began)
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
         return found
 
     def _fuse(
-        self, question: str, text: Ranking, vector: Ranking, k: int, table: str | None = None
+        self, question: str, text: Ranking, vector: Ranking, exact: Ranking, k: int, table: str | None = None
     ) -> list[tuple[int, float]]:
         if self._search.fusion == "reciprocal-rank" and self._embedder is not None:
             fused = reciprocal_rank([text, vector])
@@ -304,18 +312,11 @@ class HybridReader(TreeReader):
             scores = reciprocal_rank([text]) if self._search.fusion == "reciprocal-rank" else over_largest(text)
             waits = np.isin([row for row, _ in text], waiting)
             fused |= {row: scores[row] for (row, _), one in zip(text, waits.tolist(), strict=True) if one}
-        if exact := over_largest(self._exact_search(question, k, table)):
+        if exact:
             fused = {row: (1 - EXACT) * score for row, score in fused.items()}
-            for row, score in exact.items():
+            for row, score in over_largest(exact).items():
                 fused[row] = fused.get(row, 0.0) + EXACT * score
         return _ranked(fused)[:k]
-
-    def _exact_search(self, question: str, k: int, table: str | None) -> Ranking:
-        names = asked_exactly(question) if self._kind != "vectors" else ()
-        if not names:
-            return ()
-        keys, depth = " ".join(name.key for name in names), max(k, self._search.depth)
-        return self._store.text_search(keys, depth, self._where, table, exactly=True, counted=self._counted).result()
 
 
 def _ranked(scores: Mapping[int, float]) -> list[tuple[int, float]]:

@@ -94,6 +94,7 @@ def literal(pool: SentencePool, row: int, signals: PoolSignals = NONE) -> dict[s
         "cosine": cosine(row) - max(map(cosine, count)),
         "leaf": score(row),
         "rank": rank(),
+        "exact": 0.0,
         "onward": signals.onward.get(leaf.id, 0.0),
         "terms": share(terms(row)) / max(1e-6, *(share(terms(i)) for i in count)),
         "path_terms": share(covered(row)),
