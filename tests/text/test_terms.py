@@ -24,7 +24,7 @@ def test_scripts_without_spaces_give_characters() -> None:
 def test_combining_marks_are_part_of_their_word() -> None:
     assert content_terms("वह सक्रिय है") == {"वह", "सक्रिय", "है"}
     assert content_terms("ง่ายมาก") == {"ง่ายมาก"}
-    assert content_terms(unicodedata.normalize("NFD", "Müller")) == {unicodedata.normalize("NFD", "müller")}
+    assert content_terms(unicodedata.normalize("NFD", "Müller")) == {"müller"}
     assert len(words_of("सक्रिय भूकंप").folded) == 2
 
 

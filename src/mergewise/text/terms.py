@@ -1,8 +1,12 @@
-"""Content terms: the stems of the words that carry a question's meaning."""
+"""Content terms: the stems of the words that carry a question's meaning.
+
+Words are compared in one form (`fold`), so that a text that spells the same letters with other characters has the same terms.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -44,16 +48,34 @@ STOP_WORDS = frozenset(
 )
 
 
+def fold(word: str) -> str:
+    """Return the word in lower case, in Unicode's form without ligatures and full width (NFKC)."""
+    return word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).casefold()
+
+
+def composed(text: str) -> tuple[str, Sequence[int]]:
+    """Return the text with each letter and its marks as one character (NFC), and the offset of each of its characters."""
+    if text.isascii() or unicodedata.is_normalized("NFC", text):
+        return text, range(len(text))
+    parts = [(match.start(), unicodedata.normalize("NFC", match[0])) for match in _CLUSTER.finditer(text)]
+    return "".join(part for _, part in parts), [start for start, part in parts for _ in part]
+
+
+# a character with its marks, or with the vowel and the end of its Korean syllable
+_CLUSTER = re.compile(rf".[{MARKS}\u1160-\u11ff]*+", re.DOTALL)
+
+
 def english_terms(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the start, the end and the stem of each word, without stop words."""
     for match in _WORD.finditer(text):
-        if (word := match[0].lower()) not in STOP_WORDS:
+        if (word := fold(match[0])) not in STOP_WORDS:
             yield *match.span(), _stem(word)
 
 
 def content_terms(text: str) -> frozenset[str]:
     """Return the stems of all words except (English) stop words, or single characters in scripts without spaces."""
-    return frozenset(_stem(word) for word in (w.lower() for w in _WORD.findall(text)) if word not in STOP_WORDS)
+    words = map(fold, _WORD.findall(composed(text)[0]))
+    return frozenset(_stem(word) for word in words if word not in STOP_WORDS)
 
 
 def spelled_terms(text: str) -> dict[str, str]:
@@ -61,9 +83,17 @@ def spelled_terms(text: str) -> dict[str, str]:
     return {term: text[start:end] for start, end, term in reversed(list(english_terms(text)))}
 
 
-# Characters of texts whose words `TermFinder` looks for together. In the others, words need the full pattern, or lower case may
-# have another length.
-_UNUSUAL = re.compile("[^\0-\u012f\u0131-\u02ff\u0370-\u0482\u048a-\u058f\u2000-\u20cf\u2100-\u2c7f]")
+@cache
+def _unusual() -> re.Pattern[str]:
+    """Return the characters of texts whose words `TermFinder` does not look for together.
+
+    Their words need the full pattern, or lower case may have another length, or the folded word other letters.
+    """
+    folded = (chr(code) for code in range(0x2C80) if chr(code).isalnum() and fold(chr(code)) != chr(code).lower())
+    usual = "\0-\u012f\u0131-\u02ff\u0370-\u0482\u048a-\u058f\u2000-\u20cf\u2100-\u2c7f"
+    return re.compile(f"[{''.join(folded)}]|[^{usual}]")
+
+
 _USUAL_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
@@ -88,7 +118,8 @@ class TermFinder(dict[str, str]):
             self._begins[first << 8 | rest[0] if len(rest) > 2 else slice(first << 8, first + 1 << 8)] = True
 
     def __missing__(self, word: str) -> str:
-        stem = "" if word in STOP_WORDS else _stem(word)
+        folded = fold(word)
+        stem = "" if folded in STOP_WORDS else _stem(folded)
         self[word] = term = stem if stem in self._terms else ""
         return term
 
@@ -99,7 +130,7 @@ class TermFinder(dict[str, str]):
     def places(self, texts: Sequence[str]) -> list[list[tuple[int, str]]]:
         """Return, for each text, the offsets of the words whose stem is a term, with that term, in order."""
         found: list[list[tuple[int, str]]] = [[] for _ in texts]
-        lowered = {at: text.lower() for at, text in enumerate(texts) if text.isascii() or not _UNUSUAL.search(text)}
+        lowered = {at: text.lower() for at, text in enumerate(texts) if text.isascii() or not _unusual().search(text)}
         usual, begins = list(lowered), np.cumsum([0, *(len(text) + 1 for text in lowered.values())])
         # Every character of a text needs a next one.
         whole = "\n".join([*lowered.values(), "\n"]).replace("’", "'")
@@ -118,9 +149,9 @@ class TermFinder(dict[str, str]):
                 found[usual[owner]].append((offset, term))
         for at in range(len(texts)) if len(usual) < len(texts) else ():
             if at not in lowered:
-                text = texts[at].lower() if len(texts[at].lower()) == len(texts[at]) else texts[at]
+                text, offsets = composed(texts[at])
                 matches = _WORD.finditer(text)
-                found[at] = [(match.start(), term) for match in matches if (term := self[match[0].lower()])]
+                found[at] = [(offsets[match.start()], term) for match in matches if (term := self[match[0].lower()])]
         return found
 
 

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 
 from mergewise.text.languages.table import language_of
 from mergewise.text.names import without_accents
-from mergewise.text.terms import DENSE, MARKS, UNSPACED, stemmer
+from mergewise.text.terms import DENSE, MARKS, UNSPACED, composed, stemmer
 
 VERSION = 1
 GRAM, PAIR, RUN = 4, 2, 3  # letters
@@ -32,7 +32,7 @@ def search_words(text: str, languages: Iterable[str]) -> str:
     """Return the search words of a text by the rules of each language, separated by spaces, in order and with repeats."""
     among = tuple(languages)
     words: list[str] = []
-    for _, piece, size in pieces(text):
+    for _, piece, size in pieces(composed(text)[0]):
         if not size:
             words += _words_of(piece, among)
         elif size == PAIR:
@@ -81,8 +81,8 @@ def stem(lowered: str, language: str) -> str:
 
 
 def lower_case(word: str, language: str) -> str:
-    """Convert to lower case in normal form, by Turkish rules for Turkish, without combining dots."""
-    word = unicodedata.normalize("NFC", word)
+    """Convert to lower case in normal form (NFKC), by Turkish rules for Turkish, without combining dots."""
+    word = unicodedata.normalize("NFKC", word)
     if language == "tr":
         word = word.replace("I", "ı").replace("İ", "i")
     return word.lower().replace("i\u0307", "i")

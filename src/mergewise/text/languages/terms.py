@@ -16,7 +16,7 @@ from typing import TypeAlias
 from mergewise.text.languages.analysis import WORD, grams, lower_case, pieces, stem
 from mergewise.text.languages.detection import ENGLISH
 from mergewise.text.languages.table import language_of
-from mergewise.text.terms import TermFinder, english_terms
+from mergewise.text.terms import TermFinder, composed, english_terms
 
 COMMON = 1 / 3  # share of leaves from which a term says nothing
 BEGINNING = 4  # letters of a word that may begin another one
@@ -43,7 +43,7 @@ class Terms:
     """
 
     def __init__(self, question: str, shares: Mapping[str, Mapping[str, float]] | None = None) -> None:
-        self.question = question
+        self.question = question = composed(question)[0]
         self.languages = tuple(shares or ())
         self._languages = self.languages if set(self.languages) - {ENGLISH} else ()
         self._common = {form for known in (shares or {}).values() for form, share in known.items() if share >= COMMON}
@@ -92,6 +92,7 @@ class FormFinder:
 
     def places(self, texts: Sequence[str]) -> list[list[tuple[int, str]]]:
         """Return, for each text, the offsets of the terms, with the term: words, then parts of runs."""
+        texts, offsets = zip(*map(composed, texts), strict=True) if texts else ((), ())
         matches = [list(_word().finditer(text)) for text in texts]
         words = {match[0] for of_text in matches for match in of_text} - self._met.keys()
         if self._unmet is None:
@@ -103,7 +104,7 @@ class FormFinder:
             same = same or [unmet for unmet in self._unmet for form in forms if begins(unmet, form)]
             self._met[word] = tuple(dict.fromkeys(self._terms[form] for form in same))
         found: list[list[tuple[int, str]]] = []
-        for text, own in zip(texts, matches, strict=True):
+        for text, places, own in zip(texts, offsets, matches, strict=True):
             known = ((match, terms) for match in own if (terms := self._met[match[0]]))
             held = [
                 (match.start(), term)
@@ -115,7 +116,7 @@ class FormFinder:
                 at = -1
                 while (at := text.find(part, at + 1)) >= 0:
                     held.append((at, self._terms[part]))
-            found.append(held)
+            found.append([(places[at], term) for at, term in held])
         return found
 
 
