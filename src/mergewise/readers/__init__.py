@@ -124,7 +124,7 @@ _READERS: tuple[tuple[Reader, str], ...] = (
     (read_epub, ".epub"),
     (read_pdf, ".pdf"),
     (read_pptx, ".pptx"),
-    (read_xlsx, ".xlsx"),
+    (read_xlsx, ".xlsm .xlsx"),
     (read_csv, ".csv"),
     (read_tsv, ".tsv"),
     (read_json, ".json"),

@@ -122,9 +122,7 @@ def _has_names(sample: Sequence[Sequence[str]], first: int) -> bool:
     # a form has labels in its first column
     if not names or not _are_names(names) or (names[0][-1:] == ":" == below[0][0][-1:]):
         return False
-    if 2 * sum(map(bool, (name and value for name, value in zip(sample[first], below[0], strict=False)))) < sum(
-        map(bool, below[0])
-    ):
+    if not any(name and value for name, value in zip(sample[first], below[0], strict=False)):
         return False
     if any(name[0].isdigit() for name in names) and _are_names(below[0]):
         return False
@@ -139,7 +137,7 @@ def _has_names(sample: Sequence[Sequence[str]], first: int) -> bool:
 
 def _are_names(texts: Sequence[str]) -> bool:
     """Return true for texts without numbers, and for years, dates and whole numbers in steps."""
-    numbers = [text for text in texts if text and (_NUMBER.fullmatch(text) or text[0].isdigit())]
+    numbers = [text for text in texts if _NUMBER.fullmatch(text)]
     if not numbers or (len(numbers) < len(texts) and any(all(map(p.fullmatch, numbers)) for p in _SERIES)):
         return True
     if len(numbers) < 3 or not all(map(str.isdecimal, numbers)):
