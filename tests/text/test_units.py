@@ -336,3 +336,9 @@ def test_lines_above_a_drawn_table_are_prose() -> None:
         ("Room | Seats\n--- | ---", 0),
         ("Blue0 | 0 of them", 1),
     ]
+
+
+def test_an_item_ends_above_a_line_with_a_smaller_margin() -> None:
+    text = "web:\n  ports:\n    - 8080\n    - 9090\n      more of it\n  image: a\n  size: 5\nlast: 1"
+    assert [part.strip() for part, _ in units_of(LONG * 2 + "\n\n" + text)][-1].endswith("size: 5\nlast: 1") is False
+    assert units_of("- one\nlazy\n- two")[0] == ("- one\nlazy", None)

@@ -12,6 +12,7 @@ from textwrap import dedent, indent
 from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable
+from mergewise.text.sentences import blocks
 from mergewise.text.spans import Part
 
 StyleName: TypeAlias = Literal["code", "strong", "em", "mark"]
@@ -124,12 +125,13 @@ def body_margin(text: str, line: int) -> int:
 
 
 def laid_out(text: str, code: Sequence[Part] = (), margin: int = 0) -> str:
-    """Lay out a text without mark-up: a paragraph or list item on one line, table rows unchanged, code indented by four.
+    """Lay out a text without mark-up: a paragraph or list item on one line, rows and records unchanged, code indented by four.
 
     `code` are the ranges of code in the text. Lines indented by four below a blank line count as code too, beyond `margin`.
     """
     lines: list[str] = []
     block: list[str] = []  # consecutive lines of code
+    records = {start for start, _, form in blocks(text) if form not in ("prose", "block")}
     blank, goes_on = True, False  # the last line was blank, or prose that the next one may continue
     at = 0
 
@@ -156,7 +158,7 @@ def laid_out(text: str, code: Sequence[Part] = (), margin: int = 0) -> str:
         end_block()
         blank = False
         shown = _GAP.sub(" ", _GAP_BEFORE_END.sub("", plain.rstrip()))
-        row = shown.lstrip().startswith("|")
+        row = shown.lstrip().startswith(("|", "#")) or start + len(raw) - len(raw.lstrip()) in records
         if not shown.strip() or _TAG_ALONE.fullmatch(shown):
             goes_on = False
         elif goes_on and not item and not row:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Literal, TypeAlias
 
 import sentencex
 
-Form: TypeAlias = Literal["prose", "line", "more", "row", "edge", "code", "block"]
+Form: TypeAlias = Literal["prose", "line", "more", "row", "edge", "block"]
 """What a block of text is. `more` is a line that belongs to the one above, `edge` a line of a drawn table without text,
 `block` a heading, a row between bars, or code in fences."""
 
@@ -50,12 +50,9 @@ _RECORD = re.compile(
 )
 # A line of a drawn table between its header and its rows, or around them.
 _EDGE = re.compile(r"[+|:\s]*[-=]{2,}(?:[+|:\s]+[-=]{2,})+[+|:\s]*|[\s\u2500-\u257f]{3,}")
-_CODE_LINE = re.compile(
-    r"(?:[)\]}]|(?:async |export |public |private |static )*(?:class|const|def|elif|else|for|from|func|function|if|import|let|"
-    r"return|try|var|while|with)\b.*[:;{(,)\"']\s*|[\w.]+\(|@\w|//|/\*|\*).*|.*[;{}(]\s*"
-)
-# The share of the lines of a paragraph that must look like records or code.
+# The share of the lines of a paragraph that must look like records.
 _MOST = 0.6
+_CALL = re.compile(r"\w\(")
 
 # Inline code, roles and addresses are never cut.
 _UNBROKEN = re.compile(r"``[^`]{1,500}``|`[^`]{1,500}`|\w{2,20}://[!-~]+")
@@ -81,6 +78,7 @@ _STARTERS = frozenset(
 )
 _STOPS = ".!?:,。！？，"
 _COLUMNS = re.compile(r"\S(?:\t|[ ]{3,})\S")
+_LINE = re.compile(r"(?<=\n)[ \t]*\S")
 _WORDED = re.compile(r"\w")
 _DIGITS = re.compile(r"\d+")
 _CLAUSE = re.compile(r"[;:,、，；：)\]—–]\s+|[、，；：]|\n")
@@ -149,13 +147,18 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
 
 def _paragraph(text: str, start: int, end: int, is_item: bool) -> Iterator[tuple[int, int, Form]]:
     start, end = strip_span(text, start, end)
+    if is_item and start < end:
+        # an item ends above a line with a smaller margin
+        margin = start - text.rfind("\n", 0, start) - 1
+        cut = next((m.start() for m in _LINE.finditer(text, start, end) if len(m[0]) <= margin), end)
+        yield (*strip_span(text, start, cut), "prose")
+        start, end = strip_span(text, cut, end)
     if start < end:
-        lines = [] if is_item else lines_of(text, start, end)
-        yield from lines or [(start, end, "prose")]
+        yield from lines_of(text, start, end) or [(start, end, "prose")]
 
 
 def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
-    """Return the lines of a paragraph of records, of a drawn table or of code, or nothing for prose.
+    """Return the lines of a paragraph of records or of a drawn table, or nothing for prose and source code.
 
     Lines of prose are about equally long, or end with a full stop. A line without the beginning of a record has the form "more".
     """
@@ -177,42 +180,40 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
         top = max(0, [a in edges for a, *_ in lines].index(True) - 1)
         above: list[tuple[int, int, Form]] = [(lines[0][0], lines[top - 1][1], "prose")] if top else []
         return [*above, *((a, b, "edge" if a in edges else "row") for a, b, _ in lines[top:])]
-    # a head with a body has the form of its body
     worded = [line for line in lines if _WORDED.search(text, line[0], line[1])] or lines
-    least = min(margin for *_, margin in worded)
-    if worded[0][2] == least < min((margin for *_, margin in worded[1:]), default=0):
-        worded, least = worded[1:], min(margin for *_, margin in worded[1:])
-    heads = [(a, b) for a, b, margin in worded if margin == least]
-    most = _MOST * len(heads)
-    marks = {a: match.lastgroup for a, _ in heads if (match := _RECORD.match(text, a))}
-    leading, is_log = marks.get(heads[0][0]), begins_log(text, heads[0][0])
-    begins = {a for a, mark in marks.items() if mark == leading or not is_log}
-    if len(begins) < (1 if leading == "prompt" else 2 if is_log else max(2, most)):
-        columns = sum(_COLUMNS.search(text, a, b) is not None for a, b in heads) >= max(3, most)
-        numbered = [_DIGITS.search(text, a, b) is not None for a, b, _ in lines]
-        if columns and not numbered[0] and sum(numbered) >= most:
-            # the first line names the columns
-            return [(a, b, "row") for a, b, _ in lines]
-        # lines that begin with the same word, apart from numbers
-        words = [_DIGITS.sub("0", text[a:b].split(None, 1)[0]) for a, b in heads]
-        word, count = Counter(words).most_common(1)[0]
-        begins = {a for (a, _), own in zip(heads, words, strict=True) if own == word}
-        if count < max(3, most):
-            if not columns and not _is_ragged(text, heads):
-                return []
-            coded = sum(_CODE_LINE.fullmatch(text, a, b) is not None for a, b, _ in lines)
-            if not columns and 2 * coded > len(lines):
-                return [(a, b, "code") for a, b, _ in lines]
-            # sentences among the lines go on in lower case
-            small = 3 * sum(text[a].islower() for a, *_ in lines) < len(lines)
-            return [(a, b, "more" if small and text[a].islower() else "line") for a, b, _ in lines]
-    return [(a, b, "line" if a in begins or (not is_log and _RECORD.match(text, a)) else "more") for a, b, _ in lines]
+    heads: list[tuple[int, int]] = []
+    # a head with a body has the form of its body
+    for own in (worded, worded[1:] or worded):
+        heads = heads if len(heads) > 1 else [(a, b) for a, b, margin in own if margin <= own[0][2]]
 
+    def split(begins: Container[int]) -> list[tuple[int, int, Form]]:
+        return [(a, b, "line" if a in begins else "more") for a, b, _ in lines]
 
-def begins_log(text: str, start: int) -> bool:
-    """Return true if a line begins with a time, a level or a prompt, as the records of a log or a session do."""
-    match = _RECORD.match(text, start)
-    return match is not None and match.lastgroup in ("time", "level", "prompt")
+    most = max(3, _MOST * len(heads))
+    marks = {a: match.lastgroup for a, *_ in lines if (match := _RECORD.match(text, a))}
+    leading = marks.get(heads[0][0])
+    logged = {a for a, mark in marks.items() if mark == leading and mark in ("time", "level", "prompt")}
+    if len(logged) > (leading != "prompt"):
+        return split(logged)
+    if 10 * len(_CALL.findall(text, start, end)) > len(lines):
+        return []
+    if sum(a in marks for a, _ in heads) >= max(2, _MOST * len(heads)):
+        return split(marks)
+    columns = sum(_COLUMNS.search(text, a, b) is not None for a, b in heads) >= most
+    numbered = [_DIGITS.search(text, a, b) is not None for a, b, _ in lines]
+    if columns and not numbered[0] and sum(numbered) >= most:
+        # the first line names the columns
+        return [(a, b, "row") for a, b, _ in lines]
+    # lines that begin with the same word, apart from numbers
+    words = {a: _DIGITS.sub("0", text[a:b].split(None, 1)[0]) for a, b in heads}
+    ((usual, count),) = Counter(words.values()).most_common(1)
+    if count >= most:
+        return split({a for a, word in words.items() if word == usual})
+    if not columns and not _is_ragged(text, heads):
+        return []
+    # sentences among the lines go on in lower case
+    small = {a for a, *_ in lines if text[a].islower()}
+    return split({a for a, *_ in lines} - (small if 3 * len(small) < len(lines) else set()))
 
 
 def _is_ragged(text: str, lines: Sequence[tuple[int, int]]) -> bool:

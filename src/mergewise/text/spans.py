@@ -11,7 +11,8 @@ Part: TypeAlias = tuple[int, int]
 
 # Formats whose text is converted from the file, so that its lines differ from those of the file.
 CONVERTED = frozenset(
-    ".csv .docx .eml .epub .htm .html .ipynb .json .jsonl .mbox .ndjson .nxml .odt .pdf .pptx .tsv .xhtml .xlsm .xlsx .xml".split()
+    ".csv .docx .eml .epub .htm .html .ipynb .json .jsonl .mbox .ndjson .nxml .odt .pdf .pptx .tsv .xhtml .xlsm .xlsx "
+    ".xml".split()
 )
 
 

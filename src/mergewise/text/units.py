@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable, says_something
-from mergewise.text.sentences import Form, begins_log, blocks, lines_of, segment, strip_span
+from mergewise.text.sentences import Form, blocks, lines_of, segment, strip_span
 from mergewise.types import Kind
 
 # In characters: the maximum length of an announcement joined with its units, and of an item kept whole, and the length
@@ -133,13 +133,13 @@ class _Walk:
                 upto += 1
         elif first.kind in ("row", "edge"):
             # a simple table of reStructuredText has the same edge three times, and may have empty lines
-            same = [i for i in range(at, min(at + FAR, len(stretch))) if self._shown(stretch[i]) == self._shown(first)]
-            upto = same[2] + 1 if first.kind == "edge" and self.text[first.start] == "=" and len(same) > 2 else upto
+            edge = self.text[first.start : first.end] if self.text[first.start] == "=" else None
+            same = [i for i in range(at, min(at + FAR, len(stretch))) if self.text[slice(*stretch[i][:2])] == edge]
+            upto = same[2] + 1 if len(same) > 2 else upto
             while upto < len(stretch) and stretch[upto].kind in ("row", "edge") and self._touch(stretch, upto):
                 upto += 1
-        elif first.kind in ("line", "more", "code"):
-            kinds = ("code",) if first.kind == "code" else ("line", "more")
-            while upto < len(stretch) and stretch[upto].kind in kinds and self._touch(stretch, upto):
+        elif first.kind in ("line", "more"):
+            while upto < len(stretch) and stretch[upto].kind in ("line", "more") and self._touch(stretch, upto):
                 upto += 1
         elif first.kind == "item":
             # Further fields of a short field list, such as the options of a directive.
@@ -154,9 +154,6 @@ class _Walk:
             while upto < len(stretch) and stretch[upto].kind == "text" and stretch[upto].indent > first.indent:
                 upto += 1
         return upto
-
-    def _shown(self, block: _Block) -> str:
-        return self.text[block.start : block.end]
 
     def _opens_literal(self, block: _Block) -> bool:
         return self._code_of is not None and block.indent > self._code_of[0]
@@ -174,8 +171,7 @@ class _Walk:
         if literal is not None:
             self._code(start, end, literal[1])
         elif first.kind == "code":
-            fenced = self.text.startswith(_FENCES, start)
-            self._code(start, end, self._above() if fenced else self._announced_by)
+            self._code(start, end, self._above())
         elif first.kind in ("line", "more"):
             self._lines(region)
         elif any(block.kind == "row" for block in region):
@@ -227,9 +223,6 @@ class _Walk:
         text, fenced = self.text, self.text.startswith(_FENCES, start)
         inside = (text.find("\n", start) + 1, text.rfind("\n", start, end)) if fenced else (start, end)
         found = lines_of(text, *inside)
-        # source code has many brackets
-        if 10 * text.count("(", *inside) > len(found) and not begins_log(text, inside[0]):
-            return []
         lines = [self._block(a, b, _kind(text, a, b, form)) for a, b, form in found if form in ("line", "more")]
         if lines:
             lines[0] = lines[0]._replace(start=start)
@@ -389,11 +382,12 @@ def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
     edges = [e for e in region if e.kind == "edge" and not (bars and text.startswith("|", e.start))]
     grid = bars and (len(edges) > 3 or any(text.find("=", e.start, e.end) > 0 for e in edges))
     first = _FIRST_COLUMN.match(text[text.rfind("\n", 0, edges[0].start) + 1 : edges[0].end]) if edges else None
+    starts = {edge.start for edge in edges}
     rows: list[tuple[int, int]] = []
     fresh = True
     in_header = region[0].kind == "edge" and len(edges) > 2
     for block in region:
-        if block in edges:
+        if block.start in starts:
             rows[-1:] = [
                 (start, block.end if len(rows) == 1 or block is region[-1] else end) for start, end in rows[-1:]
             ]
