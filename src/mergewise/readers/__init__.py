@@ -25,13 +25,14 @@ from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
 from mergewise.lazy import Lazy
 from mergewise.plugins import merge_parts, plugins
+from mergewise.readers.as_markdown import markup_readers
 from mergewise.readers.builder import Parsed
 from mergewise.readers.definitions import LANGUAGES
 from mergewise.readers.docx import read_docx
 from mergewise.readers.epub import read_epub
 from mergewise.readers.front_matter import field_units, read_plain
 from mergewise.readers.html import read_html
-from mergewise.readers.jats import read_jats
+from mergewise.readers.jats import read_xml
 from mergewise.readers.mail import read_eml, read_mbox
 from mergewise.readers.markdown import read_markdown
 from mergewise.readers.metadata import metadata_from as metadata_from
@@ -118,7 +119,7 @@ _READERS: tuple[tuple[Reader, str], ...] = (
     (read_markdown, ".markdown .md"),
     (read_rst, ".rst"),
     (read_html, ".htm .html .xhtml"),
-    (read_jats, ".nxml .xml"),
+    (read_xml, ".nxml .xml"),
     (read_docx, ".docx"),
     (read_odt, ".odt"),
     (read_epub, ".epub"),
@@ -142,6 +143,7 @@ def _formats() -> dict[str, FileFormat]:
 
 def _readers() -> dict[str, Reader]:
     own = {suffix: reader for reader, suffixes in _READERS for suffix in suffixes.split()}
+    own |= dict(markup_readers())
     own |= {suffix: reader_of(language) for suffix, language in LANGUAGES.items()}
     return own | {suffix: one.read for suffix, one in FORMATS.items()}
 

@@ -1,7 +1,7 @@
-"""JATS, the XML of journal articles (also PubMed Central's .nxml).
+"""XML: JATS, the format of journal articles (also PubMed Central's .nxml), or any other with the names of its elements.
 
-Read: title, abstracts, keywords, the sections of the body and of the back matter (acknowledgements, appendices, notes), tables,
-captions of figures and tables, and formulas as far as they are text. Left out: the reference list (a search would find titles
+Read of JATS: title, abstracts, keywords, the sections of the body and of the back matter (acknowledgements, appendices, notes),
+tables, captions of figures and tables, and formulas. Left out: the reference list (a search would find titles
 instead of findings), affiliations, footnotes of the front, peer-review letters (`sub-article`). Entities of a DTD are never
 expanded. HTML's named characters are known.
 """
@@ -28,16 +28,20 @@ _WRAPPERS = frozenset(
 )
 _SKIPPED = frozenset("ref-list label title object-id graphic media fn-group sec-meta permissions attrib".split())
 _FLOATS = frozenset({"list", "def-list", "fig", "table-wrap", "fig-group", "boxed-text", "supplementary-material"})
+_HEADS = frozenset({"title", "head", "name"})
+_PROSE = frozenset("p para simpara paragraph text".split())
 _NAMES = {"ack": "Acknowledgements", "abstract": "Abstract"}
 
 
-def read_jats(data: bytes) -> Parsed:
+def read_xml(data: bytes) -> Parsed:
     if b"<" not in data[:1024]:
         raise ReadError(mismatch("XML", data))
     root = parse_xml(data)
     article = next((element for element in descendants(root, "article") if children(element, "front", "body")), None)
     if article is None:
-        raise ReadError(f"XML, but not a JATS article (its root is <{local(root)}>)")
+        builder = Builder()
+        _elements(root, builder, level=1)
+        return builder.build()
     builder = Builder()
     meta = first(article, "front", "article-meta")
     if meta is None:
@@ -52,6 +56,33 @@ def read_jats(data: bytes) -> Parsed:
     for part in (*children(article, "body"), *children(article, "back")):
         _blocks(part, builder, level=2)
     return builder.build(title, _metadata(article))
+
+
+def _elements(element: Any, builder: Builder, level: int) -> None:
+    """Write the attributes and children of an element as lines `name: text`. Children with children of their own are parts."""
+    fields, heads = _attributes(element), children(element, *_HEADS)[:1]
+
+    def write() -> None:
+        name = [] if heads or not fields else [local(element)]
+        builder.paragraph("\n".join([*name, *fields]))
+        fields.clear()
+
+    for child in element:
+        name, inner = local(child), [one for one in child if local(one)]
+        is_mixed = any((text or "").strip() for text in (child.text, *(one.tail for one in inner)))
+        if child in heads:
+            builder.heading(level, _text(child))
+        elif name and (is_mixed or not inner):
+            text = "; ".join(filter(None, [_text(child), *_attributes(child)]))
+            fields.append(text if name in _PROSE or not text else f"{name}: {text}")
+        elif name:
+            write()
+            _elements(child, builder, level + 1)
+    write()
+
+
+def _attributes(element: Any) -> list[str]:
+    return [f"{key.rpartition('}')[2]}: {value}" for key, value in element.attrib.items()]
 
 
 def _metadata(article: Any) -> FileMetadata:
