@@ -206,3 +206,87 @@ def test_every_paragraph_is_headed_by_the_entries_around_it(parts: Parts) -> Non
         headings = headings_at(parsed.outline, parsed.text.index(text))
         # text after entries is headed by the page's title
         assert (headings[1:] if headings[:1] == ("Pumps of the town",) else headings) == path
+
+
+# --- names and places
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '<section id="cookies"><h2>Cookies</h2><p>KEPT</p></section>',
+        '<div class="section" id="sharing-files"><h2>Sharing files</h2><p>KEPT</p></div>',
+        '<div id="navigation" class="section level2"><h2>Navigation keys</h2><p>KEPT</p></div>',
+        '<dl><dt id="app.Request.cookies">Request.cookies</dt><dd class="menu">KEPT</dd></dl>',
+        '<aside class="warning"><p>KEPT</p></aside>',
+        '<header class="page-header"><h2>Title</h2><p>KEPT</p></header>',
+        '<div role="tabpanel" hidden><p>KEPT</p></div>',
+        '<div class="tab-content" style="display: none"><p>KEPT</p></div>',
+        '<div class="code-toolbar"><pre>KEPT</pre></div>',
+        '<p>Choose <span class="menu">KEPT</span> there.</p>',
+        "<h3><button aria-expanded=false>KEPT</button></h3><p>Text</p>",
+    ],
+)
+@pytest.mark.parametrize("page", ["<div>{}</div>", "<main>{}</main>", "<article>{}</article>"])
+def test_names_do_not_drop_content(read_bytes: Read, content: str, page: str) -> None:
+    """Ids are made from titles, and tools name elements as they like."""
+    assert "KEPT" in read_bytes("a.html", page.format(f"<h1>Guide</h1>{PROSE}{content}{PROSE}")).text
+
+
+def test_names_count_outside_of_the_main_content_only(read_bytes: Read) -> None:
+    inside = '<div class="cookies"><p>Cookies are small files.</p></div>'
+    assert "small files" in read_bytes("a.html", f"<main><h1>A</h1>{PROSE}{inside}</main>").text
+    assert "small files" not in read_bytes("a.html", f"<div><h1>A</h1>{PROSE}{inside}</div>").text
+
+
+@pytest.mark.parametrize(
+    "side",
+    [
+        '<div class="share-buttons"><a href=x>LEFT</a> <a href=y>Mail</a></div>',
+        '<div class="newsletter">LEFT <input name=mail><button>Send</button></div>',
+        '<aside class="related"><a href=x>LEFT</a></aside>',
+        '<span class="editsection"><a href=x>LEFT</a></span>',
+        f'<ul class="toc"><li><a href=x>LEFT</a></li>{LINKS}</ul>',
+    ],
+)
+def test_links_and_forms_beside_the_text_stay_out_of_the_main_content(read_bytes: Read, side: str) -> None:
+    assert "LEFT" not in read_bytes("a.html", f"<main><h1>A</h1>{PROSE}{side}</main>").text
+
+
+def test_no_heading_is_outside_of_the_chosen_container(read_bytes: Read) -> None:
+    long, short = f"<div id=a><h2>One</h2>{PROSE * 4}</div>", "<div id=b><h2>Two</h2><p>Short.</p></div>"
+    document = read_bytes("a.html", f"<body><div class=navbar><h3>Menu</h3></div>{long}{short}</body>")
+    assert outline(document) == [(2, "One"), (2, "Two")]
+
+
+# --- scripts and formulas
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("10<sup>6</sup> units in 2023<sup>1</sup>", "10^6 units in 2023^1"),
+        ("10<sup>−6</sup>, 2<sup>n+1</sup>, a<sup>2</sup>+b<sup>2</sup>", "10^−6, 2^(n+1), a^2+b^2"),
+        ("known.<sup>1,2</sup> So it is.", "known.¹,² So it is."),
+        ("1<sup>st</sup>, 1<sup>er</sup>, n<sup>o</sup>, X<sup>TM</sup>", "1st, 1er, no, XTM"),
+        ("H<sub>2</sub>O, x<sub>i</sub><sup>2</sup>, 101<sub>2</sub>", "H2O, x_i^2, 101_2"),
+        ("3<sup>1</sup>/<sub>2</sub> cups, <sup>1</sup>&frasl;<sub>4</sub>", "3 1/2 cups, 1/4"),
+        ("study<sup>1</sup><sup>2</sup>, new<sup>in 3.8</sup>", "study^1^2, new in 3.8"),
+        ("a<sup> </sup>b", "a b"),
+        ("<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "1/2"),
+        ("<math><mn>3</mn><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "3 1/2"),
+        (
+            "<math><msup><mi>x</mi><mn>2</mn></msup><mo>+</mo><msqrt><mi>a</mi><mo>+</mo><mi>b</mi></msqrt></math>",
+            "x^2+√(a+b)",
+        ),
+        (
+            "<math><semantics><mrow><munderover><mo>∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow><mi>n</mi></munderover>"
+            "<mi>x</mi></mrow><annotation>sum</annotation></semantics></math>",
+            "∑_(i=1)^n x",
+        ),
+        ("<math><mtext>for</mtext><mi>x</mi><mo>,</mo><mi>sin</mi><mo>&#x2061;</mo><mi>y</mi></math>", "for x,sin y"),
+        ("<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>へ", "東京へ"),
+    ],
+)
+def test_scripts_and_formulas_read_as_they_are_printed(read_bytes: Read, source: str, expected: str) -> None:
+    assert read_bytes("a.html", f"<p>{source}</p>").text == expected

@@ -37,7 +37,7 @@ ARTICLE = """<?xml version="1.0"?>
 def test_article(read_bytes: Read) -> None:
     document = read_bytes("a.nxml", ARTICLE)
     assert document.text == (
-        "On ducks\n\nAbstract\n\nShort.\n\nKeywords: pond, duck\n\n1 Introduction\n\nDucks swim [1], α2.\n\n"
+        "On ducks\n\nAbstract\n\nShort.\n\nKeywords: pond, duck\n\n1 Introduction\n\nDucks swim [1], α^2.\n\n"
         "1. one\n2. two\n\nDeeper\n\nText.\n\nFig 1 A duck. It swims.\n\nTable 1 Counts.\n\n"
         "| Pond | Ducks |  |\n| A | 1 | 2 |\n\nx\n\nAcknowledgements\n\nThanks."
     )
@@ -83,12 +83,7 @@ def test_external_entities_are_not_fetched(read_bytes: Read) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("<book><title>x</title></book>", "XML, but not a JATS article (its root is <book>)"),
-        ("<article><section/></article>", "XML, but not a JATS article (its root is <article>)"),
-        ("words", "not XML, looks like text"),
-    ],
+    ("content", "expected"), [("<article><section/></article>", "no text"), ("words", "not XML, looks like text")]
 )
 def test_other_xml(tmp_path: Path, content: str, expected: str) -> None:
     (tmp_path / "a.xml").write_text(content)
@@ -101,3 +96,13 @@ def test_truncated(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text(ARTICLE[:900])
     with pytest.raises(ReadError, match="invalid XML"):
         read(tmp_path / "a.xml")
+
+
+def test_any_other_xml_is_read_with_the_names_of_its_elements(read_bytes: Read) -> None:
+    feed = (
+        "<rss><channel><title>News</title><item><title>Owls</title><link>x.org</link>"
+        "<description>Owls eat <b>mice</b>.</description></item><item><limit unit='mb'>5</limit><off/></item></channel></rss>"
+    )
+    document = read_bytes("a.xml", feed)
+    assert document.text == "News\n\nOwls\n\nlink: x.org\ndescription: Owls eat mice.\n\nitem\nlimit: 5; unit: mb"
+    assert outline(document) == [(2, "News"), (3, "Owls")]

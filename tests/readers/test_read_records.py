@@ -76,7 +76,7 @@ def test_json(read_bytes: Read, value: Any, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("a.jsonl", '{"a": 1}\n\n{"a": \n', "invalid JSON in line 3: Expecting value"),
+        ("a.jsonl", '\n\n{"a": \n', "invalid JSON in line 3: Expecting value"),
         ("a.json", '{"a": 1}\n{"b": 2}', "invalid JSON in line 2: Extra data"),
         ("a.json", "{}", "no text"),
         ("a.jsonl", "[" * 100_000, "nested too deeply"),

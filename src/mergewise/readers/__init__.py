@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
 from mergewise.lazy import Lazy
+from mergewise.log import log
 from mergewise.plugins import merge_parts, plugins
 from mergewise.readers.as_markdown import markup_readers
 from mergewise.readers.builder import Parsed
@@ -208,6 +209,8 @@ def read_file(
         raise ReadError(f"damaged or not supported: {_first_line(error)}") from error
     if not parsed.text.strip():
         raise ReadError("no text")
+    for note in parsed.notes:
+        log.warning("%s: %s", named, note)
     document = Document(
         id=path.as_posix() if id is None else id,
         text=parsed.text,

@@ -40,6 +40,8 @@ class Parsed:
     units: tuple[DocumentUnit, ...] = ()
     # numbers of pages with content but without text
     textless: tuple[int, ...] = ()
+    # parts of the file that could not be read
+    notes: tuple[str, ...] = ()
 
 
 def whole_number(text: str, default: int) -> int:

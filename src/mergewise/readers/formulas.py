@@ -104,14 +104,14 @@ def _joined(element: Any) -> str:
     name = local(element)
     text = before = (element.text or "").strip() if name.startswith("m") else ""
     for child in element:
-        part = formula(child)
+        part = formula(child).translate(_INVISIBLE_OPERATORS)
         has_word = any(len(word) > 1 and word.isalpha() for word in (before, part))
         is_apart = (
             text[-1:].isalnum() and part[:1].isalnum() and (has_word or (text[-1].isdigit() and part[0].isdigit()))
         )
         text += " " * is_apart + part
-        before = part
-    return f" {text} " if name == "mtext" else text.translate(_INVISIBLE_OPERATORS)
+        before = part or before
+    return f" {text} " if name == "mtext" else text
 
 
 def _bracketed(text: str) -> str:

@@ -245,8 +245,9 @@ def _is_side_matter(element: Any, weights: Weights, root: Any) -> bool:
         return False
     if element.get("epub:type") or not _NOTE_WORDS.isdisjoint(words):
         return False
-    if element.tag in ("ul", "ol", "div", "table") and 10 * links > 9 * text:
-        return sum(1 for _ in element.iter("a")) >= _MANY_LINKS and not _is_section(element)
+    is_list = element.tag in ("ul", "ol", "div", "table") and 10 * links > 9 * text
+    if is_list and sum(1 for _ in element.iter("a")) >= _MANY_LINKS and not _is_section(element):
+        return True
     if element.tag == "footer":
         return bool(element.getparent().tag != "blockquote")
     is_bare = element.tag == "header" and next(element.iter(*_HEADINGS), None) is None

@@ -74,7 +74,7 @@ def _elements(element: Any, builder: Builder, level: int) -> None:
             builder.heading(level, _text(child))
         elif name and (is_mixed or not inner):
             text = "; ".join(filter(None, [_text(child), *_attributes(child)]))
-            fields.append(text if name in _PROSE or not text else f"{name}: {text}")
+            fields += [text if name in _PROSE else f"{name}: {text}"] if text else []
         elif name:
             write()
             _elements(child, builder, level + 1)
@@ -204,7 +204,8 @@ def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
         elif name == "alternatives":
             # renderings of one formula: prefer MathML, else the first with text
             ranked = sorted(child, key=lambda rendering: local(rendering) != "math")
-            yield next(filter(None, (_tex(r) if local(r) == "tex-math" else _text(r) for r in ranked)), "")
+            written = {"math": formula, "tex-math": _tex}
+            yield next(filter(None, (written.get(local(one), _text)(one) for one in ranked)), "")
         elif name == "tex-math":
             yield _tex(child)
         elif name == "break":

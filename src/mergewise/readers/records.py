@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -27,10 +28,24 @@ _MAX_FIELDS = 500
 # Characters of a key, which is repeated with each value below it.
 _MAX_KEY = 200
 _MAX_DEPTH = 12
+_MAX_NOTES = 10
 
 
 def read_json_lines(data: bytes) -> Parsed:
-    return _parsed_records(_json(line, number) for number, line in enumerate(decode(data).split("\n")) if line.strip())
+    bad: list[ReadError] = []
+
+    def records() -> Iterator[Any]:
+        for number, line in enumerate(decode(data).split("\n")):
+            try:
+                if line.strip():
+                    yield _json(line, number)
+            except ReadError as error:
+                bad.append(error)
+
+    parsed = _parsed_records(records())
+    if bad and not parsed.text:
+        raise bad[0]
+    return replace(parsed, notes=tuple(f"left out: {error.message}" for error in bad[:_MAX_NOTES]))
 
 
 def read_json(data: bytes) -> Parsed:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import re
 import signal
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache, partial
+from logging.handlers import QueueHandler
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from threading import Event, Lock, Thread, Timer
@@ -148,6 +150,8 @@ class SandboxedReader:
                 self._count_lost(monotonic() - began)
             if answer is None:
                 raise ReadError(self._end(process, seconds if late.is_set() else None))
+        for message in answer.get("logged", ()):
+            log.warning("%s", message)
         if "failed" in answer:
             raise ReadError(str(answer["failed"]))
         return _read_file(answer)
@@ -284,6 +288,8 @@ def serve(function: str, limits: Limits, requests: Iterable[bytes], answers: IO[
     def field_values(record: Any) -> list[Any]:
         return [getattr(record, field.name) for field in fields(record)]
 
+    logged = SimpleQueue[logging.LogRecord]()
+    log.addHandler(QueueHandler(logged))
     answers.write(_READY)
     answers.flush()
     for line in requests:
@@ -293,6 +299,7 @@ def serve(function: str, limits: Limits, requests: Iterable[bytes], answers: IO[
         options |= {} if name is None else {"name": name}
         options |= {} if within is None else {"within": Path(within)}
         answer = _answer(partial(reader, **options), Path(path), doc_id, limits)
+        answer["logged"] = [logged.get().getMessage() for _ in range(logged.qsize())]
         text = json.dumps(answer, default=field_values, ensure_ascii=False)
         answers.write(text.encode("utf-8", "surrogatepass") + b"\n")
         answers.flush()
