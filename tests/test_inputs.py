@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from unicodedata import normalize
 
 import pytest
 
 from mergewise.errors import ReadError, UsageError
-from mergewise.inputs import Input, inputs_of
+from mergewise.inputs import Input, inputs_of, matching
 from mergewise.types import Document, Heading
 
 DOCUMENT = Document(id="d", text="Cats eat fish.", title="Cats", metadata={"a": 1, "b": 2})
@@ -101,3 +102,11 @@ def test_a_unit_may_have_a_kind() -> None:
 def test_invalid_units_are_reported(units: tuple[tuple[int, int], ...], reason: str) -> None:
     with pytest.raises(ReadError, match=reason):
         Input("d", replace(DOCUMENT, units=units)).read()
+
+
+@pytest.mark.parametrize("wanted", ["docs/café.md", "café*", "docs/ca*"])
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_names_match_in_every_unicode_form(wanted: str, form: Literal["NFC", "NFD"]) -> None:
+    sources = {f"docs/{normalize(other, name)}": None for other, name in (("NFD", "café.md"), ("NFC", "thé.md"))}
+    pattern = normalize(form, wanted if wanted.startswith("docs") else f"docs/{wanted}")
+    assert matching(pattern, sources) == [normalize("NFD", "docs/café.md")]

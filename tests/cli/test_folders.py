@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from tests.support import until
@@ -110,7 +111,7 @@ def test_sync_lists_its_changes_and_makes_them(home: Path) -> None:
     counts = "1 added, 0 replaced, 0 unchanged, 1 moved, 1 removed, 0 failed"
     assert f"dry run, nothing changed: {counts}; 2 documents in mergewise.index" in dry.stdout
     done = run("index", "docs", "--sync")
-    assert "left out: 1 .png" in done.stdout
+    assert "left out: 1 .png (add `--include" in done.stdout
     assert f"{counts}; 2 documents in mergewise.index" in done.stdout and "dry run" not in done.stdout
     report = json.loads(run("index", "docs", "--sync", "--json").stdout)
     assert (report["unchanged"], report["removed"], report["left_out"]) == (2, 0, {".png": 1})
@@ -345,3 +346,23 @@ def test_watching_needs_its_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_only_folders_are_watched(home: Path) -> None:
     with pytest.raises(UsageError, match="not a folder"):
         run("index", "docs/cats.md", "--watch")
+
+
+def test_a_file_that_cannot_be_read_fails_the_command_at_its_end(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An empty file loses nothing, and a file without a reader is left out on purpose."""
+    (home / "docs" / "empty.md").write_text("")
+    assert run("index", "docs").exit_code == 0
+    (home / "docs" / "lines.jsonl").write_text('{"text": "Owls."}\n{"text": oops\n')
+    assert run("index", "docs").exit_code == 0 and "lines.jsonl: left out: invalid JSON in line 2" in caplog.text
+    (home / "docs" / "broken.pdf").write_text("no pdf")
+    done = run("index", "docs")
+    assert done.exit_code == 1 and done.stderr.splitlines()[-1].startswith(
+        "mergewise: not indexed: docs/broken.pdf: not a PDF"
+    )
+
+
+def test_documents_are_shown_by_names_in_another_unicode_form(home: Path) -> None:
+    (home / "docs" / normalize("NFD", "Café.md")).write_text("Open at seven.\n")
+    run("index", "docs")
+    for name in ("docs/Café.md", "Café.md", "café"):
+        assert "Open at seven." in run("show", normalize("NFC", name)).stdout

@@ -55,6 +55,15 @@ def test_two_files_worked_out_by_hand() -> None:
     ]
 
 
+def test_a_later_stage_names_no_document() -> None:
+    progress, told = watched()
+    progress.begin(10)
+    progress.look_at("a.md")
+    progress.begin_stage(10, 1)
+    progress.tell()
+    assert told[-1][2] == ""
+
+
 def test_additional_work_is_added_without_a_message() -> None:
     progress, told = watched()
     progress.begin(10)

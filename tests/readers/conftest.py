@@ -89,7 +89,10 @@ def _pdf(objects: Sequence[bytes], trailer: bytes = b"") -> bytes:
 
 @pytest.fixture
 def make_pdf() -> Callable[..., bytes]:
-    """Function that makes a PDF from pages of lines. `bookmarks` are (title, page); `title` and `info` are its properties."""
+    """Function that makes a PDF from pages of lines. `bookmarks` are (title, page); `title` and `info` are its properties.
+
+    `annotations` are dictionaries of PDF, on all pages.
+    """
 
     def make(
         pages: Sequence[Sequence[PdfLine]],
@@ -97,11 +100,14 @@ def make_pdf() -> Callable[..., bytes]:
         title: str = "",
         encrypted: bool = False,
         info: Mapping[str, str] = MappingProxyType({}),
+        annotations: Sequence[str] = (),
     ) -> bytes:
         first_page = 6
         first_mark = first_page + 2 * len(pages)
         kids = b" ".join(b"%d 0 R" % (first_page + 2 * n) for n in range(len(pages)))
-        catalog = b"<< /Type /Catalog /Pages 2 0 R %s >>" % (b"/Outlines 5 0 R" if bookmarks else b"")
+        added = "".join(f"<< /Type /Annot {one} >>" for one in annotations).encode("latin-1")
+        more = (b"/Outlines 5 0 R" if bookmarks else b"") + (b"/AcroForm << /Fields [] >>" if annotations else b"")
+        catalog = b"<< /Type /Catalog /Pages 2 0 R %s >>" % more
         objects = [
             catalog,
             b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(pages), kids),
@@ -115,8 +121,8 @@ def make_pdf() -> Callable[..., bytes]:
                 for font, size, x, y, text in lines
             )
             objects.append(
-                b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents %d 0 R "
-                b"/Resources << /Font << /F1 3 0 R /F2 4 0 R >> >> >>" % (first_page + 2 * number + 1)
+                b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents %d 0 R /Annots [%s] "
+                b"/Resources << /Font << /F1 3 0 R /F2 4 0 R >> >> >>" % (first_page + 2 * number + 1, added)
             )
             objects.append(b"<< /Length %d >>\nstream\n%sendstream" % (len(content), content))
         for number, (name, page) in enumerate(bookmarks):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from contextlib import suppress
 
 import pytest
 
@@ -78,3 +79,28 @@ def test_unusual_declared_encodings_are_ignored(name: str) -> None:
     """Python needs a minute to decode a quarter of a megabyte of Punycode."""
     text = "+ADw-script+AD4- \\u0041 owls-1a " + "z" * 250_000
     assert decode(text.encode(), name) == text
+
+
+HEBREW = "הספרייה נפתחת בשעה תשע בבוקר"
+
+
+@pytest.mark.parametrize("before", [0, 1, 40])
+@pytest.mark.parametrize("line", [HEBREW, "Setting: ערך חדש", "שָׁלוֹם עוֹלָם"])
+def test_hebrew_between_english_lines(before: int, line: str) -> None:
+    text = "The library opens at nine in the morning.\n" * before + line
+    assert decode(text.encode("cp1255")) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["библиотека открывается в девять часов", "η βιβλιοθήκη ανοίγει στις εννέα", "à été là né"]
+)
+def test_other_languages_are_not_taken_for_hebrew(text: str) -> None:
+    for encoding in ("cp1251", "cp1253", "cp1252"):
+        with suppress(UnicodeEncodeError):
+            assert not any("א" <= letter <= "ת" for letter in decode(text.encode(encoding)))
+
+
+def test_lines_in_another_encoding() -> None:
+    lines = ["Die Bücherei öffnet früh.", "Plain.", "Die Straße über den Fluß war gesperrt – täglich.", "Schön."]
+    encoded = [line.encode("cp1252" if "Fluß" in line else "utf-8") for line in lines]
+    assert decode(b"\n".join(encoded)).split("\n") == lines

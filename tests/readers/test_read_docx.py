@@ -158,3 +158,36 @@ def test_truncated_and_damaged_archives(refusal: Refusal, tmp_path: Path) -> Non
             read(tmp_path / "b.docx")
         except ReadError as error:
             assert "\n" not in error.message
+
+
+def test_superscripts_are_not_glued_to_numbers(read_bytes: Read) -> None:
+    word = docx.Document()
+    paragraph = word.add_paragraph("10")
+    for text in ("−", "6"):
+        paragraph.add_run(text).font.superscript = True
+    paragraph.add_run(" m, H")
+    paragraph.add_run("2").font.subscript = True
+    paragraph.add_run("O, 1")
+    paragraph.add_run("st").font.superscript = True
+    assert read_bytes("a.docx", bytes_of(word)).text == "10^−6 m, H2O, 1st"
+
+
+def test_headers_and_footers_come_once_and_pictures_with_their_descriptions(read_bytes: Read) -> None:
+    word = docx.Document()
+    word.sections[0].header.paragraphs[0].text = "Contract 17"
+    word.sections[0].footer.paragraphs[0].text = "Draft of May"
+    paragraph = word.add_paragraph("Body.")
+    paragraph.add_run()._r.append(
+        parse_xml(
+            f"<w:drawing {nsdecls('w', 'wp')}><wp:inline><wp:docPr id='1' name='x' descr='A duck on a pond'/></wp:inline>"
+            "</w:drawing>"
+        )
+    )
+    section = word.add_section()
+    section.header.is_linked_to_previous = False
+    section.header.paragraphs[0].text = "Contract 17"
+    section.footer.is_linked_to_previous = False
+    section.footer.paragraphs[0].text = "2"
+    text = read_bytes("a.docx", bytes_of(word)).text
+    assert sorted(text.split("\n\n")) == ["A duck on a pond", "Body.", "Contract 17", "Draft of May"]
+    assert text.index("Contract 17") < text.index("Body.")

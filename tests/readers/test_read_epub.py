@@ -83,3 +83,12 @@ def test_entities_are_not_expanded(refusal: Refusal) -> None:
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>'
     broken = CONTAINER.replace('<?xml version="1.0"?>', bomb).replace("<rootfiles>", "<rootfiles>&b;")
     assert "aaaa" not in refusal("a.epub", archive({CONTAINER_NAME: broken}))
+
+
+def test_notes_and_boxes_of_a_chapter_are_content(read_bytes: Read) -> None:
+    chapter = (
+        "<html><body><section class='navigation'><h1>Enten</h1><p>Sie schwimmen.</p></section>"
+        "<aside epub:type='footnote'><p>Selten.</p></aside><aside class='sidebar'><p>Kasten.</p></aside></body></html>"
+    )
+    document = read_bytes("a.epub", book({**CHAPTERS, "OEBPS/Text/one.xhtml": chapter}))
+    assert "Enten\n\nSie schwimmen.\n\nSelten.\n\nKasten." in document.text

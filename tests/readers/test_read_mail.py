@@ -106,3 +106,33 @@ def test_nested_parts(read_bytes: Read, refusal: Refusal, depth: int) -> None:
 def test_encoded_word_is_read_in_its_charset() -> None:
     word = base64.b64encode("Привет из Москвы".encode("koi8-r")).decode()
     assert _word_text(f"=?koi8-r?b?{word}?=") == "Привет из Москвы"
+
+
+def test_attached_messages_and_texts_follow(read_bytes: Read) -> None:
+    inner = message("Lease", "The notice period is 45 days.\n")
+    inner.add_attachment("a;b", subtype="csv", filename="list.csv")
+    mail = message("Fwd", "See below.\n")
+    mail.add_attachment(inner)
+    mail.add_attachment("Second part.\n", disposition="inline")
+    mail.add_attachment("<p>Page</p>", subtype="html", filename="page.html")
+    mail.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="x.png")
+    document = read_bytes("a.eml", mail.as_bytes())
+    for text in ("See below.", "The notice period is 45 days.", "a;b", "Second part.", "Page"):
+        assert text in document.text
+    assert document.text.endswith("Attachments: x.png")
+    # the text after an attachment belongs to the message again
+    assert outline(document) == [(1, "Fwd"), (2, "Lease"), (3, "list.csv"), (1, "Fwd"), (2, "page.html"), (1, "Fwd")]
+
+
+def test_an_empty_form_of_a_text_gives_way_to_the_other(read_bytes: Read) -> None:
+    mail = message(body=" \n")
+    mail.add_alternative("<p>rich</p>", subtype="html")
+    assert read_bytes("a.eml", mail.as_bytes()).text.endswith("rich")
+
+
+@pytest.mark.parametrize("content", [b"Subject: In\n\nInner text.\n", b"\xff"])
+def test_an_attached_message_that_is_encoded_against_the_standard(read_bytes: Read, content: bytes) -> None:
+    head = 'Subject: Out\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\nOuter.\n--b\n'
+    part = f"Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n{base64.b64encode(content).decode()}\n--b--\n"
+    document = read_bytes("a.eml", head + part)
+    assert "Outer." in document.text and ("Inner text." in document.text) == (b"Inner" in content)

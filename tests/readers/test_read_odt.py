@@ -108,3 +108,32 @@ def test_an_empty_text(refusal: Refusal) -> None:
 def test_spreadsheet_is_refused(refusal: Refusal) -> None:
     sheet = bytes_of(opendocument.OpenDocumentSpreadsheet())
     assert refusal("a.odt", sheet) == "an office file or ZIP archive, but not an OpenDocument text"
+
+
+def test_named_lists_have_their_numbers_and_styles_their_scripts(read_bytes: Read) -> None:
+    odt = opendocument.OpenDocumentText()
+    letters = text.ListStyle(name="Numbering_20_A")
+    letters.addElement(text.ListLevelStyleNumber(level="1", numformat="A", numsuffix=")"))
+    letters.addElement(text.ListLevelStyleNumber(level="2", numformat="1", numsuffix=".", displaylevels="2"))
+    odt.styles.addElement(letters)
+    raised = style.Style(name="T1", family="text")
+    raised.addElement(style.TextProperties(textposition="super 58%"))
+    odt.automaticstyles.addElement(raised)
+    for _ in range(2):
+        outer = text.List(stylename=letters)
+        for word in ("one", "two"):
+            item = text.ListItem()
+            item.addElement(text.P(text=word))
+            item.addElement(text.P(text="more"))
+            inner = text.List()
+            deeper = text.ListItem()
+            deeper.addElement(text.P(text="in"))
+            inner.addElement(deeper)
+            item.addElement(inner)
+            outer.addElement(item)
+        odt.text.addElement(outer)
+    paragraph = text.P(text="10")
+    paragraph.addElement(text.Span(stylename=raised, text="6"))
+    odt.text.addElement(paragraph)
+    one = "A) one\n  more\n  A.1. in\nB) two\n  more\n  B.1. in"
+    assert read_bytes("a.odt", bytes_of(odt)).text == f"{one}\n{one}\n\n10^6"

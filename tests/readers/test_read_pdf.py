@@ -109,3 +109,69 @@ def test_reading_in_threads(tmp_path: Path, make_pdf: MakePdf) -> None:
     with ThreadPoolExecutor(4) as pool:
         texts = set(pool.map(lambda _: read(path).text, range(16)))
     assert len(texts) == 1
+
+
+def field(kind: str, left: int, bottom: int, more: str, width: int = 100) -> str:
+    return f"/Subtype /Widget /FT /{kind} /Rect [{left} {bottom} {left + width} {bottom + 14}] {more}"
+
+
+def test_values_of_a_form_are_beside_or_below_their_labels(read_bytes: Read, make_pdf: MakePdf) -> None:
+    lines = [
+        ("F1", 10, 50, 700, "Name:"),
+        ("F1", 10, 300, 700, "Town:"),
+        ("F1", 10, 50, 660, "Street"),
+        ("F1", 10, 80, 620, "I agree"),
+        ("F1", 10, 80, 600, "I do not"),
+    ]
+    annotations = [
+        field("Tx", 90, 697, "/T (a) /V (Ada Stone)"),
+        field("Ch", 340, 697, "/T (b) /Opt [(Rome) (Ulm)] /V (Ulm) /Ff 131072"),
+        field("Tx", 50, 640, "/T (c) /V (Long Lane)", 200),
+        field("Btn", 60, 617, "/T (d) /V /Yes /AS /Yes /AP << /N << /Yes null >> >>", 14),
+        field("Btn", 60, 597, "/T (e) /V /Off /AS /Off", 14),
+        field("Tx", 90, 300, "/T (f) /TU (Remarks) /V (None yet)"),
+        "/Subtype /FreeText /Rect [90 200 200 214] /Contents (Typed) /DA (/F1 10 Tf)",
+        "/Subtype /Text /Rect [10 10 20 20] /Contents (Check this)",
+        "/Subtype /Text /F 2 /Rect [10 10 20 20] /Contents (hidden)",
+    ]
+    text = read_bytes("a.pdf", make_pdf([lines], annotations=annotations)).text
+    rows = [" ".join(row.split()) for row in text.split("\n")]
+    assert {"Street Long Lane", "☒ I agree", "☐ I do not"} <= set(rows)
+    assert "Name: Ada Stone Town: Ulm" in " ".join(rows)
+    assert text.endswith("Remarks: None yet\n\nTyped\n\nComment: Check this")
+
+
+def test_a_form_without_printed_text(read_bytes: Read, make_pdf: MakePdf) -> None:
+    assert (
+        read_bytes("a.pdf", make_pdf([[]], annotations=[field("Tx", 9, 9, "/T (Name) /V (Ada)")])).text == "Name: Ada"
+    )
+
+
+def test_words_that_lines_break(read_bytes: Read, make_pdf: MakePdf) -> None:
+    texts = (
+        "A well-",
+        "known fact and infor-",
+        "mation on COVID-",
+        "19 in Nord-",
+        "Sued, the key-",
+        "stone of the keystone",
+    )
+    expected = "A well-known fact and information on COVID-19 in Nord-Sued, the keystone of the keystone"
+    assert read_bytes("a.pdf", make_pdf([body(*texts)])).text == expected
+
+
+@pytest.mark.parametrize(
+    ("letter", "rest", "expected"),
+    [("T", "he keeper came", "The keeper came"), ("A", "man came", "A man came"), ("A", "fter noon", "After noon")],
+)
+def test_a_large_first_letter_is_part_of_its_text(
+    read_bytes: Read, make_pdf: MakePdf, letter: str, rest: str, expected: str
+) -> None:
+    lines = [("F1", 36, 50, 690, letter), ("F1", 12, 80, 708, rest), ("F1", 12, 80, 694, "and wrote it down.")]
+    document = read_bytes("a.pdf", make_pdf([lines]))
+    assert document.text.startswith(expected) and document.outline == ()
+
+
+def test_the_letters_of_an_index_are_no_part_of_a_word(read_bytes: Read, make_pdf: MakePdf) -> None:
+    lines = [("F1", 36, 50, 690, "A"), ("F1", 12, 50, 660, "aardvark 5"), ("F1", 12, 50, 646, "apple 7")]
+    assert "A\naardvark" in read_bytes("a.pdf", make_pdf([lines])).text

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 from pptx import Presentation
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 from pptx.presentation import Presentation as Deck
 from pptx.util import Inches
 from tests.readers.documents import Read, Refusal, bytes_of, titles, with_changed_parts
@@ -90,3 +92,23 @@ def test_missing_extra_is_reported(refusal: Refusal, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pptx", None)
     expected = f"reading PPTX: python-pptx is not installed: {install_command('pptx')}"
     assert refusal("a.pptx", bytes_of(deck())) == expected
+
+
+def test_titles_order_charts_and_pictures(read_bytes: Read) -> None:
+    presentation = Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[TITLE_ONLY])
+    slide.shapes.title.text = "On\vducks"
+    for text, left, top in (("below", 1, 4), ("right", 5, 2), ("left", 1, 2.1)):
+        shape = slide.shapes.add_textbox(Inches(left), Inches(top), Inches(2), Inches(0.5))
+        shape.text_frame.text = text
+    data = CategoryChartData()
+    data.categories = ["2023", "2024"]
+    data.add_series("Ducks", (4.4, 5))
+    chart = slide.shapes.add_chart(XL_CHART_TYPE.PIE, Inches(1), Inches(5), Inches(3), Inches(1), data).chart
+    chart.has_title = True
+    chart.chart_title.text_frame.text = "Counts"
+    document = read_bytes("a.pptx", bytes_of(presentation))
+    assert document.text == (
+        "On ducks\n\nleft\n\nright\n\nbelow\n\nCounts\n\n|  | Ducks |\n| 2023 | 4.4 |\n| 2024 | 5 |"
+    )
+    assert titles(document) == ["On ducks"]

@@ -97,3 +97,9 @@ def test_nested_values_are_read_up_to_a_depth(read_bytes: Read) -> None:
     for _ in range(50):
         deep = {"k": deep}
     assert read_bytes("a.jsonl", lines({"text": "a", "deep": deep})).text == "a"
+
+
+def test_a_bad_line_loses_only_itself(read_bytes: Read, caplog: pytest.LogCaptureFixture) -> None:
+    document = read_bytes("a.jsonl", '{"text": "Owls."}\n{"text": oops\n{"text": "Ducks."}\n')
+    assert document.text == "Owls.\n\nDucks."
+    assert "a.jsonl: left out: invalid JSON in line 2" in caplog.text
