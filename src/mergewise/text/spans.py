@@ -11,8 +11,8 @@ Part: TypeAlias = tuple[int, int]
 
 # Formats whose text is converted from the file, so that its lines differ from those of the file.
 CONVERTED = frozenset(
-    ".csv .docx .eml .epub .htm .html .ipynb .json .jsonl .mbox .ndjson .nxml .odt .pdf .pptx .tsv .xhtml .xlsm .xlsx "
-    ".xml".split()
+    ".1 .2 .3 .4 .5 .6 .7 .8 .adoc .asciidoc .csv .docx .eml .epub .htm .html .ipynb .json .jsonl .man .mbox .mdx .ndjson .nxml "
+    ".odt .org .pdf .pptx .srt .tex .tsv .vtt .xhtml .xlsm .xlsx .xml".split()
 )
 
 
