@@ -1,6 +1,7 @@
 """Evidence held in languages other than English, with the default settings.
 
 python -m benchmarks.languages [--sets xquad-ru,fastapi-de] [--budgets 128,300,640] [--split test] [--manuals DIR] [--cells FILE]
+python -m benchmarks.languages --beginnings 40,60,100,300     how many paragraphs are told by so many characters
 
 The sets `xquad-LL` (XQuAD, CC BY-SA 4.0) have the same articles and questions in each language. The others are questions over
 manuals, whose folders are in DIR: benchmarks/manuals/README.md says where to get them. Evidence counts as held if the context
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -19,9 +21,12 @@ from pathlib import Path
 import mergewise
 from benchmarks import manuals, sets
 from benchmarks.cells import Cell, Cells, markdown
+from benchmarks.corpus import BENCH
 from benchmarks.manuals import Asked
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean
 from mergewise.query import Budget
+from mergewise.text.languages import UNKNOWN, detect
 
 STRATEGIES = "weave;topk;auto-merge;sentence"
 XQUAD = [f"xquad-{language}" for language in "en de es tr vi ru el ar hi zh".split()]
@@ -35,6 +40,21 @@ def measure(
     return {"held": float(sum(held)), "characters": mean([len(context.text) for context in contexts])}
 
 
+def print_beginnings(sizes: Sequence[int]) -> None:
+    """Print, by language, how many paragraphs `detect` tells right and wrong by their first characters."""
+    rows = []
+    for name in XQUAD:
+        documents = load_question_set(BENCH.with_name("languages") / name).documents
+        paragraphs = [text for document in documents for text in document.text.split("\n\n") if len(text) > 150]
+        row = [name, str(len(paragraphs))]
+        for size in sizes:
+            told = Counter(detect(text[:size]) for text in paragraphs)
+            right = told[name.removeprefix("xquad-")]
+            row.append(f"{right} / {len(paragraphs) - right - told[UNKNOWN]}")
+        rows.append(row)
+    print(markdown(["set", "paragraphs", *(f"{size}: right / wrong" for size in sizes)], rows))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=",".join([*XQUAD, *manuals.corpora()]))
@@ -45,7 +65,11 @@ def main() -> None:
     parser.add_argument("--manuals", type=Path, help="folder with the manuals")
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     parser.add_argument("--cells", type=Path, default=Path(tempfile.gettempdir()) / "languages.jsonl")
+    parser.add_argument("--beginnings", default="", help="Numbers of characters")
     options = parser.parse_args()
+    if options.beginnings:
+        print_beginnings([int(size) for size in options.beginnings.split(",")])
+        return
     cells = Cells(options.cells)
     strategies = options.strategies.split(";")
     rows = []

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -50,6 +52,36 @@ SENTENCES = {
 @pytest.mark.parametrize("language", SENTENCES)
 def test_the_language_of_a_sentence_is_detected(language: str) -> None:
     assert detect(SENTENCES[language]) == language
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Press both buttons, then wait until green."),
+        ("de", "Garantie erlischt durch unsachgemäße Reparaturen"),
+        ("fr", "Appuyez ensuite sur chaque bouton rouge"),
+        ("es", "Pulse ambos botones hasta escuchar tres pitidos"),
+        ("it", "Premere entrambi pulsanti, quindi attendere"),
+        ("pt", "Pressione ambos botões até ouvir três apitos"),
+        ("nl", "Druk beide knoppen in, wacht daarna even"),
+        ("pl", "Naciśnij oba przyciski, następnie zaczekaj"),
+        ("uk", "Натисніть обидві кнопки, потім зачекайте"),
+        ("und", "BCM2711 PCIe Bridge; 14e4:2711"),
+    ],
+)
+def test_the_language_of_a_text_without_typical_words_is_told_if_it_is_sure(language: str, text: str) -> None:
+    assert detect(text) == language
+
+
+def test_the_model_is_loaded_only_for_a_text_without_typical_words() -> None:
+    program = """
+import sys
+from mergewise.text.languages import detect
+assert detect("The river rises in the mountains and flows into the lake, which is known.") == "en"
+assert "py3langid" not in sys.modules
+assert detect("Garantie erlischt durch unsachgemäße Reparaturen") == "de" and "py3langid.langid" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_code_and_addresses_do_not_count() -> None:

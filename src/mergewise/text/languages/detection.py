@@ -1,4 +1,8 @@
-"""Detection of a text's language, by its script and, among the languages of a script, by typical words and letters.
+"""Detection of a text's language, by its script and, among the languages of a script, by typical words.
+
+A document that has too few of them, because it is short, is told by the model of `py3langid`, which is loaded then (0.5 CPU
+seconds, 70 MB). By the first 100 characters of 2,374 paragraphs in ten languages, both tell 2,364, and the words alone 1,885
+(`python -m benchmarks.languages --beginnings 100`).
 
 Codes are those of ISO 639-1. An undetected language is `UNKNOWN`. English wins close calls: documents in English are then split
 and searched as English.
@@ -10,6 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from typing import Any
 
 from mergewise.text.languages.table import language_of, language_table
 from mergewise.text.terms import LETTERS
@@ -30,6 +35,9 @@ _WORTH = {"latin": 1, "han": 3, "kana": 2, "hangul": 2}
 # Minimum of typical words in a document, and their minimum share of its words.
 _LEAST, _SHARE = 3.5, 0.04
 _BEATS_ENGLISH = 3
+# minimum of letters for the model, and its minimum share of the probability: of 850 paragraphs' first 60 characters, 799 were
+# right and 5 wrong at 0.8, and 807 and 17 at 0.5
+_FEWEST, _SURE = 20, 0.8
 
 
 def detect(text: str) -> str:
@@ -46,12 +54,28 @@ def _detect(text: str) -> str:
     scores = _scores(words, of_script)
     ranked = sorted(scores, key=lambda language: (-scores[language], language))
     if not ranked or scores[ranked[0]] < max(_LEAST, _SHARE * len(words)):
-        # No word is typical: use the most common language of the script.
-        return UNKNOWN if script == "latin" else of_script[0]
+        # Without a telling word, the default is the most common language of the script.
+        return _by_model(prose, of_script) or (UNKNOWN if script == "latin" else of_script[0])
     best = ranked[0]
     if best != ENGLISH and scores[best] < _BEATS_ENGLISH * scores.get(ENGLISH, 0):
         return ENGLISH
     return best
+
+
+def _by_model(prose: str, among: Sequence[str]) -> str:
+    """Return the language that the model tells, or "" if it is not sure or the script has a single language."""
+    if len(among) < 2 or sum(map(len, _WORD.findall(prose))) < _FEWEST:
+        return ""
+    shares = {language: share for language, share in _model().rank(prose) if language in among}
+    best = max(shares, key=lambda language: shares[language])
+    return best if shares[best] > _SURE * sum(shares.values()) else ""
+
+
+@cache
+def _model() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def document_language(document: Document) -> str:
@@ -140,27 +164,19 @@ def _words(text: str) -> list[str]:
 
 def _scores(words: Iterable[str], among: Iterable[str]) -> dict[str, float]:
     """Score each language by its typical words. A word that several languages share counts in equal parts."""
-    by_word, by_letter = _typical(tuple(sorted(among)))
+    typical = _typical(tuple(sorted(among)))
     scores: dict[str, float] = defaultdict(float)
     for word in words:
-        for language in (known := by_word.get(word, ())):
+        for language in (known := typical.get(word, ())):
             scores[language] += 1 / len(known)
-        if not known and not word.isascii():
-            marked = {code for letter in set(word) for code in by_letter.get(letter, ())}
-            for language in marked:
-                scores[language] += 0.5 / len(marked)
     return scores
 
 
 @cache
-def _typical(among: tuple[str, ...]) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
-    """Return the languages that have each word, and each rare letter."""
+def _typical(among: tuple[str, ...]) -> Mapping[str, Sequence[str]]:
+    """Return the languages that have each word."""
     by_word: dict[str, list[str]] = defaultdict(list)
-    by_letter: dict[str, list[str]] = defaultdict(list)
     for code in among:
-        language = language_of(code)
-        for word in set(language.words.split()):
+        for word in set(language_of(code).words.split()):
             by_word[word].append(code)
-        for letter in language.letters:
-            by_letter[letter].append(code)
-    return by_word, by_letter
+    return by_word

@@ -17,7 +17,6 @@ class LanguageRow(NamedTuple):
     script: str = "latin"
     names: str = ""
     stemmer: str = ""
-    letters: str = ""
     words: str = ""
 
 
