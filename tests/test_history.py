@@ -67,6 +67,27 @@ def test_rules_add_the_words_of_the_question_before() -> None:
     assert by_rules("Why?", []) == "Why?"
 
 
+@pytest.mark.parametrize(
+    ("before", "question", "whole"),
+    [
+        ("How often does it run on Mondays?", "And every quarter of an hour?", "How often does it run every quarter of an hour?"),
+        ("How often does it run on Mondays?", "And on Sundays?", "How often does it run on Sundays?"),
+        ("How long do cats sleep in May?", "What about June?", "How long do cats sleep June?"),
+        ("When was version 0.38.2 released?", "And 0.37.1?", "When was version 0.37.1 released?"),
+        ("What does `allow_origins` of it do?", "And allow_methods?", "What does `allow_methods` of it do?"),
+        ("What does allow_origins of CORSMiddleware do?", "And allow_methods?", "What does allow_methods of CORSMiddleware do?"),
+        ("What does --ignore do?", "And --replace?", "What does --replace do?"),
+        ("How do I use a model of Anthropic?", "And of Groq?", "How do I use a model of Groq?"),
+        ("How do I insert JSON?", "And CSV?", "How do I insert CSV?"),
+        ("What does the connect timeout limit?", "And the read timeout?", "What does the read timeout limit?"),
+        ("Where do dogs sleep?", "And their food?", "And their food? dogs sleep"),
+        ("When was 0.38.2 released?", "And why was 0.37.1 yanked?", "And why was 0.37.1 yanked? released"),
+    ],
+)  # fmt: skip
+def test_a_part_takes_the_place_of_another(before: str, question: str, whole: str) -> None:
+    assert by_rules(question, said(before)) == whole
+
+
 def test_rules_follow_a_conversation_to_its_start() -> None:
     chain = said("What is a lamp?", "How long do cats sleep?", "What do they eat?")
     assert by_rules("And when?", chain) == "And when? eat cats sleep"

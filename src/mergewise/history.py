@@ -4,8 +4,9 @@ A chat model rewrites the question in one call. Its reply is used if it is one l
 that looks like the frame of a prompt is rejected, since the question becomes part of prompts.
 
 Without a chat model or a usable reply, rules decide. A question is a follow-up if it is short with a pronoun, begins with "and"
-or "what about", or has no content word ("Why?"). It is searched together with the words of the question before it. The rules
-read English.
+or "what about", or has no content word ("Why?"). A part that takes the place of another is put there: after "How long do cats
+sleep in May?", "And in June?" is "How long do cats sleep in June?". Other follow-ups are searched together with the words of the
+question before them. The rules read English.
 """
 
 from __future__ import annotations
@@ -44,6 +45,20 @@ _PRONOUN = re.compile(
 )
 _FRAME = re.compile(r"---|#[0-9a-f]{8}|[\x00-\x1f\x7f-\x9f]", re.IGNORECASE)  # lines around quotations, controls
 _HOW = re.compile(r"\bhow\s+(?:long|many|much|often|far|old|big|large|tall|high|deep|fast|soon)\b", re.IGNORECASE)
+_ASKS = re.compile(
+    r"\b(?:who|whom|whose|what|which|when|where|why|how|is|are|was|were|do|does|did|can|could|will|would|should|has|have)\b",
+    re.IGNORECASE,
+)
+_LEADS = re.compile(r"^\s*(?:(?:of|for|from|with|to|the|an?)\s+)*")
+_TIME = re.compile(
+    r"\b(?:(?:on|in|at|by|every|each|during|before|after|since|until)\s+)?(?:(?:the|an?|quarter|half|of|\d+)\s+)*"
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun|week|holi)?days?|weekends?|january|february|march|april|june|july|august"
+    r"|september|october|november|december|hours?|minutes?|weeks?|months?|years?|mornings?|evenings?|nights?|noon|May)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"(?<![^\s`])[\w-](?:[\w.-]*\w)?")
+# forms of names; names of one form take each other's place
+_FORMS = [re.compile(form) for form in (r"v?\d.*", r"-.+", r".*\w_\w.*", r".*[a-z][A-Z].*", r"[A-Z]{2,}", r"[A-Z].*")]
 _MOST_TERMS = 5  # own terms of a question with a pronoun that still counts as a follow-up
 
 
@@ -94,6 +109,12 @@ def by_rules(question: str, turns: Sequence[Message]) -> str:
     whole = ""
     for asked in [*(message.text for message in turns if message.role == "user"), question]:
         if whole and is_follow_up(asked):
+            fragment = _LEADS.sub("", _OPENS.sub("", asked)).strip(" ?!.,")
+            place = None if _PRONOUN.search(fragment) else _place_of(fragment, whole)
+            if place is not None and not _ASKS.search(fragment):
+                whole = whole[: place.start()] + fragment + whole[place.end() :]
+                continue
+            whole = whole if place is None else whole[: place.start()] + whole[place.end() :]
             own = content_terms(asked)
             words = [word for stem, word in spelled_terms(_HOW.sub(" ", whole)).items() if stem not in own]
             # the stems come last word first
@@ -101,6 +122,19 @@ def by_rules(question: str, turns: Sequence[Message]) -> str:
         else:
             whole = asked
     return whole
+
+
+def _place_of(fragment: str, question: str) -> re.Match[str] | None:
+    """Return the part of a question whose place a fragment takes: a time, a name of the same form, or a modifier."""
+    if _TIME.search(fragment):
+        return _TIME.search(question)
+    words = _WORD.findall(fragment)
+    for form in _FORMS:
+        if any(form.fullmatch(word) for word in words):
+            same = [match for match in _WORD.finditer(question, 1) if form.fullmatch(match[0])]
+            return same[-1] if same else None
+    # "the read timeout" after "the connect timeout"
+    return re.search(rf"[\w-]+ {re.escape(words[-1])}\b", question) if len(words) > 1 else None
 
 
 def is_follow_up(question: str) -> bool:
