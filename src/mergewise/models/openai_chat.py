@@ -282,16 +282,15 @@ class OpenAIChat:
 
 
 def _wire(messages: Sequence[Message], *, with_system: bool) -> list[dict[str, str]]:
-    """Return messages as they are sent. Without the role of the system, its texts begin the next message of the user."""
+    """Return messages as they are sent. Without the system's role, its texts are the user's, and roles alternate."""
     wire: list[dict[str, str]] = []
-    first: list[str] = []
     for message in messages:
-        if message.role == _SYSTEM and not with_system:
-            first.append(message.text)
+        role = message.role if with_system or message.role != _SYSTEM else "user"
+        if with_system or not wire or wire[-1]["role"] != role:
+            wire.append({"role": role, "content": message.text})
         else:
-            wire.append({"role": message.role, "content": "\n\n".join([*first, message.text])})
-            first = []
-    return [*wire, {"role": "user", "content": "\n\n".join(first)}] if first else wire
+            wire[-1]["content"] += f"\n\n{message.text}"
+    return wire
 
 
 # finish reasons of an answer that a filter stopped, and of all incomplete ones
@@ -444,11 +443,8 @@ def _end_of_thoughts(text: str) -> int:
 
 def _text_of(content: Any) -> str:
     """Return the text of a content, which some endpoints send as a list of parts: thoughts and texts."""
-    if isinstance(content, list):
-        texts = (part if isinstance(part, str) else part.get("text") for part in content)
-        return "".join(text for text in texts if isinstance(text, str))
-    text: str = content
-    return text
+    parts = content if isinstance(content, list) else [content]
+    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in parts)
 
 
 def _clean(text: str) -> str:
