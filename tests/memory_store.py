@@ -48,7 +48,7 @@ _WORD = re.compile(r"\w+")
 
 
 def _exact_words(text: str) -> list[str]:
-    return [key for name in exact_names(text) for key in dict.fromkeys(name.keys)]
+    return [key for name in exact_names(text) for key in {name.key, name.other}]
 
 
 def _at_once(search: Callable[Given, Ranking]) -> Callable[Given, Future[Ranking]]:

@@ -37,7 +37,7 @@ from mergewise.protocols import (
 )
 from mergewise.ranges import MOST_ROWS, SHARE, CheckedFields, Range
 from mergewise.store.views import Registry
-from mergewise.text.exact import asked_exactly, exact_key, exact_keys, neighbours
+from mergewise.text.exact import asked_exactly, exact_keys, neighbours
 from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of, shares_of_forms
 from mergewise.text.sections import search_key
 from mergewise.types import Context, Hit, Leaf
@@ -413,7 +413,7 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
         searches = []
         if has_exact and name.exact is not None:
             searches.append(leaves_with(name.exact.key, exactly=True))
-        if not searches or (name.exact and not name.exact.is_indexed):
+        if not searches or (name.exact and name.exact.is_date):
             # an index keeps camelCase as one word, and divides words at other signs
             spellings = dict.fromkeys((name.text, " ".join(name.parts), "".join(name.parts)))
             if any(len(word) > LONGEST_WORD for spelling in spellings for word in re.findall(r"[^\W_]+", spelling)):
@@ -433,7 +433,7 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
                 if has_exact and name.exact:
                     texts = leaves_with(" ".join(few), exactly=True) if few else []
                     keys = frozenset[str]().union(*map(exact_keys, texts))
-                    found = (one for one in few if exact_key(one) in keys)
+                    found = (one for one in few if exact_keys(one) & keys)
                 else:
                     found = (one for one in few[:NEAR] if not is_absent(AskedName(one, "code")))
                 if near := next(found, None):
