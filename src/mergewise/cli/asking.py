@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mergewise import defaults
 from mergewise.cli import options, settings
 from mergewise.cli.configuration import permitted_embedder
-from mergewise.cli.output import say_aside, say_waiting, write_text
+from mergewise.cli.output import INEXACT, say_aside, say_waiting, write_text
 from mergewise.cli.places import file_links
 from mergewise.types import Answer, Context
 
@@ -62,6 +62,8 @@ class IndexModelOptions:
             second_source=self.second_source,
         )
         say_waiting(index.vectors())
+        if not index.store.reader().has_exact_names():
+            say_aside(INEXACT)
         return index
 
 

@@ -14,7 +14,7 @@ import typer
 from mergewise import defaults
 from mergewise.cli import options, settings
 from mergewise.cli.configuration import permitted_embedder
-from mergewise.cli.output import outdated_line, say, say_aside, say_error, say_json, say_waiting, waiting_line
+from mergewise.cli.output import INEXACT, outdated_line, say, say_aside, say_error, say_json, say_waiting, waiting_line
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import MergewiseError, UsageError
@@ -314,10 +314,19 @@ def info(
     rows = opened.documents()
     contents = contents_of(rows, opened.duplicates(), opened.store.place.size())
     listed, outdated = rows if documents else None, opened.outdated_documents()
+    has_exact = opened.store.reader().has_exact_names()
     if as_json:
         manifest = opened.manifest
         said = info_json(counts["documents"], views, manifest.embedder, manifest.format, listed, asdict(contents))
-        say_json({**said, "prompts": _own_prompts(manifest), "vectors": asdict(opened.vectors()), "outdated": outdated})
+        say_json(
+            {
+                **said,
+                "prompts": _own_prompts(manifest),
+                "vectors": asdict(opened.vectors()),
+                "outdated": outdated,
+                "exact": has_exact,
+            }
+        )
         return
     say(f"{counts['documents']} documents in {opened.store.place}, embedder {opened.manifest.embedder}")
     formats = [f"{count} {suffix}" for suffix, count in contents.formats.items()]
@@ -337,6 +346,8 @@ def info(
         say(f"  {name}: {count} rows")
     if line := waiting_line(opened.vectors()):
         say(f"  {line}")
+    if not has_exact:
+        say(f"  {INEXACT}")
     if outdated:
         say(f"  {outdated_line(len(outdated))}")
         _say_some(outdated, "such documents", indent="    ")

@@ -103,6 +103,12 @@ def say_aside(text: str, style: str | None = "dim") -> None:
         console(stderr=True).print(text, style=style, markup=False)
 
 
+INEXACT = (
+    "versions, clauses and codes are found by their parts only: run `mergewise check --repair` (up to a million leaves)"
+)
+"""Remark on an index of an older version, or a very large one."""
+
+
 def say_waiting(vectors: VectorCount) -> None:
     """Print how many vectors an index has, if some are missing."""
     if line := waiting_line(vectors):

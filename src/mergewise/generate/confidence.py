@@ -94,7 +94,7 @@ class Signals(NamedTuple):
             then, nor if the question asks why something is not so and the quotation denies nothing.
         identified: 1 if the question has identifiers or numbers, and none is missing.
         lacks_form: The question asks for a reason, a person, a quantity or a value, and the quotation has no words of that form.
-            The answer is not sure then.
+            So does the header of a table without a row. The answer is not sure then.
         exactly: The question has exact names (versions, clauses), and the quotation or its headings have all of them.
     """
 
@@ -151,7 +151,8 @@ class Signals(NamedTuple):
             lacks_name=lacks_name,
             identified=float(not lacks_name and any(name.kind != "name" for name in named_ones)),
             exactly=not lacks_name and any(name.exact for name in named_ones),
-            lacks_form=any(asks.search(question) and not holds.search(said) for asks, holds in _DEMANDS),
+            lacks_form=_is_header(quoted)
+            or any(asks.search(question) and not holds.search(said) for asks, holds in _DEMANDS),
         )
 
     def found(self) -> float:
@@ -173,6 +174,12 @@ def named_terms(question: str) -> frozenset[str]:
     words = [word.strip(_PUNCTUATION) for word in question.split()]
     names = [word for i, word in enumerate(words) if (i > 0 and word[:1].isupper()) or _NAME.search(word)]
     return content_terms(" ".join(names))
+
+
+def _is_header(quoted: str) -> bool:
+    """Return true for the header of a table without a row."""
+    lines = [line for line in quoted.splitlines() if line.strip()]
+    return all(line.startswith("|") for line in lines) and sum(any(map(str.isalnum, line)) for line in lines) == 1
 
 
 def _share(held: Collection[str], terms: frozenset[str]) -> float:

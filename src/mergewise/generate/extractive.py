@@ -93,18 +93,19 @@ def answer(request: Request, models: Models) -> Answer:
     nearest = list(dict.fromkeys(near for name in request.absent for near in name.nearest))
     others = f"; {' and '.join(nearest)} {'do' if nearest[1:] else 'does'}" if nearest else ""
     missing = f"{', '.join(map(repr, unknown))} {verb} in these documents{others}." if unknown else ""
+    otherwise = None
+    if quoted is not None and not any(name.kind == "code" for name in request.absent):
+        otherwise = next(filter(None, (_contradiction(one, context, texts) for one in quoted.quotations)), None)
     # near an absent number, the documents say something about others
-    if quoted is None or nearest:
+    if quoted is None or (nearest and otherwise is None):
         refusal = missing or models.prompts.fill(REFUSAL)
         return Answer(context.question, refusal, (), context, context.usage, found=False, sure=False)
     found = not unknown and quoted.signals.found() >= (FOUND_EXACTLY_FROM if quoted.signals.exactly else FOUND_FROM)
     sure = found and not request.absent and quoted.signals.sure() >= SURE_FROM
     quotations = quoted.quotations
     hedge = [] if sure else [f"{missing} {PLACES}" if unknown else LIKELY if found else NEAREST]
-    if not any(name.kind == "code" for name in request.absent):
-        otherwise = next(filter(None, (_contradiction(one, context, texts) for one in quotations)), None)
-        if otherwise is not None:
-            found, sure, hedge, quotations = True, False, [OTHERWISE], (otherwise,)
+    if otherwise is not None:
+        found, sure, hedge, quotations = True, False, [OTHERWISE], (otherwise,)
     text = "\n\n".join([*hedge, *(_quotation_text(quotation, context.question, texts) for quotation in quotations)])
     citations = tuple(citation for quotation in quotations for citation in quotation.citations)
     return Answer(context.question, text, citations, context, context.usage, found=found, sure=sure)

@@ -57,7 +57,7 @@ SAMPLE, FEWEST = 300, 60
 # Log-odds that a leaf is needed, by the logarithm of its rank, fitted on the first halves of the question sets.
 FIRST_ODDS, ODDS_BY_RANK = 0.43, -1.91
 HAIR = 1e-6
-EXACT = 0.5
+EXACT = 0.4
 """Weight of the search for exact names, if it finds some."""
 
 

@@ -96,14 +96,14 @@ def opening_keys(text: str) -> frozenset[str]:
 def asked_exactly(question: str) -> tuple[ExactName, ...]:
     """Return the exact names that a question asks for, without plain quantities.
 
-    A single number counts after a word, as in "error 1033", if it has three digits or more or ends the question.
+    A single number counts after a word, as in "error 1033", if it has three digits or more, or two at the end of the question.
     """
     found: list[ExactName] = []
     for name in sorted(exact_names(question), key=lambda name: (name.start, -name.end)):
         if not name.is_joined and not _CODE.fullmatch(name.key):
             label, written = name.other.removesuffix(name.key), question[name.start : name.end]
             is_telling = (label and label not in STOP_WORDS) or question[name.start - 1 : name.start] == "#"
-            is_last = len(name.key) > 2 or not question[name.end :].strip(" ?.!")
+            is_last = len(name.key) > 2 or (len(name.key) == 2 and not question[name.end :].strip(" ?.!"))
             if not (written[0].isalpha() and not written.isalnum()) and not (
                 name.key.isdigit() and is_telling and is_last
             ):
