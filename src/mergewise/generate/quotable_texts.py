@@ -26,7 +26,7 @@ LONGEST_CODE = 800
 _LINE = rf"(?:[ \t]*{ITEM_MARK}|[ \t]+\S|\|)"
 _BLOCK_OF_ITEMS = re.compile(rf"\s*\n(?:{_LINE}[^\n]*(?:\n|\Z)(?:[ \t]*\n(?={_LINE}))?|``[^\n]*\n(?=[ \t]+\S))+")
 _PARAGRAPH = re.compile(r"\s*(?:[^\n]*\S[^\n]*(?:\n|\Z))+")
-_LINE_OF_WORDS = re.compile(r"[^\n]*\w[^\n]*")
+_LINE_OF_WORDS = re.compile(r"[\w§(\[][^\n]*")
 _STOPS = (".", "!", "?", "…", "。", ";", "”", '"')
 
 
@@ -55,12 +55,8 @@ class QuotableTexts:
             if heading.start < span.start and heading.level < level:
                 level = heading.level
                 if has_name(heading.title):
-                    text = self._whole(span.doc_id)
-                    at = text.find(heading.title, heading.start, heading.end)
-                    # a title without mark-up may not be in the text
-                    line = _LINE_OF_WORDS.search(text, heading.start, heading.end)
-                    place = (at, at + len(heading.title)) if at >= 0 else line and line.span()
-                    return Span(span.doc_id, *place) if place else None
+                    line = _LINE_OF_WORDS.search(self._whole(span.doc_id), heading.start, heading.end)
+                    return line and Span(span.doc_id, *line.span())
         return None
 
     def without_headings(self, spans: Sequence[Span]) -> list[Span]:

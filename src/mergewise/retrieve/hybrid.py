@@ -424,22 +424,18 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
         return not any(name.occurs_in(doc_id) for doc_id in store.ids(where))
 
     def with_nearest(name: AskedName) -> AskedName:
-        if name.kind not in ("code", "exact") or (name.exact and name.exact.is_date):
+        if name.exact is None or name.exact.is_date:
             return name
         nearest = []
         for spellings in neighbours(name.text):
             # few at a time, so that many leaves with another one hide none
             for few in (spellings[:1], spellings[1:NEAR], spellings[NEAR:]):
-                if has_exact and name.exact:
-                    texts = leaves_with(" ".join(few), exactly=True) if few else []
-                    keys = frozenset[str]().union(*map(exact_keys, texts))
-                    found = (one for one in few if exact_keys(one) & keys)
-                else:
-                    found = (one for one in few[:NEAR] if not is_absent(AskedName(one, "code")))
-                if near := next(found, None):
+                texts = leaves_with(" ".join(few), exactly=True) if few else []
+                keys = frozenset[str]().union(*map(exact_keys, texts))
+                if near := next((one for one in few if exact_keys(one) & keys), None):
                     nearest.append(near)
                     break
-        is_number = name.exact and name.exact.key.isdigit() and not nearest
+        is_number = name.exact.key.isdigit() and not nearest
         return AskedName(name.text, "number") if is_number else name._replace(nearest=tuple(nearest))
 
     searched = (name for name in asked_names(context.question) if name.is_searchable and not name.is_in(shown))

@@ -34,7 +34,7 @@ _JOIN = re.compile("[.:-]")
 _LETTER_JOIN = re.compile(r"(?<=\d)[.:-](?=[^\W\d_])|(?<=[^\W\d_])[.-](?=\d)")
 # a code of digits and letters, or of a letter and digits, but no quantity with its unit
 _CODE = re.compile(r"\d+[^\W\d](?:[^\W\d]{3}|\w*\d)\w*|[^\W\d_]\d+")
-_LAST = re.compile(r"(?P<letter>(?<=\d)[a-z])\Z|(?P<digits>\d+)(?P<after>(?![a-z]\Z)\D*)\Z")
+_LAST = re.compile(r"\d+\Z|(?<=\d)[a-z]\Z")
 
 
 class ExactName(NamedTuple):
@@ -65,7 +65,7 @@ def exact_names(text: str, *, dated: bool = True) -> Iterator[ExactName]:
     for match in _NUMBER.finditer(text):
         number = _LETTER_JOIN.sub("", _DASH.sub("-", fold(match[0])))
         before = _BEFORE.search(text, max(0, match.start() - 30), match.start())
-        word, mark = (fold(before[1]), before[2]) if before else ("", "")
+        word, mark = (fold(before[1]) or "#" * (before[2] == "#"), before[2]) if before else ("", "")
         is_section, is_joined = word == "§", _JOIN.search(number) is not None
         # the word belongs to the name without a space between them
         is_part = is_section or (word not in ("", "v") and mark in ("", "-", ".", "‐", "‑", "–"))
@@ -100,15 +100,11 @@ def asked_exactly(question: str) -> tuple[ExactName, ...]:
     """
     found: list[ExactName] = []
     for name in sorted(exact_names(question), key=lambda name: (name.start, -name.end)):
-        if not name.is_joined and not _CODE.fullmatch(name.key):
-            label, written = name.other.removesuffix(name.key), question[name.start : name.end]
-            is_telling = (label and label not in STOP_WORDS) or question[name.start - 1 : name.start] == "#"
-            is_last = len(name.key) > 2 or (len(name.key) == 2 and not question[name.end :].strip(" ?.!"))
-            if not (written[0].isalpha() and not written.isalnum()) and not (
-                name.key.isdigit() and is_telling and is_last
-            ):
-                continue
-        if not found or name.start >= found[-1].end:
+        written, label = question[name.start : name.end], name.other.removesuffix(name.key)
+        is_last = not question[name.end :].strip(" ?.!")
+        is_labelled = label not in STOP_WORDS | {""} and name.key.isdigit() and len(name.key) > 2 - is_last
+        is_code = _CODE.fullmatch(name.key) or (written[0].isalpha() and not written.isalnum())
+        if (name.is_joined or is_code or is_labelled) and (not found or name.start >= found[-1].end):
             found.append(name)
     return tuple(found)
 
@@ -145,20 +141,17 @@ def neighbours(name: str) -> tuple[list[str], list[str]]:
     """Return names of the same form below and above a name, nearest first: 3.12.8 and 3.12.10 for 3.12.9, then 3.13.0."""
     if (match := _LAST.search(name)) is None:
         return [], []
-    before = name[: match.start()]
-    if letter := match["letter"]:
-        letters = [before + chr(code) for code in range(ord("a"), ord("z") + 1)]
-        at = ord(letter) - ord("a")
-        return [*letters[:at][::-1], before], letters[at + 1 :]
-    digits, after = match["digits"], match["after"]
-    value, width = int(digits), len(digits) if digits[0] == "0" else 1
-    below, above = (
-        [f"{before}{number:0{width}}{after}" for number in numbers if number >= 0]
-        for numbers in (range(value - 1, value - 1 - REACH, -1), range(value + 1, value + 1 + REACH))
-    )
+    before, last = name[: match.start()], match[0]
+    if last.isdigit():
+        value, width = int(last), len(last) * last.startswith("0")
+        below, above = range(value)[: -REACH - 1 : -1], range(value + 1, value + REACH)
+        found = [f"{before}{n:0{width}}" for n in below], [f"{before}{n:0{width}}" for n in above]
+    else:
+        below, above = range(ord("a"), ord(last))[::-1], range(ord(last) + 1, ord("z") + 1)
+        found = [*(before + chr(n) for n in below), before], [before + chr(n) for n in above]
     if before.endswith("."):
         # the last of the version before, and the first of the next one
         lower, upper = neighbours(before[:-1])
-        below += [before[:-1], *(f"{one}.{number}" for one in lower[:3] for number in range(30, -1, -1))]
-        above += [one + end for one in upper[:3] for end in ("", ".0", ".1") if "." in one + end]
-    return below, above
+        found[0].extend(f"{one}.{n}" for one in lower[:3] for n in range(30, -1, -1))
+        found[1].extend(f"{one}.{n}" for one in upper[:3] for n in range(2))
+    return found

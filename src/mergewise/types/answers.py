@@ -88,7 +88,7 @@ class Evidence:
     led_by: Span | None = None
     reranked: float | None = None
     kind: Kind | None = None
-    exact: float = 1.0
+    exact: float = 0.0
 
 
 class Reading(Protocol):

@@ -198,11 +198,6 @@ class SentencePool:
     def __len__(self) -> int:
         return len(self.sentences)
 
-    @property
-    def asks_exactly(self) -> bool:
-        """True if the question has exact names."""
-        return bool(self._names)
-
     def add(self, leaves: Iterable[LeafSentences]) -> None:
         """Add leaves with all their sentences. The first call sets the weights of the question's terms."""
         fresh = sorted((leaf for leaf in leaves if leaf.id not in self.leaves), key=lambda leaf: (leaf.doc_id, leaf.id))
@@ -428,7 +423,7 @@ class Candidates:
                 led_by=pool.sentences[lead].span if lead is not None else None,
                 reranked=self.reranked.get(i),
                 kind=sentence.sentence.kind,
-                exact=float(pool.fixed[i, -1]) if pool.asks_exactly else 1.0,
+                exact=float(pool.fixed[i, -1]),
             )
             found.append(one)
         return tuple(found)
