@@ -16,6 +16,7 @@ import pytest
 from tests.command import run_text
 from tests.support import patience
 
+from mergewise.cli.answering import folded
 from mergewise.models.scripted import ChatServer, Turn
 from mergewise.types import Message
 
@@ -195,3 +196,12 @@ def test_warning_names_the_preferred_mode_once(home: Path) -> None:
     assert json.loads(as_json.stdout)["instead_of"] == "aed" and "prefers the mode aed" in as_json.stderr
     named = run(home, None, *words, "--mode", "extractive", "--json")
     assert json.loads(named.stdout)["instead_of"] is None and "prefers" not in named.stderr
+
+
+def test_a_terminal_shows_the_beginning_of_a_long_quotation() -> None:
+    long, short = "Cats sleep on warm roofs. " * 40, "“Dogs do not.” [2]"
+    shown = folded(f"Likely:\n\n{short}\n\nCats: “{long}” [3]\n\n{short}")
+    first, *rest = shown.split(" …” [3]")
+    assert first.startswith(f"Likely:\n\n{short}\n\nCats: “Cats sleep") and len(first) < 700
+    assert rest == [f" (whole: mergewise show 3)\n\n{short}"]
+    assert folded(f"“{long[:700]}” [1]") == f"“{long[:700]}” [1]"

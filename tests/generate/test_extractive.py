@@ -206,3 +206,17 @@ def test_code_is_quoted_completely_or_with_an_ellipsis() -> None:
     )
     assert [citation.text for citation in whole.citations] == [code]
     assert "…\n    line_3 = 3\n    line_4 = 4\n…”" in cut.text
+
+
+def test_an_unsure_answer_begins_with_the_quotation_that_has_the_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sentences of the same rank: the one with more of the question's terms, by itself or by its headings, comes first."""
+    monkeypatch.setattr(Signals, "sure", lambda self: 0.0)
+    text = "## Values\n\nOthers are pruned.\n\n## Backends of graphs\n\nEither is fine: rdbms.\n"
+    document = Document("g", text)
+    spans = [
+        Span("g", text.index(said), text.index(said) + len(said)) for said in ("Others are", "Either is fine: rdbms.")
+    ]
+    evidence = tuple(Evidence(span, text[span.start : span.end], (span,), 0.5, None, 0.5, 0.5) for span in spans)
+    context, _ = context_of(document, "Which backends may graphs have?", "weave")
+    said = answer_of(document, replace(context, evidence=evidence))
+    assert [citation.span for citation in said.citations] == spans[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mergewise import AnswerQuery, defaults
 from mergewise.cli import last, settings
 from mergewise.cli.asking import AskingOptions
-from mergewise.cli.output import citation_lines, say, say_aside, say_piece, say_warning, usage_line
+from mergewise.cli.output import citation_lines, is_plain, say, say_aside, say_piece, say_warning, usage_line
 from mergewise.cli.places import DocumentNames, locations_in
 from mergewise.cli.trace import say_streams, say_trace
 from mergewise.extend import answer_json
@@ -103,9 +104,25 @@ def is_found(result: Answer | Context) -> bool:
     return result.found if isinstance(result, Answer) else bool(result.passages)
 
 
+SHOWN, FOLDED = 600, 800
+"""Characters of a quotation that a terminal shows, if it has more than `FOLDED`. `mergewise show` shows it whole."""
+_LONG_QUOTATION = re.compile(rf"“((?:(?!” \[\d).){{{FOLDED},}})” \[(\d+)\]", re.DOTALL)
+
+
 def say_answer(answer: Answer, names: DocumentNames) -> None:
-    say(answer.text, style="bold" if answer.sure else "yellow")
+    text = answer.text
+    if answer.mode == "extractive" and not is_plain():
+        text = folded(text)
+    say(text, style="bold" if answer.sure else "yellow")
     say_citations(answer, names)
+
+
+def folded(text: str) -> str:
+    """Return an answer without the ends of long quotations, and with the command that shows them whole."""
+    return _LONG_QUOTATION.sub(
+        lambda quoted: f"“{quoted[1][:SHOWN].rpartition(' ')[0]} …” [{quoted[2]}] (whole: mergewise show {quoted[2]})",
+        text,
+    )
 
 
 def say_citations(answer: Answer, names: DocumentNames) -> None:

@@ -30,6 +30,9 @@ from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Context, Evidence, Span
 
 SENTENCES = 3
+COVERED = 6.0
+"""Weight of the question's terms in a quotation and its headings, for the order of quotations if the answer is not sure. With it,
+the first quotation answers 75 instead of 71 of the 130 questions that it was chosen on, and 87 instead of 85 of 130 others."""
 NEAR_BEST = 0.2
 """Minimum probability of another quotation, as a share of the best one's."""
 QUOTE = 500
@@ -102,13 +105,24 @@ def answer(request: Request, models: Models) -> Answer:
         return Answer(context.question, refusal, (), context, context.usage, found=False, sure=False)
     found = not unknown and quoted.signals.found() >= (FOUND_EXACTLY_FROM if quoted.signals.exactly else FOUND_FROM)
     sure = found and not request.absent and quoted.signals.sure() >= SURE_FROM
-    quotations = quoted.quotations
+    quotations = quoted.quotations if sure else _by_terms(quoted.quotations, content_terms(context.question))
     hedge = [] if sure else [f"{missing} {PLACES}" if unknown else LIKELY if found else NEAREST]
     if otherwise is not None:
         found, sure, hedge, quotations = True, False, [OTHERWISE], (otherwise,)
     text = "\n\n".join([*hedge, *(_quotation_text(quotation, context.question, texts) for quotation in quotations)])
     citations = tuple(citation for quotation in quotations for citation in quotation.citations)
     return Answer(context.question, text, citations, context, context.usage, found=found, sure=sure)
+
+
+def _by_terms(quotations: Sequence[Quotation], terms: frozenset[str]) -> tuple[Quotation, ...]:
+    """Sort quotations by the log-odds of their best sentence, and by the terms of the question that the whole quotation has."""
+
+    def rank(quotation: Quotation) -> float:
+        paths = (f"{one.text}\n{heading_path(one.title, one.headings)}" for one in quotation.citations)
+        covered = len(terms & content_terms("\n".join(paths))) / max(1, len(terms))
+        return -_log_odds(quotation.best.probability) - COVERED * covered
+
+    return tuple(sorted(quotations, key=rank))
 
 
 def _contradiction(quotation: Quotation, context: Context, texts: QuotableTexts) -> Quotation | None:
