@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.text.names import words_of
-from mergewise.text.terms import LETTERS, TermFinder, content_terms, spelled_terms
+from mergewise.text.terms import LETTERS, TermFinder, composed, content_terms, spelled_terms
 
 
 def test_stop_words_are_dropped_and_inflections_share_a_stem() -> None:
@@ -70,3 +70,12 @@ def test_terms_are_spelled_as_the_text_spells_them_first() -> None:
         spelled_terms("Runs, running").keys() == content_terms("Runs, running")
         and spelled_terms("Runs, running")["run"] == "Runs"
     )
+
+
+@given(st.text(st.sampled_from("aéﬁ한국ß １ế.") | st.characters(), max_size=40))
+def test_terms_are_the_same_in_each_form_of_unicode(text: str) -> None:
+    written, composed_ = unicodedata.normalize("NFD", text), unicodedata.normalize("NFC", text)
+    assert content_terms(written) == content_terms(composed_)
+    joined, offsets = composed(written)
+    assert joined == composed_ or not unicodedata.is_normalized("NFC", joined)
+    assert len(offsets) == len(joined) and list(offsets) == sorted(offsets)
