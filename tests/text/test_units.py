@@ -219,7 +219,7 @@ def kinds_of(text: str) -> list[tuple[str, str]]:
         "192.168.0.{0} - - GET /a/b",
         "ERROR {0} valve stuck",
         "[Speaker {0}]: The budget is {0},400 euro. It is fixed.",
-        "Ada: That is number {0}. And now?",
+        "Ada: That is number {0}. And then",
         "$ mergewise index folder-{0}",
         "user@host:~/docs$ ls -l {0}",
         "worker-{0} is ready. It waits",
@@ -340,5 +340,43 @@ def test_lines_above_a_drawn_table_are_prose() -> None:
 
 def test_an_item_ends_above_a_line_with_a_smaller_margin() -> None:
     text = "web:\n  ports:\n    - 8080\n    - 9090\n      more of it\n  image: a\n  size: 5\nlast: 1"
-    assert [part.strip() for part, _ in units_of(LONG * 2 + "\n\n" + text)][-1].endswith("size: 5\nlast: 1") is False
+    assert kinds_of(f"{text}\n{LONG}")[-4:-1] == [("image: a", "line"), ("size: 5", "line"), ("last: 1", "line")]
     assert units_of("- one\nlazy\n- two")[0] == ("- one\nlazy", None)
+
+
+def test_an_answer_in_a_line_needs_its_question() -> None:
+    questions = [f"Q: Why is it number {n}?\nA: {LONG}" for n in range(3)]
+    assert [lead for _, lead in units_of("\n".join(questions))] == [None, 0, None, 2, None, 4]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Port 22", "PermitRootLogin no", "PasswordAuthentication yes", "X11Forwarding no"],
+        ["GET /a", "GET /b", "POST /c", "GET /d"],
+        ["apples", "pears", "plums and cherries", "figs"],
+    ],
+)
+def test_short_lines_without_full_stops_are_units(lines: list[str]) -> None:
+    assert kinds_of("\n".join(lines)) == [(line, "line") for line in lines]
+
+
+def test_lines_of_comma_separated_values_are_rows() -> None:
+    rows = [f"Ada {n},{n},Delft. It is" for n in range(30)]
+    assert units_of("\n".join(["name,age,town", *rows])) == [("name,age,town", None), *((row, 0) for row in rows)]
+
+
+def test_the_definitions_of_terms_without_empty_lines_are_prose() -> None:
+    wrapped = [
+        "It is the first of the many words of a sentence that goes",
+        "on and on over the end of its line, until it ends. This one",
+        "says that the definition of a term may take more than one",
+        "line, and that no line is a unit of its own. So it has more",
+        "than four hundred characters, which is the longest unit that",
+        "is not cut into its sentences. The last line is a short one,",
+        "and it ends the definition of this term. No line is cut.",
+    ]
+    text = "\n".join(f"term_{n}\n    " + "\n    ".join(wrapped) for n in range(4))
+    parts = units_of(text)
+    assert [lead for part, lead in parts if part.startswith("term")] == [None] * 4
+    assert all(part.endswith(".") for part, _ in parts if not part.startswith("term")) and len(parts) > 4

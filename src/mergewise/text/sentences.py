@@ -77,6 +77,10 @@ _STARTERS = frozenset(
     "But And Or So However There Here His Her Its Their Our My Your".split()
 )
 _STOPS = ".!?:,。！？，"
+# Characters of lines that are too short for wrapped prose.
+_NARROW = 40
+# The end of a field of a table in lines, as in a CSV file.
+_FIELD = re.compile(r"[,;|](?=\S)")
 _COLUMNS = re.compile(r"\S(?:\t|[ ]{3,})\S")
 _LINE = re.compile(r"(?<=\n)[ \t]*\S")
 _WORDED = re.compile(r"\w")
@@ -200,20 +204,21 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
     if sum(a in marks for a, _ in heads) >= max(2, _MOST * len(heads)):
         return split(marks)
     columns = sum(_COLUMNS.search(text, a, b) is not None for a, b in heads) >= most
+    fields = {len(_FIELD.findall(text, a, b)) for a, b in heads}
+    columns = columns or (len(heads) > 2 and len(fields) == 1 and fields != {0})
     numbered = [_DIGITS.search(text, a, b) is not None for a, b, _ in lines]
     if columns and not numbered[0] and sum(numbered) >= most:
         # the first line names the columns
         return [(a, b, "row") for a, b, _ in lines]
     # lines that begin with the same word, apart from numbers
-    words = {a: _DIGITS.sub("0", text[a:b].split(None, 1)[0]) for a, b in heads}
-    ((usual, count),) = Counter(words.values()).most_common(1)
-    if count >= most:
-        return split({a for a, word in words.items() if word == usual})
+    words = Counter(_DIGITS.sub("0", text[a:b].split(None, 1)[0]) for a, b in heads)
+    if max(words.values()) >= most:
+        return split({a for a, _ in heads})
     if not columns and not _is_ragged(text, heads):
         return []
     # sentences among the lines go on in lower case
-    small = {a for a, *_ in lines if text[a].islower()}
-    return split({a for a, *_ in lines} - (small if 3 * len(small) < len(lines) else set()))
+    small = {a for a, _ in heads if text[a].islower()}
+    return split({a for a, _ in heads} - (small if 3 * len(small) < len(heads) else set()))
 
 
 def _is_ragged(text: str, lines: Sequence[tuple[int, int]]) -> bool:
@@ -224,7 +229,8 @@ def _is_ragged(text: str, lines: Sequence[tuple[int, int]]) -> bool:
     starts = [text[a] for a, _ in lines]
     longest = sorted(b - a for a, b in lines)[-1 - len(lines) // 4]
     early = (
-        b - a + 1 + len(text[c:d].split(None, 1)[0]) <= longest and text[b - 1] not in _STOPS
+        text[b - 1] not in _STOPS
+        and (b - a + 1 + len(text[c:d].split(None, 1)[0]) <= longest or (longest < _NARROW and text[a:d].isascii()))
         for (a, b), (c, d) in pairwise(lines)
     )
     goes_on = starts[0].isupper() and 4 * sum(map(str.islower, starts)) >= len(starts)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable, says_something
@@ -229,6 +230,13 @@ class _Walk:
             lines[-1] = lines[-1]._replace(end=end)
         return lines
 
+    def _paragraphs(self, region: Sequence[_Block]) -> Iterator[_Block]:
+        """Yield lines. Further lines of prose, such as those of a definition, are one block."""
+        for (kind, _), run in groupby(region, lambda block: block[2:]):
+            lines = list(run)
+            whole = lines[0]._replace(end=lines[-1].end)
+            yield from [whole] if kind == "more" and not lines_of(self.text, *whole[:2]) else lines
+
     def _lines(self, region: Sequence[_Block]) -> None:
         """Add lines. A deeper line, and one that begins no record, needs the line above it."""
         lead, self._announced_by = self._announced_by, None
@@ -238,13 +246,20 @@ class _Walk:
             self._close_list()
         # the depths of the lines above, with their units
         above: list[tuple[int, int]] = []
-        for block in region:
+        asked = False
+        for block in self._paragraphs(region):
             depth = 2 * block.indent + (block.kind == "more")
             while above and above[-1][0] >= depth:
                 above.pop()
             if above:
                 self.open.add(above[-1][1])
             number, of = len(self.found), above[-1][1] if above else lead
+            asks = self.text.endswith(("?", "？"), block.start, block.end)
+            if asked and not asks:
+                # an answer needs its question
+                of = number - 1
+                self.open.add(of)
+            asked = asks
             parts = [(block.start, block.end)] if block.end - block.start <= ITEM else self._sentences(block)
             self.found += [TextUnit(a, b, number if i else of, "line") for i, (a, b) in enumerate(parts)]
             above.append((depth, number))
