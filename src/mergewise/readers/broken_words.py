@@ -22,7 +22,7 @@ _LONG = 4
 _WORDS = frozenset("AEIOUY")
 
 
-class Words:
+class WholeWords:
     """The words of a document that its lines do not break."""
 
     def __init__(self, texts: Iterable[str]) -> None:

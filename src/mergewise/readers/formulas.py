@@ -49,7 +49,12 @@ def _script(match: re.Match[str]) -> str:
 
 # --- formulas ----------------------------------------------------------------------------------------------------
 
-_SCRIPTED = frozenset("sSup sSub sSubSup nary limLow limUpp msup msub msubsup mover munder munderover".split())
+# The parts of MathML's elements, in order, by their names in OMML.
+_PARTS = {
+    **{"mfrac": "num den", "mroot": "e deg", "msup": "e sup", "mover": "e sup", "msub": "e sub", "munder": "e sub"},
+    **{"msubsup": "e sub sup", "munderover": "e sub sup"},
+}
+_OMML = frozenset("f rad sSup sSub sSubSup nary limLow limUpp".split())
 
 
 def formula(element: Any) -> str:
@@ -57,46 +62,30 @@ def formula(element: Any) -> str:
     name = local(element)
     if name == "t":
         return element.text or ""
-    if name in ("f", "mfrac"):
-        return "/".join(map(_bracketed, _parts(element, "num", "den")))
-    if name in _SCRIPTED:
-        return _scripted(element, name)
-    if name in ("rad", "mroot"):
-        base, degree = _parts(element, "e", "deg")
-        return f"{degree}√{_bracketed(base)}"
-    if name == "msqrt":
-        return f"√{_bracketed(_joined(element))}"
+    if name.startswith("annotation") or name.endswith("Pr"):
+        return ""
     if name in ("d", "mfenced"):
         marks = (("(", first(element, "dPr", "begChr")), (")", first(element, "dPr", "endChr")))
         begin, end = (usual if mark is None else attribute(mark, "val") for usual, mark in marks)
         return begin + ", ".join(map(formula, children(element, "e") if name == "d" else element)) + end
-    if name.startswith("annotation") or name.endswith("Pr"):
-        return ""
-    return _joined(element) + {"mtd": " ", "mtr": "; "}.get(name, "") * (element.getnext() is not None)
-
-
-def _scripted(element: Any, name: str) -> str:
-    if name.startswith("m"):
-        base, second, third = _parts(element, "", "", "")
-        has_below = "sub" in name or "under" in name
-        below, above = (second, third) if has_below else ("", second)
-        # a bar or an arrow
-        above = above if name != "mover" or above.isalnum() else ""
-    else:
-        base, below, above, limit = _parts(element, "e", "sub", "sup", "lim")
-        below = below or limit
+    if name == "msqrt":
+        return f"√{_bracketed(_joined(element))}"
+    if name not in _PARTS and name not in _OMML:
+        return _joined(element) + {"mtd": " ", "mtr": "; "}.get(name, "") * (element.getnext() is not None)
+    names = _PARTS[name].split() if name in _PARTS else map(local, element)
+    parts = {own: formula(part).strip() for own, part in zip(names, element, strict=False)}
+    base, below, above = parts.get("e", ""), parts.get("sub") or parts.get("lim", ""), parts.get("sup", "")
+    if name in ("f", "mfrac"):
+        return f"{_bracketed(parts.get('num', ''))}/{_bracketed(parts.get('den', ''))}"
+    if name in ("rad", "mroot"):
+        return f"{parts.get('deg', '')}√{_bracketed(base)}"
+    # a bar or an arrow
+    above = "" if name == "mover" and not above.isalnum() else above
     scripts = (f"_{_bracketed(below)}" if below else "") + (f"^{_bracketed(above)}" if above else "")
     if name == "nary":
         operator = first(element, "naryPr", "chr")
         return f"{'∫' if operator is None else attribute(operator, 'val')}{scripts} {base}"
     return _bracketed(base) + scripts + " " * ("under" in name)
-
-
-def _parts(element: Any, *names: str) -> list[str]:
-    """Return the texts of the children with these names in OMML, or of so many children in MathML, which has no names."""
-    is_omml = not local(element).startswith("m")
-    found = [first(element, name) for name in names] if is_omml else list(element)
-    return ["" if child is None else formula(child).strip() for child in [*found, *[None] * len(names)][: len(names)]]
 
 
 def _joined(element: Any) -> str:

@@ -24,7 +24,7 @@ from statistics import median
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers.broken_words import HYPHEN, Words
+from mergewise.readers.broken_words import HYPHEN, WholeWords
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.decoding import mismatch
 from mergewise.readers.metadata import metadata_from
@@ -113,7 +113,7 @@ def read_pdf(data: bytes, recognition: Recognition | None = None) -> Parsed:
         which = "its page" if len(content.pages) == 1 else f"any of its {len(content.pages)} pages"
         tried = "--ocr reads scans" if recognition is None else "text recognition found none"
         raise ReadError(f"no text on {which}" + (f" ({tried})" if content.textless else ""))
-    words = Words(line.text for page in content.pages for line in page)
+    words = WholeWords(line.text for page in content.pages for line in page)
     content.pages = [_with_whole_words(page, words) for page in content.pages]
     headings = _from_bookmarks(content.pages, content.bookmarks)
     typeset = [[] if number in content.recognised else page for number, page in enumerate(content.pages)]
@@ -235,7 +235,7 @@ def _origin(raw: Any, textpage: Any, index: int) -> tuple[float, float]:
     return float(x.value), float(y.value)
 
 
-def _with_whole_words(page: PageLines, words: Words) -> PageLines:
+def _with_whole_words(page: PageLines, words: WholeWords) -> PageLines:
     """Mend the words of a page that a hyphen or a large first letter breaks."""
     lines: PageLines = []
     for line in page:
