@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -76,6 +77,7 @@ _SMALL_PAGE = 5_000  # characters
 _LAYOUT_CELL = 1_000
 _MANY_LINKS = 6
 _SMALL_FORM = 300  # characters
+_DESCRIPTION = 3  # words
 
 
 class PlainLines:
@@ -161,8 +163,13 @@ def _render(body: Any, root: Any, skip: Callable[[Any], bool], title: str) -> Pa
 
 def _words_of(element: Any) -> frozenset[str]:
     """Return the words of the names that authors and tools give an element."""
-    names = (element.get(key) or "" for key in ("class", "id", "role"))
-    return frozenset(word.lower() for word in _WORDS.findall(" ".join(names)))
+    return _words(" ".join(element.get(key) or "" for key in ("class", "id", "role")))
+
+
+# pages repeat their names
+@lru_cache(10_000)
+def _words(names: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORDS.findall(names))
 
 
 def _is_never(element: Any) -> Any:
@@ -298,6 +305,10 @@ class _Flow:
                 self._inline.append(SCRIPTS[tag][0])
                 self._walk(child)
                 self._inline.append(SCRIPTS[tag][1])
+            elif tag == "img":
+                # a description, not a name
+                text = child.get("alt") or ""
+                self._gather(text if len(text.split()) >= _DESCRIPTION else "")
             elif tag == "math":
                 self._inline.append(formula(child))
             elif tag in _HEADINGS:
