@@ -56,9 +56,11 @@ _TIME = re.compile(
     r"|september|october|november|december|hours?|minutes?|weeks?|months?|years?|mornings?|evenings?|nights?|noon|May)\b",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"(?<![^\s`])[\w-](?:[\w.-]*\w)?")
-# forms of names; names of one form take each other's place
-_FORMS = [re.compile(form) for form in (r"v?\d.*", r"-.+", r".*\w_\w.*", r".*[a-z][A-Z].*", r"[A-Z]{2,}", r"[A-Z].*")]
+# names of one form take each other's place: versions, options, snake_case, camelCase, JSON, Groq
+_FORMS = [
+    re.compile(rf"(?<![^\s`]){form}(?![\w-])")
+    for form in (r"v?\d[\w.-]*\b", r"-[\w-]+", r"\w+_\w+", r"\w*[a-z][A-Z]\w*", "[A-Z]{2,}", r"[A-Z]\w+")
+]
 _MOST_TERMS = 5  # own terms of a question with a pronoun that still counts as a follow-up
 
 
@@ -110,11 +112,11 @@ def by_rules(question: str, turns: Sequence[Message]) -> str:
     for asked in [*(message.text for message in turns if message.role == "user"), question]:
         if whole and is_follow_up(asked):
             fragment = _LEADS.sub("", _OPENS.sub("", asked)).strip(" ?!.,")
-            place = None if _PRONOUN.search(fragment) else _place_of(fragment, whole)
-            if place is not None and not _ASKS.search(fragment):
-                whole = whole[: place.start()] + fragment + whole[place.end() :]
-                continue
-            whole = whole if place is None else whole[: place.start()] + whole[place.end() :]
+            if place := _place_of(fragment, whole):
+                is_part = not _ASKS.search(fragment)
+                whole = whole[: place.start()] + fragment * is_part + whole[place.end() :]
+                if is_part:
+                    continue
             own = content_terms(asked)
             words = [word for stem, word in spelled_terms(_HOW.sub(" ", whole)).items() if stem not in own]
             # the stems come last word first
@@ -126,15 +128,16 @@ def by_rules(question: str, turns: Sequence[Message]) -> str:
 
 def _place_of(fragment: str, question: str) -> re.Match[str] | None:
     """Return the part of a question whose place a fragment takes: a time, a name of the same form, or a modifier."""
+    if _PRONOUN.search(fragment):
+        return None
     if _TIME.search(fragment):
         return _TIME.search(question)
-    words = _WORD.findall(fragment)
     for form in _FORMS:
-        if any(form.fullmatch(word) for word in words):
-            same = [match for match in _WORD.finditer(question, 1) if form.fullmatch(match[0])]
-            return same[-1] if same else None
+        if form.search(fragment):
+            return max(form.finditer(question, 1), key=re.Match.start, default=None)
     # "the read timeout" after "the connect timeout"
-    return re.search(rf"[\w-]+ {re.escape(words[-1])}\b", question) if len(words) > 1 else None
+    *modifiers, head = fragment.split() or [""]
+    return re.search(rf"[\w-]+ {re.escape(head)}\b", question) if modifiers else None
 
 
 def is_follow_up(question: str) -> bool:

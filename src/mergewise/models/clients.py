@@ -52,9 +52,10 @@ def setting(
     name: str, given: float | None, default: float, limits: Range, kind: type[int] | type[float] = int
 ) -> float:
     """Return a number of an endpoint: the given one, else that of the variable MERGEWISE_NAME, else the default."""
+    variable = f"MERGEWISE_{name.upper()}"
     if given is None:
-        name = f"MERGEWISE_{name.upper()}"
-    return number(name, (os.environ.get(name) or default) if given is None else given, kind, limits)
+        return number(variable, os.environ.get(variable) or default, kind, limits)
+    return number(name, given, kind, limits)
 
 
 class Batches:
@@ -72,14 +73,12 @@ class Batches:
         while start < len(texts):
             batch = texts[start : start + self.size]
             try:
-                answer = ask(batch)
+                yield ask(batch)
+                start += len(batch)
             except InputRefused:
-                self.size = size if len(batch) == 1 else len(batch) // 2
+                self.size = len(batch) // 2 or size
                 if len(batch) == 1:
                     raise
-            else:
-                yield answer
-                start += len(batch)
 
 
 class PerLoop(Generic[Client]):
