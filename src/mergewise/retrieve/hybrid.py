@@ -57,8 +57,11 @@ SAMPLE, FEWEST = 300, 60
 # Log-odds that a leaf is needed, by the logarithm of its rank, fitted on the first halves of the question sets.
 FIRST_ODDS, ODDS_BY_RANK = 0.43, -1.91
 HAIR = 1e-6
-EXACT = 0.4
-"""Weight of the search for exact names, if it finds some."""
+EXACT = 0.3
+"""Weight of the search for exact names, if it finds some.
+
+Of 60 exact questions, `topk` at 640 tokens holds 57 with 0.4, 55 with 0.25 and 47 with 0.15. Questions over a hop prefer less.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,9 @@ _DAY = re.compile(
 _DASH = re.compile("[‐‑–]")
 _JOIN = re.compile("[.:-]")
 _LETTER_JOIN = re.compile(r"(?<=\d)[.:-](?=[^\W\d_])|(?<=[^\W\d_])[.-](?=\d)")
-# a code of digits and letters, or of a letter and digits, but no quantity with its unit
-_CODE = re.compile(r"\d+[^\W\d](?:[^\W\d]{3}|\w*\d)\w*|[^\W\d_]\d+")
+# a code of digits and letters, or of a letter and several digits, but no quantity with its unit
+_CODE = re.compile(r"\d+[^\W\d](?:[^\W\d]{3}|\w*\d)\w*|[^\W\d_]\d{2,}")
+_RANGE = re.compile(r"\d{1,3}-\d{1,3}")
 _LAST = re.compile(r"\d+\Z|(?<=\d)[a-z]\Z")
 
 
@@ -104,7 +105,8 @@ def asked_exactly(question: str) -> tuple[ExactName, ...]:
         is_last = not question[name.end :].strip(" ?.!")
         is_labelled = label not in STOP_WORDS | {""} and name.key.isdigit() and len(name.key) > 2 - is_last
         is_code = _CODE.fullmatch(name.key) or (written[0].isalpha() and not written.isalnum())
-        if (name.is_joined or is_code or is_labelled) and (not found or name.start >= found[-1].end):
+        is_joined = name.is_joined and not _RANGE.fullmatch(name.key)
+        if (is_joined or is_code or is_labelled) and (not found or name.start >= found[-1].end):
             found.append(name)
     return tuple(found)
 
