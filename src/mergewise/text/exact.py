@@ -35,6 +35,8 @@ _LETTER_JOIN = re.compile(r"(?<=\d)[.:-](?=[^\W\d_])|(?<=[^\W\d_])[.-](?=\d)")
 # a code of digits and letters, or of a letter and several digits, but no quantity with its unit
 _CODE = re.compile(r"\d+[^\W\d](?:[^\W\d]{3}|\w*\d)\w*|[^\W\d_]\d{2,}")
 _RANGE = re.compile(r"\d{1,3}-\d{1,3}")
+# the year of a month, a season or a person
+_YEAR = re.compile(r"(?<![^\W_])[A-Z]\w*\s(?:1[5-9]|20)\d\d\Z")
 _LAST = re.compile(r"\d+\Z|(?<=\d)[a-z]\Z")
 
 
@@ -106,6 +108,7 @@ def asked_exactly(question: str) -> tuple[ExactName, ...]:
         is_labelled = label not in STOP_WORDS | {""} and name.key.isdigit() and len(name.key) > 2 - is_last
         is_code = _CODE.fullmatch(name.key) or (written[0].isalpha() and not written.isalnum())
         is_joined = name.is_joined and not _RANGE.fullmatch(name.key)
+        is_labelled = is_labelled and not _YEAR.search(question, 0, name.end)
         if (is_joined or is_code or is_labelled) and (not found or name.start >= found[-1].end):
             found.append(name)
     return tuple(found)

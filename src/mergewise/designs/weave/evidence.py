@@ -59,11 +59,11 @@ WEIGHTS = {
     "near": 3.65,  # the same, if the name is next to a word of the question
     "rest": 21.98,  # the same, times the share of the question's terms that the chain lacks and the sentence has
     "onward": 4.20,  # the leaf's score in the second search, if the first did not find it
-    "exact": 5.0,  # share of the question's exact names in the sentence, its headings, or the line above that begins with one
+    "exact": 8.0,  # share of the question's exact names in it, its headings, or the line above, minus that of the best one
 }
 FEATURES = tuple(WEIGHTS)[1:]
 # Weights without vectors, in the order of WEIGHTS: the index has none, or its embedder does not know the question's language.
-_BY_TEXT = (-6.7, 0.0, 2.17, 1.43, 1.4, 0.46, 1.97, -0.18, 0.76, 3.0, -0.13, 0.32, 4.43, 3.0, 9.91, 4.22, 5.0)
+_BY_TEXT = (-6.7, 0.0, 2.17, 1.43, 1.4, 0.46, 1.97, -0.18, 0.76, 3.0, -0.13, 0.32, 4.43, 3.0, 9.91, 4.22, 8.0)
 TEXT_WEIGHTS = dict(zip(WEIGHTS, _BY_TEXT, strict=True))
 
 COMMON = 8  # a name with more definitions is too common to follow
@@ -517,6 +517,6 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
         "near": near,
         "rest": rest,
         "onward": onward,
-        "exact": exact,
+        "exact": exact - exact.max(initial=0),
     }
     return np.array([columns[name] for name in FEATURES], np.float32).T
