@@ -100,6 +100,7 @@ def asked_exactly(question: str) -> tuple[ExactName, ...]:
     """Return the exact names that a question asks for, without plain quantities.
 
     A single number counts after a word, as in "error 1033", if it has three digits or more, or two at the end of the question.
+    A name does not go over the end of a line.
     """
     found: list[ExactName] = []
     for name in sorted(exact_names(question), key=lambda name: (name.start, -name.end)):
@@ -109,7 +110,7 @@ def asked_exactly(question: str) -> tuple[ExactName, ...]:
         is_code = _CODE.fullmatch(name.key) or (written[0].isalpha() and not written.isalnum())
         is_joined = name.is_joined and not _RANGE.fullmatch(name.key)
         is_labelled = is_labelled and not _YEAR.search(question, 0, name.end)
-        if (is_joined or is_code or is_labelled) and (not found or name.start >= found[-1].end):
+        if "\n" not in written and (is_joined or is_code or is_labelled) and (not found or name.start >= found[-1].end):
             found.append(name)
     return tuple(found)
 

@@ -229,4 +229,5 @@ def open_question(candidates: Candidates, follower: Follower) -> tuple[str, floa
     answered = "|".join(rf"\b{re.escape(word)}\b" if word.isascii() else word for word in known)
     rest = re.sub(answered, " ", asked.text) if known else asked.text
     names = follower.names(leading)
-    return (" ".join([*re.findall(NAME_WORD, rest), *names]), gain) if names else None
+    # lines, since numbers of the evidence are not asked for exactly
+    return ("\n".join([*re.findall(NAME_WORD, rest), *names]), gain) if names else None

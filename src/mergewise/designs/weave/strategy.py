@@ -162,7 +162,10 @@ def search_onward(candidates: Candidates, follower: Follower, k: int, trace: lis
     (query, gain), reader, pool = asked, follower.reader, candidates.pool
     found = {leaf: score for leaf, score in reader.rank(query, k, by="search") if leaf not in pool.scores}
     pool.add(reader.sentences([leaf for leaf in found if leaf not in pool.leaves]).values())
-    trace.append(Step("search", f"{len(found)} further leaves for missing facts, expected gain {gain:.2f}: {query}"))
+    asked_for = query.replace("\n", " ")
+    trace.append(
+        Step("search", f"{len(found)} further leaves for missing facts, expected gain {gain:.2f}: {asked_for}")
+    )
     return found
 
 
