@@ -49,7 +49,7 @@ _RECORD = re.compile(
     re.VERBOSE,
 )
 # A line of a drawn table between its header and its rows, or around them.
-_EDGE = re.compile(r"[+|:\s]*[-=]{2,}(?:[+|:\s]+[-=]{2,})+[+|:\s]*|[\s\u2500-\u257f]{3,}")
+_EDGE = re.compile(r"[+|:\s]*[-=]{2,}(?:[+|:\s]+[-=]{2,})+[+|:\s]*|\s*[\u2500-\u257f][\s\u2500-\u257f]{2,}")
 # The share of the lines of a paragraph that must look like records.
 _MOST = 0.6
 _CALL = re.compile(r"\w\(")
@@ -151,7 +151,11 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
 
 def _paragraph(text: str, start: int, end: int, is_item: bool) -> Iterator[tuple[int, int, Form]]:
     start, end = strip_span(text, start, end)
-    if is_item and start < end:
+    if text.find("\n", start, end) < 0:
+        if start < end:
+            yield start, end, "prose"
+        return
+    if is_item:
         # an item ends above a line with a smaller margin
         margin = start - text.rfind("\n", 0, start) - 1
         cut = next((m.start() for m in _LINE.finditer(text, start, end) if len(m[0]) <= margin), end)
@@ -168,8 +172,14 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
     """
     begin = text.rfind("\n", 0, start) + 1
     rows = text[begin:end].split("\n")
+    drawn = any(map(_EDGE.fullmatch, rows))
     # most paragraphs are not divided, or in two lines of prose
-    if len(rows) < 2 or (len(rows) == 2 and not (_RECORD.match(text, start) or any(map(_EDGE.fullmatch, rows)))):
+    if len(rows) < 2 or (len(rows) == 2 and not (drawn or _RECORD.match(text, start))):
+        return []
+    first = _RECORD.match(text, start)
+    leading = first.lastgroup if first else None
+    is_log = leading in ("time", "level", "prompt")
+    if not (drawn or is_log) and 10 * len(_CALL.findall(text, start, end)) > len(rows):
         return []
     lines: list[tuple[int, int, int]] = []
     for row in rows:
@@ -177,9 +187,8 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
             margin = row.index(core[0])
             lines.append((begin + margin, begin + margin + len(core), margin))
         begin += len(row) + 1
-    if not lines:
-        return []
-    if edges := {a for a, b, _ in lines if _EDGE.fullmatch(text, a, b)}:
+    if drawn:
+        edges = {a for a, b, _ in lines if _EDGE.fullmatch(text, a, b)}
         # the header is above the first edge or below it
         top = max(0, [a in edges for a, *_ in lines].index(True) - 1)
         above: list[tuple[int, int, Form]] = [(lines[0][0], lines[top - 1][1], "prose")] if top else []
@@ -195,12 +204,9 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
 
     most = max(3, _MOST * len(heads))
     marks = {a: match.lastgroup for a, *_ in lines if (match := _RECORD.match(text, a))}
-    leading = marks.get(heads[0][0])
-    logged = {a for a, mark in marks.items() if mark == leading and mark in ("time", "level", "prompt")}
+    logged = {a for a, mark in marks.items() if is_log and mark == leading}
     if len(logged) > (leading != "prompt"):
         return split(logged)
-    if 10 * len(_CALL.findall(text, start, end)) > len(lines):
-        return []
     if sum(a in marks for a, _ in heads) >= max(2, _MOST * len(heads)):
         return split(marks)
     columns = sum(_COLUMNS.search(text, a, b) is not None for a, b in heads) >= most

@@ -123,7 +123,7 @@ class _Walk:
 
     def _block(self, start: int, end: int, kind: BlockKind) -> _Block:
         margin = self.text[self.text.rfind("\n", 0, start) + 1 : start]
-        return _Block(start, end, kind, len(margin.expandtabs(4)) if not margin.strip() else 0)
+        return _Block(start, end, kind, len(margin.expandtabs(4)) if margin and not margin.strip() else 0)
 
     def _region(self, stretch: Sequence[_Block], at: int) -> int:
         """Return the end of a region: a table, a literal block, or an item with its further paragraphs."""
@@ -223,7 +223,7 @@ class _Walk:
         """Return the lines of a log, settings or a session in code, with the edges of its fence."""
         text, fenced = self.text, self.text.startswith(_FENCES, start)
         inside = (text.find("\n", start) + 1, text.rfind("\n", start, end)) if fenced else (start, end)
-        found = lines_of(text, *inside)
+        found = lines_of(text, *strip_span(text, *inside))
         lines = [self._block(a, b, _kind(text, a, b, form)) for a, b, form in found if form in ("line", "more")]
         if lines:
             lines[0] = lines[0]._replace(start=start)
