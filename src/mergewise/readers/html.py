@@ -63,6 +63,7 @@ _BLOCKS = (
 )
 # The element of headings and entries, whatever its names.
 _KEPT = frozenset(_HEADINGS) | _names("dl dt dd")
+_JUDGED = _names("ul ol div table header footer aside")
 _SECTION_WORDS = _names("section chapter") | {f"level{level}" for level in range(1, 7)}
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]?[a-z]+")
@@ -163,7 +164,8 @@ def _render(body: Any, root: Any, skip: Callable[[Any], bool], title: str) -> Pa
 
 def _words_of(element: Any) -> frozenset[str]:
     """Return the words of the names that authors and tools give an element."""
-    return _words(" ".join(element.get(key) or "" for key in ("class", "id", "role")))
+    get = element.get
+    return _words(f"{get('class', '')} {get('id', '')} {get('role', '')}")
 
 
 # pages repeat their names
@@ -176,6 +178,8 @@ def _is_never(element: Any) -> Any:
     if element.tag in _NEVER:
         # a heading that folds its section
         return element.tag != "button" or element.getparent().tag not in _HEADINGS
+    if not element.keys():
+        return False
     hidden: bool = element.get("hidden") is not None or element.get("aria-hidden") == "true"
     hidden = hidden or _HIDDEN.search(element.get("style") or "") is not None
     return element.get("role") in _NEVER_ROLES or (hidden and _FOLDED_WORDS.isdisjoint(_words_of(element)))
@@ -246,6 +250,9 @@ def _is_side_matter(element: Any, weights: Weights, root: Any) -> bool:
     Tools make ids from titles, so names never count for headings, entries and sections. Within the main content and for inline
     text, they count only together with links or buttons.
     """
+    # most elements have neither a name nor such a tag
+    if element.tag not in _JUDGED and not element.keys():
+        return False
     text, links = weights.get(element, (0, 0))
     words = _words_of(element)
     if element.tag in _KEPT or 2 * (text - links) > _prose(root, weights):
