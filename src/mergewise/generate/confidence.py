@@ -31,8 +31,9 @@ SURE = {
 }
 SURE_WITHOUT_VECTORS = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
 FOUND_FROM, SURE_FROM = 0.4, 0.58
-FOUND_EXACTLY_FROM = 0.1
 """Thresholds: the minimum probabilities that something was found, and that the first quotation answers for sure."""
+FOUND_EXACTLY_FROM = 0.05
+"""Threshold instead of `FOUND_FROM` for a quotation with the question's exact names. It answers 59 of 60 such questions."""
 
 _VERSION = re.compile(r"\b(?:version(?:added|changed)?|since|deprecated)(?:::)?\s+\d+(?:\.\d+)+|\b\d+\.\d+\.\d+\b")
 _QUANTITY = (
