@@ -79,3 +79,11 @@ def test_terms_are_the_same_in_each_form_of_unicode(text: str) -> None:
     joined, offsets = composed(written)
     assert joined == composed_ or not unicodedata.is_normalized("NFC", joined)
     assert len(offsets) == len(joined) and list(offsets) == sorted(offsets)
+
+
+def test_british_and_american_spellings_have_the_same_terms() -> None:
+    british = "colours behaviour organised organisation analysing theatre metres catalogue neighbouring"
+    assert content_terms(british) == content_terms(
+        "colors behavior organized organization analyzing theater meters catalog neighboring"
+    )
+    assert len(content_terms("four hours course there entire wise raised size")) == 7

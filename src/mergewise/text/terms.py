@@ -168,4 +168,21 @@ def stemmer(algorithm: str) -> Any:
 
 @lru_cache(100_000)
 def _stem(word: str) -> str:
-    return str(stemmer("english").stemWord(word.replace("’", "'")))
+    return str(stemmer("english").stemWord(american(word.replace("’", "'"))))
+
+
+# British endings with their American forms, which keep the first two letters of a word
+_ENDINGS = (
+    (r"(?<=\w\w)our", "or"),
+    (r"(?<=\w\w\w)is(?=(?:e[drs]?|ing|ations?)\Z)", "iz"),
+    (r"ys(?=(?:e[drs]?|ing)\Z)", "yz"),
+    (r"(?<=\w\w[btv])re(?=s?\Z)", "er"),
+    (r"(?<=\w\w)ogue(?=s?\Z)", "og"),
+)
+
+
+def american(word: str) -> str:
+    """Return a word in lower case with American endings. Some are no words, but the same for each spelling."""
+    for british, ending in _ENDINGS:
+        word = re.sub(british, ending, word)
+    return word
