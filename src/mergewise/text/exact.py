@@ -83,16 +83,11 @@ def exact_names(text: str, *, dated: bool = True) -> Iterator[ExactName]:
 
 
 @lru_cache(4096)
-def exact_keys(text: str, dated: bool = False) -> frozenset[str]:
-    """Return the keys of the exact names and numbers of a text."""
-    return frozenset(key for name in exact_names(text, dated=dated) for key in (name.key, name.other))
-
-
-@lru_cache(4096)
-def opening_keys(text: str) -> frozenset[str]:
-    """Return the keys of the exact name that opens a text, perhaps after a word, or nothing."""
-    names = (name for name in exact_names(text[: 3 * OPENING], dated=False) if name.is_joined and name.start < OPENING)
-    return frozenset(key for name in names for key in (name.key, name.other))
+def exact_keys(text: str, dated: bool = False, *, opening: bool = False) -> frozenset[str]:
+    """Return the keys of the exact names and numbers of a text, or with `opening` of the exact name near its start."""
+    names = exact_names(text, dated=dated)
+    wanted = (name for name in names if not opening or (name.is_joined and name.start < OPENING))
+    return frozenset(key for name in wanted for key in (name.key, name.other))
 
 
 @lru_cache(256)

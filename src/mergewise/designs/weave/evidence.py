@@ -25,7 +25,7 @@ from mergewise.assemble.sentences import (
 )
 from mergewise.models.calibration import Calibration, evidence
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.text.exact import asked_exactly, exact_keys, opening_keys
+from mergewise.text.exact import asked_exactly, exact_keys
 from mergewise.text.languages import Terms
 from mergewise.text.markup import readable
 from mergewise.text.names import Mention, Words, words_of
@@ -279,7 +279,7 @@ class SentencePool:
         for sentence in leaf.sentences:
             text = leaf.text[sentence.start - leaf.start : sentence.end - leaf.start]
             keys = exact_keys(text, dated)
-            above = opening_keys(text) or above
+            above = exact_keys(text, opening=True) or above
             whole = path | above
             yield fsum(max(name.match(whole), MENTION * name.match(keys)) for name in self._names) / len(self._names)
 
