@@ -76,6 +76,9 @@ def test_quoted_fields(read_bytes: Read) -> None:
             ",Sales,,Cost,\nTown,Q1,Q2,Q1,Q2\nEly,1,2,3,4\n",
             ["Town: Ely; Sales Q1: 1; Sales Q2: 2; Cost Q1: 3; Cost Q2: 4"],
         ),
+        ("Name,1,2,3\nAda,x,,x\n", ["Name: Ada; 1: x; 3: x"]),
+        ("Name,Age\nAda,5\n\nCity,Mayor\nEly,Bob\n", ["Name: Ada; Age: 5", "City: Ely; Mayor: Bob"]),
+        ("Name,Age\nAda,5\n\nBob,6\nEve,7\n", ["Name: Ada; Age: 5", "Name: Bob; Age: 6", "Name: Eve; Age: 7"]),
         # empty rows: another table, or a gap within one
         ("Name,Role\nAda,Chair\n\nRoom,Seats\nBlue,12\n", ["Name: Ada; Role: Chair", "Room: Blue; Seats: 12"]),
         (
@@ -104,6 +107,11 @@ def test_a_comment_is_no_header(read_bytes: Read) -> None:
     document = read_bytes("a.csv", "# Export, of June\nName,Price\nDuck,3\n# The end\n")
     assert document.text == "# Export of June\n\nName: Duck; Price: 3\n\nName: # The end"
     assert units(read_bytes("a.tsv", "#CHROM\tPOS\nx\t3\n")) == ["#CHROM: x; POS: 3"]
+
+
+def test_notes_below_a_table_are_text(read_bytes: Read) -> None:
+    document = read_bytes("a.csv", "Name,Role\nAda,Chair\n\nNotes\nAll of May\n")
+    assert document.text == "Name: Ada; Role: Chair\n\nNotes\n\nAll of May" and len(document.units) == 1
 
 
 def test_a_title_begins_another_table(read_bytes: Read) -> None:

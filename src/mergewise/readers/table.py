@@ -49,21 +49,22 @@ def write_rows(rows: Iterable[Row], builder: Builder) -> None:
     header: list[str] = []
     # rows to read with the next block
     held: list[list[str]] = []
-    titled = False
+    titled, numeric = False, set[int]()
     for is_full, block in groupby(_tidy_rows(rows), bool):
         if not is_full:
             continue
         sample = [*held, *islice(block, _SAMPLE)]
         held = []
-        if len(sample) == 1 and len(sample[0]) == sum(map(bool, sample[0])) == 1:
-            builder.paragraph(sample[0][0])
+        if all(len(row) == 1 for row in sample) and (len(sample) == 1 or len(header) > 1):
+            for row in chain(sample, block):
+                builder.paragraph(row[0])
             titled = True
             continue
         if len(sample) == 1 and not header:
             held = sample
             continue
         first = _header_row(sample)
-        if first is not None and (not header or titled or first or _is_new_table(sample, header)):
+        if first is not None and (not header or titled or first or _is_new_table(sample, header, numeric)):
             above = first
             header = sample[first]
             if first and len(set(header)) < len(header) and sum(map(bool, sample[first - 1])) > 1:
@@ -71,7 +72,7 @@ def write_rows(rows: Iterable[Row], builder: Builder) -> None:
             for row in sample[:above]:
                 builder.paragraph(" ".join(filter(None, row)))
             sample = sample[first + 1 :]
-        titled = False
+        titled, numeric = False, _numeric(sample)
         for row in chain(sample, block):
             for text in _units(header, row):
                 builder.unit(text)
@@ -124,7 +125,9 @@ def _has_names(sample: Sequence[Sequence[str]], first: int) -> bool:
         return False
     if not any(name and value for name, value in zip(sample[first], below[0], strict=False)):
         return False
-    if any(name[0].isdigit() for name in names) and _are_names(below[0]):
+    digits = [name for name in names if name[0].isdigit()]
+    in_steps = len(names) >= sum(map(bool, below[0])) and all(map(_NUMBER.fullmatch, digits))
+    if digits and _are_names(below[0]) and (not in_steps or any(value[:1].isdigit() for value in below[0])):
         return False
     columns = zip_longest(*below, fillvalue="")
     values = [(name, set(column) - {""}) for name, column in zip(sample[first], columns, strict=False) if name]
@@ -145,10 +148,15 @@ def _are_names(texts: Sequence[str]) -> bool:
     return len({int(after) - int(before) for before, after in pairwise(numbers)}) == 1
 
 
-def _is_new_table(sample: Sequence[Sequence[str]], header: Sequence[str]) -> bool:
-    """Return true if the first row names columns that the header lacks, or columns of numbers."""
-    numbers = ([bool(_NUMBER.fullmatch(value)) for value in column] for column in zip_longest(*sample, fillvalue=""))
-    return len(sample[0]) > len(header) or any(2 * sum(own) > len(own) - 1 for own in numbers if not own[0])
+def _is_new_table(sample: Sequence[Sequence[str]], header: Sequence[str], numeric: set[int]) -> bool:
+    """Return true if the first row names columns that the header lacks, or if other columns are `numeric` than before."""
+    return len(sample[0]) > len(header) or _numeric(sample[1:]) != numeric
+
+
+def _numeric(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Return the columns with numbers in most of their cells."""
+    columns = enumerate(zip_longest(*rows, fillvalue=""))
+    return {i for i, cells in columns if 2 * sum(map(bool, map(_NUMBER.fullmatch, cells))) > sum(map(bool, cells))}
 
 
 def _grouped(groups: Sequence[str], names: Sequence[str]) -> list[str]:
