@@ -52,7 +52,8 @@ _RECORD = re.compile(
 _EDGE = re.compile(r"[+|:\s]*[-=]{2,}(?:[+|:\s]+[-=]{2,})+[+|:\s]*|\s*[\u2500-\u257f][\s\u2500-\u257f]{2,}")
 # The share of the lines of a paragraph that must look like records.
 _MOST = 0.6
-_CALL = re.compile(r"\w\(")
+# Source code has calls and definitions.
+_CODE = re.compile(r"\w\(|^[ \t]*(?:class|const|def|from|func|function|import|let|return)\b", re.MULTILINE)
 
 # Inline code, roles and addresses are never cut.
 _UNBROKEN = re.compile(r"``[^`]{1,500}``|`[^`]{1,500}`|\w{2,20}://[!-~]+")
@@ -179,7 +180,7 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
     first = _RECORD.match(text, start)
     leading = first.lastgroup if first else None
     is_log = leading in ("time", "level", "prompt")
-    if not (drawn or is_log) and 10 * len(_CALL.findall(text, start, end)) > len(rows):
+    if not (drawn or is_log) and 10 * len(_CODE.findall(text, start, end)) > len(rows):
         return []
     lines: list[tuple[int, int, int]] = []
     for row in rows:
