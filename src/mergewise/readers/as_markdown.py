@@ -18,9 +18,6 @@ from mergewise.readers.decoding import decode
 from mergewise.readers.front_matter import read_plain
 from mergewise.readers.markdown import parse_markdown
 
-# characters of a code block; longer ones are read as text, so that the search for an end stays short
-_MAX_CODE = 20_000
-
 
 def markup_readers() -> Iterator[tuple[str, Callable[[bytes], Parsed]]]:
     """Yield each suffix with its reader."""
@@ -31,8 +28,6 @@ def markup_readers() -> Iterator[tuple[str, Callable[[bytes], Parsed]]]:
 
 
 def _reader(start: str, end: str, sign: str, replacements: list[tuple[str, str]]) -> Callable[[bytes], Parsed]:
-    block = rf"{start}.*\n(?P<code>(?s:.{{0,{_MAX_CODE}}}?)){end}"
-
     def rewritten(text: str) -> str:
         for pattern, by in replacements:
             text = re.sub(pattern, by.replace("\\n", "\n"), text, flags=re.MULTILINE)
@@ -42,10 +37,24 @@ def _reader(start: str, end: str, sign: str, replacements: list[tuple[str, str]]
         text, pieces, at = decode(data), [], 0
         if not re.search(sign, text, re.MULTILINE):
             return read_plain(data)
-        for match in re.finditer(block, text, re.MULTILINE):
-            pieces += [rewritten(text[at : match.start()]), f"\n```\n{match['code'].strip(chr(10))}\n```\n"]
-            at = match.end()
+        for first, code, last in _code_blocks(text, start, end):
+            pieces += [rewritten(text[at:first]), f"\n```\n{code}\n```\n"]
+            at = last
         pieces.append(rewritten(text[at:]))
         return parse_markdown(re.sub(r"\n\s*\n", "\n\n", "".join(pieces)).strip())
 
     return read
+
+
+def _code_blocks(text: str, start: str, end: str) -> Iterator[tuple[int, str, int]]:
+    """Yield start, code and end of each block. No end is searched twice, so that the time is linear."""
+    at, unclosed = 0, set()
+    for first in re.finditer(rf"{start}.*\n", text, re.MULTILINE):
+        mark = first.groupdict().get("mark", "")
+        if first.start() < at or mark in unclosed:
+            continue
+        last = re.compile(end.replace("(?P=mark)", re.escape(mark)), re.MULTILINE).search(text, first.end())
+        if last is None:
+            unclosed.add(mark)
+        else:
+            yield first.start(), text[first.end() : last.start()].strip("\n"), (at := last.end())

@@ -51,8 +51,14 @@ def _script(match: re.Match[str]) -> str:
 
 # The parts of MathML's elements, in order, by their names in OMML.
 _PARTS = {
-    "mfrac": "num den", "mroot": "e deg", "msup": "e sup", "mover": "e sup", "msub": "e sub", "munder": "e sub",
-    "msubsup": "e sub sup", "munderover": "e sub sup",
+    "mfrac": "num den",
+    "mroot": "e deg",
+    "msup": "e sup",
+    "mover": "e sup",
+    "msub": "e sub",
+    "munder": "e sub",
+    "msubsup": "e sub sup",
+    "munderover": "e sub sup",
 }
 _OMML = frozenset("f rad sSup sSub sSubSup nary limLow limUpp".split())
 
