@@ -32,7 +32,7 @@ def saying(content: Any, finish: str | None = "stop", done: bool = True, field: 
             message = {"role": "assistant", field: content}
             return 200, {"choices": [{"message": message, "finish_reason": finish}]}, {}
         pieces = re.findall("(?s).{1,3}", content) if isinstance(content, str) else [content]
-        deltas = [({field: piece}, None) for piece in pieces] + ([({}, finish)] if finish else [])
+        deltas: list[Any] = [({field: piece}, None) for piece in pieces] + ([({}, finish)] if finish else [])
         events = [json.dumps({"choices": [{"delta": delta, "finish_reason": reason}]}) for delta, reason in deltas]
         stream = "".join(f"data: {event}\n\n" for event in [*events, *(["[DONE]"] if done else [])])
         return 200, stream.encode(), EVENTS
