@@ -54,7 +54,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = on_terminal(folder, "index", "docs", "--embedder", "none")
     assert_harmless(done)
     assert "link out of the folder, left out: docs/link" in done.out
-    assert done.code == 0 and "bytes" in done.out and "bad" in done.out
+    assert done.code == 1 and "bytes" in done.out and "bad" in done.out
     return folder
 
 
