@@ -45,6 +45,12 @@ def test_help_has_every_name(command: str, names: list[str]) -> None:
     assert "{" not in shown.split("Options", 1)[1]
 
 
+@pytest.mark.parametrize("command", ["", "index", "serve", "train utility", "server", "cluster start"])
+def test_switches_have_no_type(command: str) -> None:
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "300"}).output
+    assert "--help" in shown and "<bool>" not in shown
+
+
 def test_names_registered_later_are_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
     from mergewise.cli import options
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner, Result
 
 from mergewise.cli.main import app
@@ -95,3 +96,11 @@ def test_options_without_a_folder_are_errors(home: Path) -> None:
     with pytest.raises(UsageError, match="invalid --embed: 'soon'"):
         run("index", "docs", "--embed", "soon")
     assert not (home / "mergewise.index").exists()
+
+
+def test_a_question_beside_indexing_says_so(home: Path) -> None:
+    run("index", "docs", "--embed", "later")
+    with FileLock(home / "mergewise.index/.lock"):
+        asked = run("ask", "How long does the owl sleep?")
+    assert "vectors: 0 of 4 leaves; another process is indexing\n" in asked.stderr
+    assert WAITING in run("ask", "How long does the owl sleep?").stderr

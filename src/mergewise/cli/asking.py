@@ -61,7 +61,7 @@ class IndexModelOptions:
             causal=causal,
             second_source=self.second_source,
         )
-        say_waiting(index.vectors())
+        say_waiting(index)
         if not index.store.reader().has_exact_names():
             say_aside(INEXACT)
         return index

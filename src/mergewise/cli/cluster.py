@@ -17,7 +17,12 @@ from mergewise.extend import CACHE_SIZE
 if TYPE_CHECKING:
     from mergewise.cluster import Control
 
-app = typer.Typer(name="cluster", help="Search an index in shards on a Ray cluster (extra ray).", no_args_is_help=True)
+app = typer.Typer(
+    name="cluster",
+    help="Search an index in shards on a Ray cluster (extra ray).",
+    no_args_is_help=True,
+    cls=options.PlainGroup,
+)
 
 AddressOption = Annotated[str, typer.Option("--ray", metavar="ADDRESS", help="Ray cluster: local, auto or HOST:PORT.")]
 START_SECONDS = 600.0

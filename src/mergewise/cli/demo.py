@@ -42,6 +42,9 @@ def demo(
         for text in [question] if question else QUESTIONS if docs is None else [f"What is {longest.title}?"]:
             say(f"\n? {text}", style="cyan")
             say_answer(opened.ask(text, strategy=STRATEGY, budget=defaults.BUDGET), DocumentNames(opened.files))
+        say(
+            f"\nYour own documents: mergewise index {docs or 'FOLDER'}, then mergewise ask QUESTION, or mergewise serve"
+        )
 
 
 def manual_folders() -> list[Path]:

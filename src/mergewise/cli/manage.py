@@ -149,7 +149,7 @@ def index(
     say_report(report, len(opened), opened.store.place, as_json)
     if line := outdated_line(len(opened.outdated_documents())):
         say_aside(line)
-    say_waiting(opened.vectors())
+    say_waiting(opened)
     has_none = not report.added + report.replaced + report.unchanged + report.updated + report.moved
     if has_none and not report.failed:
         hint = "check the folder and the patterns; name other files themselves, or add them with --include"
@@ -344,7 +344,7 @@ def info(
     _say_duplicates(contents.duplicates, "  ")
     for name, count in views.items():
         say(f"  {name}: {count} rows")
-    if line := waiting_line(opened.vectors()):
+    if line := waiting_line(opened):
         say(f"  {line}")
     if not has_exact:
         say(f"  {INEXACT}")

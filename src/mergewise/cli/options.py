@@ -78,7 +78,22 @@ def help_text(text: str) -> str:
     return _PLACEHOLDER.sub(lambda match: _registered_names()[match[1]], text)
 
 
-class NamingCommand(TyperCommand):
+class PlainSwitches:
+    """Part of a command whose help shows no type beside switches."""
+
+    def get_params(self, ctx: Any) -> Any:
+        parameters = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.display_type_rich = lambda ctx: None
+        return parameters
+
+
+class PlainGroup(PlainSwitches, TyperGroup):
+    """A group of commands."""
+
+
+class NamingCommand(PlainSwitches, TyperCommand):
     """A command whose help fills in the placeholders. Shell completion removes them instead, to be quick."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -129,7 +144,7 @@ class Commands(Mapping[str, Any]):
         return len(self._places)
 
 
-class RootGroup(TyperGroup):
+class RootGroup(PlainGroup):
     """The root command, with the commands of other packages: entry points of the group `mergewise.commands`.
 
     Makes typer's own messages printable, which quote words of the command line.

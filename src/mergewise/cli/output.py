@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Literal
 from mergewise.cli.places import DocumentNames, joined_places
 from mergewise.errors import UsageError
 from mergewise.extend import escaped_json, heading_path, masked, on_one_line, printable
-from mergewise.types import Answer, Citation, Usage, VectorCount
+from mergewise.types import Answer, Citation, Usage
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
+
+    from mergewise import Index
 
 # marks around text when colours may be missing
 OPENS, CLOSES = "⟦", "⟧"
@@ -109,16 +111,19 @@ INEXACT = (
 """Remark on an index of an older version, or a very large one."""
 
 
-def say_waiting(vectors: VectorCount) -> None:
+def say_waiting(index: Index) -> None:
     """Print how many vectors an index has, if some are missing."""
-    if line := waiting_line(vectors):
+    if line := waiting_line(index):
         say_aside(line)
 
 
-def waiting_line(vectors: VectorCount) -> str:
+def waiting_line(index: Index) -> str:
+    vectors = index.vectors()
     if not vectors.waiting:
         return ""
-    return f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves; run `mergewise index` to continue"
+    is_running = index.store.place.is_locked()
+    step = "another process is indexing" if is_running else "run `mergewise index` to continue"
+    return f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves; {step}"
 
 
 def outdated_line(count: int) -> str:

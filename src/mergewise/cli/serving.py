@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from mergewise.server.state import State
     from mergewise.server.targets import ServedPlace
 
-app = typer.Typer(name="server", help="Manage a server's data: tokens, backup and restore.", no_args_is_help=True)
+app = typer.Typer(
+    name="server",
+    help="Manage a server's data: tokens, backup and restore.",
+    no_args_is_help=True,
+    cls=options.PlainGroup,
+)
 
 
 def _data_argument(help: str) -> Any:

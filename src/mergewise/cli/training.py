@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mergewise.cli.configuration import open_permitted
-from mergewise.cli.options import DEFAULT_INDEX, LimitOption, SetIndexOption, SplitOption, with_options
+from mergewise.cli.options import (
+    DEFAULT_INDEX,
+    LimitOption,
+    NamingCommand,
+    PlainGroup,
+    SetIndexOption,
+    SplitOption,
+    with_options,
+)
 from mergewise.cli.output import say, say_warning
 from mergewise.cli.progress import characters, progress
 from mergewise.cli.settings import EmbedderSetting, GPUsSetting, Setting
@@ -23,10 +31,10 @@ if TYPE_CHECKING:
     from mergewise import Index
     from mergewise.extend import Example, Executors, LabelSettings, LabelSource, TrainSettings
 
-app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
+app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True, cls=PlainGroup)
 
 
-@app.command("utility")
+@app.command("utility", cls=NamingCommand)
 @with_options
 def utility(
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the labels and the trained predictor.")],

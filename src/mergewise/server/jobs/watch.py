@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import Event
 from typing import TYPE_CHECKING
 
-from filelock import FileLock
-
 from mergewise.errors import Cancelled
-from mergewise.server.locks import is_held
 from mergewise.server.logs import log
 from mergewise.server.records import Job, JobProgress, JobState
 from mergewise.server.tables.jobs import JobTable
@@ -88,8 +85,7 @@ class Watch:
 
     def wait_for_lock(self, index: mw.Index) -> None:
         """Wait until no other process writes to the index. Raises Cancelled if the jobs must end."""
-        # the right to write to a bucket has no file
-        while index.store.place.refresh is None and is_held(FileLock(index.store.directory / ".lock")):
+        while index.store.place.is_locked():
             self.wait()
         self._set_states("running")
 

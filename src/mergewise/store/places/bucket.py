@@ -253,6 +253,10 @@ class Bucket:
         self._own |= {(name, version, self._remade) for name, version in manifest.tables.items()}
         return tag
 
+    def is_locked(self) -> bool:
+        """Return False: to know whether another process is changing the index would cost a request."""
+        return False
+
     @contextmanager
     def writer(self, wait: float) -> Iterator[WritingRight]:
         with self._lease.hold(wait) as holder:

@@ -134,6 +134,19 @@ class Folder:
         """Raise CorruptIndex if the place holds a kind of file that no index has."""
         check_plain(self.directory)
 
+    def is_locked(self) -> bool:
+        """Check whether another process is changing the index."""
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(self.directory / ".lock").acquire(timeout=0):
+                return False
+        except Timeout:
+            return True
+        except OSError:
+            # a folder that may only be read
+            return False
+
     @contextmanager
     def writer(self, wait: float) -> Iterator[WritingRight]:
         """Hold the right to write. Raise IndexBusy if others still hold it after `wait` seconds."""
