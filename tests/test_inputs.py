@@ -107,6 +107,6 @@ def test_invalid_units_are_reported(units: tuple[tuple[int, int], ...], reason: 
 @pytest.mark.parametrize("wanted", ["docs/café.md", "café*", "docs/ca*"])
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_names_match_in_every_unicode_form(wanted: str, form: Literal["NFC", "NFD"]) -> None:
-    sources = {f"docs/{normalize(other, name)}": None for other, name in (("NFD", "café.md"), ("NFC", "thé.md"))}
+    sources = dict.fromkeys([f"docs/{normalize('NFD', 'café.md')}", "docs/thé.md"])
     pattern = normalize(form, wanted if wanted.startswith("docs") else f"docs/{wanted}")
     assert matching(pattern, sources) == [normalize("NFD", "docs/café.md")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -114,7 +115,9 @@ def test_the_header_of_a_table_is_never_sure() -> None:
         ("Ｔｏｋｙｏ Ｔｏｗｅｒ is ３３３ metres tall.", "How tall is Tokyo Tower?"),
     ],
 )
-def test_letters_in_another_form_are_the_same(tmp_path: Path, form: str, text: str, question: str) -> None:
+def test_letters_in_another_form_are_the_same(
+    tmp_path: Path, form: Literal["NFC", "NFD", "NFKC"], text: str, question: str
+) -> None:
     with mergewise.open(tmp_path / "index", embedder="none") as opened:
         opened.add(
             [Document("a", unicodedata.normalize(form, text)), Document("b", "Rivers and gardens in the north.")]

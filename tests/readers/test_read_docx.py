@@ -15,7 +15,7 @@ from tests.support import read
 
 from mergewise.errors import ReadError
 from mergewise.readers import archive as zip_reader
-from mergewise.readers.docx import formula
+from mergewise.readers.formulas import formula
 from mergewise.readers.numbering import Level, Numbering
 
 MATH = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mergewise.readers.docx import formula
+from mergewise.readers.formulas import formula
 from mergewise.readers.numbering import Level, Numbering
 from mergewise.readers.xml import parse_xml
 
