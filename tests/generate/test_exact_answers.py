@@ -138,3 +138,26 @@ def test_an_older_index_gets_exact_names_by_a_repair(tmp_path: Path, monkeypatch
         opened.check(repair=True)
         assert opened.store.reader().has_exact_names()
         assert "3.12.4 does" in opened.ask("When was 3.12.5 released?", mode="extractive").text
+
+
+LOG = "10:00:01 INFO started\n10:00:05 ERROR 1033 refused\n10:01:00 WARN disk 91 % full"
+SALES = "| Region | Sales of the year before |\n| --- | --- |\n" + "\n".join(
+    f"| {name} | {number} thousand pieces of each product |"
+    for number, name in enumerate("North East Coast Hills South Lakes Islands Plains".split(), 90)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "quoted"),
+    [
+        (LOG, "How full is the disk?", "10:01:00 WARN disk 91 % full"),
+        (SALES, "What are the sales of South?", "| South | 94 thousand pieces of each product |"),
+    ],
+)
+def test_a_line_or_a_row_is_quoted_without_its_neighbours(
+    tmp_path: Path, text: str, question: str, quoted: str
+) -> None:
+    with mergewise.open(tmp_path / "index") as opened:
+        opened.add([Document("a", text), Document("b", "Rivers and gardens in the north.")])
+        first, *_ = opened.ask(question, mode="extractive").citations
+    assert first.text.endswith(quoted) and len(first.text) < len(text) / 1.5

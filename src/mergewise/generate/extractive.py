@@ -157,9 +157,12 @@ def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
         if len(quotations) == SENTENCES:
             break
         whole = sum(map(len, evidence.needed)) <= LONGEST_QUOTE
-        spans = texts.with_announced(texts.merged(evidence.needed) if whole else [evidence.span], quoted)
-        spans = _with_neighbours(spans, [other.evidence.span for other in quotes], quoted, texts)
-        spans = texts.with_announced(texts.with_whole_code(spans, quoted), quoted)
+        spans = texts.merged(evidence.needed) if whole else [evidence.span]
+        # a record is whole without the ones beside it
+        if evidence.kind not in ("line", "row"):
+            spans = texts.with_announced(spans, quoted)
+            spans = _with_neighbours(spans, [other.evidence.span for other in quotes], quoted, texts)
+            spans = texts.with_announced(texts.with_whole_code(spans, quoted), quoted)
         spans = texts.without_headings(spans)
         if spans:
             # a heading with an exact name of the question says more about it: its date, or its title
