@@ -214,6 +214,10 @@ def quotes_of(context: Context, texts: QuotableTexts) -> list[Quote]:
         ]
         if holding:
             quotes.append(Quote(evidence, min(holding)[1], probability(features(evidence, terms))))
+    rows = [quote.evidence for quote in quotes if quote.evidence.kind == "row"]
+    # the header of a table is quoted with the rows that need it, which are below it
+    headers = {span for row in rows for span in row.needed if span.start < row.span.start}
+    quotes = [quote for quote in quotes if quote.evidence.span not in headers]
     quotes.sort(key=lambda quote: (-quote.evidence.exact, -quote.probability))
     names = {name.parts for name in asked_names(context.question) if name.kind == "code"}
     first: list[Quote] = []
