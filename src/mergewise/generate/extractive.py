@@ -158,8 +158,8 @@ def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
             break
         whole = sum(map(len, evidence.needed)) <= LONGEST_QUOTE
         spans = texts.merged(evidence.needed) if whole else [evidence.span]
-        # a record is whole without the ones beside it
-        if evidence.kind not in ("line", "row"):
+        # outside of code, a record is whole without the ones beside it
+        if evidence.kind not in ("line", "row") or texts.with_whole_code(spans, quoted) != spans:
             spans = texts.with_announced(spans, quoted)
             spans = _with_neighbours(spans, [other.evidence.span for other in quotes], quoted, texts)
             spans = texts.with_announced(texts.with_whole_code(spans, quoted), quoted)
