@@ -28,33 +28,23 @@ def markup_readers() -> Iterator[tuple[str, Callable[[bytes], Parsed]]]:
 
 
 def _reader(start: str, end: str, sign: str, replacements: list[tuple[str, str]]) -> Callable[[bytes], Parsed]:
+    # an unclosed block goes to the end of the file, so that no end is searched twice
+    block = re.compile(rf"{start}.*\n(?P<code>(?s:.*?))(?:{end}|\Z)", re.MULTILINE)
+    patterns = [(re.compile(pattern, re.MULTILINE), by.replace("\\n", "\n")) for pattern, by in replacements]
+
     def rewritten(text: str) -> str:
-        for pattern, by in replacements:
-            text = re.sub(pattern, by.replace("\\n", "\n"), text, flags=re.MULTILINE)
+        for pattern, by in patterns:
+            text = pattern.sub(by, text)
         return normalize("NFC", text)
 
     def read(data: bytes) -> Parsed:
         text, pieces, at = decode(data), [], 0
         if not re.search(sign, text, re.MULTILINE):
             return read_plain(data)
-        for first, code, last in _code_blocks(text, start, end):
-            pieces += [rewritten(text[at:first]), f"\n```\n{code}\n```\n"]
-            at = last
+        for code in block.finditer(text):
+            pieces += [rewritten(text[at : code.start()]), "\n```\n", code["code"].strip("\n"), "\n```\n"]
+            at = code.end()
         pieces.append(rewritten(text[at:]))
         return parse_markdown(re.sub(r"\n\s*\n", "\n\n", "".join(pieces)).strip())
 
     return read
-
-
-def _code_blocks(text: str, start: str, end: str) -> Iterator[tuple[int, str, int]]:
-    """Yield start, code and end of each block. No end is searched twice, so that the time is linear."""
-    at, unclosed = 0, set()
-    for first in re.finditer(rf"{start}.*\n", text, re.MULTILINE):
-        mark = first.groupdict().get("mark", "")
-        if first.start() < at or mark in unclosed:
-            continue
-        last = re.compile(end.replace("(?P=mark)", re.escape(mark)), re.MULTILINE).search(text, first.end())
-        if last is None:
-            unclosed.add(mark)
-        else:
-            yield first.start(), text[first.end() : last.start()].strip("\n"), (at := last.end())
