@@ -110,6 +110,15 @@ def test_sandbox_reads_the_same_documents(tmp_path: Path) -> None:
         assert reader(file(tmp_path, "plain")).document.text == "Cats eat fish."
 
 
+def test_units_keep_their_kinds_in_the_sandbox(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("Name,Price\nDuck,3\nGoose,4\n")
+    with reader_within(Limits()) as reader:
+        assert isinstance(reader, SandboxedReader)
+        document = reader.read(path).document
+    assert document.units == read(path).units and [kind for _, _, *kind in document.units] == [["row"], ["row"]]
+
+
 def test_nothing_of_the_working_directory_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit(3)")
     (tmp_path / "mergewise.py").write_text("raise SystemExit(3)")

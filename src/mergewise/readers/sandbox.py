@@ -270,7 +270,7 @@ def _read_file(answer: dict[str, Any]) -> ReadFile:
             FileMetadata(metadata) if answer["of_file"] else metadata,
             None if outline is None else tuple(Heading(*heading) for heading in outline),
             tuple(Page(*page) for page in pages),
-            tuple((start, end) for start, end in units),
+            tuple((start, end, *kind) for start, end, *kind in units),
         )
         return ReadFile(document, str(answer["digest"]), tuple(int(page) for page in answer["textless"]))
     except (KeyError, TypeError, ValueError) as error:
