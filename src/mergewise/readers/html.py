@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers.builder import SHORT_ENTRY, Builder, Parsed, one_line, tidy, whole_number
+from mergewise.readers.builder import SHORT_ENTRY, Builder, Parsed, one_line, whole_number
 from mergewise.readers.decoding import decode
 from mergewise.readers.formulas import SCRIPTS, formula, write_scripts
 from mergewise.readers.metadata import TEXT_KEYS, key_of, metadata_from
@@ -81,23 +81,15 @@ _SMALL_FORM = 300  # characters
 _DESCRIPTION = 3  # words
 
 
-class PlainLines:
-    """Blocks of one list item or table cell, as plain lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def heading(self, level: int, title: str) -> None:
-        self.paragraph(title)
-
-    def paragraph(self, text: str) -> None:
-        self.lines += tidy(text).splitlines()
-
-    def verbatim(self, text: str) -> None:
-        self.lines += [line.rstrip() for line in text.split("\n") if line.strip()]
+class PlainLines(Builder):
+    """Blocks of one list item or table cell, whose tables are plain lines."""
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
-        self.lines += [line for row in rows if (line := " ".join(filter(None, map(one_line, row))))]
+        self.paragraph("\n".join(map(" ".join, rows)))
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for line in "".join(self._pieces).split("\n") if line.strip()]
 
 
 def read_html(data: bytes, charset: str = "", *, of_book: bool = False) -> Parsed:
@@ -291,7 +283,7 @@ def _is_section(element: Any) -> bool:
 class _Flow:
     """A walk over elements in order. Inline text is collected until a block begins or ends, and then written as a paragraph."""
 
-    def __init__(self, sink: Builder | PlainLines, skip: Callable[[Any], bool]) -> None:
+    def __init__(self, sink: Builder, skip: Callable[[Any], bool]) -> None:
         self._sink = sink
         self._skip = skip
         self._inline: list[str] = []
@@ -324,8 +316,8 @@ class _Flow:
                 self._sink.verbatim(child.text_content())
             elif tag in _LISTS:
                 self._sink.verbatim("\n".join(self._list(child)))
-            elif tag == "dl" and isinstance(self._sink, Builder):
-                self._entries(child, self._sink)
+            elif tag == "dl" and not isinstance(self._sink, PlainLines):
+                self._entries(child)
             elif tag == "dl":
                 self._sink.verbatim("\n".join(self._definitions(self._children(child))))
             elif tag == "table":
@@ -361,7 +353,7 @@ class _Flow:
             indent = "  " if child.tag == "dd" else ""
             yield from (indent + line for line in _lines(child, self._skip))
 
-    def _entries(self, element: Any, builder: Builder) -> None:
+    def _entries(self, element: Any) -> None:
         """Write each entry of a list of definitions as a block. The terms of a long entry head its body instead."""
         parts = [part for child in self._children(element) for part in (child if child.tag == "div" else (child,))]
         for entry in _by_terms(parts):
@@ -369,14 +361,14 @@ class _Flow:
             name = ", ".join(filter(None, (_flat(part, self._skip) for part in terms)))
             # "Parameters:" announces a list
             if not name or name.endswith(":") or not _is_large(entry):
-                builder.verbatim("\n".join(self._definitions(entry)))
+                self._sink.verbatim("\n".join(self._definitions(entry)))
                 continue
-            level = builder.begin_entry(name)
+            level = self._sink.begin_entry(name)
             for part in entry[len(terms) :]:
                 if not self._skip(part):
                     self._walk(part)
                     self._flush()
-            builder.end_entry(level)
+            self._sink.end_entry(level)
 
     def _table(self, table: Any) -> None:
         for caption in table.iterchildren("caption"):
@@ -433,6 +425,8 @@ def _is_mark(element: Any) -> bool:
 
 
 def _lines(element: Any, skip: Callable[[Any], bool]) -> list[str]:
+    if not len(element):
+        return list(filter(None, [one_line(element.text or "")]))
     lines = PlainLines()
     _Flow(lines, skip).run(element)
     return lines.lines

@@ -83,15 +83,14 @@ def _letters(number: int) -> str:
     return chr(ord("a") + letter) * (min(repeats, 9) + 1)
 
 
-_ROMAN = (
-    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl")),
-    *((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+_ROMAN = dict(
+    zip("m cm d cd c xc l xl x ix v iv i".split(), (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1), strict=True)
 )
 
 
 def _roman(number: int) -> str:
     numeral = ""
-    for worth, sign in _ROMAN:
+    for sign, worth in _ROMAN.items():
         numeral += sign * min(number // worth, 9)
         number %= worth
     return numeral

@@ -26,23 +26,25 @@ _MAX_LEVEL = 6
 _ENDS = re.compile(r"(?:\s|=>|[{:;(\\,])+\Z")
 _COMMENT = re.compile(r"\s\#\s[^\n]*")
 _DECORATORS = re.compile(r"\A(?:[ \t]*@[^\n]*\n)+")
-_LITERAL = re.compile(rf"{d.STRINGS}|\#[^\n]*")
+_LITERAL = re.compile(r"(?<!\\)\"(?:\\.|[^\"\\\n])*\"|(?<!\\)'(?:\\.|[^'\\\n])*'|\#[^\n]*")
 
 # level, start and end of a definition's head
 Block = tuple[int, int, int]
 
 
 def reader_of(language: d.Language) -> Callable[[bytes], Parsed]:
+    is_python = ".py" in language.suffixes.split()
+
     def read_source(data: bytes) -> Parsed:
         text = decode(data)
-        blocks = _python(text) if language is d.PYTHON else None
+        blocks = _python(text) if is_python else None
         blocks = _nested_blocks(text, language) if blocks is None else blocks
         headings: list[Heading] = []
         for level, start, end in blocks:
             head = _COMMENT.sub("", _DECORATORS.sub("", text[start:end]))
             if title := signature_title(_ENDS.sub("", one_line(head))):
                 headings.append(Heading(min(level, _MAX_LEVEL), title, start, end))
-        if language is not d.PYTHON:
+        if not is_python:
             headings = list(_with_comments(text, headings, language.comment))
         return Parsed(text, outline=tuple(headings))
 
