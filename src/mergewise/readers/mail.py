@@ -118,21 +118,19 @@ def _write(message: EmailMessage, builder: Builder, depth: int = 0) -> None:
 def _write_part(part: EmailMessage, builder: Builder, depth: int) -> Iterator[str]:
     """Write the texts of a part in order. Yield the names of attachments that are not read."""
     kind, name = part.get_content_type(), one_line(part.get_filename() or "")
-    inner = [child for child in part.get_payload() if isinstance(child, EmailMessage)] if part.is_multipart() else []
-    if kind == "message/rfc822" and inner and depth < _MAX_DEPTH:
+    inner: list[Any] = list(part.iter_parts())
+    if kind == "multipart/alternative":
+        inner = sorted(filter(_has_text, inner), key=lambda child: child.get_content_type() != "text/plain")[:1]
+    if kind.startswith("multipart/"):
+        for child in inner:
+            yield from _write_part(child, builder, depth)
+    elif kind == "message/rfc822" and inner and depth < _MAX_DEPTH:
         attached, raw = inner[0], inner[0].get_payload()
         # against the standard, but some programs encode a message
         with suppress(ValueError):
             if _field(part, "Content-Transfer-Encoding").lower() == "base64" and isinstance(raw, str):
                 attached = _message(b64decode(raw))
         _write(attached, builder, depth + 1)
-    elif kind == "multipart/alternative":
-        chosen = sorted(filter(_has_text, inner), key=lambda child: child.get_content_type() != "text/plain")
-        for child in chosen[:1]:
-            yield from _write_part(child, builder, depth)
-    elif kind.startswith("multipart/"):
-        for child in inner:
-            yield from _write_part(child, builder, depth)
     elif inner:
         # the report about a message
         builder.paragraph("\n".join(f"{key}: {value}" for child in inner for key, value in child.items()))
@@ -145,8 +143,7 @@ def _write_part(part: EmailMessage, builder: Builder, depth: int) -> Iterator[st
 
 
 def _has_text(part: EmailMessage) -> bool:
-    data = part.get_payload(decode=True)
-    return part.is_multipart() or (isinstance(data, bytes) and bool(data.strip()))
+    return part.is_multipart() or bool(str(part.get_payload()).strip())
 
 
 def _text_of(part: EmailMessage) -> Parsed | None:
