@@ -41,7 +41,7 @@ _NO_ENCODINGS = ("utf-7", "punycode", "idna", "unicode-escape", "raw-unicode-esc
 # The most common encoding besides UTF-8 wins a tie.
 _COMMONEST = "cp1252"
 # Like browsers, we read these as the superset that Windows uses.
-_LATIN = {"ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252"}
+_LATIN = ("ascii", "iso8859-1")
 _CONTROLS = frozenset(range(32)) - frozenset(b"\a\b\t\n\v\f\r\x1b")
 _MAX_CONTROL_SHARE = 0.001
 _MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -105,8 +105,9 @@ def _decode_narrow(data: bytes, declared: str) -> str:
     # an unknown encoding, or not the one of the file
     with suppress(LookupError, ValueError):
         # a file in UTF-16 cannot declare it in readable bytes
-        if declared and not codecs.lookup(declared).name.startswith(("utf-16", "utf-32", *_NO_ENCODINGS)):
-            return data.decode(_LATIN.get(declared, declared))
+        encoding = codecs.lookup(declared).name
+        if not encoding.startswith(("utf-16", "utf-32", *_NO_ENCODINGS)):
+            return data.decode(_COMMONEST if encoding in _LATIN else encoding)
     with suppress(UnicodeDecodeError):
         return data.decode("utf-8")
     lines = data.split(b"\n")

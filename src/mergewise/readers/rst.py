@@ -1,15 +1,14 @@
 """reStructuredText: the source is the text; headings and their levels come from docutils.
 
-docutils finds the titles of sections and their depths. Their offsets come from searching the source in order. docutils does not
-know the roles of Sphinx, and its complaints are dropped. It does not see directives, so nothing is included, fetched or run.
-Entries such as `.. py:function::` are headings too (`rst_entries`). A header block, as in PEPs, or the field list at the top
-gives title and metadata.
+docutils finds the titles of sections, their depths and their lines. It does not know the roles of Sphinx, and its complaints are
+dropped. It does not see directives, so nothing is included, fetched or run. Entries such as `.. py:function::` are headings too
+(`rst_entries`). A header block, as in PEPs, or the field list at the top gives title and metadata.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Any
 
 from mergewise.readers.builder import Parsed, one_line
@@ -21,7 +20,8 @@ from mergewise.readers.titles import title_among
 from mergewise.text.spans import line_starts
 from mergewise.types import Heading
 
-_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*")
+# ends of lines for docutils, not for us
+_OTHER_ENDS = dict.fromkeys(map(ord, "\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 _ROLE = re.compile(r"(?::[\w:+.-]+:)?`([^`<]+?)(?:\s*<[^>`]*>)?`_{0,2}")
 # Directives, comments, targets, footnotes and substitutions, with their bodies: no section can be inside.
 _EXPLICIT = re.compile(
@@ -45,8 +45,9 @@ _SETTINGS = {
 def read_rst(data: bytes) -> Parsed:
     text = decode(data)
     # docutils needs up to a millisecond for each directive and substitution
-    document = _document(_EXPLICIT.sub(lambda match: "\n" * match[0].count("\n"), text))
-    outline = tuple(_locate(text, _titles(document)))
+    short = _EXPLICIT.sub(lambda match: "\n" * match[0].count("\n"), text)
+    document = _document(short.translate(_OTHER_ENDS))
+    outline = tuple(_headings(text, document))
     pairs = header_pairs(text) or _fields(document)
     title = title_in(pairs) or title_among(outline)
     return Parsed(text, title, with_entries(text, outline), metadata=metadata_from(pairs))
@@ -76,18 +77,21 @@ def _document(text: str) -> Any:
     return document
 
 
-def _titles(document: Any) -> list[tuple[int, str, str]]:
-    """Return level, source and visible text of every section title."""
+def _headings(text: str, document: Any) -> Iterator[Heading]:
+    """Yield a heading for each section. docutils counts lines from 1, and notes the line below the title."""
     from docutils import nodes
 
-    titles = []
+    lines, starts, after = text.split("\n"), line_starts(text), 0
     for section in document.findall(nodes.section):
         title, level, around = section[0], 1, section
         while around := around.parent:
             level += isinstance(around, nodes.section)
+        row = title.line - 2
+        over = row > after and lines[row - 1].rstrip() == lines[row + 1].rstrip()
         # docutils leaves unknown roles in the title as source: remove their marks
-        titles.append((level, title.rawsource, one_line(_ROLE.sub(r"\1", title.astext()))))
-    return titles
+        shown = one_line(_ROLE.sub(r"\1", title.astext()))
+        yield Heading(level, shown, starts[row - over], starts[row + 1] + len(lines[row + 1].rstrip()))
+        after = row + 2
 
 
 def _fields(document: Any) -> Pairs:
@@ -109,24 +113,3 @@ def _fields(document: Any) -> Pairs:
             return []
         parent = blocks[0]
     return []
-
-
-def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:
-    lines = text.split("\n")
-    starts = line_starts(text)
-    # maps each underlined text to the rows it is in
-    underlined: dict[str, list[int]] = {}
-    for row in range(len(lines) - 1):
-        if _ADORNMENT.fullmatch(lines[row + 1]):
-            underlined.setdefault(lines[row].strip(), []).append(row)
-    headings, after = [], 0
-    for level, source, shown in titles:
-        rows = underlined.get(source.strip(), [])
-        found = bisect_left(rows, after)
-        if found == len(rows):
-            continue
-        row = rows[found]
-        over = row > after and lines[row - 1].rstrip() == lines[row + 1].rstrip()
-        headings.append(Heading(level, shown, starts[row - over], starts[row + 1] + len(lines[row + 1].rstrip())))
-        after = row + 2
-    return headings

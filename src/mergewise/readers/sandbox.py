@@ -158,18 +158,14 @@ class SandboxedReader:
 
     def _seconds(self) -> float:
         """Return the time limit of the next file."""
-        return self.limits.seconds * (_SHARE if self._is_impatient() else 1)
-
-    def _is_impatient(self) -> bool:
-        return self._lost >= _PATIENCE * self.limits.seconds
+        return self.limits.seconds * (_SHARE if self._lost >= _PATIENCE * self.limits.seconds else 1)
 
     def _count_lost(self, seconds: float) -> None:
-        was_impatient = self._is_impatient()
+        before = self._seconds()
         self._lost += seconds
-        if self._is_impatient() and not was_impatient:
+        if (after := self._seconds()) < before:
             log.warning(
-                "unreadable files took %.0f s: time limit of further files reduced to %.3g s",
-                *(self._lost, self._seconds()),
+                "unreadable files took %.0f s: time limit of further files reduced to %.3g s", self._lost, after
             )
 
     def close(self) -> None:
