@@ -17,6 +17,8 @@ _NEAR, _ABOVE, _SLACK = 90, 20, 3
 # hidden, or not shown on a screen
 _HIDDEN = 2 | 32
 _COMMENT = "Comment"
+# Ranks of the text right of a box to tick, and right of another value.
+_TICKED, _LAST = 0, 4
 
 
 class Annotation(NamedTuple):
@@ -78,16 +80,18 @@ def insert_values(
     inked = [(place, *origins[place]) for place, text in enumerate(characters) if text > " "]
     lines = []
     for text, name, left, bottom, right, top in annotations:
-        row = [(x, place) for place, x, y in inked if bottom - _SLACK <= y <= top and name != _COMMENT]
-        above = [(-y, x, place) for place, x, y in inked if top < y < top + _ABOVE and left - _SLACK <= x <= right]
-        before = max((pair for pair in row if pair[0] < left), default=None)
-        after = min((pair for pair in row if pair[0] >= left), default=None)
-        if after and (text in "☒☐" or not (before or above)):
-            characters[after[1]] = f"{text} {characters[after[1]]}"
-        elif row and before and (left - before[0] < _NEAR or not above):
-            characters[before[1]] += f" {text} "
-        elif above and name != _COMMENT:
-            characters[max(above)[2]] += f" {text} "
-        else:
+        # the best neighbour has the lowest rank, and is the nearest one of its rank
+        ranked = []
+        for place, x, y in inked if name != _COMMENT else ():
+            if bottom - _SLACK <= y <= top:
+                rank = (_TICKED if text in "☒☐" else _LAST) if x >= left else 1 if left - x < _NEAR else 3
+                ranked.append((rank, abs(left - x), x, place))
+            elif top < y < top + _ABOVE and left - _SLACK <= x <= right:
+                ranked.append((2, y, -x, place))
+        if not ranked:
             lines.append(f"{name}: {text}" if name else text)
+            continue
+        rank, *_, place = min(ranked)
+        before, after = (f"{text} ", "") if rank in (_TICKED, _LAST) else ("", f" {text} ")
+        characters[place] = before + characters[place] + after
     return lines
