@@ -21,7 +21,7 @@ from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
 from mergewise.readers.formulas import SCRIPTS, formula, write_scripts
 from mergewise.readers.numbering import Numbering, read_numbering
 from mergewise.readers.table import Cell, fill_grid
-from mergewise.readers.xml import attribute, children, descendants, first, local, value
+from mergewise.readers.xml import attribute, children, descendants, first, local, outermost, value
 from mergewise.types import FileMetadata
 
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
@@ -126,24 +126,15 @@ def _outline_level(properties: Any) -> int | None:
 # --- blocks ------------------------------------------------------------------------------------------------------
 
 
-def _blocks_in(parent: Any) -> Iterator[Any]:
-    """Yield the paragraphs, tables, rows and cells of `parent`, unwrapped from controls and revisions."""
-    for child in parent:
-        name = local(child)
-        if name in ("p", "tbl", "tr", "tc"):
-            yield child
-        elif name in ("sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag", "AlternateContent", "Choice"):
-            yield from _blocks_in(child)
-
-
-def _blocks_named(name: str, parent: Any) -> list[Any]:
-    return [block for block in _blocks_in(parent) if local(block) == name]
+def _blocks_in(parent: Any, *names: str) -> Iterator[Any]:
+    """Yield the blocks of `parent`, unwrapped from controls and revisions."""
+    return outermost(parent, *(names or ("p", "tbl", "tr", "tc")), without=_SKIPPED)
 
 
 def _blocks(parent: Any, builder: Builder, package: Package) -> None:
     for element in _blocks_in(parent):
         if local(element) == "tbl":
-            rows = [_blocks_named("tc", row) for row in _blocks_named("tr", element)]
+            rows = [list(_blocks_in(row, "tc")) for row in _blocks_in(element, "tr")]
             if any(len(row) > 1 for row in rows):
                 builder.table(fill_grid([[_cell(cell, package) for cell in row] for row in rows]))
                 continue

@@ -80,13 +80,10 @@ def _contents(archive: zipfile.ZipFile, package: Any, folder: str) -> dict[str, 
     names: dict[str, str] = {}
     for path in dict.fromkeys(_path(folder, item.get("href") or "") for item in tables):
         for element in descendants(spare_part(archive, path), "a", "navPoint"):
-            if local(element) == "a":
-                href, name = element.get("href"), "".join(element.itertext())
-            else:
-                content, label = first(element, "content"), first(element, "navLabel", "text")
-                if content is None or label is None:
-                    continue
-                href, name = content.get("src") or "", label.text or ""
+            target, label = element, element
+            if local(element) == "navPoint":
+                target, label = first(element, "content"), first(element, "navLabel")
+            href = "" if target is None or label is None else target.get("href") or target.get("src")
             if href:
-                names.setdefault(_path(posixpath.dirname(path), href), one_line(name))
+                names.setdefault(_path(posixpath.dirname(path), href), one_line("".join(label.itertext())))
     return names

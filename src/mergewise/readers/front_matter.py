@@ -21,8 +21,7 @@ from mergewise.types import DocumentUnit, Heading, Kind, MetadataValue
 Pairs = list[tuple[str, object]]
 
 _TOML = re.compile(r"\+\+\+[ \t]*\n(.*?\n)\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
-_QUOTED = re.compile(r"([\"'])(.*)\1")
-_LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\[{|>&*!#].*?)\s*$", re.MULTILINE)
+_LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([\"']?)([^\s\[{|>&*!#].*?)\2\s*$", re.MULTILINE)
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?")
 _MAX_SOURCE = 50_000
 _MAX_ITEMS = 100
@@ -53,8 +52,7 @@ def yaml_pairs(source: str) -> Pairs:
     try:
         root = yaml.compose(source, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
-        lines = ((key, value, _QUOTED.fullmatch(value)) for key, value in _LINE.findall(source))
-        return [(key, match[2] if match else typed_value(key, value)) for key, value, match in lines]
+        return [(key, value if quote else typed_value(key, value)) for key, quote, value in _LINE.findall(source)]
     if root is None or root.id != "mapping":
         return []
     pairs = ((key.value, _node_value(key.value, value)) for key, value in root.value if key.id == "scalar")

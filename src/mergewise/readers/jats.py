@@ -19,7 +19,7 @@ from mergewise.readers.decoding import mismatch
 from mergewise.readers.formulas import SCRIPTS, formula, write_scripts
 from mergewise.readers.metadata import iso_date, metadata_from
 from mergewise.readers.table import Cell, fill_grid
-from mergewise.readers.xml import attribute, children, descendants, first, local, parse_xml
+from mergewise.readers.xml import attribute, children, descendants, first, local, outermost, parse_xml
 from mergewise.types import FileMetadata
 
 _SECTIONS = frozenset("sec app ack notes glossary bio".split())
@@ -38,11 +38,10 @@ def read_xml(data: bytes) -> Parsed:
         raise ReadError(mismatch("XML", data))
     root = parse_xml(data)
     article = next((element for element in descendants(root, "article") if children(element, "front", "body")), None)
+    builder = Builder()
     if article is None:
-        builder = Builder()
         _elements(root, builder, level=1)
         return builder.build()
-    builder = Builder()
     meta = first(article, "front", "article-meta")
     if meta is None:
         meta = first(article, "front-stub")
@@ -155,8 +154,8 @@ def _blocks(parent: Any, builder: Builder, level: int) -> None:
         elif name == "table-wrap":
             builder.paragraph(_caption(child))
             # a table inside a cell is part of the cell's text
-            for table in _outermost(child, "table"):
-                rows = [children(row, "td", "th") for row in _outermost(table, "tr")]
+            for table in outermost(child, "table"):
+                rows = [children(row, "td", "th") for row in outermost(table, "tr")]
                 cells = [[Cell.of(_text(c), c.get("colspan"), c.get("rowspan")) for c in row] for row in rows]
                 builder.table(fill_grid(cells))
             for note in (note for foot in children(child, "table-wrap-foot") for note in foot):
@@ -179,15 +178,6 @@ def _caption(element: Any) -> str:
     """Return label, title and text of a figure, table or box as one paragraph."""
     caption = first(element, "caption")
     return " ".join(filter(None, map(_text, [first(element, "label"), *(() if caption is None else caption)])))
-
-
-def _outermost(element: Any, name: str) -> Iterator[Any]:
-    """Yield the elements of this name below `element` that are not nested in each other."""
-    for child in element:
-        if local(child) == name:
-            yield child
-        else:
-            yield from _outermost(child, name)
 
 
 def _text(element: Any, without: frozenset[str] = frozenset()) -> str:

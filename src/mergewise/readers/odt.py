@@ -15,7 +15,7 @@ from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
 from mergewise.readers.formulas import SCRIPTS, write_scripts
 from mergewise.readers.numbering import BULLET, Level, Numbering
 from mergewise.readers.table import Cell, fill_grid
-from mergewise.readers.xml import attribute, children, descendants, first, local
+from mergewise.readers.xml import attribute, children, descendants, first, local, outermost
 
 _SKIPPED = frozenset(
     {"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"}
@@ -100,7 +100,7 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
             _list(child, builder, styles, depth=0)
         elif name == "table":
             grid: list[list[Cell]] = []
-            for row in _rows(child):
+            for row in outermost(child, "table-row"):
                 grid.append([])
                 for cell in children(row, "table-cell"):
                     spans = (attribute(cell, f"number-{name}-spanned") for name in ("columns", "rows"))
@@ -130,14 +130,6 @@ def _list(element: Any, builder: Builder, styles: Styles, depth: int, name: str 
                 label = " " if label else styles.numbering.next_label(name, depth) or BULLET
                 builder.item(_text(child), marker=label, depth=depth)
                 _floating(child, builder, styles)
-
-
-def _rows(table: Any) -> Iterator[Any]:
-    for child in table:
-        if local(child) == "table-row":
-            yield child
-        elif local(child) in ("table-header-rows", "table-rows", "table-row-group"):
-            yield from _rows(child)
 
 
 def _count(element: Any, name: str) -> int:

@@ -162,7 +162,8 @@ def _add_pages(document: Any, recognition: Recognition | None, content: PdfConte
             if not lines and raw.FPDFPage_CountObjects(page) > 0:
                 lines = [] if recognition is None else _recognised_lines(page, recognition)
                 (content.recognised if lines else content.textless).append(number)
-            lines += _lines_below(alone)
+            # each of them is a paragraph and no heading
+            lines += [Line(text, 0.0, False, row * -_BELOW, row * -_BELOW) for row, text in enumerate(alone, start=1)]
         content.pages.append(lines)
         length += sum(len(line.text) for line in lines)
         # a million pages may share one stream
@@ -179,12 +180,6 @@ def _recognised_lines(page: Any, recognition: Recognition) -> PageLines:
         size = max(box.bottom - box.top for box in row) / scale
         lines.append(Line(one_line(" ".join(box.text for box in row)), size, False, foot, foot))
     return [line for line in lines if line.text]
-
-
-def _lines_below(texts: Sequence[str]) -> PageLines:
-    """Return lines below the page, each of which is a paragraph and no heading."""
-    heights = (-_BELOW * (row + 1) for row in range(len(texts)))
-    return [Line(text, 0.0, False, height, height) for text, height in zip(texts, heights, strict=True)]
 
 
 def _page_lines(page: Any, annotations: Sequence[Annotation]) -> tuple[PageLines, list[str]]:

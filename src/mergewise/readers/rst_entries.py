@@ -93,7 +93,7 @@ class _EntryWalk:
             if directive and not is_verbatim and self._is_entry(name, directive["argument"] or ""):
                 row = self._entry(row - 1, indent, indent + directive.start("argument"), directive["argument"])
             elif is_silent:
-                self._ahead = (start, indent) if self._ahead is None else self._ahead
+                self._ahead = self._ahead or (start, indent)
             else:
                 self._continue_section(start)
 
@@ -138,7 +138,7 @@ class _EntryWalk:
         elif (section and argument.lower() in section.title.lower()) or (
             below == row and DIRECTIVE.match(line.strip())
         ):
-            self._ahead = (start, indent) if self._ahead is None else self._ahead
+            self._ahead = self._ahead or (start, indent)
             self._names += names
         else:
             self._continue_section(start)

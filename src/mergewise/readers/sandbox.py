@@ -18,7 +18,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache, partial
@@ -123,10 +123,11 @@ class SandboxedReader:
     def __reduce__(self) -> tuple[Any, ...]:
         return _reader_of_process, (self.limits,)
 
-    def read(
-        self, path: Path, *, id: str | None = None, name: str | None = None, within: Path | None = None
-    ) -> ReadFile:
-        """Read a file of any size in the separate process. Raises ReadError, also if the process dies or exceeds its time."""
+    def read(self, path: Path, **options: str | Path | None) -> ReadFile:
+        """Read a file of any size in the separate process, with the options of `read_file`.
+
+        Raises ReadError, also if the process dies or exceeds its time.
+        """
         with self._lock:
             process = self._process = self._process or self._start()
             late = Event()
@@ -141,7 +142,8 @@ class SandboxedReader:
             began = monotonic()
             timer.start()
             try:
-                answer = _ask(process, [str(path), id, seconds, name, None if within is None else str(within)])
+                given = {name: str(value) for name, value in options.items() if value is not None}
+                answer = _ask(process, [str(path), seconds, given])
             finally:
                 timer.cancel()
                 if late.is_set():
@@ -230,7 +232,7 @@ def ending_of(code: int) -> str:
     return f"killed by signal {-code}"
 
 
-def _ask(process: subprocess.Popen[bytes], request: list[str | float | None]) -> dict[str, Any] | None:
+def _ask(process: subprocess.Popen[bytes], request: list[Any]) -> dict[str, Any] | None:
     """Return the answer of the process, or None without one."""
     assert process.stdin is not None and process.stdout is not None
     try:
@@ -289,21 +291,20 @@ def serve(function: str, limits: Limits, requests: Iterable[bytes], answers: IO[
     answers.write(_READY)
     answers.flush()
     for line in requests:
-        path, doc_id, seconds, name, within = json.loads(line)
+        path, seconds, options = json.loads(line)
         limit_process(limits.memory_mb, seconds * (THREADS if limits.ocr_pages else 1))
-        options: dict[str, Any] = {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
-        options |= {} if name is None else {"name": name}
-        options |= {} if within is None else {"within": Path(within)}
-        answer = _answer(partial(reader, **options), Path(path), doc_id, limits)
+        options |= {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
+        options |= {"within": Path(options["within"])} if "within" in options else {}
+        answer = _answer(partial(reader, Path(path), **options), limits)
         answer["logged"] = [logged.get().getMessage() for _ in range(logged.qsize())]
         text = json.dumps(answer, default=field_values, ensure_ascii=False)
         answers.write(text.encode("utf-8", "surrogatepass") + b"\n")
         answers.flush()
 
 
-def _answer(reader: FileReader, path: Path, doc_id: str | None, limits: Limits) -> dict[str, Any]:
+def _answer(read: Callable[[], ReadFile], limits: Limits) -> dict[str, Any]:
     try:
-        document, digest, textless = reader(path, id=doc_id)
+        document, digest, textless = read()
     except (ReadError, MemoryError) as error:
         if isinstance(error, ReadError) and not isinstance(error.__cause__, MemoryError):
             return {"failed": error.message}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -34,6 +35,16 @@ def children(element: Any, *names: str) -> list[Any]:
 def descendants(element: Any, *names: str) -> list[Any]:
     """Return the element and its descendants that have one of these names, in document order."""
     return [] if element is None else list(element.iter(*(f"{{*}}{name}" for name in names)))
+
+
+def outermost(element: Any, *names: str, without: Collection[str] = ()) -> Iterator[Any]:
+    """Yield the elements of these names below `element` that are not nested in each other, nor in elements `without`."""
+    for child in element:
+        name = local(child)
+        if name in names:
+            yield child
+        elif name not in without:
+            yield from outermost(child, *names, without=without)
 
 
 def first(element: Any, *path: str) -> Any:
