@@ -222,14 +222,9 @@ def _pieces(element: Any) -> Iterator[str]:
 
 def _floating(element: Any, package: Package) -> Iterator[Any]:
     """Yield the text boxes and notes that are attached to a paragraph. They are not part of its text."""
-    for child in element:
-        name = local(child)
-        if name == "txbxContent":
-            yield child
-        elif name in _FLOATING:
-            # each note only once: a note may refer to itself, or be referred to a thousand times
-            note = package.notes.pop((name.removesuffix("Reference"), attribute(child, "id")), None)
-            if note is not None:
-                yield note
-        elif name not in _SKIPPED:
-            yield from _floating(child, package)
+    for child in outermost(element, *_FLOATING, without=_SKIPPED):
+        kind = local(child).removesuffix("Reference")
+        # each note only once: a note may refer to itself, or be referred to a thousand times
+        part = child if kind == "txbxContent" else package.notes.pop((kind, attribute(child, "id")), None)
+        if part is not None:
+            yield part

@@ -24,6 +24,7 @@ from mergewise.readers.formulas import SCRIPTS, formula, write_scripts
 from mergewise.readers.metadata import TEXT_KEYS, key_of, metadata_from
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.titles import real_title
+from mergewise.readers.xml import outermost
 from mergewise.types import FileMetadata
 
 _CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
@@ -373,7 +374,7 @@ class _Flow:
     def _table(self, table: Any) -> None:
         for caption in table.iterchildren("caption"):
             self._sink.paragraph(_flat(caption, self._skip))
-        rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table and not self._skip(row)]
+        rows = [row for row in outermost(table, "tr", without=("caption",)) if not self._skip(row)]
         cells = [[cell for cell in row.iterchildren("td", "th") if not self._skip(cell)] for row in rows]
         flat = [cell for row in cells for cell in row]
         # a table of one cell a row, or of cells as long as a page, only lays out the page

@@ -145,12 +145,8 @@ def _flat(container: Any) -> str:
 
 def _floating(element: Any, builder: Builder, styles: Styles) -> None:
     """Write the notes and frames that are attached to a paragraph. They are not part of its text."""
-    for child in element:
-        name = local(child)
-        if name in ("note-body", "text-box"):
-            _blocks(child, builder, styles)
-        elif name not in _SKIPPED and name not in _BLOCKS:
-            _floating(child, builder, styles)
+    for body in outermost(element, "note-body", "text-box", without=_SKIPPED | _BLOCKS):
+        _blocks(body, builder, styles)
 
 
 def _text(element: Any) -> str:
