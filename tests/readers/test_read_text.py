@@ -169,6 +169,13 @@ def test_broken_rst_is_read(read_bytes: Read) -> None:
     assert read_bytes("a.rst", source).text == source
 
 
+def test_rst_titles_stand_where_docutils_finds_them(read_bytes: Read) -> None:
+    source = "A\u2028B\n====\n\n* x\n\n    Same\n    ----\n\nSame\n----\n\nText\n"
+    document = read_bytes("a.rst", source)
+    assert outline(document) == [(1, "A B"), (2, "Same")]
+    assert [heading.start for heading in document.outline or ()] == [0, source.rindex("Same")]
+
+
 # --- definition lists of Markdown
 
 
