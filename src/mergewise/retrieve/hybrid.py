@@ -395,10 +395,9 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
     """Return the names of the context's question that occur in no document that meets the condition.
 
     The names that the context shows are not searched. For each other name, one text search returns the leaves with all its words,
-    or with the exact name. An absent exact name gets the nearest ones of its form, and a number without such ones may be a
-    quantity.
+    or with the exact name. An absent exact name gets the nearest ones of its form.
     """
-    from mergewise.text.question import AskedName, asked_names
+    from mergewise.text.question import asked_names
     from mergewise.text.support.names import initials
 
     if not context.passages and not store.ids(where):
@@ -413,18 +412,17 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
         return [search_key(leaf.title, leaf.headings, leaf.text) for leaf in leaves]
 
     def is_absent(name: AskedName) -> bool:
-        searches = []
         if has_exact and name.exact is not None:
-            searches.append(leaves_with(name.exact.key, exactly=True))
-        if not searches or (name.exact and name.exact.is_date):
+            searches = [leaves_with(name.exact.key, exactly=True)]
+        else:
             # an index keeps camelCase as one word, and divides words at other signs
             spellings = dict.fromkeys((name.text, " ".join(name.parts), "".join(name.parts)))
             if any(len(word) > LONGEST_WORD for spelling in spellings for word in re.findall(r"[^\W_]+", spelling)):
                 return False
-            searches += [leaves_with(spelling) for spelling in spellings]
-        if any(len(texts) >= MOST_LEAVES or any(map(name.occurs_in, texts)) for texts in searches):
+            searches = [leaves_with(spelling) for spelling in spellings]
+        if any(len(texts) >= MOST_LEAVES or any(map(name.match, texts)) for texts in searches):
             return False
-        return not any(name.occurs_in(doc_id) for doc_id in store.ids(where))
+        return not any(map(name.match, store.ids(where)))
 
     def with_nearest(name: AskedName) -> AskedName:
         if name.exact is None or name.exact.is_date:
@@ -438,8 +436,7 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
                 if near := next((one for one in few if exact_keys(one) & keys), None):
                     nearest.append(near)
                     break
-        is_number = name.exact.key.isdigit() and not nearest
-        return AskedName(name.text, "number") if is_number else name._replace(nearest=tuple(nearest))
+        return name._replace(nearest=tuple(nearest))
 
     searched = (name for name in asked_names(context.question) if name.is_searchable and not name.is_in(shown))
     return tuple(with_nearest(name) for name in searched if name.text not in initials([shown]) and is_absent(name))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
+from string import ascii_lowercase
 from typing import NamedTuple
 
 from mergewise.text.support.figures import dates
@@ -24,10 +25,11 @@ OPENING = 12  # characters of a text within which a name opens it
 _NUMBER = re.compile(
     r"\d(?<![\d,]\d)[^\W_]*+(?:[.:‐‑–-](?:\d[^\W_]*+|(?:a|b|rc|alpha|beta|dev|post|pre)(?![^\W\d_])[.-]?\d*+))*+"
 )
-_BEFORE = re.compile(r"(§|(?<![^\W_])[^\W\d_]*)([ \u00a0/_#.‐‑–-]?)\Z")
-# a day before its month, or before its year, with the words of its month nearby
-_DAY = re.compile(
-    r"\d(?<!\d\d)\d?(?:st|nd|rd|th|er|\.)?(?:,?\s{1,2}\d{4}|\s(?:of\s|de\s)?[^\W\d_]{3,10}\.?,?\s(?:de\s)?\d{4})(?!\d)"
+_BEFORE = re.compile(r"(§|(?<![^\W_])[^\W\d_]*|)([ \u00a0/_#.‐‑–-]?)\Z")
+# a day next to its month and year, which every text with a date has
+_DATED = re.compile(
+    r"\d(?<!\d\d)(?:\d?(?:[./-]\d\d?[./-]\d{4}|(?:st|nd|rd|th|er|\.)?(?:,?\s{1,2}\d{4}"
+    r"|\s{1,3}(?:of\s|de\s)?[^\W\d_]{3,10}\.?,?\s{1,3}(?:del?\s)?\d{4}))(?!\d)|\d{3}(?:[/.]\d\d?[/.]\d|\s?[年년]))"
 )
 _DASH = re.compile("[‐‑–]")
 _JOIN = re.compile("[.:-]")
@@ -37,7 +39,7 @@ _CODE = re.compile(r"\d+[^\W\d](?:[^\W\d]{3}|\w*\d)\w*|[^\W\d_]\d{2,}")
 _RANGE = re.compile(r"\d{1,3}-\d{1,3}")
 # the year of a month, a season or a person
 _YEAR = re.compile(r"(?<![^\W_])[A-Z]\w*\s(?:1[5-9]|20)\d\d\Z")
-_LAST = re.compile(r"\d+\Z|(?<=\d)[a-z]\Z")
+_LAST = re.compile(r"(?<!\d)\d{1,18}\Z|(?<=\d)[a-z]\Z")
 
 
 class ExactName(NamedTuple):
@@ -63,31 +65,35 @@ class ExactName(NamedTuple):
         return PREFIX * any(key.startswith(self.key) and _JOIN.match(key, len(self.key)) for key in keys)
 
 
-def exact_names(text: str, *, dated: bool = True) -> Iterator[ExactName]:
-    """Yield the exact names of a text, and its single numbers. With `dated`, dates in words are names as well."""
+def exact_names(text: str) -> Iterator[ExactName]:
+    """Yield the exact names of a text, its single numbers, and its dates."""
     for match in _NUMBER.finditer(text):
         number = _LETTER_JOIN.sub("", _DASH.sub("-", fold(match[0])))
         before = _BEFORE.search(text, max(0, match.start() - 30), match.start())
-        word, mark = (fold(before[1]) or "#" * (before[2] == "#"), before[2]) if before else ("", "")
-        is_section, is_joined = word == "§", _JOIN.search(number) is not None
+        assert before is not None
+        word, mark = fold(before[1]) or "#" * (before[2] == "#"), before[2]
         # the word belongs to the name without a space between them
-        is_part = is_section or (word not in ("", "v") and mark in ("", "-", ".", "‐", "‑", "–"))
-        start = before.start() if before and is_part else match.start()
-        if is_section or (is_part and len(word) == 1):
-            number, word, is_joined = word + number, "", is_joined or is_section
+        is_part = word == "§" or (word not in ("", "v") and mark in ("", "-", ".", "‐", "‑", "–"))
+        is_joined = word == "§" or _JOIN.search(number) is not None
+        if is_part and len(word) == 1:
+            number, word = word + number, ""
+        start = before.start() if is_part else match.start()
         yield ExactName(start, match.end(), word * is_part + number, word * (not is_joined) + number, is_joined)
-    for mention in dates(text) if dated else ():
-        for date in filter(all, mention.readings):
-            key = "{:04}-{:02}-{:02}".format(*date)
-            yield ExactName(mention.start, mention.end, key, key, is_date=True)
+    for match in _DATED.finditer(text):
+        first = max(0, match.start() - 20)
+        for mention in dates(text[first : match.end() + 8]):
+            for date in filter(all, mention.readings):
+                key = "{:04}-{:02}-{:02}".format(*date)
+                yield ExactName(first + mention.start, first + mention.end, key, key, is_date=True)
 
 
 @lru_cache(4096)
-def exact_keys(text: str, dated: bool = False, *, opening: bool = False) -> frozenset[str]:
+def exact_keys(text: str, *, opening: bool = False) -> frozenset[str]:
     """Return the keys of the exact names and numbers of a text, or with `opening` of the exact name near its start."""
-    names = exact_names(text, dated=dated)
-    wanted = (name for name in names if not opening or (name.is_joined and name.start < OPENING))
-    return frozenset(key for name in wanted for key in (name.key, name.other))
+    names = exact_names(text)
+    if opening:
+        names = (name for name in names if name.is_joined and not name.is_date and name.start < OPENING)
+    return frozenset(key for name in names for key in (name.key, name.other))
 
 
 @lru_cache(256)
@@ -118,17 +124,13 @@ def index_terms(text: str) -> Iterator[str]:
 
     A term begins with "=", which no word has, and a beginning ends with a dot. Single numbers and codes are no such terms.
     """
-    for name in exact_names(text, dated=False):
+    for name in exact_names(text):
         if name.is_joined:
             yield "=" + name.other
             parent, dot, _ = name.other.rpartition(".")
             # a single number begins too many names
             if dot and not parent.isdigit():
                 yield f"={parent}."
-    for match in _DAY.finditer(text):
-        for name in exact_names(text[max(0, match.start() - 12) : match.end()]):
-            if name.is_date:
-                yield "=" + name.key
 
 
 def question_terms(name: ExactName) -> dict[str, float]:
@@ -144,12 +146,12 @@ def neighbours(name: str) -> tuple[list[str], list[str]]:
         return [], []
     before, last = name[: match.start()], match[0]
     if last.isdigit():
-        value, width = int(last), len(last) * last.startswith("0")
-        below, above = range(value)[: -REACH - 1 : -1], range(value + 1, value + REACH)
-        found = [f"{before}{n:0{width}}" for n in below], [f"{before}{n:0{width}}" for n in above]
+        at, width = min(int(last), REACH), len(last) * last.startswith("0")
+        endings = [f"{n:0{width}}" for n in range(int(last) - at, int(last) + REACH)]
     else:
-        below, above = range(ord("a"), ord(last))[::-1], range(ord(last) + 1, ord("z") + 1)
-        found = [*(before + chr(n) for n in below), before], [before + chr(n) for n in above]
+        endings = ["", *ascii_lowercase]
+        at = endings.index(last)
+    found = [before + ending for ending in endings[:at][::-1]], [before + ending for ending in endings[at + 1 :]]
     if before.endswith("."):
         # the last of the version before, and the first of the next one
         lower, upper = neighbours(before[:-1])

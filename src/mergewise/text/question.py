@@ -162,26 +162,26 @@ class AskedName(NamedTuple):
         """The words and numbers that an identifier consists of, in base form."""
         return tuple(_NAME_PART.findall(base_form(_HUMP.sub(" ", self.text))))
 
-    def is_in(self, text: str) -> bool:
-        """Return true if the text has the name in any case, in singular or plural, with any hyphens or underscores.
+    def match(self, text: str) -> float:
+        """Return 1 if the text has the name in any case, in singular or plural, with any hyphens or underscores.
 
-        An exact name must be whole: 3.12 is not in "3.12.4".
+        An exact name must be whole: 3.12 matches "3.12.4" with `PREFIX`. Returns 0 for other texts.
         """
         if self.exact is not None:
-            return self.exact.match(exact_keys(text, self.exact.is_date)) == 1
+            return self.exact.match(exact_keys(text))
         if self.kind == "number" and any(figure.held_by(known_figures(text)) for figure in figures(self.text)):
-            return True
-        return _pattern_of(self.kind, self.parts).search(base_form(text)) is not None
+            return 1.0
+        return float(_pattern_of(self.kind, self.parts).search(base_form(text)) is not None)
 
-    def occurs_in(self, text: str) -> bool:
-        """Return true if the text has the name, or a longer exact name that begins with it."""
-        return self.is_in(text) if self.exact is None else self.exact.match(exact_keys(text, self.exact.is_date)) > 0
+    def is_in(self, text: str) -> bool:
+        """Return true if the text has the whole name."""
+        return self.match(text) == 1
 
     @property
     def is_distinct(self) -> bool:
-        """False for a plain noun and for a number that is no version, which say little about a document."""
+        """False for a plain noun, a date, and a number that is no version and has no nearest, which may be a quantity."""
         if self.exact is not None:
-            return not self.exact.is_date
+            return bool(self.nearest) or not (self.exact.is_date or self.exact.key.isdigit())
         return self.kind in ("code", "name") or (self.kind == "number" and len(self.parts) > 1)
 
     @property
@@ -211,22 +211,20 @@ def asked_names(question: str) -> tuple[AskedName, ...]:
     """Return the names in a question, each once, in order."""
     exact = asked_exactly(question)
     found = [(one.start, AskedName(question[one.start : one.end], "exact", one)) for one in exact]
-    taken = [(one.start, one.end) for one in exact]
-    coded = list(_CODE.finditer(question))
+    rest = question
+    for one in exact:
+        rest = rest[: one.start] + " " * (one.end - one.start) + rest[one.end :]
+    coded = list(_CODE.finditer(rest))
     for match in coded:
         for word in match[1].split():
             plain = word.strip("<>/()[]{}.,:;=\"'")
-            if any(start <= match.start(1) < end for start, end in taken):
-                continue
             if _NUMBER.fullmatch(plain):
                 found.append((match.start(), AskedName(plain, "number")))
             elif len(plain) > 1 and re.fullmatch(r"[\w-]+", plain):
                 found.append((match.start(), AskedName(plain, "code")))
     # Identifiers and numbers. Of a dotted name, each part that looks like an identifier counts, or the last one.
-    for match in _PIECE.finditer(question):
+    for match in _PIECE.finditer(rest):
         piece = match[0].rstrip("(=")
-        if any(match.start() < end and start < match.end() for start, end in taken):
-            continue
         if number := _NUMBER.fullmatch(piece):
             found.append((match.start(), AskedName(number[1], "number")))
         elif piece.startswith("--") or "/" in piece or _FILE.fullmatch(piece):
@@ -238,7 +236,7 @@ def asked_names(question: str) -> tuple[AskedName, ...]:
             for part in dict.fromkeys([*identifiers, *called]):
                 found.append((match.start() + piece.find(part), AskedName(part, "code")))
     # Capitalised words, unless all words are: then the question is a title.
-    taken += [match.span() for match in coded] + [(start, start + len(name.text)) for start, name in found]
+    taken = [match.span() for match in coded] + [(start, start + len(name.text)) for start, name in found]
     words = [word for word in words_of(question) if word.text[:1].isalpha()]
     title = all(word.text[0].isupper() or word.text in STOP_WORDS for word in words)
     marked = [] if title else [word for word in words if word.text[0].isupper() and not word.opens]

@@ -38,7 +38,7 @@ from mergewise.text.question import (
     question_type,
     telling_words,
 )
-from mergewise.text.sections import place_of
+from mergewise.text.sections import place_of, search_key
 from mergewise.text.units import announces
 from mergewise.types import Evidence, LeafSentences
 
@@ -273,15 +273,15 @@ class SentencePool:
 
         Its headings count too, and a line above that begins with an exact name, until a line begins with another one.
         """
-        dated = any(name.is_date for name in self._names)
-        path = exact_keys("\n".join((leaf.doc_id, place_of(leaf.doc_id), leaf.title, *leaf.headings)), dated)
+        path = exact_keys(search_key(leaf.title, leaf.headings, leaf.doc_id))
         above = _NONE
         for sentence in leaf.sentences:
             text = leaf.text[sentence.start - leaf.start : sentence.end - leaf.start]
-            keys = exact_keys(text, dated)
             above = exact_keys(text, opening=True) or above
-            whole = path | above
-            yield fsum(max(name.match(whole), MENTION * name.match(keys)) for name in self._names) / len(self._names)
+            whole, mentioned = path | above, exact_keys(text)
+            yield fsum(max(name.match(whole), MENTION * name.match(mentioned)) for name in self._names) / len(
+                self._names
+            )
 
     @property
     def groups(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
