@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError
@@ -32,13 +33,11 @@ _TOKENS, _TEMPERATURE, _SEED = Range(1, 10**9), Range(0, 10), Range(-(2**63), 2*
 # seconds before the first retry of a broken stream, doubled for each further one
 _PAUSE = 0.5
 
-# options that are left out if an endpoint rejects them, and their replacements
-_OPTIONAL = ("stream_options", "temperature", "seed", "max_tokens")
+# options that are left out if an endpoint rejects them by name, and the role of the system, with their replacements
+_OPTIONAL = {name: name for name in ("stream_options", "temperature", "seed", "max_tokens")}
+_OPTIONAL["system"] = r"system|\brole|alternate|developer instruction"
 _INSTEAD = {"max_tokens": "max_completion_tokens"}
 _JSON_FORMS = ("json_schema", "json_object", "words")
-# words of templates and endpoints that refuse a message of the system
-_ROLE = re.compile(r"system|\brole|alternate|developer instruction", re.IGNORECASE)
-_SYSTEM: Literal["system"] = "system"
 # options and roles that some servers, such as llama-cpp-python, reject with an internal error
 _INTERNAL = re.compile(r"response_format|jinja|role", re.IGNORECASE)
 
@@ -55,13 +54,16 @@ class _Accepted:
     json_form: str = _JSON_FORMS[0]
     thinks_first: bool = False
 
-    def without(self, message: str, options: Options, schema: Schema | None) -> _Accepted | None:
-        """Leave out the option that the error names, else fall back to the next JSON form. Return None if nothing is left."""
-        for name in _OPTIONAL:
-            if name in options and name in message:
+    def wire(self, messages: Sequence[Message]) -> list[dict[str, str]]:
+        """Return messages as they are sent, with alternating roles. Texts of a refused role are the user's."""
+        roles = groupby(messages, lambda message: "user" if message.role in self.refused else message.role)
+        return [{"role": role, "content": "\n\n".join(message.text for message in own)} for role, own in roles]
+
+    def without(self, message: str, sent: Collection[str], schema: Schema | None) -> _Accepted | None:
+        """Leave out what was sent and the error names, else fall back to the next JSON form. Return None if nothing is left."""
+        for name, words in _OPTIONAL.items():
+            if name in sent and re.search(words, message, re.IGNORECASE):
                 return replace(self, refused=self.refused | {name})
-        if _SYSTEM not in self.refused and _ROLE.search(message):
-            return replace(self, refused=self.refused | {_SYSTEM})
         if schema is not None and self.json_form != _JSON_FORMS[-1]:
             return replace(self, json_form=_JSON_FORMS[_JSON_FORMS.index(self.json_form) + 1])
         return None
@@ -232,8 +234,8 @@ class OpenAIChat:
             if schema is not None and accepted.json_form != "json_schema":
                 # The endpoint does not enforce the schema.
                 wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"
-                sent.insert(0, Message(_SYSTEM, wanted))
-            wire = _wire(sent, with_system=_SYSTEM not in accepted.refused)
+                sent.insert(0, Message("system", wanted))
+            wire = accepted.wire(sent)
             options = self._options(accepted, max_tokens, schema, stream=stream)
             try:
                 body = {"model": self._model, "messages": wire, **options}
@@ -242,7 +244,7 @@ class OpenAIChat:
                 said = message_of(error)
                 refused = getattr(error, "status_code", None) in REFUSED
                 refused |= isinstance(error, sdk.InternalServerError) and bool(_INTERNAL.search(said))
-                less = accepted.without(said, options, schema) if refused else None
+                less = accepted.without(said, [*options, wire[0]["role"]], schema) if refused else None
                 if less is None:
                     raise self._endpoint.failure(error) from error
                 accepted = less
@@ -269,28 +271,17 @@ class OpenAIChat:
 
     def _reply(self, answer: _ChatAnswer, messages: Sequence[Message]) -> Reply:
         """Return the reply of a finished answer. Warn once of invalid token counts."""
-        text = answer.settle()
+        # thoughts that were shown before they ended are no part of it
+        text = answer.thoughts.answer_in(answer.text)
         if answer.calls_tool and not text:
             raise self._endpoint.invalid_answer("a tool call, although no tools were offered")
-        if not text and not answer.reasons.isdisjoint(_FILTERED):
+        if not text and answer.reasons & _FILTERED:
             raise ModelError(f"no answer from {self.spec}: stopped by its content filter", "ask in other words")
         self._accepted = replace(self._accepted, thinks_first=answer.thoughts.thinks_first)
         if answer.is_billed_wrongly and not self._has_warned:
             self._has_warned = True
             log.warning("invalid token counts from %s, using estimates", self.spec)
         return Reply(text, answer.usage(messages), complete=not answer.reasons & _CUT)
-
-
-def _wire(messages: Sequence[Message], *, with_system: bool) -> list[dict[str, str]]:
-    """Return messages as they are sent. Without the system's role, its texts are the user's, and roles alternate."""
-    wire: list[dict[str, str]] = []
-    for message in messages:
-        role = message.role if with_system or message.role != _SYSTEM else "user"
-        if with_system or not wire or wire[-1]["role"] != role:
-            wire.append({"role": role, "content": message.text})
-        else:
-            wire[-1]["content"] += f"\n\n{message.text}"
-    return wire
 
 
 # finish reasons of an answer that a filter stopped, and of all incomplete ones
@@ -318,13 +309,6 @@ class _ChatAnswer:
     def text(self) -> str:
         """The visible text, without thoughts and keys."""
         return "".join(self._shown)
-
-    def settle(self) -> str:
-        """Return the visible text of the finished answer, also without thoughts that ended after they were shown."""
-        text = self.text
-        end = _end_of_thoughts(text)
-        self.thoughts.thinks_first |= end > 0
-        return text[end:].lstrip() if end else text
 
     def add_chunk(self, chunk: Any) -> str:
         """Add a chunk of a stream and return the text to show."""
@@ -396,8 +380,8 @@ class _Thoughts:
 
     def __init__(self, thinks_first: bool) -> None:
         self.thinks_first = thinks_first
-        self._state: Literal["undecided", "thinking", "aloud", "ended", "answering"] = "undecided"
-        # text that may be shown, and its end, which may be a part of a tag
+        self._state: Literal["undecided", "thinking", "ended", "answering"] = "undecided"
+        # text that may be shown, and its end, which may have a part of a tag
         self._held: list[str] = []
         self._end = ""
 
@@ -405,40 +389,32 @@ class _Thoughts:
         """Return the visible part of a piece, with the text held back before."""
         if self._state == "answering":
             return piece
-        piece, self._end = self._end + piece, ""
+        self._held.append(piece)
+        self._end = self._end[-_LONGEST_TAG:] + piece
         if self._state == "undecided":
-            begun = piece.lstrip()
-            if _OPENING.match(begun):
-                self._state = "thinking"
-            elif last or len(begun) >= _BEGINNING:
-                is_aloud = self.thinks_first or _ALOUD.search(begun, 0, _BEGINNING)
-                self._state = "aloud" if is_aloud else "answering"
-            else:
-                self._end = piece
+            begun = "".join(self._held).lstrip()
+            if len(begun) < _BEGINNING and not last:
                 return ""
-        if self._state in ("thinking", "aloud"):
-            closing = _CLOSING.search(piece)
-            if closing is None:
-                self._held.append(piece[:-_LONGEST_TAG])
-                self._end = piece[-_LONGEST_TAG:]
-                return "".join([*self._held, self._end]) if last and self._state == "aloud" else ""
-            at = closing.end()
-            if self._state == "aloud":
-                piece = "".join([*self._held, piece])
-                at = _end_of_thoughts(piece)
-                self.thinks_first |= at > 0
-            self._state, piece = "ended" if at else "answering", piece[at:]
-        if self._state == "ended":
-            piece = piece.lstrip()
-            self._state = "answering" if piece else "ended"
-        return piece
+            thinks = self.thinks_first or _OPENING.match(begun) or _ALOUD.search(begun, 0, _BEGINNING)
+            self._state = "thinking" if thinks else "answering"
+        if self._state == "thinking" and not last and not _CLOSING.search(self._end):
+            return ""
+        text, self._held = "".join(self._held), []
+        shown = text.lstrip() if self._state == "ended" else self.answer_in(text)
+        self._state = "answering" if shown else "ended"
+        return shown
 
-
-def _end_of_thoughts(text: str) -> int:
-    """Return the end of thoughts that a closing tag ends without an opening one, or 0. Code may contain such a tag."""
-    closing = _CLOSING.search(text)
-    is_bare = closing and not _OPENING.search(text, 0, closing.start()) and "```" not in text[: closing.start()]
-    return closing.end() if closing and is_bare else 0
+    def answer_in(self, text: str) -> str:
+        """Return the text without thoughts before it. Other texts are returned whole, such as code with a closing tag."""
+        begun = text.lstrip()
+        closing = _CLOSING.search(begun)
+        thoughts, answer = (begun[: closing.start()], begun[closing.end() :].lstrip()) if closing else (begun, "")
+        if _OPENING.match(begun):
+            return answer
+        if not closing or _OPENING.search(thoughts) or "```" in thoughts:
+            return text
+        self.thinks_first = True
+        return answer
 
 
 def _text_of(content: Any) -> str:
