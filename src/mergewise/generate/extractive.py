@@ -166,7 +166,7 @@ def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
         spans = texts.without_headings(spans)
         if spans:
             # a heading with an exact name of the question says more about it: its date, or its title
-            heading = texts.heading_of(evidence.span, lambda title: any(name.is_in(title) for name in exact))
+            heading = texts.heading_of(evidence.span, exact)
             spans = [heading, *spans] if heading and not any(heading.overlaps(span) for span in quoted) else spans
             citations = (texts.locator.citation(quote.number, texts.text(span), span) for span in spans)
             quotations.append(Quotation(quote, tuple(citations)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -13,6 +13,8 @@ from mergewise.generate.marks import escape_marks
 from mergewise.generate.sources import DocumentLookup
 from mergewise.text.light import ITEM, ITEM_MARK, body_margin, code_by_margin, code_in, cuts_code, laid_out
 from mergewise.text.markup import readable, says_something
+from mergewise.text.question import AskedName
+from mergewise.text.sections import path_at
 from mergewise.text.sentences import strip_span
 from mergewise.text.spans import union
 from mergewise.types import Context, Span
@@ -48,15 +50,12 @@ class QuotableTexts:
         parts = ((span.start, span.end) for span in spans if span.doc_id == doc_id)
         return [Span(doc_id, start, end) for start, end in union(parts, self._whole(doc_id))]
 
-    def heading_of(self, span: Span, has_name: Callable[[str], bool]) -> Span | None:
-        """Return the lowest heading above a span whose title has a name, or None."""
-        level = 1 << 30
-        for heading in reversed(self.locator.outline(span.doc_id)):
-            if heading.start < span.start and heading.level < level:
-                level = heading.level
-                if has_name(heading.title):
-                    line = _LINE_OF_WORDS.search(self._whole(span.doc_id), heading.start, heading.end)
-                    return line and Span(span.doc_id, *line.span())
+    def heading_of(self, span: Span, names: Iterable[AskedName]) -> Span | None:
+        """Return the lowest heading above a span that has a name, or None."""
+        for heading in reversed(path_at(self.locator.outline(span.doc_id), span.start - 1)):
+            if any(name.is_in(heading.title) for name in names):
+                line = _LINE_OF_WORDS.search(self._whole(span.doc_id), heading.start, heading.end)
+                return line and Span(span.doc_id, *line.span())
         return None
 
     def without_headings(self, spans: Sequence[Span]) -> list[Span]:

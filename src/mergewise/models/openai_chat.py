@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError
@@ -53,11 +54,6 @@ class _Accepted:
     refused: frozenset[str] = frozenset()
     json_form: str = _JSON_FORMS[0]
     thinks_first: bool = False
-
-    def wire(self, messages: Sequence[Message]) -> list[dict[str, str]]:
-        """Return messages as they are sent, with alternating roles. Texts of a refused role are the user's."""
-        roles = groupby(messages, lambda message: "user" if message.role in self.refused else message.role)
-        return [{"role": role, "content": "\n\n".join(message.text for message in own)} for role, own in roles]
 
     def without(self, message: str, sent: Collection[str], schema: Schema | None) -> _Accepted | None:
         """Leave out what was sent and the error names, else fall back to the next JSON form. Return None if nothing is left."""
@@ -235,7 +231,10 @@ class OpenAIChat:
                 # The endpoint does not enforce the schema.
                 wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"
                 sent.insert(0, Message("system", wanted))
-            wire = accepted.wire(sent)
+            # a message of a refused role is the user's
+            sent = [replace(one, role="user") if one.role in accepted.refused else one for one in sent]
+            groups = groupby(sent, attrgetter("role"))
+            wire = [{"role": role, "content": "\n\n".join(one.text for one in group)} for role, group in groups]
             options = self._options(accepted, max_tokens, schema, stream=stream)
             try:
                 body = {"model": self._model, "messages": wire, **options}

@@ -160,10 +160,10 @@ class HybridReader(TreeReader):
         With a reranker, `by` chooses the order: "both" combines the search with the reranker's evidence, "reranker" uses its
         scores alone.
         """
-        text, vector, exact = self._searches(question, k, None, "vector")
-        ranking = self._fuse(question, text, vector, exact, k)
+        rankings = self._searches(question, k, None, "vector")
+        ranking = self._fuse(question, rankings, k)
         leaves = self.leaves([row for row, _ in ranking])
-        bm25, cosine = dict(text), dict(vector)
+        bm25, cosine, _ = map(dict, rankings)
         hits = [Hit(leaves[row], score, bm25.get(row), cosine.get(row)) for row, score in ranking if row in leaves]
         if by == "search" or self._reranker is None or not hits:
             return hits
@@ -240,7 +240,7 @@ class HybridReader(TreeReader):
     # -- RowReader
 
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        return self._fuse(question, *self._searches(question, k, table, column), k, table)
+        return self._fuse(question, self._searches(question, k, table, column), k, table)
 
     def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
         query = self._vector(question)
@@ -296,9 +296,8 @@ class HybridReader(TreeReader):
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
         return found
 
-    def _fuse(
-        self, question: str, text: Ranking, vector: Ranking, exact: Ranking, k: int, table: str | None = None
-    ) -> list[tuple[int, float]]:
+    def _fuse(self, question: str, rankings: Rankings, k: int, table: str | None = None) -> list[tuple[int, float]]:
+        text, vector, exact = rankings
         if self._search.fusion == "reciprocal-rank" and self._embedder is not None:
             fused = reciprocal_rank([text, vector])
         else:
@@ -316,9 +315,7 @@ class HybridReader(TreeReader):
             waits = np.isin([row for row, _ in text], waiting)
             fused |= {row: scores[row] for (row, _), one in zip(text, waits.tolist(), strict=True) if one}
         if exact:
-            fused = {row: (1 - EXACT) * score for row, score in fused.items()}
-            for row, score in over_largest(exact).items():
-                fused[row] = fused.get(row, 0.0) + EXACT * score
+            fused = mixed(fused, over_largest(exact), EXACT)
         return _ranked(fused)[:k]
 
 
@@ -364,10 +361,13 @@ def convex(text: Ranking, vector: Ranking, weight: float) -> dict[int, float]:
     BM25 scores are divided by their maximum, since their lower bound is 0. Cosines are scaled so that the smallest becomes 0
     and the largest 1, since their range differs between embedders. A row missing from a ranking has the score 0 in it.
     """
-    fused = {row: (1 - weight) * score for row, score in over_largest(text).items()}
-    for row, score in spread(vector).items():
-        fused[row] = weight * score + fused.get(row, 0.0)
-    return fused
+    return mixed(over_largest(text), spread(vector), weight)
+
+
+def mixed(first: Mapping[int, float], second: Mapping[int, float], weight: float) -> dict[int, float]:
+    """Return weight * second + (1 - weight) * first score of each row in one of them."""
+    rows = dict.fromkeys([*first, *second])
+    return {row: (1 - weight) * first.get(row, 0.0) + weight * second.get(row, 0.0) for row in rows}
 
 
 def over_largest(ranking: Ranking) -> dict[int, float]:
@@ -431,8 +431,7 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
         for spellings in neighbours(name.text):
             # few at a time, so that many leaves with another one hide none
             for few in (spellings[:1], spellings[1:NEAR], spellings[NEAR:]):
-                texts = leaves_with(" ".join(few), exactly=True) if few else []
-                keys = frozenset[str]().union(*map(exact_keys, texts))
+                keys = exact_keys("\n".join(leaves_with(" ".join(few), exactly=True)))
                 if near := next((one for one in few if exact_keys(one) & keys), None):
                     nearest.append(near)
                     break

@@ -149,8 +149,8 @@ def term_hash(term: str) -> int:
 
 def make_postings(rows: pa.Table, column: str, tokenize: Callable[[str], Sequence[str]]) -> pa.Table:
     """Make the postings of rows by a column of texts, in the form of a file. Each distinct word is tokenized once."""
-    plain = [text if (text or "").isascii() else normalize("NFKC", text) for text in rows[column].to_pylist()]
-    encoded = [(text or "").encode("utf-8", "replace") for text in plain]
+    plain = [normalize("NFKC", text or "") for text in rows[column].to_pylist()]
+    encoded = [text.encode("utf-8", "replace") for text in plain]
     texts = [(text.translate(_WORD_BYTES) if text.isascii() else text).split() for text in encoded]
     words = pa.array(chain.from_iterable(texts), pa.binary()).dictionary_encode()
     # a separator that no text contains
@@ -166,10 +166,8 @@ def make_postings(rows: pa.Table, column: str, tokenize: Callable[[str], Sequenc
     row_of = np.repeat(np.repeat(np.arange(len(texts)), list(map(len, texts))), terms.value_lengths())
     coded = terms.flatten().to_numpy()
     lengths = np.bincount(row_of, minlength=len(texts))
-    names = [list(index_terms(text or "")) for text in plain]
-    codes |= {name: code for code, name in enumerate(dict.fromkeys(chain.from_iterable(names)), len(codes))}
-    coded = np.append(coded, [codes[name] for own in names for name in own]).astype(np.int64)
-    row_of = np.append(row_of, np.repeat(np.arange(len(texts)), list(map(len, names)))).astype(np.int64)
+    named = [(row, codes.setdefault(name, len(codes))) for row, text in enumerate(plain) for name in index_terms(text)]
+    row_of, coded = np.hstack([(row_of, coded), np.array(named, np.int64).reshape(-1, 2).T])
     hashes = np.array(list(map(term_hash, codes)), np.uint64)
     order = np.argsort(hashes)
     keys = np.sort(np.argsort(order)[coded] << (32 - _COUNT_BITS) | row_of)

@@ -10,7 +10,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from itertools import chain
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +74,7 @@ def text_terms(text: str, table: LanceTable | None = None, column: str = "text")
 def question_terms(question: str, exactly: bool = False) -> Mapping[str, float]:
     """Count the terms of a question, or weigh those of its exact names. They are cached, because each shard needs them."""
     if exactly:
-        names = exact.exact_names(question)
-        return MappingProxyType(dict(chain.from_iterable(exact.question_terms(name).items() for name in names)))
+        return MappingProxyType(exact.question_terms(question))
     return MappingProxyType(Counter(text_terms(unicodedata.normalize("NFKC", question))))
 
 

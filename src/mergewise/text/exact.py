@@ -133,11 +133,17 @@ def index_terms(text: str) -> Iterator[str]:
                 yield f"={parent}."
 
 
-def question_terms(name: ExactName) -> dict[str, float]:
-    """Return the terms of an index that match a name, with the match of each. The terms of a code may match others, too."""
-    number = re.search(r"\d+\Z", name.key)
-    words = {} if name.is_joined else {name.key: 1.0, number[0] if number and len(number[0]) > 2 else name.key: 1.0}
-    return {**words, **{"=" + key: 1.0 for key in name[2:4]}, **{f"={key}.": PREFIX for key in name[2:4]}}
+def question_terms(names: str) -> dict[str, float]:
+    """Return the terms of an index that match exact names, with the match of each. The terms of a code may match others, too."""
+    terms: dict[str, float] = {}
+    for name in exact_names(names):
+        if not name.is_joined and (number := re.search(r"\d{3,}\Z", name.key)):
+            terms[number[0]] = 1.0
+        if not name.is_joined:
+            terms[name.key] = 1.0
+        for key in (name.key, name.other):
+            terms |= {f"={key}": 1.0, f"={key}.": PREFIX}
+    return terms
 
 
 def neighbours(name: str) -> tuple[list[str], list[str]]:

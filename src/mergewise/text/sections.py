@@ -28,6 +28,11 @@ def markdown_headings(text: str) -> tuple[Heading, ...]:
 
 def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
     """Return the titles of the headings in force at `position`, outermost first. Long titles are cut, as in leaves."""
+    return tuple(short_name(heading.title) for heading in path_at(outline, position) if heading.title)
+
+
+def path_at(outline: Sequence[Heading], position: int) -> list[Heading]:
+    """Return the headings in force at `position`, outermost first."""
     path: list[Heading] = []
     for heading in outline:
         if heading.start > position:
@@ -35,7 +40,7 @@ def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
         while path and path[-1].level >= heading.level:
             path.pop()
         path.append(heading)
-    return tuple(short_name(heading.title) for heading in path if heading.title)
+    return path
 
 
 def shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

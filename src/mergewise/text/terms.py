@@ -174,8 +174,7 @@ def _stem(word: str) -> str:
 # British endings with their American forms, which keep the first two letters of a word
 _ENDINGS = (
     (r"(?<=\w\w)our", "or"),
-    (r"(?<=\w\w\w)is(?=(?:e[drs]?|ing|ations?)\Z)", "iz"),
-    (r"ys(?=(?:e[drs]?|ing)\Z)", "yz"),
+    (r"(?<=\w\w\wi|\w\w\wy)s(?=(?:e[drs]?|ing|ations?)\Z)", "z"),
     (r"(?<=\w\w[btv])re(?=s?\Z)", "er"),
     (r"(?<=\w\w)ogue(?=s?\Z)", "og"),
 )
