@@ -34,8 +34,8 @@ _DATED = re.compile(
 _DASH = re.compile("[‐‑–]")
 _JOIN = re.compile("[.:-]")
 _LETTER_JOIN = re.compile(r"(?<=\d)[.:-](?=[^\W\d_])|(?<=[^\W\d_])[.-](?=\d)")
-# a code of digits and letters, or of a letter and several digits, but no quantity with its unit
-_CODE = re.compile(r"\d+[^\W\d](?:[^\W\d]{3}|\w*\d)\w*|[^\W\d_]\d{2,}")
+# a number of three digits after a word, or of two at the end of the question, or a code of digits and letters, but no quantity with its unit
+_SINGLE = re.compile(r"\S+ (?:\d\d|\d{3,} ?)|.* (?:\d+[^\W\d](?:[^\W\d]{3}|\w*\d)\w*|[^\W\d_](?:\d{2,}|.*(?! )[\W_].*)) ?")
 _RANGE = re.compile(r"\d{1,3}-\d{1,3}")
 # the year of a month, a season or a person
 _YEAR = re.compile(r"(?<![^\W_])[A-Z]\w*\s(?:1[5-9]|20)\d\d\Z")
@@ -106,12 +106,13 @@ def asked_exactly(question: str) -> tuple[ExactName, ...]:
     found: list[ExactName] = []
     for name in sorted(exact_names(question), key=lambda name: (name.start, -name.end)):
         written, label = question[name.start : name.end], name.other.removesuffix(name.key)
-        is_last = not question[name.end :].strip(" ?.!")
-        is_labelled = label not in STOP_WORDS | {""} and name.key.isdigit() and len(name.key) > 2 - is_last
-        is_code = _CODE.fullmatch(name.key) or (written[0].isalpha() and not written.isalnum())
-        is_joined = name.is_joined and not _RANGE.fullmatch(name.key)
-        is_labelled = is_labelled and not _YEAR.search(question, 0, name.end)
-        if "\n" not in written and (is_joined or is_code or is_labelled) and (not found or name.start >= found[-1].end):
+        goes_on = " " if question[name.end :].strip(" ?.!") else ""
+        if name.is_joined:
+            is_asked = not _RANGE.fullmatch(name.key)
+        else:
+            labelled = f"{label * (label not in STOP_WORDS)} {written}{goes_on}"
+            is_asked = bool(_SINGLE.fullmatch(labelled)) and not _YEAR.search(question, 0, name.end)
+        if is_asked and "\n" not in written and (not found or name.start >= found[-1].end):
             found.append(name)
     return tuple(found)
 
