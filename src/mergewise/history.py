@@ -50,14 +50,13 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _LEADS = re.compile(r"^\s*(?:(?:of|for|from|with|to|the|an?)\s+)*")
-_TIME = re.compile(
+_TIME = (
     r"\b(?:(?:on|in|at|by|every|each|during|before|after|since|until)\s+)?(?:(?:the|an?|quarter|half|of|\d+)\s+)*"
     r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun|week|holi)?days?|weekends?|january|february|march|april|june|july|august"
-    r"|september|october|november|december|hours?|minutes?|weeks?|months?|years?|mornings?|evenings?|nights?|noon|May)\b",
-    re.IGNORECASE,
+    r"|september|october|november|december|hours?|minutes?|weeks?|months?|years?|mornings?|evenings?|nights?|noon|May)\b"
 )
-# names of one form take each other's place: versions, options, snake_case, camelCase, JSON, Groq
-_FORMS = [
+# parts of one form take each other's place: times, versions, options, snake_case, camelCase, JSON, Groq
+_FORMS = [re.compile(_TIME, re.IGNORECASE)] + [
     re.compile(rf"(?<![^\s`]){form}(?![\w-])")
     for form in (r"v?\d[\w.-]*\b", r"-[\w-]+", r"\w+_\w+", r"\w*[a-z][A-Z]\w*", "[A-Z]{2,}", r"[A-Z]\w+")
 ]
@@ -130,8 +129,6 @@ def _place_of(fragment: str, question: str) -> re.Match[str] | None:
     """Return the part of a question whose place a fragment takes: a time, a name of the same form, or a modifier."""
     if _PRONOUN.search(fragment):
         return None
-    if _TIME.search(fragment):
-        return _TIME.search(question)
     for form in _FORMS:
         if form.search(fragment):
             return max(form.finditer(question, 1), key=re.Match.start, default=None)

@@ -26,6 +26,7 @@ log = logging.getLogger("mergewise.waiting")
 
 Response = TypeVar("Response")
 Client = TypeVar("Client")
+Number = TypeVar("Number", int, float)
 
 LONGEST = 1800.0
 """Maximum of seconds for an answer, including retries."""
@@ -48,14 +49,13 @@ _ANY_ZIP = 47
 _HINT = "check the endpoint"
 
 
-def setting(
-    name: str, given: float | None, default: float, limits: Range, kind: type[int] | type[float] = int
-) -> float:
+def setting(name: str, given: object, default: Number, limits: Range) -> Number:
     """Return a number of an endpoint: the given one, else that of the variable MERGEWISE_NAME, else the default."""
-    variable = f"MERGEWISE_{name.upper()}"
     if given is None:
-        return number(variable, os.environ.get(variable) or default, kind, limits)
-    return number(name, given, kind, limits)
+        name = f"MERGEWISE_{name.upper()}"
+        given = os.environ.get(name) or default
+    kind = type(default)
+    return kind(number(name, given, kind, limits))
 
 
 class Batches:
@@ -65,7 +65,7 @@ class Batches:
     """
 
     def __init__(self, size: int | None, default: int) -> None:
-        self.size = int(setting("batch_texts", size, default, Range(1, 100_000)))
+        self.size = setting("batch_texts", size, default, Range(1, 100_000))
 
     def each(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Response]) -> Iterator[Response]:
         """Yield the answer for each batch, in order. Raises InputRefused if a single text is refused."""

@@ -87,8 +87,8 @@ class Endpoint:
     ) -> None:
         self.sdk = package()
         self.spec, self.serves = spec, serves
-        seconds = setting("timeout", timeout, TIMEOUT, SECONDS, float)
-        self.retries = int(setting("retries", retries, RETRIES, RETRYING))
+        seconds = setting("timeout", timeout, TIMEOUT, SECONDS)
+        self.retries = setting("retries", retries, RETRIES, RETRYING)
         self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
         key = key_for(base_url, api_key)
         remember_key(key)

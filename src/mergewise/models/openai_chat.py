@@ -98,7 +98,7 @@ class OpenAIChat:
         seed: int | None = None,
     ) -> None:
         self.spec = f"openai:{model}"
-        self.window = int(setting("window", window, WINDOW, _TOKENS))
+        self.window = setting("window", window, WINDOW, _TOKENS)
         self._model = model
         self._endpoint = Endpoint(
             self.spec, "chat completions", retries,

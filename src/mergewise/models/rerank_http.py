@@ -81,7 +81,7 @@ class HTTPReranker:
         if not self._url.startswith(("http://", "https://")):
             raise UsageError(f"invalid address of a reranker: {url!r}", "write --reranker http:https://host/v1/rerank")
         self._batches = Batches(batch_texts, BATCH_TEXTS)
-        self._retries = int(setting("retries", retries, RETRIES, RETRYING))
+        self._retries = setting("retries", retries, RETRIES, RETRYING)
         self._pause = number("pause", pause, float, Range(0, _LONGEST_PAUSE))
         # TEI's shape
         self._texts_shape = False
@@ -89,7 +89,7 @@ class HTTPReranker:
         key = key or os.environ.get("RERANK_API_KEY")
         remember_key(key or "")
         remember_keys_of(self._url)
-        seconds, package = setting("timeout", timeout, TIMEOUT, SECONDS, float), _package()
+        seconds, package = setting("timeout", timeout, TIMEOUT, SECONDS), _package()
 
         def client() -> httpx2.AsyncClient:
             limits = size_limits(ANSWER_MB)

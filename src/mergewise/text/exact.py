@@ -34,8 +34,10 @@ _DATED = re.compile(
 _DASH = re.compile("[‐‑–]")
 _JOIN = re.compile("[.:-]")
 _LETTER_JOIN = re.compile(r"(?<=\d)[.:-](?=[^\W\d_])|(?<=[^\W\d_])[.-](?=\d)")
-# a number of three digits after a word, or of two at the end of the question, or a code of digits and letters, but no quantity with its unit
-_SINGLE = re.compile(r"\S+ (?:\d\d|\d{3,} ?)|.* (?:\d+[^\W\d](?:[^\W\d]{3}|\w*\d)\w*|[^\W\d_](?:\d{2,}|.*(?! )[\W_].*)) ?")
+# a number of three digits after a word, or of two at the end of the question, or a code, but no quantity with its unit
+_SINGLE = re.compile(
+    r"\S+ (?:\d\d|\d{3,} ?)|.* (?:\d+[^\W\d](?:[^\W\d]{3}|\w*\d)\w*|[^\W\d_](?:\d{2,}|.*(?! )[\W_].*)) ?"
+)
 _RANGE = re.compile(r"\d{1,3}-\d{1,3}")
 # the year of a month, a season or a person
 _YEAR = re.compile(r"(?<![^\W_])[A-Z]\w*\s(?:1[5-9]|20)\d\d\Z")

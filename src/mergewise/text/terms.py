@@ -83,17 +83,13 @@ def spelled_terms(text: str) -> dict[str, str]:
     return {term: text[start:end] for start, end, term in reversed(list(english_terms(text)))}
 
 
-@cache
-def _unusual() -> re.Pattern[str]:
-    """Return the characters of texts whose words `TermFinder` does not look for together.
-
-    Their words need the full pattern, or lower case may have another length, or the folded word other letters.
-    """
-    folded = (chr(code) for code in range(0x2C80) if chr(code).isalnum() and fold(chr(code)) != chr(code).lower())
-    usual = "\0-\u012f\u0131-\u02ff\u0370-\u0482\u048a-\u058f\u2000-\u20cf\u2100-\u2c7f"
-    return re.compile(f"[{''.join(folded)}]|[^{usual}]")
-
-
+# Characters of texts whose words `TermFinder` does not look for together: words need the full pattern, or lower case may have
+# another length, or the folded word other letters.
+_UNUSUAL = re.compile(
+    "[^\0-\xa9\xab-\xb1\xb4\xb6-\xb8\xbb\xbf-\xde\xe0-\u012f\u0131\u0134-\u013e\u0141-\u0148\u014a-\u017e\u0180-\u01c3"
+    "\u01cd-\u01ef\u01f4-\u02af\u0370-\u0373\u0375-\u0379\u037b-\u038f\u0391-\u03af\u03b1-\u03c1\u03c3-\u03cf\u03d7-\u03ef"
+    "\u03fa-\u0482\u048a-\u0586\u2000-\u206f\u20a0-\u20cf\u2116-\u2118\u2120-\u2123\u2190-\u245f\u2500-\u2c7b]"
+)
 _USUAL_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
@@ -130,7 +126,7 @@ class TermFinder(dict[str, str]):
     def places(self, texts: Sequence[str]) -> list[list[tuple[int, str]]]:
         """Return, for each text, the offsets of the words whose stem is a term, with that term, in order."""
         found: list[list[tuple[int, str]]] = [[] for _ in texts]
-        lowered = {at: text.lower() for at, text in enumerate(texts) if text.isascii() or not _unusual().search(text)}
+        lowered = {at: text.lower() for at, text in enumerate(texts) if text.isascii() or not _UNUSUAL.search(text)}
         usual, begins = list(lowered), np.cumsum([0, *(len(text) + 1 for text in lowered.values())])
         # Every character of a text needs a next one.
         whole = "\n".join([*lowered.values(), "\n"]).replace("’", "'")
