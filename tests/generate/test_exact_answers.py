@@ -128,7 +128,7 @@ def test_letters_in_another_form_are_the_same(
 
 def test_an_older_index_gets_exact_names_by_a_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(postings, "_EXACT", {})
+        patch.setattr(postings, "_SCHEMA", postings._SCHEMA.remove_metadata())
         patch.setattr(postings, "index_terms", lambda text: ())
         with mergewise.open(tmp_path / "index", embedder="none") as opened:
             opened.add([Document(name, text) for name, text in DOCUMENTS.items()])

@@ -143,9 +143,9 @@ class Signals(NamedTuple):
         return cls(
             cosine=cosine,
             nearest=nearest,
-            named=_share(held, names),
-            asked=_share(held, terms - names),
-            covered=_share(held, terms),
+            named=share(held, names),
+            asked=share(held, terms - names),
+            covered=share(held, terms),
             missing=missing,
             margin=min(margin, MOST_MARGIN),
             lacks_kind=float(wanted is not None and not offers(quoted, wanted)),
@@ -183,7 +183,8 @@ def _is_header(quoted: str) -> bool:
     return all(line.startswith("|") for line in lines) and sum(any(map(str.isalnum, line)) for line in lines) == 1
 
 
-def _share(held: Collection[str], terms: frozenset[str]) -> float:
+def share(held: Collection[str], terms: frozenset[str]) -> float:
+    """Return the share of the terms that are held, or 1 without terms."""
     return len(terms.intersection(held)) / len(terms) if terms else 1.0
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import exp, log
 from typing import NamedTuple
 
-from mergewise.generate.confidence import FOUND_EXACTLY_FROM, FOUND_FROM, MOST_MARGIN, SURE_FROM, Signals
+from mergewise.generate.confidence import FOUND_EXACTLY_FROM, FOUND_FROM, MOST_MARGIN, SURE_FROM, Signals, share
 from mergewise.generate.marks import escape_marks
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import REFUSAL
@@ -119,8 +119,7 @@ def _by_terms(quotations: Sequence[Quotation], terms: frozenset[str]) -> tuple[Q
 
     def rank(quotation: Quotation) -> float:
         paths = (f"{one.text}\n{heading_path(one.title, one.headings)}" for one in quotation.citations)
-        covered = len(terms & content_terms("\n".join(paths))) / max(1, len(terms))
-        return -_log_odds(quotation.best.probability) - COVERED * covered
+        return -_log_odds(quotation.best.probability) - COVERED * share(content_terms("\n".join(paths)), terms)
 
     return tuple(sorted(quotations, key=rank))
 

@@ -38,9 +38,9 @@ _LARGEST = (1 << _COUNT_BITS) - 1
 # For `bytes.translate` of ASCII texts: letters in lower case, and spaces for all but words, as the tokenizer has them.
 _WORD_BYTES = bytes(code if code > 127 or chr(code).isalnum() else 32 for code in range(256)).lower()
 _KINDS = {"terms": "u8", "starts": "u4", "packed": "u4", "ids": "i8", "documents": "i8", "lengths": "u4"}
-_SCHEMA = pa.schema({name: pa.list_(pa.from_numpy_dtype(np.dtype(kind))) for name, kind in _KINDS.items()})
-# of a file with exact names
+# the metadata of a file with exact names
 _EXACT = {b"exact": b"1"}
+_SCHEMA = pa.schema({name: pa.list_(pa.from_numpy_dtype(np.dtype(kind))) for name, kind in _KINDS.items()}, _EXACT)
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -190,17 +190,14 @@ def join_postings(files: Sequence[Postings], exists: Callable[[Array], Array]) -
         kept.append([column[mask] for column in (file.ids, file.documents, file.lengths)])
         first += len(kept[-1][0])
     columns = [np.concatenate(column) for column in zip(*kept, strict=True)]
-    is_exact = all(file.is_exact for file in files)
-    return _table(terms, np.sort(np.concatenate(parts)), *columns, is_exact=is_exact) if first else None
+    joined = _table(terms, np.sort(np.concatenate(parts)), *columns) if first else None
+    return joined if joined is None or all(file.is_exact for file in files) else joined.replace_schema_metadata()
 
 
-def _table(
-    terms: Array, packed: Array, ids: Array, documents: Array, lengths: Array, *, is_exact: bool = True
-) -> pa.Table:
+def _table(terms: Array, packed: Array, ids: Array, documents: Array, lengths: Array) -> pa.Table:
     """Make the table of a file. `packed` are the sorted postings, each with the rank of its term in the upper 32 bits."""
     counts = np.bincount(packed >> 32, minlength=len(terms))
     starts = np.concatenate([[0], np.cumsum(counts[counts > 0])])
     columns = (terms[counts > 0], starts, packed & 0xFFFFFFFF, ids, documents, lengths)
     kinds = zip(columns, _KINDS.items(), strict=True)
-    schema = _SCHEMA.with_metadata(_EXACT) if is_exact else _SCHEMA
-    return pa.table({name: [column.astype(kind)] for column, (name, kind) in kinds}, schema=schema)
+    return pa.table({name: [column.astype(kind)] for column, (name, kind) in kinds}, schema=_SCHEMA)
