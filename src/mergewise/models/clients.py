@@ -51,9 +51,9 @@ _HINT = "check the endpoint"
 
 def setting(name: str, given: object, default: Number, limits: Range) -> Number:
     """Return a number of an endpoint: the given one, else that of the variable MERGEWISE_NAME, else the default."""
+    variable = f"MERGEWISE_{name.upper()}"
     if given is None:
-        name = f"MERGEWISE_{name.upper()}"
-        given = os.environ.get(name) or default
+        name, given = variable, os.environ.get(variable) or default
     kind = type(default)
     return kind(number(name, given, kind, limits))
 
