@@ -94,3 +94,14 @@ def test_neighbours_go_on_in_the_next_version() -> None:
     assert below[0] == "3.12.8" and "3.11.4" in below and above[0] == "3.12.10" and "3.13.0" in above
     assert neighbours("§ 60a")[0] == ["§ 60"] and neighbours("ORA-00943")[0][0] == "ORA-00942"
     assert neighbours("abc") == ([], [])
+
+
+@pytest.mark.parametrize(
+    "written", ["3 March 2021", "March 3rd, 2021", "3. März 2021", "3/3/2021", "3.3.2021", "2021年3月3日"]
+)
+def test_an_index_has_one_term_of_a_date_in_words_and_in_digits(written: str) -> None:
+    assert "=2021-03-03" in set(index_terms(f"It was sold on {written} in Delft."))
+
+
+def test_a_number_of_thousands_of_digits_has_no_neighbours() -> None:
+    assert neighbours("9" * 5000) == ([], [])

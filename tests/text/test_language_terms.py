@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mergewise.text.languages import Terms, shares_of_forms
 from mergewise.text.languages.analysis import WORD
 from mergewise.text.languages.terms import FormFinder, term_places
-from mergewise.text.terms import TermFinder, content_terms, spelled_terms
+from mergewise.text.terms import TermFinder, composed, content_terms, spelled_terms
 
 QUESTIONS = {
     "de": (
@@ -81,7 +81,8 @@ LANGUAGES = st.sampled_from([("de",), ("tr",), ("ru",), ("hi",), ("zh",), ("ja",
 
 
 def literal(terms: dict[str, str], texts: list[str], languages: tuple[str, ...]) -> list[set[str]]:
-    """Find the terms by the analysis of each whole text."""
+    """Find the terms by the analysis of each whole text, in composed letters."""
+    texts = [composed(text)[0] for text in texts]
 
     def words_in(text: str) -> list[tuple[str, ...]]:
         return [forms for _, _, forms in term_places(text, languages) if re.match(WORD, forms[0])]

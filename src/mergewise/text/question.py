@@ -187,10 +187,9 @@ class AskedName(NamedTuple):
     @property
     def is_searchable(self) -> bool:
         """False for a name of stop words, which no index knows, and for a nation's adjective, which has other forms."""
-        if self.exact is not None:
-            return True
         ordinary = self.kind in ("name", "noun") and DEMONYM.search(self.text.lower()) is not None
-        return not ordinary and any(part not in STOP_WORDS and len(part) > 1 for part in self.parts)
+        is_known = any(part not in STOP_WORDS and len(part) > 1 for part in self.parts)
+        return self.exact is not None or (is_known and not ordinary)
 
 
 @lru_cache(1024)
