@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Literal, TypeAlias
 
@@ -36,15 +36,15 @@ _BLOCK = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 
-# A line that begins a record: with a time, the level of a log, a label in brackets, a prompt, or a key before its value.
+# A line that begins a record: with a time, the level of a log, a prompt, or a key or label before its value.
 _RECORD = re.compile(
     r"""
-      (?P<time>[\[(<"']{0,2}(?:\d{2,4}[-/.:]\d\d?[-/.:T]|\d\d?:\d\d|\d{1,3}(?:\.\d{1,3}){3}|
-        (?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[ ,]{1,3}[\dA-Z]))
-    | (?P<level>[\[(<]?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRIT(?:ICAL)?|FATAL|SEVERE)\b)
+      (?P<log>[\[(<"']{0,2}(?:\d{2,4}[-/.:]\d\d?[-/.:T]|\d\d?:\d\d|\d{1,3}(?:\.\d{1,3}){3}|
+        (?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[ ,]{1,3}[\dA-Z])
+        |[\[(<]?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRIT(?:ICAL)?|FATAL|SEVERE)\b)
     | (?P<prompt>(?:\$|>>>|In[ ]\[\d+\]:|[\w.-]+@[\w.-]+[:~/\w.-]{0,60}[$\#]|(?:PS[ ])?[A-Z]:\\[^>\n]{0,99}>)[ ])
-    | (?P<label>\[[^\]\n]{1,60}\]:?[ ])
-    | (?P<key>[^\s=:,;(){}<>]+(?:[ \t]*=(?!=)|:(?=\s|\Z)|(?:[ ][^\s=:,;(){}<>]+){1,3}[ \t]*(?:=(?!=)|:[ \t])))
+    | (?P<key>\[[^\]\n]{1,60}\]:?[ ]
+      |[^\s=:,;(){}<>]+(?:[ \t]*=(?!=)|:(?=\s|\Z)|(?:[ ][^\s=:,;(){}<>]+){1,3}[ \t]*(?:=(?!=)|:[ \t])))
     """,
     re.VERBOSE,
 )
@@ -52,8 +52,9 @@ _RECORD = re.compile(
 _EDGE = re.compile(r"[+|:\s]*[-=]{2,}(?:[+|:\s]+[-=]{2,})+[+|:\s]*|\s*[\u2500-\u257f][\s\u2500-\u257f]{2,}")
 # The share of the lines of a paragraph that must look like records.
 _MOST = 0.6
-# Source code has calls and definitions.
-_CODE = re.compile(r"\w\(|^[ \t]*(?:class|const|def|from|func|function|import|let|return)\b", re.MULTILINE)
+# Source code has calls and definitions. A pattern that begins with one character is found quickly.
+_CALL = re.compile(r"\((?<=\w\()")
+_DEFINITION = re.compile(r"[ \t]*(?:class|const|def|from|func|function|import|let|return)\b")
 
 # Inline code, roles and addresses are never cut.
 _UNBROKEN = re.compile(r"``[^`]{1,500}``|`[^`]{1,500}`|\w{2,20}://[!-~]+")
@@ -80,9 +81,9 @@ _STARTERS = frozenset(
 _STOPS = ".!?:,。！？，"
 # Characters of lines that are too short for wrapped prose.
 _NARROW = 40
-# The end of a field of a table in lines, as in a CSV file.
-_FIELD = re.compile(r"[,;|](?=\S)")
-_COLUMNS = re.compile(r"\S(?:\t|[ ]{3,})\S")
+# What separates the fields of a line, as in a CSV file or in columns.
+_SEPARATOR = re.compile(r"[,;|](?=\S)|\S(?:\t|[ ]{3,})\S")
+_CONTENT = re.compile(r"\S(?:.*\S)?")
 _LINE = re.compile(r"(?<=\n)[ \t]*\S")
 _WORDED = re.compile(r"\w")
 _DIGITS = re.compile(r"\d+")
@@ -169,79 +170,71 @@ def _paragraph(text: str, start: int, end: int, is_item: bool) -> Iterator[tuple
 def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
     """Return the lines of a paragraph of records or of a drawn table, or nothing for prose and source code.
 
-    Lines of prose are about equally long, or end with a full stop. A line without the beginning of a record has the form "more".
+    Records begin alike: with a time, a key, or the same word. Lines without full stops that end early are records, too.
+    A line without the beginning of a record has the form "more".
     """
     begin = text.rfind("\n", 0, start) + 1
-    rows = text[begin:end].split("\n")
-    drawn = any(map(_EDGE.fullmatch, rows))
-    # most paragraphs are not divided, or in two lines of prose
-    if len(rows) < 2 or (len(rows) == 2 and not (drawn or _RECORD.match(text, start))):
-        return []
+    block = text[begin:end]
+    rows = block.split("\n")
+    drawn = ("--" in block or "==" in block or not block.isascii()) and any(map(_EDGE.fullmatch, rows))
     first = _RECORD.match(text, start)
-    leading = first.lastgroup if first else None
-    is_log = leading in ("time", "level", "prompt")
-    if not (drawn or is_log) and 10 * len(_CODE.findall(text, start, end)) > len(rows):
-        return []
-    lines: list[tuple[int, int, int]] = []
-    for row in rows:
-        if core := row.strip():
-            margin = row.index(core[0])
-            lines.append((begin + margin, begin + margin + len(core), margin))
-        begin += len(row) + 1
+    # most paragraphs are short, or their first sentence goes on in lower case
+    if not drawn and first is None:
+        goes_on = text[start].isupper() and 4 * sum(row.lstrip()[:1].islower() for row in rows) >= len(rows)
+        if len(rows) < 3 or (goes_on and _SEPARATOR.search(rows[0].strip()) is None):
+            return []
+    lines = [match.span() for match in _CONTENT.finditer(text, start, end)]
     if drawn:
-        edges = {a for a, b, _ in lines if _EDGE.fullmatch(text, a, b)}
+        edges = {a for a, b in lines if _EDGE.fullmatch(text, a, b)}
         # the header is above the first edge or below it
-        top = max(0, [a in edges for a, *_ in lines].index(True) - 1)
+        top = max(0, [a in edges for a, _ in lines].index(True) - 1)
         above: list[tuple[int, int, Form]] = [(lines[0][0], lines[top - 1][1], "prose")] if top else []
-        return [*above, *((a, b, "edge" if a in edges else "row") for a, b, _ in lines[top:])]
-    worded = [line for line in lines if _WORDED.search(text, line[0], line[1])] or lines
+        return [*above, *((a, b, "edge" if a in edges else "row") for a, b in lines[top:])]
+    leading = first.lastgroup if first else None
+    if leading not in ("log", "prompt"):
+        source = len(_CALL.findall(block)) + sum(map(bool, map(_DEFINITION.match, rows)))
+        if 10 * source > len(rows):
+            return []
+    marks = {a: match.lastgroup for a, _ in lines if (match := _RECORD.match(text, a))}
+    margins = {a: a - text.rfind("\n", 0, a) for a, _ in lines}
+    worded = [(a, b) for a, b in lines if _WORDED.search(text, a, b)] or lines
     heads: list[tuple[int, int]] = []
     # a head with a body has the form of its body
     for own in (worded, worded[1:] or worded):
-        heads = heads if len(heads) > 1 else [(a, b) for a, b, margin in own if margin <= own[0][2]]
-
-    def split(begins: Container[int]) -> list[tuple[int, int, Form]]:
-        return [(a, b, "line" if a in begins else "more") for a, b, _ in lines]
-
-    most = max(3, _MOST * len(heads))
-    marks = {a: match.lastgroup for a, *_ in lines if (match := _RECORD.match(text, a))}
-    logged = {a for a, mark in marks.items() if is_log and mark == leading}
-    if len(logged) > (leading != "prompt"):
-        return split(logged)
-    if sum(a in marks for a, _ in heads) >= max(2, _MOST * len(heads)):
-        return split(marks)
-    columns = sum(_COLUMNS.search(text, a, b) is not None for a, b in heads) >= most
-    fields = {len(_FIELD.findall(text, a, b)) for a, b in heads}
-    columns = columns or (len(heads) > 2 and len(fields) == 1 and fields != {0})
-    numbered = [_DIGITS.search(text, a, b) is not None for a, b, _ in lines]
-    if columns and not numbered[0] and sum(numbered) >= most:
-        # the first line names the columns
-        return [(a, b, "row") for a, b, _ in lines]
-    # lines that begin with the same word, apart from numbers
-    words = Counter(_DIGITS.sub("0", text[a:b].split(None, 1)[0]) for a, b in heads)
-    if max(words.values()) >= most:
-        return split({a for a, _ in heads})
-    if not columns and not _is_ragged(text, heads):
-        return []
-    # sentences among the lines go on in lower case
-    small = {a for a, _ in heads if text[a].islower()}
-    return split({a for a, _ in heads} - (small if 3 * len(small) < len(heads) else set()))
+        if len(heads) < 2:
+            heads = [(a, b) for a, b in own if margins[a] <= margins[own[0][0]]]
+    begins = {a for a, mark in marks.items() if mark == leading != "key"}
+    if len(begins) > (leading != "prompt"):
+        pass
+    elif sum(a in marks for a, _ in heads) >= max(2, _MOST * len(heads)):
+        begins = set(marks)
+    else:
+        # sentences among the lines go on in lower case
+        small = {a for a, _ in heads if text[a].islower()}
+        begins = {a for a, _ in heads} - (small if 3 * len(small) < len(heads) else set())
+        most = max(3, _MOST * len(heads))
+        fields, rows_alike = Counter(len(_SEPARATOR.findall(text, a, b)) for a, b in heads).most_common(1)[0]
+        columns = fields > 0 and rows_alike >= most
+        numbered = [_DIGITS.search(text, a, b) is not None for a, b in lines]
+        if columns and not numbered[0] and sum(numbered) >= most:
+            # the first line names the columns
+            return [(a, b, "row") for a, b in lines]
+        # lines that begin with the same word, apart from numbers
+        words = Counter(_DIGITS.sub("0", text[a:b].split(None, 1)[0]) for a, b in heads)
+        if not columns and max(words.values()) < most and not _is_ragged(text, heads):
+            return []
+    return [(a, b, "line" if a in begins else "more") for a, b in lines]
 
 
 def _is_ragged(text: str, lines: Sequence[tuple[int, int]]) -> bool:
-    """Return true if most lines end early: without a full stop, where the next word would have had room.
-
-    A sentence begins with a capital and goes on in lower case.
-    """
-    starts = [text[a] for a, _ in lines]
+    """Return true if most lines end early: without a full stop, where the next word would have had room."""
     longest = sorted(b - a for a, b in lines)[-1 - len(lines) // 4]
     early = (
         text[b - 1] not in _STOPS
         and (b - a + 1 + len(text[c:d].split(None, 1)[0]) <= longest or (longest < _NARROW and text[a:d].isascii()))
         for (a, b), (c, d) in pairwise(lines)
     )
-    goes_on = starts[0].isupper() and 4 * sum(map(str.islower, starts)) >= len(starts)
-    return len(lines) > 2 and not goes_on and sum(early) >= _MOST * (len(lines) - 1)
+    return len(lines) > 2 and sum(early) >= _MOST * (len(lines) - 1)
 
 
 def strip_span(text: str, start: int, end: int) -> tuple[int, int]:

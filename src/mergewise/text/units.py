@@ -43,7 +43,8 @@ _FOLLOWING = re.compile(r"\b(?:following|as follows|below)\b", re.IGNORECASE)
 _FIRST_COLUMN = re.compile(r"[\s+|:]*[-=]+[\s+|:]+|\s*[\u2500-\u257f][\u2500\u2501\u2550]+.")
 _FENCES = ("```", "~~~")
 _ANNOUNCES = (":", "：", "...", "…")
-_END = re.compile(r"[.!?:;。！？](?:[)\]”\"'*_`]*)$")
+_ENDS = tuple(".!?:;。！？")
+_CLOSING = ")]”\"'*_`"
 
 
 class TextUnit(NamedTuple):
@@ -332,8 +333,7 @@ class _Walk:
         if term:
             self._items.append(_OpenItem(block.indent, number, is_definition=True))
         last = len(self.found) - 1
-        ends = _END.search(self.plain[self.found[last].start : block.end].rstrip())
-        self._unfinished = None if term or ends else last
+        self._unfinished = None if term or _ends(self.plain[self.found[last].start : block.end]) else last
         self._note_announcement(block.indent, block.end, last, whole=len(sentences) == 1)
 
     def _close_list(self) -> None:
@@ -429,10 +429,14 @@ def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         start = stop + 1
 
 
+def _ends(text: str) -> bool:
+    return text.rstrip().rstrip(_CLOSING).endswith(_ENDS)
+
+
 def _is_definition(text: str, start: int, end: int) -> bool:
     """Return true if the first line is a term: without a full stop, above lines that are deeper or begin with a colon."""
     stop = text.find("\n", start, end)
-    if stop < 0 or _END.search(text[start:stop].rstrip()):
+    if stop < 0 or _ends(text[start:stop]):
         return False
     below = text[stop + 1 : end]
     line = text.rfind("\n", 0, start) + 1
