@@ -35,7 +35,7 @@ _NUMBER = re.compile(
     r"[-+(]?[$€£¥]?\s?\d[\d.,' ]*\s?[%€$£)]?|\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}|true|false", re.I
 )
 # Years and dates, which may be names of columns.
-_SERIES = (re.compile(r"(?:19|20)\d\d"), re.compile(r"\d{4}-\d\d(?:-\d\d)?|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?"))
+_SERIES = re.compile(r"(?:19|20)\d\d|\d{4}-\d\d(?:-\d\d)?|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?")
 _DELIMITERS = ",;\t|"
 _SAMPLE_LINES = 60
 # The limit of the csv module. It is a setting of the whole process, so it stays unchanged.
@@ -49,7 +49,8 @@ def write_rows(rows: Iterable[Row], builder: Builder) -> None:
     header: list[str] = []
     # rows to read with the next block
     held: list[list[str]] = []
-    titled, numeric = False, set[int]()
+    # the columns of numbers of the table above, or none below a title
+    numeric: set[int] | None = None
     for is_full, block in groupby(_tidy_rows(rows), bool):
         if not is_full:
             continue
@@ -58,13 +59,14 @@ def write_rows(rows: Iterable[Row], builder: Builder) -> None:
         if all(len(row) == 1 for row in sample) and (len(sample) == 1 or len(header) > 1):
             for row in chain(sample, block):
                 builder.paragraph(row[0])
-            titled = True
+            numeric = None
             continue
         if len(sample) == 1 and not header:
             held = sample
             continue
         first = _header_row(sample)
-        if first is not None and (not header or titled or first or _is_new_table(sample, header, numeric)):
+        # other columns of numbers, or more columns, are another table
+        if first is not None and (first or len(sample[0]) > len(header) or _numeric(sample[1:]) != numeric):
             above = first
             header = sample[first]
             if first and len(set(header)) < len(header) and sum(map(bool, sample[first - 1])) > 1:
@@ -72,7 +74,7 @@ def write_rows(rows: Iterable[Row], builder: Builder) -> None:
             for row in sample[:above]:
                 builder.paragraph(" ".join(filter(None, row)))
             sample = sample[first + 1 :]
-        titled, numeric = False, _numeric(sample)
+        numeric = _numeric(sample)
         for row in chain(sample, block):
             for text in _units(header, row):
                 builder.unit(text)
@@ -125,9 +127,9 @@ def _has_names(sample: Sequence[Sequence[str]], first: int) -> bool:
         return False
     if not any(name and value for name, value in zip(sample[first], below[0], strict=False)):
         return False
-    digits = [name for name in names if name[0].isdigit()]
-    in_steps = len(names) >= sum(map(bool, below[0])) and all(map(_NUMBER.fullmatch, digits))
-    if digits and _are_names(below[0]) and (not in_steps or any(value[:1].isdigit() for value in below[0])):
+    # the row below could be the names, too
+    likely = len(names) < sum(map(bool, below[0])) or any(value[:1].isdigit() for value in below[0])
+    if likely and any(name[0].isdigit() for name in names) and _are_names(below[0]):
         return False
     columns = zip_longest(*below, fillvalue="")
     values = [(name, set(column) - {""}) for name, column in zip(sample[first], columns, strict=False) if name]
@@ -141,16 +143,11 @@ def _has_names(sample: Sequence[Sequence[str]], first: int) -> bool:
 def _are_names(texts: Sequence[str]) -> bool:
     """Return true for texts without numbers, and for years, dates and whole numbers in steps."""
     numbers = [text for text in texts if _NUMBER.fullmatch(text)]
-    if not numbers or (len(numbers) < len(texts) and any(all(map(p.fullmatch, numbers)) for p in _SERIES)):
+    if not numbers or (len(numbers) < len(texts) and all(map(_SERIES.fullmatch, numbers))):
         return True
     if len(numbers) < 3 or not all(map(str.isdecimal, numbers)):
         return False
     return len({int(after) - int(before) for before, after in pairwise(numbers)}) == 1
-
-
-def _is_new_table(sample: Sequence[Sequence[str]], header: Sequence[str], numeric: set[int]) -> bool:
-    """Return true if the first row names columns that the header lacks, or if other columns are `numeric` than before."""
-    return len(sample[0]) > len(header) or _numeric(sample[1:]) != numeric
 
 
 def _numeric(rows: Sequence[Sequence[str]]) -> set[int]:

@@ -82,20 +82,19 @@ def read_xlsx(data: bytes) -> Parsed:
     return builder.build(title, metadata, headed=False)
 
 
-def _merged(source: bytes) -> dict[int, list[tuple[int, int]]]:
-    """Map the first row of each merged cell of several rows to its first column, from 0, and its last row."""
+def _merged(source: bytes) -> dict[int, dict[int, int]]:
+    """Map the first row of each merged cell to its first column, from 0, and its last row."""
     from openpyxl.utils import range_boundaries
 
-    merged: dict[int, list[tuple[int, int]]] = {}
+    merged: dict[int, dict[int, int]] = {}
     for match in _MERGED.finditer(source):
         column, first, _, last = range_boundaries(match[1].decode())
-        if last > first:
-            merged.setdefault(first, []).append((column - 1, last))
+        merged.setdefault(first, {})[column - 1] = last
     return merged
 
 
 def _rows(
-    sheet: Any, formulas: Iterator[Any], merged: dict[int, list[tuple[int, int]]], count: CellCount
+    sheet: Any, formulas: Iterator[Any], merged: dict[int, dict[int, int]], count: CellCount
 ) -> Iterator[list[str]]:
     # maps the columns of merged cells to their last row and their text
     hanging: dict[int, tuple[int, str]] = {}
@@ -107,12 +106,14 @@ def _rows(
         for at, cell in enumerate(sources):
             if cell.data_type == "f" and not texts[at]:
                 texts[at] = str(getattr(cell.value, "text", cell.value))
-        for column, (last, text) in hanging.items() if any(texts) else ():
-            if number <= last:
-                texts += [""] * (column + 1 - len(texts))
-                texts[column] = texts[column] or text
-        for column, last in merged.get(number, ()):
-            hanging[column] = last, texts[column] if column < len(texts) else ""
+        if any(texts):
+            texts += [""] * (max(hanging, default=0) + 1 - len(texts))
+            for column, (last, text) in hanging.items():
+                if number <= last:
+                    texts[column] = texts[column] or text
+        hanging |= {
+            column: (last, texts[column]) for column, last in merged.get(number, {}).items() if column < len(texts)
+        }
         yield texts
 
 
@@ -134,13 +135,11 @@ def _text(cell: Any) -> str:
 def _number(value: float, number_format: str) -> str:
     """Return a number with the percent sign and the leading zeros of its format. Other formats do not matter."""
     if number_format != "General":
-        form, *negative = _DECORATION.sub("", number_format).split(";")
-        form = negative[0] if value < 0 and negative else form
+        form = _DECORATION.sub("", number_format).partition(";")[0]
         if form.strip("()").endswith("%"):
             return f"{100 * value:.{len(form.partition('.')[2].strip('%) '))}f}%"
         zeros = form.count("0")
-        if zeros > 1 and not form.strip("0-/ ()") and value >= 0 and value == int(value):
-            digits = f"{int(value):0{zeros}}"
-            rest = iter(digits[len(digits) - zeros :])
-            return digits[: len(digits) - zeros] + "".join(next(rest) if sign == "0" else sign for sign in form)
+        if zeros > 1 and not form.strip("0-/ ()") and value == int(value) and 0 <= value < 10**zeros:
+            digits = iter(f"{int(value):0{zeros}}")
+            return "".join(next(digits) if sign == "0" else sign for sign in form)
     return f"{value:.15g}" if isinstance(value, float) else str(value)

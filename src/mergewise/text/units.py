@@ -23,10 +23,15 @@ from mergewise.types import Kind
 SHORT = 320
 ITEM = 400
 CODE = 400
-# Blocks of a table that are searched for its end.
-FAR = 400
 
 BlockKind: TypeAlias = Literal["text", "item", "row", "line", "more", "code", "edge"]
+
+# Blocks of a table that are searched for its end.
+FAR = 400
+# The kinds of the blocks of a table, and of a run of lines.
+_TABLE: tuple[BlockKind, ...] = ("row", "edge")
+_LINES: tuple[BlockKind, ...] = ("line", "more")
+_RUNS = dict.fromkeys(_TABLE, _TABLE) | dict.fromkeys(_LINES, _LINES)
 
 _ITEM_MARK = re.compile(
     r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.|:[^:\n`]+:|--?\w[^\s,]*(?:,?[ ][^\s,]+){0,4}[ ])(?=\s)"
@@ -133,15 +138,12 @@ class _Walk:
             indent = self._code_of[0] if self._code_of else 0
             while upto < len(stretch) and stretch[upto].indent > indent:
                 upto += 1
-        elif first.kind in ("row", "edge"):
+        elif alike := _RUNS.get(first.kind):
             # a simple table of reStructuredText has the same edge three times, and may have empty lines
             edge = self.text[first.start : first.end] if self.text[first.start] == "=" else None
             same = [i for i in range(at, min(at + FAR, len(stretch))) if self.text[slice(*stretch[i][:2])] == edge]
             upto = same[2] + 1 if len(same) > 2 else upto
-            while upto < len(stretch) and stretch[upto].kind in ("row", "edge") and self._touch(stretch, upto):
-                upto += 1
-        elif first.kind in ("line", "more"):
-            while upto < len(stretch) and stretch[upto].kind in ("line", "more") and self._touch(stretch, upto):
+            while upto < len(stretch) and stretch[upto].kind in alike and self._touch(stretch, upto):
                 upto += 1
         elif first.kind == "item":
             # Further fields of a short field list, such as the options of a directive.
@@ -201,23 +203,22 @@ class _Walk:
     def _code(self, start: int, end: int, announced_by: int | None) -> None:
         """Cut code into pieces of up to CODE characters, each before the last of the least indented lines."""
         text, first = self.text, 0
-        if end - start > CODE and (records := self._records(start, end)):
-            self._announced_by = announced_by
-            self._lines(records)
-            return
-        lines = (
-            [line for line in _lines(text, start, end) if text[line[0] : line[1]].strip()] if end - start > CODE else []
-        )
-        for at in range(1, len(lines)):
-            if lines[at][1] - lines[first][0] > CODE and at - first > 1:
-                shown = [text[a:b].expandtabs(4) for a, b in lines[first + 1 : at + 1]]
-                margins = [len(line) - len(line.lstrip()) for line in shown]
-                cut = at - margins[::-1].index(min(margins))
-                piece = strip_span(text, max(start, lines[first][0]), lines[cut - 1][1])
-                self.found.append(TextUnit(*piece, announced_by, "code"))
-                first = cut
-        last = strip_span(text, max(start, lines[first][0]) if lines else start, end)
-        self.found.append(TextUnit(*last, announced_by, "code"))
+        if end - start > CODE:
+            if records := self._records(start, end):
+                self._announced_by = announced_by
+                self._lines(records)
+                return
+            lines = [(a, b) for a, b in _lines(text, start, end) if text[a:b].strip()]
+            for at in range(1, len(lines)):
+                if lines[at][1] - lines[first][0] > CODE and at - first > 1:
+                    shown = [text[a:b].expandtabs(4) for a, b in lines[first + 1 : at + 1]]
+                    margins = [len(line) - len(line.lstrip()) for line in shown]
+                    cut = at - margins[::-1].index(min(margins))
+                    piece = strip_span(text, max(start, lines[first][0]), lines[cut - 1][1])
+                    self.found.append(TextUnit(*piece, announced_by, "code"))
+                    first = cut
+            start = max(start, lines[first][0])
+        self.found.append(TextUnit(*strip_span(text, start, end), announced_by, "code"))
         self._announced_by = None
 
     def _records(self, start: int, end: int) -> list[_Block]:
@@ -225,7 +226,7 @@ class _Walk:
         text, fenced = self.text, self.text.startswith(_FENCES, start)
         inside = (text.find("\n", start) + 1, text.rfind("\n", start, end)) if fenced else (start, end)
         found = lines_of(text, *strip_span(text, *inside))
-        lines = [self._block(a, b, _kind(text, a, b, form)) for a, b, form in found if form in ("line", "more")]
+        lines = [self._block(a, b, form) for a, b, form in found if form in ("line", "more")]
         if lines:
             lines[0] = lines[0]._replace(start=start)
             lines[-1] = lines[-1]._replace(end=end)
