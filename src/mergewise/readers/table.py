@@ -131,13 +131,12 @@ def _has_names(sample: Sequence[Sequence[str]], first: int) -> bool:
     likely = len(names) < sum(map(bool, below[0])) or any(value[:1].isdigit() for value in below[0])
     if likely and any(name[0].isdigit() for name in names) and _are_names(below[0]):
         return False
-    columns = zip_longest(*below, fillvalue="")
-    values = [(name, set(column) - {""}) for name, column in zip(sample[first], columns, strict=False) if name]
     # a repeated name is none of the values, and a long one, such as a question, is longer than they are
     repeats = len(set(names)) < len(names)
-    return (not repeats or (len(set(names)) > 1 and all(name not in column for name, column in values))) and all(
-        len(name) <= _MAX_NAME or len(name) > max(map(len, column), default=0) for name, column in values
-    )
+    for name, column in zip(sample[first], zip_longest(*below, fillvalue=""), strict=False):
+        if (repeats and name and name in column) or _MAX_NAME < len(name) <= max(map(len, column)):
+            return False
+    return not repeats or len(set(names)) > 1
 
 
 def _are_names(texts: Sequence[str]) -> bool:

@@ -404,9 +404,8 @@ def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
     in_header = region[0].kind == "edge" and len(edges) > 2
     for block in region:
         if block.start in starts:
-            rows[-1:] = [
-                (start, block.end if len(rows) == 1 or block is region[-1] else end) for start, end in rows[-1:]
-            ]
+            if len(rows) == 1 or (rows and block is region[-1]):
+                rows[-1] = (rows[-1][0], block.end)
             fresh, in_header = True, in_header and not rows
             continue
         for line, end in _lines(text, block.start, block.end):
