@@ -106,10 +106,13 @@ def _readable(text: str) -> str:
             end = close + len("-->")
         kept = match.lastgroup if match.lastgroup in ("link", "role", "named", "reference") else None
         first, last = match.span(kept) if kept else (end, end)
-        opening, closing = _IN_LINE.sub(" ", text[start:first]), _IN_LINE.sub(" ", text[last:end])
-        pieces += [text[at:start], opening, text[first:last], closing]
+        pieces += [text[at:start], _blank(text[start:first]), text[first:last], _blank(text[last:end])]
         at = max(end, start + 1)
     return "".join([*pieces, text[at:]])
+
+
+def _blank(text: str) -> str:
+    return _IN_LINE.sub(" ", text) if "\n" in text else " " * len(text)
 
 
 # Questions read the same leaves again.

@@ -157,12 +157,14 @@ def _paragraph(text: str, start: int, end: int, is_item: bool) -> Iterator[tuple
         if start < end:
             yield start, end, "prose"
         return
-    if is_item:
+    if is_item and (margin := start - text.rfind("\n", 0, start) - 1):
         # an item ends above a line with a smaller margin
-        margin = start - text.rfind("\n", 0, start) - 1
         cut = next((m.start() for m in _LINE.finditer(text, start, end) if len(m[0]) <= margin), end)
         yield (*strip_span(text, start, cut), "prose")
         start, end = strip_span(text, cut, end)
+    elif is_item:
+        yield start, end, "prose"
+        return
     if start < end:
         yield from lines_of(text, start, end) or [(start, end, "prose")]
 
@@ -183,6 +185,11 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
         goes_on = text[start].isupper() and 4 * sum(row.lstrip()[:1].islower() for row in rows) >= len(rows)
         if len(rows) < 3 or (goes_on and _SEPARATOR.search(rows[0].strip()) is None):
             return []
+    leading = first.lastgroup if first else None
+    if not drawn and leading not in ("log", "prompt"):
+        calls = 10 * len(_CALL.findall(block))
+        if calls > len(rows) or calls + 10 * sum(map(bool, map(_DEFINITION.match, rows))) > len(rows):
+            return []
     lines = [match.span() for match in _CONTENT.finditer(text, start, end)]
     if drawn:
         edges = {a for a, b in lines if _EDGE.fullmatch(text, a, b)}
@@ -190,11 +197,6 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
         top = max(0, [a in edges for a, _ in lines].index(True) - 1)
         above: list[tuple[int, int, Form]] = [(lines[0][0], lines[top - 1][1], "prose")] if top else []
         return [*above, *((a, b, "edge" if a in edges else "row") for a, b in lines[top:])]
-    leading = first.lastgroup if first else None
-    if leading not in ("log", "prompt"):
-        source = len(_CALL.findall(block)) + sum(map(bool, map(_DEFINITION.match, rows)))
-        if 10 * source > len(rows):
-            return []
     marks = {a: match.lastgroup for a, _ in lines if (match := _RECORD.match(text, a))}
     margins = {a: a - text.rfind("\n", 0, a) for a, _ in lines}
     worded = [(a, b) for a, b in lines if _WORDED.search(text, a, b)] or lines

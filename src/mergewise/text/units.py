@@ -178,7 +178,7 @@ class _Walk:
             self._code(start, end, self._above())
         elif first.kind in ("line", "more"):
             self._lines(region)
-        elif any(block.kind == "row" for block in region):
+        elif first.kind in _TABLE and any(block.kind == "row" for block in region):
             self._close_list()
             rows = _rows(self.text, region)
             header = len(self.found)
@@ -447,7 +447,7 @@ def _join_short(units: Sequence[TextUnit], open_units: Collection[int]) -> list[
     """Join each open unit with the units after it that need it, if they are short together. The last one gives the kind."""
     joined: list[TextUnit] = []
     # The number of each unit among the joined ones.
-    now: dict[int, int] = {}
+    now: list[int] = []
     at = 0
     while at < len(units):
         upto = at + 1
@@ -457,7 +457,7 @@ def _join_short(units: Sequence[TextUnit], open_units: Collection[int]) -> list[
                 break
             upto += 1
         lead = units[at].lead
-        now |= dict.fromkeys(range(at, upto), len(joined))
+        now += [len(joined)] * (upto - at)
         kind = units[upto - 1].kind
         joined.append(TextUnit(units[at].start, units[upto - 1].end, None if lead is None else now[lead], kind))
         at = upto
