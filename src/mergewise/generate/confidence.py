@@ -140,6 +140,8 @@ class Signals(NamedTuple):
         )
         # the number of a version is no quantity
         said = _VERSION.sub(" ", quoted)
+        lines = [line for line in quoted.splitlines() if line.strip()]
+        worded = [line for line in lines if any(map(str.isalnum, line))]
         return cls(
             cosine=cosine,
             nearest=nearest,
@@ -152,7 +154,8 @@ class Signals(NamedTuple):
             lacks_name=lacks_name,
             identified=float(not lacks_name and any(name.kind != "name" for name in named_ones)),
             exactly=not lacks_name and any(name.exact for name in named_ones),
-            lacks_form=_is_header(quoted)
+            # the header of a table without a row, too
+            lacks_form=(all(line.startswith("|") for line in lines) and len(worded) == 1)
             or any(asks.search(question) and not holds.search(said) for asks, holds in _DEMANDS),
         )
 
@@ -175,12 +178,6 @@ def named_terms(question: str) -> frozenset[str]:
     words = [word.strip(_PUNCTUATION) for word in question.split()]
     names = [word for i, word in enumerate(words) if (i > 0 and word[:1].isupper()) or _NAME.search(word)]
     return content_terms(" ".join(names))
-
-
-def _is_header(quoted: str) -> bool:
-    """Return true for the header of a table without a row."""
-    lines = [line for line in quoted.splitlines() if line.strip()]
-    return all(line.startswith("|") for line in lines) and sum(any(map(str.isalnum, line)) for line in lines) == 1
 
 
 def share(held: Collection[str], terms: frozenset[str]) -> float:

@@ -105,23 +105,20 @@ def answer(request: Request, models: Models) -> Answer:
         return Answer(context.question, refusal, (), context, context.usage, found=False, sure=False)
     found = not unknown and quoted.signals.found() >= (FOUND_EXACTLY_FROM if quoted.signals.exactly else FOUND_FROM)
     sure = found and not request.absent and quoted.signals.sure() >= SURE_FROM
-    quotations = quoted.quotations if sure else _by_terms(quoted.quotations, content_terms(context.question))
+    quotations, terms = quoted.quotations, content_terms(context.question)
+
+    def unlikely(quotation: Quotation) -> float:
+        """Rank by the log-odds of the best sentence, and by the terms of the question that the whole quotation has."""
+        paths = (f"{one.text}\n{heading_path(one.title, one.headings)}" for one in quotation.citations)
+        return -_log_odds(quotation.best.probability) - COVERED * share(content_terms("\n".join(paths)), terms)
+
+    quotations = quotations if sure else tuple(sorted(quotations, key=unlikely))
     hedge = [] if sure else [f"{missing} {PLACES}" if unknown else LIKELY if found else NEAREST]
     if otherwise is not None:
         found, sure, hedge, quotations = True, False, [OTHERWISE], (otherwise,)
     text = "\n\n".join([*hedge, *(_quotation_text(quotation, context.question, texts) for quotation in quotations)])
     citations = tuple(citation for quotation in quotations for citation in quotation.citations)
     return Answer(context.question, text, citations, context, context.usage, found=found, sure=sure)
-
-
-def _by_terms(quotations: Sequence[Quotation], terms: frozenset[str]) -> tuple[Quotation, ...]:
-    """Sort quotations by the log-odds of their best sentence, and by the terms of the question that the whole quotation has."""
-
-    def rank(quotation: Quotation) -> float:
-        paths = (f"{one.text}\n{heading_path(one.title, one.headings)}" for one in quotation.citations)
-        return -_log_odds(quotation.best.probability) - COVERED * share(content_terms("\n".join(paths)), terms)
-
-    return tuple(sorted(quotations, key=rank))
 
 
 def _contradiction(quotation: Quotation, context: Context, texts: QuotableTexts) -> Quotation | None:

@@ -161,7 +161,7 @@ class MarkReader:
             nonlocal depth, unfinished
             unfinished = ""
             for step in _STEP.finditer(text, at):
-                depth += _deeper(step[0])
+                depth += (step[0] in _OPENING) - (step[0] in _CLOSING)
                 if step["filling"]:
                     # a word may go on in the next piece, and so does a note
                     unfinished = "†" if step[0][0] == "†" else step[0]
@@ -223,10 +223,6 @@ class MarkReader:
 def _plain_words(text: str) -> str:
     """Return the text on one line and without escapes."""
     return " ".join(text.replace("\\", "").split())
-
-
-def _deeper(character: str) -> int:
-    return (character in _OPENING) - (character in _CLOSING)
 
 
 def _closed_brackets(run: str) -> list[tuple[int, int]]:

@@ -328,7 +328,10 @@ class _ChatAnswer:
 
     def add(self, message: Any, reason: Any) -> str:
         """Add a message or a piece of one, with its text or refusal, separate thoughts, and tool calls."""
-        text = _clean(_text_of(message.get("content") or message.get("refusal") or ""))
+        content = message.get("content") or message.get("refusal") or ""
+        # some endpoints send a list of parts: thoughts and texts
+        parts = content if isinstance(content, list) else [content]
+        text = _clean("".join(part if isinstance(part, str) else part.get("text") or "" for part in parts))
         thoughts = message.get("reasoning_content") or message.get("reasoning")
         self._written += [_clean(thoughts) if isinstance(thoughts, str) else "", text]
         self.calls_tool |= bool(message.get("tool_calls"))
@@ -414,12 +417,6 @@ class _Thoughts:
             return text
         self.thinks_first = True
         return answer
-
-
-def _text_of(content: Any) -> str:
-    """Return the text of a content, which some endpoints send as a list of parts: thoughts and texts."""
-    parts = content if isinstance(content, list) else [content]
-    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in parts)
 
 
 def _clean(text: str) -> str:

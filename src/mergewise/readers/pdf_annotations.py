@@ -43,7 +43,16 @@ def annotations_of(page: Any, form: Any) -> Iterator[Annotation]:
         if kind == raw.FPDF_ANNOT_WIDGET and form is not None:
             label = _text(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
             name = label or _text(raw.FPDFAnnot_GetFormFieldName, form, annotation)
-            text = _value(raw, form, annotation)
+            if raw.FPDFAnnot_GetFormFieldType(form, annotation) in (
+                raw.FPDF_FORMFIELD_CHECKBOX,
+                raw.FPDF_FORMFIELD_RADIOBUTTON,
+            ):
+                text = "☒" if raw.FPDFAnnot_IsChecked(form, annotation) else "☐"
+            else:
+                options = range(raw.FPDFAnnot_GetOptionCount(form, annotation))
+                chosen = (one for one in options if raw.FPDFAnnot_IsOptionSelected(form, annotation, one))
+                text = ", ".join(_text(raw.FPDFAnnot_GetOptionLabel, form, annotation, one) for one in chosen)
+                text = text or _text(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
         elif kind not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET):
             name = "" if kind == raw.FPDF_ANNOT_FREETEXT else _COMMENT
             text = _text(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
@@ -59,15 +68,6 @@ def _text(read: Callable[..., int], *arguments: Any) -> str:
     buffer = (ctypes.c_ushort * (size // 2 + 1))()
     read(*arguments, buffer, size)
     return one_line(bytes(buffer)[:size].decode("utf-16-le", "replace").rstrip("\x00"))
-
-
-def _value(raw: Any, form: Any, field: Any) -> str:
-    if raw.FPDFAnnot_GetFormFieldType(form, field) in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
-        return "☒" if raw.FPDFAnnot_IsChecked(form, field) else "☐"
-    options = range(raw.FPDFAnnot_GetOptionCount(form, field))
-    chosen = (option for option in options if raw.FPDFAnnot_IsOptionSelected(form, field, option))
-    labels = ", ".join(_text(raw.FPDFAnnot_GetOptionLabel, form, field, option) for option in chosen)
-    return labels or _text(raw.FPDFAnnot_GetFormFieldValue, form, field)
 
 
 def insert_values(
