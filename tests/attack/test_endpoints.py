@@ -280,7 +280,7 @@ NONSENSE: dict[str, tuple[Any, ...]] = {
     ),
     "not a number": (
         b'{"results": [{"index": 0, "score": NaN}], "data": [{"index": 0, "embedding": [NaN, 1e400]}],'
-        b' "choices": [{"index": 0, "message": {"content": ["a"]}, "text": NaN}]}',
+        b' "choices": [{"index": 0, "message": {"content": [1]}, "text": NaN}]}',
         JSON_TYPE,
     ),
     "many digits": (

@@ -28,6 +28,7 @@ STREAMS = 60 if LONG else 20
 ASK = "/api/v1/collections/ships/ask"
 CONTEXT = "/api/v1/collections/ships/context"
 SLOW = [Turn(ANSWER, pause_per_token=0.5)]
+LASTING = [Turn(ANSWER + " It sailed on." * 150, pause_per_token=0.05)]
 GONE = [Turn(ANSWER, pause_per_token=0.2)]
 
 
@@ -95,7 +96,7 @@ def test_only_questions_over_the_limit_are_refused(start_server: Callable[..., L
 
 
 def test_contexts_are_assembled_while_streams_wait(start_server: Callable[..., LiveServer]) -> None:
-    server = start_server(script=SLOW, limits={"streams": STREAMS})
+    server = start_server(script=LASTING, limits={"streams": STREAMS})
     with ExitStack() as stack:
         waiting = []
         for number in range(STREAMS):

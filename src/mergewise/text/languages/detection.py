@@ -66,7 +66,12 @@ def _by_model(prose: str, among: Sequence[str]) -> str:
     """Return the language that the model tells, or "" if it is not sure or the script has a single language."""
     if len(among) < 2 or sum(map(len, _WORD.findall(prose))) < _FEWEST:
         return ""
-    shares = {language: share for language, share in _model().rank(prose) if language in among}
+    try:
+        ranked = _model().rank(prose)
+    except OSError:
+        # the library unpacks its model into a temporary file, and the disk may be full
+        return ""
+    shares = {language: share for language, share in ranked if language in among}
     best = max(shares, key=lambda language: shares[language])
     return best if shares[best] > _SURE * sum(shares.values()) else ""
 
