@@ -45,7 +45,7 @@ class WholeWords:
 
     def after_initial(self, letter: str, text: str) -> str:
         """Return a text with its large first letter, which is a word of its own or begins the first word."""
-        word = re.match(r"\w*", text)[0]  # type: ignore[index]
+        word = re.sub(r"\W(?s:.*)", "", text)
         is_apart = letter in _WORDS and word in self and letter + word not in self
         return f"{letter} {text}" if is_apart else letter + text
 
