@@ -218,7 +218,7 @@ def test_replies_of_a_chat_model_object_are_cached(tmp_path: Path) -> None:
     index.add(mw.Document(name, text) for name, text in BRIDGE.items())
     first, second = (index.ask("Where was Ada Brix born?") for _ in range(2))
     assert first.text == second.text and first.citations == second.citations
-    assert (first.usage.calls, second.usage.calls, len(chat.asked)) == (1, 0, 1)
+    assert (first.usage.paid.calls, second.usage.paid.calls, len(chat.asked)) == (1, 0, 1)
     assert first.usage.cost(1e6, 0) == first.usage.input_tokens > 0
     (citation,) = first.citations
     assert (citation.text, citation.title) == ("Ada Brix was born in Delft.", "")

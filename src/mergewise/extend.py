@@ -124,6 +124,7 @@ if TYPE_CHECKING:
     from mergewise.models import load_scorer as load_scorer
     from mergewise.models import release as release
     from mergewise.models.cache import CachedChat as CachedChat
+    from mergewise.models.cache import call_key as call_key
     from mergewise.models.calibration import Calibrated as Calibrated
     from mergewise.models.calibration import Calibration as Calibration
     from mergewise.models.calibration import ScoredTexts as ScoredTexts
@@ -288,7 +289,7 @@ _HOMES = {
     ),
     "mergewise.lazy": "Lazy",
     "mergewise.models": "causal_of load_causal load_chat load_embedder load_reranker load_scorer release",
-    "mergewise.models.cache": "CachedChat",
+    "mergewise.models.cache": "CachedChat call_key",
     "mergewise.models.calibration": "Calibrated Calibration ScoredTexts calibrate",
     "mergewise.models.decoding": "Decoded",
     "mergewise.models.scores": "RememberingReranker",

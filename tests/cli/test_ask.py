@@ -92,7 +92,17 @@ def test_json_is_complete(home: Path, server: ChatServer) -> None:
     }  # fmt: skip
     assert (answer["mode"], answer["removed_marks"], answer["unsupported"]) == ("r&l", 1, 0.0)
     assert (answer["unverified"], answer["unsupported_extract"]) == ([], None)
-    assert answer["usage"].keys() == {"calls", "input_tokens", "output_tokens", "estimated", "unread", "cost"}
+    assert answer["usage"].keys() == {
+        "calls",
+        "input_tokens",
+        "output_tokens",
+        "estimated",
+        "unread",
+        "cached_calls",
+        "cached_input_tokens",
+        "cached_output_tokens",
+        "cost",
+    }
     assert answer["usage"]["calls"] == 1 and answer["usage"]["cost"] is None
     # two words do not clearly match one sentence, so the mark cites the whole passage
     assert answer["citations"][0]["text"] == (home / "docs/cats.md").read_text().strip()
@@ -118,7 +128,8 @@ def test_a_cached_reply_costs_nothing(home: Path, server: ChatServer, tmp_path: 
         json.loads(run(home, server, *words, MERGEWISE_CACHE=str(tmp_path / "cache")).stdout) for _ in range(2)
     )
     assert first["answer"] == second["answer"] and server.requests == 1
-    assert (first["usage"]["calls"], second["usage"]["calls"]) == (1, 0)
+    assert first["usage"]["input_tokens"] == second["usage"]["cached_input_tokens"] > 0
+    assert [one["usage"][name] for one in (first, second) for name in ("calls", "cached_calls")] == [1, 0, 1, 1]
 
 
 def test_options_come_from_the_file(home: Path, server: ChatServer, tmp_path: Path) -> None:

@@ -356,7 +356,7 @@ def test_the_estimate_equals_the_cost_and_counts_nothing_twice(tmp_path: Any, ca
     plan = estimate(sources, task(SETTINGS), policy(SETTINGS), Models(count_tokens, chat=chat))
     with caplog.at_level(logging.WARNING, logger="mergewise"):
         results = written(chat, *sources)
-    paid = sum((one.usage for one in results[1:]), start=results[0].usage)
+    paid = sum((one.usage for one in results[1:]), start=results[0].usage).paid
     assert (plan.documents, plan.usage.calls, plan.kept) == (3, len(model.asked), 0) and paid.calls == plan.usage.calls
     assert plan.usage.input_tokens == paid.input_tokens
     assert (
@@ -366,7 +366,7 @@ def test_the_estimate_equals_the_cost_and_counts_nothing_twice(tmp_path: Any, ca
     assert (after.documents, after.usage.calls, after.kept) == (0, 0, len(model.asked))
     again = written(chat, *sources)
     assert [one.items for one in again] == [one.items for one in results]
-    assert len(model.asked) == paid.calls and all(one.usage.calls == 0 for one in again)
+    assert len(model.asked) == paid.calls and all(one.usage.paid.calls == 0 for one in again)
 
 
 def test_equal_documents_are_paid_once(tmp_path: Any) -> None:
@@ -376,7 +376,7 @@ def test_equal_documents_are_paid_once(tmp_path: Any) -> None:
     plan = estimate(sources, task(SETTINGS), policy(SETTINGS), Models(count_tokens, chat=chat))
     results = written(chat, *sources)
     assert results[0].items == results[1].items == results[2].items
-    assert len(model.asked) == plan.usage.calls == sum(one.usage.calls for one in results)
+    assert len(model.asked) == plan.usage.calls == sum(one.usage.paid.calls for one in results)
     assert len({call.text for call in model.asked}) == len(model.asked)
 
 

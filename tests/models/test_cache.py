@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,9 +27,34 @@ def test_the_second_call_is_answered_from_the_cache(tmp_path: Path) -> None:
     first = run(cached.complete(QUESTION))
     assert first == Reply("fish", Usage(1, 5, 1))
     again = CachedChat(chat, tmp_path / "new" / "cache")
-    assert run(again.complete(QUESTION)) == Reply("fish", Usage(0, 0, 0))
+    assert run(again.complete(QUESTION)) == Reply("fish", Usage(1, 5, 1, False, 0, 1, 5, 1))
     assert len(chat.asked) == 1
     assert (again.spec, again.window, again.identity) == (chat.spec, chat.window, chat.identity)
+
+
+def test_equal_calls_at_the_same_time_are_made_once(tmp_path: Path) -> None:
+    chat = ScriptedChat(["fish", "milk"])
+    cached = CachedChat(chat, tmp_path)
+
+    async def both() -> list[Reply]:
+        return list(await asyncio.gather(cached.complete(QUESTION), cached.complete(QUESTION)))
+
+    replies = run(both())
+    assert [reply.text for reply in replies] == ["fish", "fish"] and len(chat.asked) == 1
+    spent = replies[0].usage + replies[1].usage
+    assert (spent.calls, spent.paid) == (2, Usage(1, 5, 1))
+    assert spent.cost(1_000_000, 0) == 5
+
+
+def test_a_cache_of_an_earlier_version_is_read_and_its_costs_are_estimates(tmp_path: Path) -> None:
+    run(CachedChat(ScriptedChat(["fish", "milk"]), tmp_path).complete(QUESTION))
+    with closing(sqlite3.connect(tmp_path / FILE)) as database:
+        for column in ("estimated", "output_tokens", "input_tokens"):
+            database.execute(f"ALTER TABLE replies DROP COLUMN {column}")
+    for _ in range(2):
+        reply = run(CachedChat(ScriptedChat([]), tmp_path).complete(QUESTION))
+        assert reply == Reply("fish", Usage(1, 5, 1, True, 0, 1, 5, 1))
+    run(CachedChat(ScriptedChat(["new"]), tmp_path).complete([Message("user", "another")]))
 
 
 def test_everything_that_changes_the_answer_is_in_the_key(tmp_path: Path) -> None:
@@ -56,7 +84,7 @@ def test_streams_share_the_cache_with_plain_calls(tmp_path: Path) -> None:
         return [piece async for piece in cached.stream(QUESTION)]
 
     fresh, kept = run(collect()), run(collect())
-    assert len(fresh) > 3 and kept == ["Cats eat fish.", Reply("Cats eat fish.", Usage())]
+    assert len(fresh) > 3 and kept == ["Cats eat fish.", Reply("Cats eat fish.", Usage(1, 5, 4, False, 0, 1, 5, 4))]
     assert run(cached.complete(QUESTION)).text == "Cats eat fish."
     assert len(chat.asked) == 1
 

@@ -172,6 +172,8 @@ def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
         f"{answer.mode}: {usage.calls} call{'' if usage.calls == 1 else 's'}",
         f"{about}{usage.input_tokens} input tokens, {about}{usage.output_tokens} output tokens",
     ]
+    if usage.cached_calls:
+        parts.append(f"{'all' if usage.cached_calls == usage.calls else usage.cached_calls} from the cache")
     if price_in or price_out:
         parts.append(f"cost {about}{usage.cost(price_in, price_out):.6f}")
     if usage.unread:

@@ -14,7 +14,8 @@ from mergewise.evaluate.report_records import ReportColumn
 
 _LISTED = tomllib.loads((files("mergewise.evaluate") / "columns.toml").read_text(encoding="utf-8"))
 COLUMNS = {name: ReportColumn(**given) for name, given in _LISTED.items()}
-COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", "answer_seconds", "seconds")
+PAID = ("paid_calls", "paid_input_tokens", "paid_output_tokens")
+COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", *PAID, "answer_seconds", "seconds")
 CONTEXT_METRICS = ("answer", "evidence", "all", "density")
 ANSWER_METRICS = ("em", "f1", "relaxed_em", "refused", "evidence")
 QUOTATION_METRICS = ("relaxed_em", "f1", "refused", "evidence")

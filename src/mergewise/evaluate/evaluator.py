@@ -31,7 +31,6 @@ from mergewise.evaluate.runs.run_row import RankedDocument, RowKey, RunRow, pass
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
 from mergewise.extend import (
     MAX_TOKENS,
-    NO_MODEL,
     STRATEGY,
     CachedChat,
     Decoded,
@@ -227,9 +226,8 @@ class Evaluator:
                 rows.append(_failed_row(one, question, answer))
                 continue
             row = self._row(one, question, answer.context, took)
-            # an answer from the cache on disk takes no time
-            may_be_cached = isinstance(self.index.models.chat, CachedChat)
-            is_cached = may_be_cached and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
+            # an answer from the cache takes no time
+            is_cached = answer.usage.cached_calls > answer.context.usage.cached_calls
             row = replace(
                 row,
                 mode=mode,
@@ -243,7 +241,11 @@ class Evaluator:
                 together=len(batch),
                 answer_seconds=None if is_cached else round(share, 6),
             )
-            rows.append(replace(row, scores={**_scores(row, question), **score_citations(answer.citations, question)}))
+            scores = {**_scores(row, question), **score_citations(answer.citations, question)}
+            if self.index.chat is not None:
+                paid = answer.usage.paid
+                scores |= {f"paid_{name}": getattr(paid, name) for name in ("calls", "input_tokens", "output_tokens")}
+            rows.append(replace(row, scores=scores))
         return rows
 
     def _row(self, one: MethodRows, question: Question, found: Context, seconds: tuple[float, float]) -> RunRow:
@@ -260,7 +262,7 @@ class Evaluator:
             input_tokens=found.usage.input_tokens,
             output_tokens=found.usage.output_tokens,
             search_seconds=round(seconds[0], 6),
-            assembly_seconds=round(seconds[1], 6),
+            assembly_seconds=None if found.usage.cached_calls else round(seconds[1], 6),
             scores=judged.scores,
             judge=self.judge_of(one.method),
         )

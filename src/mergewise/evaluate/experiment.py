@@ -43,6 +43,8 @@ from mergewise.extend import NO_MODEL, Decoded, executors_of, weights_line
 WARNED = 3
 """Failed questions that warnings name."""
 INDEXES = "indexes"
+REPLIES = "replies"
+"""Folders of a run folder: the indexes of the sets, and the replies of the chat model."""
 INDEX = Path("mergewise.index")
 """Index of sets without documents, unless an experiment names another one."""
 BUDGETS = (128, 384, 640)
@@ -116,14 +118,17 @@ class Experiment:
                 number, count = self.shard or (1, 1)
                 held.enter_context(run_lock(self.out, LOCK if count == 1 else f"{LOCK}-{number}-of-{count}"))
             indexes = held.enter_context(self._index_folder())
+            kept = self._keeping(self.out / REPLIES if self.out else Path(held.enter_context(TemporaryDirectory())))
             if self.out is not None and (self.workers > 1 or self.ray is not None):
-                self._let_workers_compute(self.out, indexes, watch)
-            return self._run_sets(indexes, watch)
+                kept._let_workers_compute(self.out, indexes, watch)
+            return kept._run_sets(indexes, watch)
 
     def estimates(self, watch: ExperimentWatch = SILENT) -> Iterator[tuple[Mapping[str, str], list[MethodEstimate]]]:
         """Yield for each set what methods need and lack, and the costs of the missing rows, without asking a chat model."""
         plain = [(replace(method, is_written=False), budget) for method, budget in self.methods]
         experiment = replace(self, methods=plain, is_estimate=True)
+        if self.out is not None and (self.out / REPLIES).exists():
+            experiment = experiment._keeping(self.out / REPLIES)
         with experiment._index_folder() as indexes:
             for own, _, asked in experiment._sets_to_ask(indexes, watch):
                 costs = []
@@ -164,6 +169,12 @@ class Experiment:
             versions=installed_versions(),
             machine=this_machine(),
         )
+
+    def _keeping(self, folder: Path) -> Experiment:
+        """Return the experiment with a cache of the chat model's replies, so that a run pays for no call twice."""
+        if self.models.cache is not None or self.models.chat == defaults.CHAT:
+            return self
+        return replace(self, models=replace(self.models, cache=folder))
 
     @contextmanager
     def _index_folder(self) -> Iterator[Path]:

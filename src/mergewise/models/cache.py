@@ -20,9 +20,11 @@ from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
 from typing import Generic, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from mergewise.errors import UsageError
 from mergewise.files import find_untrusted_entry
+from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel, CompletingModel
 from mergewise.types import Message, Reply, Usage
 
@@ -31,9 +33,20 @@ Inner = TypeVar("Inner", bound=CompletingModel)
 FILE = "replies.sqlite3"
 # seconds to wait for another process that is writing
 _WAIT = 30.0
-_COLUMNS = "replies (key BLOB PRIMARY KEY, text TEXT NOT NULL, complete INTEGER NOT NULL)"
+_ANSWERS = "replies (key BLOB PRIMARY KEY, text TEXT NOT NULL, complete INTEGER NOT NULL"
+# what the first call cost, added to tables of earlier versions: tokens read and written, and whether they are estimates
+_COSTS = ("input_tokens INTEGER", "output_tokens INTEGER", "estimated INTEGER")
+_TABLE = f"{', '.join([_ANSWERS, *_COSTS])})"
 # maximum of bytes of an answer, as for answers from endpoints
 _LONGEST_BYTES = 64_000_000
+
+
+def call_key(
+    identity: object, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, object] | None
+) -> bytes:
+    """Return the hash of everything that changes a model's answer."""
+    asked = [identity, [[m.role, m.text] for m in messages], max_tokens, schema]
+    return blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).digest()
 
 
 class _ChatWrapper(Generic[Inner]):
@@ -45,9 +58,10 @@ class _ChatWrapper(Generic[Inner]):
 
 
 class CachedChat(_ChatWrapper[ChatModel]):
-    """A `ChatModel` that caches the answers of `chat` on disk. A cached answer has a usage of zero.
+    """A `ChatModel` that caches the answers of `chat` on disk.
 
-    Failures and empty answers are not cached. The directory grows with every new answer. Delete it to clear the cache.
+    A cached answer has the usage of the first call, counted as cached. Equal calls at the same time are made once. Failures and
+    empty answers are not cached. The directory grows with every new answer. Delete it to clear the cache.
     """
 
     def __init__(self, chat: ChatModel, directory: str | os.PathLike[str]) -> None:
@@ -62,23 +76,30 @@ class CachedChat(_ChatWrapper[ChatModel]):
             ) from None
         if strange is not None:
             raise UsageError(f"invalid file in a cache: {strange} (expected a regular file)", "name another directory")
+        self._under_way: WeakValueDictionary[tuple[object, bytes], asyncio.Lock] = WeakValueDictionary()
         with self._database() as database:
-            database.execute(f"CREATE TABLE IF NOT EXISTS {_COLUMNS}")
+            database.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
+            known = {column[1] for column in database.execute("PRAGMA table_info(replies)")}
+            for column in _COSTS if "estimated" not in known else ():
+                # another process may add it first
+                with suppress(sqlite3.OperationalError):
+                    database.execute(f"ALTER TABLE replies ADD COLUMN {column}")
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> Reply:
-        key = self._key(messages, max_tokens, schema)
-        reply = await asyncio.to_thread(self._find, key)
-        if reply is None:
-            reply = await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
-            await asyncio.to_thread(self._keep, key, reply)
-        return reply
+        key = call_key(self.identity, messages, max_tokens, schema)
+        async with self._under_way.setdefault((asyncio.get_running_loop(), key), asyncio.Lock()):
+            reply = await asyncio.to_thread(self._find, key, messages)
+            if reply is None:
+                reply = await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
+                await asyncio.to_thread(self._keep, key, reply)
+            return reply
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """Stream an answer. A cached answer is a single piece."""
-        key = self._key(messages, max_tokens, None)
-        cached = await asyncio.to_thread(self._find, key)
+        key = call_key(self.identity, messages, max_tokens, None)
+        cached = await asyncio.to_thread(self._find, key, messages)
         if cached is not None:
             yield cached.text
             yield cached
@@ -92,25 +113,29 @@ class CachedChat(_ChatWrapper[ChatModel]):
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> bool:
         """Check whether the answer is cached."""
-        return self._find(self._key(messages, max_tokens, schema)) is not None
+        return self._find(call_key(self.identity, messages, max_tokens, schema), messages) is not None
 
-    def _key(self, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, object] | None) -> bytes:
-        asked = [self.identity, [[m.role, m.text] for m in messages], max_tokens, schema]
-        return blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).digest()
-
-    def _find(self, key: bytes) -> Reply | None:
+    def _find(self, key: bytes, messages: Sequence[Message]) -> Reply | None:
         with self._database() as database:
-            row = database.execute("SELECT text, complete FROM replies WHERE key = ?", (key,)).fetchone()
+            row = database.execute("SELECT * FROM replies WHERE key = ?", (key,)).fetchone()
         # other programs may have written the row, so an invalid answer counts as missing
-        if row is None or not isinstance(row[0], str) or not row[0].strip() or row[1] not in (0, 1):
+        if row is None or not isinstance(row[1], str) or not row[1].strip() or row[2] not in (0, 1):
             return None
-        return Reply(row[0], Usage(), bool(row[1]))
+        _, text, complete, read, written, estimated = row
+        if not all(isinstance(count, int) and count >= 0 for count in (read, written)):
+            # a cache of an earlier version lacks the counts
+            *asked, written = count_tokens([*(message.text for message in messages), text])
+            read, estimated = sum(asked), True
+        usage = Usage(1, read, written, bool(estimated), 0, 1, read, written)
+        return Reply(text, usage, bool(complete))
 
     def _keep(self, key: bytes, reply: Reply) -> None:
         if not reply.text.strip():
             return
         with self._database() as database:
-            database.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (key, reply.text, reply.complete))
+            used = reply.usage
+            values = (key, reply.text, reply.complete, used.input_tokens, used.output_tokens, used.estimated)
+            database.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?)", values)
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
@@ -132,7 +157,9 @@ class CachedChat(_ChatWrapper[ChatModel]):
                 database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
                 # the file may hold only our table, because views and triggers run code
                 schema = database.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
-                if schema not in ([], [("replies", f"CREATE TABLE {_COLUMNS}")]):
+                # a table of an earlier version has columns added one after another
+                known = [_ANSWERS + ", ".join(["", *_COSTS[:count]]) for count in range(len(_COSTS) + 1)]
+                if schema and schema not in ([("replies", f"CREATE TABLE {columns})")] for columns in known):
                     raise sqlite3.DatabaseError("unexpected tables")
                 yield database
         except sqlite3.Error as error:

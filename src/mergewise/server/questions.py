@@ -339,7 +339,7 @@ class Questions:
         else:
             # a mode chose another final text than the one that the model wrote, but streamed text cannot be taken back
             answer = replace(answer, text=streamed_text)
-        usage = answer.usage
+        usage = answer.usage.paid
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
         return asked.forms(prepared.locations()).answer(answer, asked.question.include)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 
@@ -17,6 +17,9 @@ class Usage:
         output_tokens: Tokens of the replies.
         estimated: True if an endpoint did not report all tokens, and some were counted with another vocabulary.
         unread: Number of replies that were unusable, such as a malformed verdict.
+        cached_calls: Number of calls that a cache answered. They are in `calls`, and their tokens in the counts above.
+        cached_input_tokens: Tokens of the messages of these calls.
+        cached_output_tokens: Tokens of their replies.
     """
 
     calls: int = 0
@@ -24,14 +27,30 @@ class Usage:
     output_tokens: int = 0
     estimated: bool = False
     unread: int = 0
+    cached_calls: int = 0
+    cached_input_tokens: int = 0
+    cached_output_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        tokens = self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens
-        return Usage(self.calls + other.calls, *tokens, self.estimated or other.estimated, self.unread + other.unread)
+        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        return Usage(**{**sums, "estimated": self.estimated or other.estimated})
+
+    @property
+    def paid(self) -> Usage:
+        """The usage without the calls that a cache answered."""
+        read = self.input_tokens - self.cached_input_tokens
+        return Usage(
+            self.calls - self.cached_calls,
+            read,
+            self.output_tokens - self.cached_output_tokens,
+            self.estimated,
+            self.unread,
+        )
 
     def cost(self, input_price: float, output_price: float) -> float:
-        """Return the cost in the currency of the prices, which are for a million tokens."""
-        return (self.input_tokens * input_price + self.output_tokens * output_price) / 1_000_000
+        """Return the cost of the paid tokens in the currency of the prices, which are for a million tokens."""
+        paid = self.paid
+        return (paid.input_tokens * input_price + paid.output_tokens * output_price) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import pytest
 
 import mergewise
 from mergewise.index.writing.write import AT_ONCE
-from mergewise.models.cache import FILE, CachedChat
+from mergewise.models.cache import FILE, call_key
 from mergewise.models.scripted import ChatRequest, ChatServer, Turn
 from mergewise.types import Document, Message
 from tests.command import run_text
@@ -172,8 +172,8 @@ def kept_in(index: Path) -> set[bytes]:
         return {key for (key,) in database.execute("SELECT key FROM replies")}
 
 
-def key_of(call: ChatRequest, chat: Any, cached: CachedChat) -> bytes:
-    return cached._key(call.messages, call.max_tokens, call.schema)
+def key_of(call: ChatRequest, chat: Any) -> bytes:
+    return call_key(chat.identity, call.messages, call.max_tokens, call.schema)
 
 
 @pytest.mark.slow
@@ -191,7 +191,6 @@ def test_no_call_is_paid_twice_after_kills(policy: str, serve: Any, folder: Path
     server = serve(turn)
     index = tmp_path / "i"
     chat = OpenAIChat("m")
-    cached = CachedChat(chat, tmp_path / "other")
     draw = random.Random(3)
     lost = killed = seen = 0
     while killed < KILLS:
@@ -214,7 +213,7 @@ def test_no_call_is_paid_twice_after_kills(policy: str, serve: Any, folder: Path
         time.sleep(0.2)  # let the server finish its requests
         made = server.asked[seen:]
         seen = len(server.asked)
-        keys = [key_of(call, chat, cached) for call in made]
+        keys = [key_of(call, chat) for call in made]
         after = kept_in(index)
         assert not before & set(keys), "stored answer requested again"
         assert len(set(keys)) == len(keys), "duplicate request in one run"

@@ -479,13 +479,15 @@ def test_awaited_cached_and_counted(tmp_path: Path) -> None:
     assert once.usage.calls == len(chat.asked) >= 1 and "Rain falls in spring" in once.text
     asked = len(chat.asked)
     again = asyncio.run(index.acontext(QUESTION, strategy=FIRST, budget=90))
-    assert again.text == once.text and len(chat.asked) == asked and again.usage.calls == 0
+    assert (
+        again.text == once.text and len(chat.asked) == asked and again.usage.paid.calls == 0
+    )
     other = index.context(QUESTION, strategy=POINT, budget=30)
-    assert len(chat.asked) == asked and other.usage.calls == 0  # the prompt does not depend on the budget
+    assert len(chat.asked) == asked and other.usage.paid.calls == 0  # the prompt does not depend on the budget
     auto = index.context(QUESTION, strategy=POINT, budget="auto")
     assert auto.tokens <= auto.budget and len(chat.asked) == asked
     answered = index.ask(QUESTION, strategy=FIRST, budget=90, mode="extractive")
-    assert answered.context.text == once.text and answered.usage.calls == 0
+    assert answered.context.text == once.text and answered.usage.paid.calls == 0
 
 
 def test_a_question_that_is_called_off_ends_its_call(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.methods import MethodCells
 from mergewise.evaluate.question_sets import Question
-from mergewise.extend import CachedChat
+from mergewise.extend import CachedChat, call_key
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.types import Message, Reply, Usage
 
@@ -22,12 +22,16 @@ QUESTIONS = 5
 
 
 class CountingChat:
-    """A `ChatModel` that gives a fixed reply and counts the costs of a real one. Cached answers cost nothing."""
+    """A `ChatModel` that gives a fixed reply and counts the costs of a real one.
+
+    Cached answers and repeated calls cost nothing, because a run keeps every reply.
+    """
 
     def __init__(self, chat: ChatModel, count_tokens: TokenCounter) -> None:
         self.spec, self.identity, self.window = chat.spec, chat.identity, chat.window
         self._chat, self._count_tokens = chat, count_tokens
         self.usage = Usage()
+        self._asked: set[bytes] = set()
         # nothing that it wrote is kept
         self.is_estimate = True
 
@@ -36,8 +40,12 @@ class CountingChat:
     ) -> Reply:
         if isinstance(self._chat, CachedChat) and self._chat.has(messages, max_tokens=max_tokens, schema=schema):
             return await self._chat.complete(messages, max_tokens=max_tokens, schema=schema)
-        spent = Usage(1, sum(self._count_tokens([message.text for message in messages])), max_tokens, estimated=True)
-        self.usage += spent
+        spent, key = Usage(), call_key(self.identity, messages, max_tokens, schema)
+        if key not in self._asked:
+            self._asked.add(key)
+            read = sum(self._count_tokens([message.text for message in messages]))
+            spent = Usage(1, read, max_tokens, estimated=True)
+            self.usage += spent
         return Reply("I do not know.", spent)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:

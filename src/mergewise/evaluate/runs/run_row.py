@@ -51,7 +51,7 @@ class RunRow:
 
     `scores` holds the scores of the context and the answer. A score that does not apply to the question is None. Fields of
     answers are None or empty without answers, as is `mode`. `together` is the size of the batch that the answer's seconds were
-    divided by. Seconds are None if the model's answer came from a cache. A row with an `error` has no other outcome. `judge` is
+    divided by. Seconds are None if a cache answered a call of the model. A row with an `error` has no other outcome. `judge` is
     the spec of the reranker or utility predictor that scored the passages.
     """
 

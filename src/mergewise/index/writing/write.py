@@ -30,7 +30,7 @@ from mergewise.prompting.records import records_in
 from mergewise.protocols import StoreReader
 from mergewise.store.tables import Table
 from mergewise.store.views import Estimate, OnShare, ViewRows, Writing
-from mergewise.types import DocumentRows, Message, Reply, Usage
+from mergewise.types import DocumentRows, Message
 
 AT_ONCE = 8
 """Number of concurrent calls. The adapter of an endpoint may allow fewer."""
@@ -146,7 +146,6 @@ class _WritingRun(Generic[Item]):
         # permanent failures in a row
         self._failures = 0
         self._down: ModelError | None = None
-        self._under_way: dict[_Key, asyncio.Future[Reply]] = {}
         # segments that progress has counted, by document
         self._counted: dict[str, set[int]] = {}
 
@@ -295,7 +294,7 @@ class _WritingRun(Generic[Item]):
             if self._down is not None:
                 return []
             try:
-                reply = await self._reply(call)
+                reply = await self.chat.complete(call.messages, max_tokens=call.max_tokens, schema=self.task.schema)
             except InputRefused as error:
                 if len(request.asked) == 1:
                     growing.failure = growing.failure or _one_line(error)
@@ -317,17 +316,6 @@ class _WritingRun(Generic[Item]):
             items += await self._ask_halves(request, [n for n in request.asked if n not in covered], growing)
         self._advance(request.source, request.asked)
         return items
-
-    async def _reply(self, call: _ChatCall) -> Reply:
-        """Return the answer of a call. Equal calls, from documents with the same text, are made and paid for once."""
-        if call.key in self._under_way:
-            return replace(await self._under_way[call.key], usage=Usage())
-        reply = self.chat.complete(call.messages, max_tokens=call.max_tokens, schema=self.task.schema)
-        self._under_way[call.key] = asyncio.ensure_future(reply)
-        try:
-            return await self._under_way[call.key]
-        finally:
-            del self._under_way[call.key]
 
     async def _ask_halves(self, request: WritingRequest, left: Sequence[int], growing: Written[Item]) -> list[Item]:
         """Ask about the rest of a window in two calls. A single segment is not asked again."""
