@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,19 +100,28 @@ def system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 class Run(NamedTuple):
-    """The prompts of the endpoint by kind, and the calls of each method for one question."""
+    """The prompts of the endpoint by kind, its repeated ones, and the calls of each method for one question."""
 
     prompts: Counter[str]
+    repeated: int
     calls: dict[str, set[int]]
     judges: dict[str, str]
 
 
-def run_table(name: str, questions: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int = QUESTIONS) -> Run:
+def run_table(
+    name: str,
+    questions: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int = QUESTIONS,
+    server: ChatServer | None = None,
+) -> Run:
     words = [str(questions), "--table", name, "-n", str(count), "--embedder", "st:hash", "--out", str(folder)]
     words += ["--chat", "openai:scripted"]
     monkeypatch.setenv("MERGEWISE_SCORER", "hf:scorer")
     words += ["--reranker", "cross-encoder:marco"]
-    with ChatServer(play) as server:
+    with ChatServer(play) if server is None else nullcontext(server) as server:
+        before = len(server.asked)
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "any")
         environment = {
@@ -126,8 +136,13 @@ def run_table(name: str, questions: Path, folder: Path, monkeypatch: pytest.Monk
     calls: dict[str, set[int]] = {}
     for row in rows:
         calls.setdefault(row["method"], set()).add(row["calls"])
+    asked = server.asked[before:]
+    distinct = {str((one.messages, one.max_tokens, one.schema)) for one in asked}
     return Run(
-        Counter(map(kind, (one.messages for one in server.asked))), calls, {r["method"]: r["judge"] for r in rows}
+        Counter(kind(one.messages) for one in asked),
+        len(asked) - len(distinct),
+        calls,
+        {row["method"]: row["judge"] for row in rows},
     )
 
 
@@ -191,11 +206,29 @@ def test_a_table_makes_the_calls_of_its_paper(
     ours = [method for method in done.calls if method.startswith(("macrag", "longrag"))]
     extracting = [method for method in ours if method.endswith(("ext", "e&f"))]
     filtering = [method for method in ours if method.endswith(("fil", "e&f"))]
-    assert done.prompts["extract"] == asked * len(extracting) and done.prompts["think"] == asked * len(filtering)
-    assert done.prompts["judge"] == asked * sum(12 if "k2=12" in method else 7 for method in filtering)
+    # methods share calls, and each is paid for once
+    assert done.repeated == 0
+    assert done.prompts["extract"] <= asked * len(extracting) and done.prompts["think"] <= asked * len(filtering)
+    assert done.prompts["judge"] <= asked * sum(12 if "k2=12" in method else 7 for method in filtering)
     budgets = len(preset(name).budgets)
     merging = [calls for method, calls in done.calls.items() if method.startswith("mergerag") and method not in PROBED]
-    assert done.prompts["merge"] == asked * budgets * sum(calls - 1 for (calls,) in merging)
+    assert done.prompts["merge"] <= asked * budgets * sum(calls - 1 for (calls,) in merging)
+
+
+@pytest.mark.parametrize("name", ["systems", "macrag-lengths"])
+def test_cached_replies_cost_what_the_system_needs(
+    name: str, system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERGEWISE_CACHE", str(tmp_path / "cache"))
+    with ChatServer(play) as server:
+        run_table(name, system, tmp_path / "first", monkeypatch, 1, server)
+        assert not run_table(name, system, tmp_path / "second", monkeypatch, 1, server).prompts
+    costs = ("calls", "input_tokens", "output_tokens")
+    first, second = (open_run(tmp_path / place).rows().to_pylist() for place in ("first", "second"))
+    for row, again in zip(first, second, strict=True):
+        assert [row[cost] for cost in costs] == [again[cost] for cost in costs] and row["input_tokens"] > 0
+        assert [again[f"paid_{cost}"] for cost in costs] == [0, 0, 0]
+    assert sum(row["paid_calls"] for row in first) < sum(row["calls"] for row in first)
 
 
 def test_rows_of_other_systems_have_other_indexes_and_name_their_judges(
