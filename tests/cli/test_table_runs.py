@@ -29,6 +29,7 @@ from mergewise.designs.raptor.mixture import principal, soft_shares
 from mergewise.evaluate import methods
 from mergewise.evaluate.presets import preset, preset_names
 from mergewise.evaluate.runs.run_folder import open_run
+from mergewise.extend import PROMPTS, write_prompts
 from mergewise.generate.mode import Need
 from mergewise.models.scripted import ChatServer, Turn
 from mergewise.protocols import FloatArray
@@ -36,6 +37,7 @@ from mergewise.types import Document, Message
 
 TOWNS = ("Arden", "Brook", "Corin", "Delos", "Elmet", "Farne", "Gorse", "Hythe", "Islay", "Jarrow", "Kelso", "Lorne")
 QUESTIONS = 2
+OWN = "Own words. "
 KINDS = {
     "You compress passages": "slice",
     "You prepare documents": "marker",
@@ -61,7 +63,8 @@ def town(name: str) -> Document:
 
 
 def kind(messages: Sequence[Message]) -> str:
-    return next((kind for start, kind in KINDS.items() if messages[0].text.startswith(start)), messages[0].text[:60])
+    text = messages[0].text.removeprefix(OWN)
+    return next((kind for start, kind in KINDS.items() if text.startswith(start)), text[:60])
 
 
 def play(messages: Sequence[Message]) -> Turn:
@@ -115,9 +118,11 @@ def run_table(
     monkeypatch: pytest.MonkeyPatch,
     count: int = QUESTIONS,
     server: ChatServer | None = None,
+    causal: str = "hf:reader",
+    *more: str,
 ) -> Run:
     words = [str(questions), "--table", name, "-n", str(count), "--embedder", "st:hash", "--out", str(folder)]
-    words += ["--chat", "openai:scripted"]
+    words += ["--chat", "openai:scripted", *more]
     monkeypatch.setenv("MERGEWISE_SCORER", "hf:scorer")
     words += ["--reranker", "cross-encoder:marco"]
     with ChatServer(play) if server is None else nullcontext(server) as server:
@@ -125,7 +130,7 @@ def run_table(
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "any")
         environment = {
-            "MERGEWISE_CAUSAL": "hf:reader",
+            "MERGEWISE_CAUSAL": causal,
             "MERGEWISE_UTILITY": "cross-encoder:utility",
             "MERGEWISE_REPEATS": "1",
         }
@@ -161,7 +166,7 @@ PER_DOCUMENT: dict[str, dict[str, int]] = {
     "aed": {"triplet": 1},  # section 3.1: the triplets of each passage; these documents have one
     "mrag-2": {"pic": 1, "marker": 2},  # section 2.1: a call for each document, zero-shot and few-shot
     "mrag-order": {"marker": 2},
-    "mrag-prompts": {"marker": 1},
+    "mrag-prompts": {"marker": 3},  # C.4: three orders of the prompt
     "mrag-speed": {"pic": 1, "marker": 1},
     "mrag-coverage": {"marker": 2},
     "systems": {"slice": 1, "marker": 1},
@@ -221,14 +226,29 @@ def test_cached_replies_cost_what_the_system_needs(
 ) -> None:
     monkeypatch.setenv("MERGEWISE_CACHE", str(tmp_path / "cache"))
     with ChatServer(play) as server:
-        run_table(name, system, tmp_path / "first", monkeypatch, 1, server)
-        assert not run_table(name, system, tmp_path / "second", monkeypatch, 1, server).prompts
+        run_table(name, system, tmp_path / "first", monkeypatch, 1, server, "")
+        assert not run_table(name, system, tmp_path / "second", monkeypatch, 1, server, "").prompts
     costs = ("calls", "input_tokens", "output_tokens")
     first, second = (open_run(tmp_path / place).rows().to_pylist() for place in ("first", "second"))
     for row, again in zip(first, second, strict=True):
         assert [row[cost] for cost in costs] == [again[cost] for cost in costs] and row["input_tokens"] > 0
         assert [again[f"paid_{cost}"] for cost in costs] == [0, 0, 0]
-    assert sum(row["paid_calls"] for row in first) < sum(row["calls"] for row in first)
+    shared = sum(row["calls"] - row["paid_calls"] for row in first)
+    assert shared > 0 if name == "macrag-lengths" else shared == 0
+
+
+@pytest.mark.parametrize("name", ["systems", "macrag-2", "mergerag-2", "mrag-2"])
+def test_every_prompt_of_a_design_is_a_file(
+    name: str, system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "prompts"
+    for path in write_prompts(folder, PROMPTS):
+        path.write_text(OWN + path.read_text())
+    with ChatServer(play) as server:
+        run_table(name, system, tmp_path / "run", monkeypatch, 1, server, "", "--prompts", str(folder))
+    assert server.asked and {one.messages[0].text[: len(OWN)] for one in server.asked} == {OWN}
+    models = open_run(tmp_path / "run").plan.models
+    assert models["prompts"] and models["prompts.answer"] != models["prompts.merge"]
 
 
 def test_rows_of_other_systems_have_other_indexes_and_name_their_judges(

@@ -97,7 +97,9 @@ class EvaluationOptions:
     repeats: Annotated[int | None, Setting("Repeats per question of a sampling chat model", Range(1, 1000))] = None
     temperature: Annotated[float | None, Setting("Temperature of the chat model; 0 by default", Range(0, 2))] = None
     cache: settings.CacheSetting = None
-    prompts: settings.PromptsSetting = None
+    prompts: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of your own prompts (see `mergewise prompts`).")
+    ] = None
     timeout: settings.TimeoutSetting = None
     retries: settings.RetriesSetting = None
     price_in: settings.PriceInSetting = 0.0

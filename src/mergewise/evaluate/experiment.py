@@ -38,7 +38,7 @@ from mergewise.evaluate.runs.run_plan import (
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.evaluate.set_indexes import ModelSpecs, SetIndexes, existing_index, shared_indexes, task_index
 from mergewise.evaluate.watch import SILENT, ExperimentWatch
-from mergewise.extend import NO_MODEL, Decoded, executors_of, weights_line
+from mergewise.extend import NO_MODEL, PROMPTS, Decoded, executors_of, weights_line
 
 WARNED = 3
 """Failed questions that warnings name."""
@@ -358,6 +358,9 @@ class Experiment:
                     for key, text in state.settings.items()
                     if isinstance(text, str) and text
                 }
+                prompts = evaluator.index.models.prompts.digests()
+                settings |= {f"prompts.{role}": own for role, own in prompts.items()}
+                settings["prompts"] = digest([[role, template.text] for role, template in PROMPTS.items()])
                 # examples are long, and their digest tells them apart
                 settings = {key: digest(text) if text.startswith("[") else text for key, text in settings.items()}
                 plan = plan.with_records([one], planned, settings)

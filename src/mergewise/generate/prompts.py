@@ -1,6 +1,7 @@
 """Prompts of the answering model: the steps of LongRAG (answer, extract, think, judge), in our own words.
 
-The answer's rules for main and minor points, several candidates, lists and yes or no follow appendix B of MergeRAG.
+The rules of both answers for lists and yes or no, and those of the long one for main points and several candidates, follow
+appendix B of MergeRAG.
 
 Every text from a document is quoted (`mergewise.prompting.quoting`) between lines with a code that depends on the question
 and on the whole context, so that no document can know it. A user may replace the instructions (`Prompts`), but not the
@@ -52,6 +53,14 @@ _NOTES = """\
 The notes were taken from the same documents in answer to the question. A note with a number can be cited like a source.
 A note without one could not be verified: do not rely on it alone."""
 
+SHORT = PromptTemplate(
+    "short",
+    "answers in a few words, from the passages or from the model's own knowledge",
+    """\
+Answer the question at the end in as few words as it needs: a name, a date, a number, or a short phrase. Where it wants yes
+or no, write that word. Where it wants several things, write just these, with commas between them. Write nothing else.""",
+)
+
 OWN_KNOWLEDGE = PromptTemplate(
     "closed-book",
     "answers from the model's own knowledge",
@@ -95,7 +104,7 @@ Answer with JSON: {"relevant": true} or {"relevant": false}.""",
 
 
 REFUSAL = PromptTemplate("refusal", "is the text of an answer if nothing is found", NOT_FOUND)
-TEMPLATES = {one.name: one for one in (ANSWER, REFUSAL, EXTRACT, THINK, JUDGE, OWN_KNOWLEDGE)}
+TEMPLATES = {one.name: one for one in (ANSWER, SHORT, REFUSAL, EXTRACT, THINK, JUDGE, OWN_KNOWLEDGE)}
 
 
 def quoted_source(source: Source, code: str) -> str:

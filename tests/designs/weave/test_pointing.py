@@ -479,9 +479,7 @@ def test_awaited_cached_and_counted(tmp_path: Path) -> None:
     assert once.usage.calls == len(chat.asked) >= 1 and "Rain falls in spring" in once.text
     asked = len(chat.asked)
     again = asyncio.run(index.acontext(QUESTION, strategy=FIRST, budget=90))
-    assert (
-        again.text == once.text and len(chat.asked) == asked and again.usage.paid.calls == 0
-    )
+    assert again.text == once.text and len(chat.asked) == asked and again.usage.paid.calls == 0
     other = index.context(QUESTION, strategy=POINT, budget=30)
     assert len(chat.asked) == asked and other.usage.paid.calls == 0  # the prompt does not depend on the budget
     auto = index.context(QUESTION, strategy=POINT, budget="auto")

@@ -12,5 +12,5 @@ DESIGN = Design(
     later(f"{__name__}.triplets", "VIEW", "triplet"),
     later(f"{__name__}.strategy", "STRATEGIES", "aed"),
     later(f"{__name__}.ensemble", "MODES", *_MODES),
-    later(f"{__name__}.triplets.extract", "PROMPTS", "triplets"),
+    later(f"{__name__}.ensemble.prompts", "PROMPTS", "triplets", "background", "summary"),
 )

@@ -14,5 +14,5 @@ DESIGN = Design(
     later(f"{__name__}.slices", "VIEW", "slice"),
     later(f"{__name__}.longrag", "STRATEGIES", "macrag", "longrag"),
     later(f"{__name__}.generation", "MODES", *_MODES),
-    later(f"{__name__}.slices.summaries", "PROMPTS", "summaries"),
+    later(f"{__name__}.strategy", "PROMPTS", "summaries", "rank"),
 )

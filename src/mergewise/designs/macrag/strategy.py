@@ -27,6 +27,7 @@ from mergewise.concurrency import run
 from mergewise.designs.macrag.chunks import ChunkReading, ScoredChunk, SliceSearch
 from mergewise.designs.macrag.ranked_sentences import ranked_sentences, sentences_in
 from mergewise.designs.macrag.slices import ChunkBounds
+from mergewise.designs.macrag.slices.summaries import INSTRUCTIONS
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
@@ -34,7 +35,7 @@ from mergewise.prompting.replies import json_in, object_schema
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.spans import Part, union
-from mergewise.types import Context, Span, Step, Usage
+from mergewise.types import Context, PromptTemplate, Span, Step, Usage
 
 DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 
@@ -193,10 +194,14 @@ def within_reach(
 
 
 SCHEMA = object_schema({"ranking": {"type": "array", "items": {"type": "integer"}}})
-INSTRUCTIONS = """You order documents by how much they help to answer a question. Each document is shown by a number and an
-excerpt. Answer in JSON, as {"ranking": [numbers]}: the number of every document once, the most helpful first.
-
-"""
+RANK = PromptTemplate(
+    "rank",
+    "orders documents by how much they help (MacRAG with documents=llm)",
+    """\
+You order documents by how much they help to answer a question. Each document is shown by a number and an
+excerpt. Answer in JSON, as {"ranking": [numbers]}: the number of every document once, the most helpful first.""",
+)
+PROMPTS = {one.name: one for one in (INSTRUCTIONS, RANK)}
 
 
 def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple[dict[str, float], Usage]:
@@ -209,7 +214,7 @@ def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple
     ids = list(excerpts)
     code = code_for([question, *excerpts.values()])
     shown = [quotation(f"document [{number}]", excerpts[doc].strip(), code) for number, doc in enumerate(ids, 1)]
-    messages = turn(INSTRUCTIONS + warning(code, "excerpts"), [f"Question: {question}", *shown])
+    messages = turn(f"{models.prompts.fill(RANK)}\n\n{warning(code, 'excerpts')}", [f"Question: {question}", *shown])
     reply = run(models.chat.complete(messages, max_tokens=16 * len(ids) + 64, schema=SCHEMA))
     value = json_in(reply.text)
     ranking = value.get("ranking") if isinstance(value, dict) else None

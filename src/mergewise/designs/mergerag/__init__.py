@@ -9,4 +9,7 @@ from __future__ import annotations
 
 from mergewise.designs.design import Design, later
 
-DESIGN = Design(strategies=later(f"{__name__}.strategy", "STRATEGIES", "mergerag-sym", "mergerag-asym"))
+DESIGN = Design(
+    strategies=later(f"{__name__}.strategy", "STRATEGIES", "mergerag-sym", "mergerag-asym"),
+    prompts=later(f"{__name__}.fusion_prompts", "PROMPTS", "merge", "enrich"),
+)

@@ -22,7 +22,7 @@ from mergewise.designs.mergerag import fusion_prompts as prompts
 from mergewise.designs.mergerag.merging import Pair
 from mergewise.designs.mergerag.pieces import ChunkSentence, Content
 from mergewise.errors import MergewiseError
-from mergewise.protocols import ChatModel
+from mergewise.models.record import Models, chat_of
 from mergewise.types import Usage
 
 # Share of a sentence's terms in a kept sentence from which it is a near-duplicate.
@@ -88,8 +88,8 @@ def in_reading_order(kept: Sequence[ChunkSentence], pair: Pair, directional: boo
     return tuple(sorted([*host, *rest], key=lambda s: (documents.index(s.fragment.doc_id), s.fragment.start)))
 
 
-Ask: TypeAlias = Callable[[str, ChatModel, Pair, bool], Coroutine[Any, Any, Fusion]]
-"""A call of a model for one pair: the question, the model, the pair, and whether the merge has a direction."""
+Ask: TypeAlias = Callable[[str, Models, Pair, bool], Coroutine[Any, Any, Fusion]]
+"""A call of a chat model for one pair: the question, the models, the pair, and whether the merge has a direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Modelled:
 
     ask: Ask
     question: str
-    chat: ChatModel
+    models: Models
     fallback: Extractive
 
     def __call__(self, pairs: Sequence[Pair]) -> list[Fusion]:
@@ -109,7 +109,7 @@ class Modelled:
         if not pair.host.content or not pair.source.content:
             return Fusion(pair.host.content or pair.source.content, "empty")
         try:
-            return await self.ask(self.question, self.chat, pair, self.fallback.directional)
+            return await self.ask(self.question, self.models, pair, self.fallback.directional)
         except Unusable as error:
             fusion = self.fallback.fuse(pair)
             return replace(fusion, usage=error.usage, unsupported=error.unsupported, problem=error.message)
@@ -117,24 +117,24 @@ class Modelled:
             return replace(self.fallback.fuse(pair), problem=error.message)
 
 
-async def point(question: str, chat: ChatModel, pair: Pair, directional: bool) -> Fusion:
+async def point(question: str, models: Models, pair: Pair, directional: bool) -> Fusion:
     """Fuse a pair by numbers, so that a model cannot invent text. A wrong answer may be repaired once."""
     sentences = [*pair.host.content, *pair.source.content]
-    messages = prompts.point(question, pair, directional=directional)
+    messages = prompts.point(question, pair, directional, models.prompts)
     count = len(sentences)
     shape, schema = f'{{"keep":"..."}}, numbers from 1 to {count}', prompts.POINT_SCHEMA
     form = ReplyForm(schema, shape, number_tokens(count), partial(prompts.numbers_in, count=count))
-    numbers, usage = await ask(chat, messages, form)
+    numbers, usage = await ask(chat_of(models, "fusions"), messages, form)
     return Fusion(in_reading_order([sentences[n - 1] for n in numbers], pair, directional), "point", usage)
 
 
-async def copy(question: str, chat: ChatModel, pair: Pair, directional: bool) -> Fusion:
+async def copy(question: str, models: Models, pair: Pair, directional: bool) -> Fusion:
     """Fuse a pair by verbatim text, as in the paper. Only sentences of the pair are kept."""
     sentences = [*pair.host.content, *pair.source.content]
-    messages = prompts.copy(question, pair, directional=directional)
+    messages = prompts.copy(question, pair, directional, models.prompts)
     # enough for every sentence, even if the model's tokens are shorter than ours
     most = 64 + 2 * sum(sentence.tokens for sentence in sentences)
-    reply = await chat.complete(messages, max_tokens=most)
+    reply = await chat_of(models, "fusions").complete(messages, max_tokens=most)
     numbers, unsupported = prompts.repeated_sentences(reply.text, sentences)
     if not numbers and (unsupported or not reply.text.strip()):
         raise Unusable("the answer repeats no sentence of the chunks", reply.usage, unsupported)

@@ -15,7 +15,7 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import Aligner, SourceSentence, words
 from mergewise.text.sentences import split_sentences
-from mergewise.types import Message, Span
+from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate, Span
 
 # Support from which a sentence counts as repeated word for word.
 VERBATIM = 0.9
@@ -24,15 +24,25 @@ FEW_WORDS = 3
 
 POINT_SCHEMA = object_schema({"keep": {"type": "string", "description": "numbers of sentences, such as 1-3 7 9"}})
 
-_SYMMETRIC = (
-    "You merge two chunks of text into one for a reader who will answer the question from it. Keep the sentences of both "
-    "that help to answer it, also those that give one step of several. Leave out what does not help and what is said twice."
+MERGE = PromptTemplate(
+    "merge",
+    "merges two chunks into one (MergeRAG, symmetric); `$form` says how to answer",
+    """\
+You merge two chunks of text into one for a reader who will answer the question from it. Keep the sentences of both \
+that help to answer it, also those that give one step of several. Leave out what does not help and what is said twice. \
+$form Do not answer the question.""",
+    needs=("form",),
 )
-_DIRECTED = (
-    "You enrich chunk A, the host, with chunk B for a reader who will answer the question from it. Of A keep every "
-    "sentence that has to do with the question. Of B keep a sentence only if it helps to answer the question and says "
-    "something that A does not say."
+ENRICH = PromptTemplate(
+    "enrich",
+    "adds to a chunk what another one says (MergeRAG, asymmetric)",
+    """\
+You enrich chunk A, the host, with chunk B for a reader who will answer the question from it. Of A keep every \
+sentence that has to do with the question. Of B keep a sentence only if it helps to answer the question and says \
+something that A does not say. $form Do not answer the question.""",
+    needs=("form",),
 )
+PROMPTS = {one.name: one for one in (MERGE, ENRICH)}
 _NUMBERS = (
     'Sentences are numbered. Answer with JSON alone, the numbers of those you keep: {"keep":"1-3 7 9"} for 1, 2, 3, 7 '
     'and 9, {"keep":""} if none helps.'
@@ -43,23 +53,23 @@ _WORD_FOR_WORD = (
 )
 
 
-def point(question: str, pair: Pair, *, directional: bool) -> list[Message]:
+def point(question: str, pair: Pair, directional: bool, own: Prompts = SHIPPED) -> list[Message]:
     """Show the pair as numbered sentences, the host's first."""
     host = pair.host.content
     lines = list(numbered_lines((s.fragment, s.text) for s in (*host, *pair.source.content)))
     parts = {"A": "\n".join(lines[: len(host)]), "B": "\n".join(lines[len(host) :])}
-    return _messages(_NUMBERS, question, {name: text for name, text in parts.items() if text}, directional)
+    return _messages(_NUMBERS, question, {name: text for name, text in parts.items() if text}, directional, own)
 
 
-def copy(question: str, pair: Pair, *, directional: bool) -> list[Message]:
+def copy(question: str, pair: Pair, directional: bool, own: Prompts = SHIPPED) -> list[Message]:
     """Show the pair as running text."""
     chunks = {"A": text_of(pair.host.content), "B": text_of(pair.source.content)}
-    return _messages(_WORD_FOR_WORD, question, chunks, directional)
+    return _messages(_WORD_FOR_WORD, question, chunks, directional, own)
 
 
-def _messages(form: str, question: str, chunks: Mapping[str, str], directional: bool) -> list[Message]:
+def _messages(form: str, question: str, chunks: Mapping[str, str], directional: bool, own: Prompts) -> list[Message]:
     code = code_for([question, *chunks.values()])
-    task = f"{_DIRECTED if directional else _SYMMETRIC} {form} Do not answer the question."
+    task = own.fill(ENRICH if directional else MERGE, form=form)
     shown = [quotation(f"chunk {name}", text, code) for name, text in chunks.items()]
     return turn(f"{task}\n\n{warning(code, 'chunks')}", [f"Question: {question}", *shown])
 

@@ -179,7 +179,7 @@ class Chunks:
         if fusion != "extractive":
             if models.chat is None:
                 raise UsageError(f"fusion={fusion} needs a chat model", "name one (--chat), or use fusion=extractive")
-            self._operator = Modelled(ASK[fusion], question, models.chat, extractive)
+            self._operator = Modelled(ASK[fusion], question, models, extractive)
         self._fusions: list[Fusion] = []
         self._nodes: dict[int, MergeNode] = {}
         scores = reranked or self._own_scores(contents)

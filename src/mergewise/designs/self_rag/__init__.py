@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from mergewise.designs.design import Design, later
 
+_PROMPTS = ("short-from-source", "retrieve", "relevant", "supported", "useful", "graded")
 DESIGN = Design(
     strategies=later(f"{__name__}.strategy", "STRATEGIES", "self-rag"),
     modes=later(f"{__name__}.answering", "MODES", "self-rag"),
+    prompts=later(f"{__name__}.answering", "PROMPTS", *_PROMPTS),
 )

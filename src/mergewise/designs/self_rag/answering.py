@@ -37,7 +37,7 @@ from mergewise.designs.self_rag.strategy import GradedReading, SelfRAG
 from mergewise.errors import ModelError
 from mergewise.generate.citations import Claims, Locator
 from mergewise.generate.mode import Mode, Need, Request
-from mergewise.generate.prompts import quoted_source
+from mergewise.generate.prompts import SHORT, quoted_source
 from mergewise.generate.sources import Source, base_sources
 from mergewise.models.decoding import ROWS, Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
@@ -47,7 +47,7 @@ from mergewise.text.alignment import sentences_at, words
 from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import one_line
 from mergewise.text.terms import content_terms
-from mergewise.types import Answer, Citation, Message, Reply, Step, Usage
+from mergewise.types import Answer, Citation, Message, Prompts, PromptTemplate, Reply, Step, Usage
 
 _GRADES_TOKENS = 256  # for the JSON around the answer
 _WORD_TOKENS = 4
@@ -115,17 +115,17 @@ class _Causal:
         self._request, self._causal, self._weights, self._code = request, causal, weights, code
         self._asked = f"Question: {request.context.question}"
         self._limit = max(1, min(request.max_tokens, causal.window // 4))
-        self._usage = request.context.usage
+        self._usage, self._own = request.context.usage, request.models.prompts
 
     def answer(self, sources: Sequence[Source]) -> Answer:
-        (wants,) = self._grade([(turn(_RETRIEVE, [self._asked]), YES)])
+        (wants,) = self._grade([(turn(self._own.fill(RETRIEVE), [self._asked]), YES)])
         step = Step("retrieve", f"the model wants documents with probability {wants:.2f}", score=wants)
         # The longest prompt about a source must fit, with an answer.
         room = self._causal.window - (1 + self._weights.segments) * self._limit
         longest = (self._with_draft(one, "") for one in sources)
         fitting = [one for one, asked in zip(sources, longest, strict=True) if len(self._causal.prompt(asked)) < room]
         if wants < self._weights.threshold or not fitting:
-            (decoded,) = self._decode_rows([self._causal.prompt(turn(_ALONE, [self._asked]))])
+            (decoded,) = self._decode_rows([self._causal.prompt(turn(self._own.fill(SHORT), [self._asked]))])
             why = "answered alone" if fitting else "no passage fits into the window: answered alone"
             steps = step, Step("alone", why)
             return _cited_answer(self._request, [(decoded.text, ())], self._usage, decoded.complete, steps)
@@ -163,7 +163,7 @@ class _Causal:
         """Continue each answer from its passage. A continuation without text is left out."""
         rows = [
             [
-                *self._causal.prompt(_with_source(_FROM, source, self._code, self._asked)),
+                *self._causal.prompt(_with_source(self._own, SOURCED, source, self._code, self._asked)),
                 *self._causal.encode("".join(f"{part.text} " for part in path)),
             ]
             for path, source in asked
@@ -190,9 +190,9 @@ class _Causal:
         for path, one, _ in drafts:
             whole = quotation("answer", " ".join(part.text for part in (*path, one)), self._code)
             asked += [
-                (_with_source(_RELEVANT, one.source, self._code, self._asked), YES),
+                (_with_source(self._own, RELEVANT, one.source, self._code, self._asked), YES),
                 (self._with_draft(one.source, one.text), SUPPORTED),
-                (turn(f"{_USEFUL}\n\n{warning(self._code)}", [self._asked, whole]), USEFUL),
+                (turn(f"{self._own.fill(USE)}\n\n{warning(self._code)}", [self._asked, whole]), USEFUL),
             ]
         grades = iter(self._grade(asked))
         return [
@@ -201,7 +201,7 @@ class _Causal:
         ]
 
     def _with_draft(self, source: Source, draft: str) -> list[Message]:
-        return _with_source(_SUPPORTED, source, self._code, self._asked, quotation("answer", draft, self._code))
+        return _with_source(self._own, SUPPORT, source, self._code, self._asked, quotation("answer", draft, self._code))
 
     def _decode_rows(self, rows: Sequence[Sequence[int]]) -> list[Decoded]:
         made = decode(self._causal, [StreamPrompts((row,), (1.0,)) for row in rows], max_tokens=self._limit)
@@ -235,9 +235,11 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
         max(1, min(request.max_tokens + _GRADES_TOKENS, chat.window // 4)),
     )
     steps: list[Step] = []
-    usage = request.context.usage
+    usage, own = request.context.usage, request.models.prompts
     if weights.decides and weights.threshold > 0:
-        decision = run(with_options(chat, _LOG_PROBS).complete(turn(_RETRIEVE, [question]), max_tokens=_WORD_TOKENS))
+        decision = run(
+            with_options(chat, _LOG_PROBS).complete(turn(own.fill(RETRIEVE), [question]), max_tokens=_WORD_TOKENS)
+        )
         # the probability of Yes against No as the first token, or None if neither is a candidate
         sums = dict.fromkeys(YES, 0.0)
         for token, log_prob in decision.first.items():
@@ -248,10 +250,10 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
         why = "no log-probabilities" if wants is None else f"the model wants documents with probability {wants:.2f}"
         steps.append(Step("retrieve", why, score=wants))
         if wants is not None and wants < weights.threshold:
-            reply = run(chat.complete(turn(_ALONE, [question]), max_tokens=limit))
+            reply = run(chat.complete(turn(own.fill(SHORT), [question]), max_tokens=limit))
             alone = Step("alone", "answered alone")
             return _cited_answer(request, [(reply.text, ())], usage + reply.usage, reply.complete, (*steps, alone))
-    asked = [_with_source(_GRADED, source, code, question) for source in sources]
+    asked = [_with_source(own, GRADED, source, code, question) for source in sources]
     replies = run(together(*(chat.complete(one, max_tokens=limit, schema=SCHEMA) for one in asked)))
     usage = reduce(add, (reply.usage for reply in replies), usage)
     read = [_graded_answer(source, reply) for source, reply in zip(sources, replies, strict=True)]
@@ -357,21 +359,47 @@ SUPPORTED = {"Full": 1.0, "Part": 0.5, "None": 0.0}
 USEFUL = {"1": -1.0, "2": -0.5, "3": 0.0, "4": 0.5, "5": 1.0}
 """Answer words of each prompt and their values: the critique scores of section 3.3."""
 
-_ANSWER = "Answer the question at the end in as few words as it needs: a name, a date, a number, or a short phrase."
-_ALONE = f"{_ANSWER} Write nothing else."
-_FROM = f"{_ANSWER} Go by the source. Write nothing else."
-_RETRIEVE = "Would documents help you to answer the question? Write Yes or No, and nothing else."
-_RELEVANT = "Does the source say something that helps to answer the question? Write Yes or No, and nothing else."
-_SUPPORTED = """\
+SOURCED = PromptTemplate(
+    "short-from-source",
+    "answers in a few words from one passage (Self-RAG)",
+    """\
+Answer the question at the end in as few words as it needs: a name, a date, a number, or a short phrase. Go by the source.
+Write nothing else.""",
+)
+RETRIEVE = PromptTemplate(
+    "retrieve",
+    "decides whether documents would help (Self-RAG)",
+    "Would documents help you to answer the question? Write Yes or No, and nothing else.",
+)
+RELEVANT = PromptTemplate(
+    "relevant",
+    "decides whether a passage helps (Self-RAG)",
+    "Does the source say something that helps to answer the question? Write Yes or No, and nothing else.",
+)
+SUPPORT = PromptTemplate(
+    "supported",
+    "grades how much of an answer a passage supports (Self-RAG)",
+    """\
 How much of the answer does the source support? Write Full where it says all of it, Part where it says some of it, None where it
-says nothing of it; and nothing else."""
-_USEFUL = """\
+says nothing of it; and nothing else.""",
+)
+USE = PromptTemplate(
+    "useful",
+    "grades an answer (Self-RAG)",
+    """\
 How useful is the answer to somebody who asks the question? Write a number from 1 (no answer to it) to 5 (a full and fitting
-answer), and nothing else."""
-_GRADED = f"""\
-{_ANSWER} Go by the source. Then judge: whether the source helps to answer it (relevant), how much of your answer the source
-supports (support: full, part or none), and how useful your answer is (useful: from 1, no answer to it, to 5, a full and fitting
-answer). Answer with JSON: {{"answer": "...", "relevant": true, "support": "full", "useful": 5}}"""
+answer), and nothing else.""",
+)
+GRADED = PromptTemplate(
+    "graded",
+    "answers from one passage and grades the answer, as JSON (Self-RAG with a chat model)",
+    """\
+Answer the question at the end in as few words as it needs: a name, a date, a number, or a short phrase. Go by the source. Then
+judge: whether the source helps to answer it (relevant), how much of your answer the source supports (support: full, part or
+none), and how useful your answer is (useful: from 1, no answer to it, to 5, a full and fitting answer).
+Answer with JSON: {"answer": "...", "relevant": true, "support": "full", "useful": 5}""",
+)
+PROMPTS = {one.name: one for one in (SOURCED, RETRIEVE, RELEVANT, SUPPORT, USE, GRADED)}
 
 SCHEMA = object_schema(
     {
@@ -383,5 +411,5 @@ SCHEMA = object_schema(
 )
 
 
-def _with_source(task: str, source: Source, code: str, *texts: str) -> list[Message]:
-    return turn(f"{task}\n\n{warning(code)}", [quoted_source(source, code), *texts])
+def _with_source(own: Prompts, task: PromptTemplate, source: Source, code: str, *texts: str) -> list[Message]:
+    return turn(f"{own.fill(task)}\n\n{warning(code)}", [quoted_source(source, code), *texts])

@@ -10,4 +10,7 @@ from __future__ import annotations
 
 from mergewise.designs.design import Design, later
 
-DESIGN = Design(strategies=later(f"{__name__}.strategy", "STRATEGIES", "weave", "sentence", "recomp"))
+DESIGN = Design(
+    strategies=later(f"{__name__}.strategy", "STRATEGIES", "weave", "sentence", "recomp"),
+    prompts=later(f"{__name__}.pointing", "PROMPTS", "point"),
+)

@@ -34,7 +34,7 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import object_schema
 from mergewise.protocols import ChatModel, FloatArray
 from mergewise.text.spans import one_line
-from mergewise.types import Message, Note, Step, Usage
+from mergewise.types import Message, Note, Prompts, PromptTemplate, Step, Usage
 
 LEAST = 2  # minimum candidates for a call
 WINDOW_SHARE = 0.95  # of the model's window that is filled, since its tokens may differ from ours
@@ -136,7 +136,7 @@ class _Pointer:
     def ask(self, round: int, best: Sequence[int]) -> NeededSentences:
         """Return the model's choice among these candidates, by their own numbers, or an empty choice if the model fails."""
         # The first candidates whose lines fit into the model's window with the task and the answer.
-        frame = [message.text for message in messages(self.pool.asked.text, (), last=False)]
+        frame = [message.text for message in messages(self.pool.asked.text, (), self.models.prompts, last=False)]
         counts = self.models.count_tokens([*frame, *(self._lines([i])[0] for i in best)])
         room = int(WINDOW_SHARE * self.chat.window) - form(len(best), last=False).tokens - sum(counts[: len(frame)])
         filled = accumulate(tokens + 1 for tokens in counts[len(frame) :])
@@ -151,7 +151,7 @@ class _Pointer:
         needed: tuple[int, ...] = ()
         usage, missing, problem = Usage(), "", "too few sentences to choose among"
         if len(shown) >= LEAST:
-            asked = messages(self.pool.asked.text, self._lines(shown), last=round > 1)
+            asked = messages(self.pool.asked.text, self._lines(shown), self.models.prompts, last=round > 1)
             try:
                 choice, usage = concurrency.run(ask(self.chat, asked, form(len(shown), last=round > 1)))
                 needed = tuple(shown[number - 1] for number in choice.needed)
@@ -191,13 +191,18 @@ _NOTHING = {"", "none", "nothing", "null", "no", "n/a", "na", "-"}
 
 _NUMBERS = {"type": "string", "description": "numbers of sentences, the most needed first, such as 12 3 40"}
 _SEARCH = {"type": "string", "description": "what to search for next; empty where nothing is missing"}
-_TASK = (
-    "You choose evidence. A question is to be answered from sentences of documents. They are numbered, and the first of each "
-    "section has its title and headings in brackets. Say which of them a reader needs to answer the question, the most needed "
-    "first: those that state the answer, and those that give a step on the way to it, such as who or what the question "
-    "means without naming it. Leave out what merely speaks of the same things, and what another one says already. "
-    "Mostly two to six are enough."
+POINT = PromptTemplate(
+    "point",
+    "chooses the sentences that a question needs (weave with select=point); `$form` says how to answer",
+    """\
+You choose evidence. A question is to be answered from sentences of documents. They are numbered, and the first of each \
+section has its title and headings in brackets. Say which of them a reader needs to answer the question, the most needed \
+first: those that state the answer, and those that give a step on the way to it, such as who or what the question \
+means without naming it. Leave out what merely speaks of the same things, and what another one says already. \
+Mostly two to six are enough. $form""",
+    needs=("form",),
 )
+PROMPTS = {POINT.name: POINT}
 _FIRST = (
     'Answer with JSON alone: {"needed":"12 3 40","missing":""} for sentences 12, 3 and 40, "needed":"" if none helps. If a '
     'fact that the answer needs stands in none of the sentences, "missing" is one short search for it, by the names that the '
@@ -216,12 +221,14 @@ class NeededSentences(NamedTuple):
     missing: str = ""
 
 
-def messages(question: str, lines: Sequence[str], *, last: bool) -> list[Message]:
+def messages(question: str, lines: Sequence[str], own: Prompts, *, last: bool) -> list[Message]:
     """Return the messages with the question and the numbered sentences. The `last` round asks for no further search."""
     shown = "\n".join(lines)
     code = code_for([question, shown])
-    task = f"{_TASK} {_LAST if last else _FIRST}\n\n{warning(code, 'sentences')}"
-    return turn(task, [f"Question: {question}", quotation("sentences", shown, code)])
+    task = own.fill(POINT, form=_LAST if last else _FIRST)
+    return turn(
+        f"{task}\n\n{warning(code, 'sentences')}", [f"Question: {question}", quotation("sentences", shown, code)]
+    )
 
 
 def form(count: int, *, last: bool) -> ReplyForm[NeededSentences]:

@@ -38,8 +38,12 @@ def aed_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answe
     # Each distinct question's background is written by the model, or reused from its request.
     remembering = [question for question in asked if question.ensemble.memory]
     backgrounds = {q.text: kept[q.text] for q in remembering if (kept := q.request.backgrounds) and q.text in kept}
-    new = list(dict.fromkeys(question.text for question in remembering if question.text not in backgrounds))
-    written = write_alone(causal, [prompts.background(text) for text in new], prompts.BACKGROUND_TOKENS)
+    new = {
+        question.text: prompts.background(question.text, question.request.models.prompts)
+        for question in remembering
+        if question.text not in backgrounds
+    }
+    written = write_alone(causal, list(new.values()), prompts.BACKGROUND_TOKENS)
     backgrounds |= zip(new, written, strict=True)
     for question in remembering:
         if question.request.backgrounds is not None:
@@ -63,7 +67,8 @@ def answer_by_best(request: Request, chat: ChatModel) -> Answer:
     question = StreamedQuestion(request, _ensemble(request), ModelWindow.of_chat(chat, request))
     background = None
     if question.ensemble.memory:
-        reply = run(chat.complete(prompts.background(question.text), max_tokens=prompts.BACKGROUND_TOKENS))
+        asked = prompts.background(question.text, request.models.prompts)
+        reply = run(chat.complete(asked, max_tokens=prompts.BACKGROUND_TOKENS))
         question.spent, background = reply.usage, reply.text
     question.read(background)
     best = max(question.readings, key=lambda reading: question.utilities[reading.name])
@@ -90,7 +95,7 @@ def _one_stream_a_passage(request: Request, window: ModelWindow) -> StreamedQues
     for source in sorted(sources, key=lambda source: -source.score)[:MOST_STREAMS]:
         if question.texts_that_fit([source], code):
             name = f"[{source.number}]"
-            question.readings.append(StreamPrompt(name, prompts.answer(question.text, [source], code), (source,)))
+            question.readings.append(StreamPrompt(name, question.prompt([source], code), (source,)))
             question.utilities[name] = source.score
         else:
             question.steps.append(Step("skip", f"passage {source.number} does not fit into the window"))

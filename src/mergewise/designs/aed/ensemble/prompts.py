@@ -7,33 +7,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from mergewise.generate.prompts import NOTHING, quoted_source
+from mergewise.designs.aed.triplets.extract import RULES
+from mergewise.generate.prompts import NOTHING, SHORT, quoted_source
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import quotation, turn, warning
-from mergewise.types import Message
+from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
+Written: TypeAlias = Literal["background", "summary"]
 BACKGROUND_TOKENS = 160
 """Maximum tokens of a background passage: a hundred words and a margin."""
 
-_ANSWER = """\
-Answer the question at the end in as few words as it needs: a name, a date, a number, or a short phrase. Write nothing else.
-
-{data}"""
-
-_ALONE = """\
-Answer the question in as few words as it needs: a name, a date, a number, or a short phrase. Write nothing else."""
-
-_BACKGROUND = """\
+BACKGROUND = PromptTemplate(
+    "background",
+    "writes what the model knows about the question (AED-RAG)",
+    """\
 Write what one should know to answer the question below: about a hundred words of background, and nothing beside them.
-Where you do not know, or are not sure, write N/A and nothing else."""
-
-_SUMMARY = """\
+Where you do not know, or are not sure, write N/A and nothing else.""",
+)
+SUMMARY = PromptTemplate(
+    "summary",
+    "sums up the passages for the question (RECOMP)",
+    """\
 Sum up, in one or two sentences, what the texts say that helps to answer the question at the end. Do not answer it.
-Where nothing in them helps, write {nothing} and nothing else.
-
-{data}"""
+Where nothing in them helps, write $nothing and nothing else.""",
+    needs=("nothing",),
+)
+PROMPTS = {one.name: one for one in (RULES, BACKGROUND, SUMMARY)}
 
 SUMMARY_TOKENS = 80
 """Maximum tokens of a summary."""
@@ -43,16 +44,17 @@ _NOTHING = re.compile(r"[\W_]*n\s*/\s*a\b", re.IGNORECASE)
 
 
 def answer(
-    question: str, texts: Sequence[Source | str], code: str, written: Literal["background", "summary"] = "background"
+    question: str, texts: Sequence[Source | str], code: str, own: Prompts = SHIPPED, written: Written = "background"
 ) -> list[Message]:
     """Ask for an answer from passages and texts that a model has `written`, in this order. `texts` may be empty."""
     quoted = [quotation(written, text, code) if isinstance(text, str) else quoted_source(text, code) for text in texts]
-    return turn(_ANSWER.format(data=warning(code)) if quoted else _ALONE, [*quoted, f"Question: {question}"])
+    task = own.fill(SHORT)
+    return turn(f"{task}\n\n{warning(code)}" if quoted else task, [*quoted, f"Question: {question}"])
 
 
-def summary(question: str, sources: Sequence[Source], code: str) -> list[Message]:
-    system = _SUMMARY.format(nothing=NOTHING, data=warning(code))
-    return turn(system, [*(quoted_source(source, code) for source in sources), f"Question: {question}"])
+def summary(question: str, sources: Sequence[Source], code: str, own: Prompts = SHIPPED) -> list[Message]:
+    task = f"{own.fill(SUMMARY, nothing=NOTHING)}\n\n{warning(code)}"
+    return turn(task, [*(quoted_source(source, code) for source in sources), f"Question: {question}"])
 
 
 def says_nothing(summary: str) -> bool:
@@ -60,8 +62,8 @@ def says_nothing(summary: str) -> bool:
     return not summary.strip() or _NONE.match(summary) is not None
 
 
-def background(question: str) -> list[Message]:
-    return turn(_BACKGROUND, [f"Question: {question}"])
+def background(question: str, own: Prompts = SHIPPED) -> list[Message]:
+    return turn(own.fill(BACKGROUND), [f"Question: {question}"])
 
 
 def knows_nothing(background: str) -> bool:

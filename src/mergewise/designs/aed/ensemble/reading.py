@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mergewise.designs.aed.ensemble import prompts
+from mergewise.designs.aed.ensemble.prompts import Written
 from mergewise.designs.aed.streams import MEMORY, Ensemble, weights_of
 from mergewise.errors import UsageError
 from mergewise.generate.mode import Request
@@ -100,12 +101,12 @@ class StreamedQuestion:
             if not kept:
                 self.weights[stream.name] = 0.0
                 continue
-            self.readings.append(StreamPrompt(stream.name, prompts.answer(self.text, kept, code), tuple(kept)))
+            self.readings.append(StreamPrompt(stream.name, self.prompt(kept, code), tuple(kept)))
             self.utilities[stream.name] = stream.within([source.number for source in kept]).utility
         # The self-sufficiency passage is a stream, or has weight 0 if the model knows nothing.
         utility = None if background is None else self._background_utility(background)
         if background is not None and utility is not None:
-            self.readings.append(StreamPrompt(MEMORY, prompts.answer(self.text, [background], code)))
+            self.readings.append(StreamPrompt(MEMORY, self.prompt([background], code)))
             self.utilities[MEMORY] = utility
         elif background is not None:
             self.weights[MEMORY] = 0.0
@@ -123,10 +124,14 @@ class StreamedQuestion:
         """Use this prompt only."""
         self.readings, self.weights = [reading], {reading.name: 1.0}
 
+    def prompt(self, texts: Sequence[Text], code: str, written: Written = "background") -> list[Message]:
+        """Return the prompt of an answer from the texts."""
+        return prompts.answer(self.text, texts, code, self.request.models.prompts, written)
+
     def texts_that_fit(self, texts: Sequence[Text], code: str, least: int = 0) -> list[Text]:
         """Drop texts from the end until the prompt fits. Return at least `least` of them."""
         kept = list(texts)
-        while len(kept) > least and self.window.measure(prompts.answer(self.text, kept, code)) > self.window.room:
+        while len(kept) > least and self.window.measure(self.prompt(kept, code)) > self.window.room:
             kept.pop()
         return kept
 
@@ -149,7 +154,7 @@ class StreamedQuestion:
         if len(kept) < len(wanted):
             self.steps.append(Step("skip", "some of the most useful passages do not fit into the window"))
         shown = tuple(source for source in kept if isinstance(source, Source))
-        self.readings.append(StreamPrompt(TOGETHER, prompts.answer(self.text, kept, code), shown))
+        self.readings.append(StreamPrompt(TOGETHER, self.prompt(kept, code), shown))
         self.weights[TOGETHER] = 1.0
         read = [worth.get(source.number, source.score) for source in shown]
         if utility is not None and background in kept:

@@ -34,7 +34,7 @@ def short_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
     asked = []
     for request in requests:
         question, sources, code = _question_and_sources(request, chat)
-        messages = prompts.answer(question.text, sources, code)
+        messages = question.prompt(sources, code)
         question.read_alone(StreamPrompt(PASSAGES if sources else ALONE, messages, tuple(sources)))
         asked.append(question)
     return _answers(asked, chat)
@@ -43,8 +43,8 @@ def short_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
 def summary_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
     """Answer questions from summaries. A causal model writes all summaries in one batch, then all answers."""
     asked = [_question_and_sources(request, chat) for request in requests]
-    wanted = [prompts.summary(question.text, sources, code) for question, sources, code in asked if sources]
-    causal = requests[0].models.causal
+    causal, own = requests[0].models.causal, requests[0].models.prompts
+    wanted = [prompts.summary(question.text, sources, code, own) for question, sources, code in asked if sources]
     if causal is None:
         replies = [run(chat.complete(messages, max_tokens=prompts.SUMMARY_TOKENS)) for messages in wanted]
         written = [(reply.text, reply.usage) for reply in replies]
@@ -55,11 +55,11 @@ def summary_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
         text, question.spent = next(summaries) if sources else ("", Usage())
         if prompts.says_nothing(text):
             question.steps.append(Step("summary", "empty: nothing in the passages helps"))
-            question.read_alone(StreamPrompt(ALONE, prompts.answer(question.text, [], code)))
+            question.read_alone(StreamPrompt(ALONE, question.prompt([], code)))
             continue
         question.steps.append(Step("summary", one_line(text)))
         code = code_for([question.text, code, text])
-        messages = prompts.answer(question.text, [text], code, written="summary")
+        messages = question.prompt([text], code, "summary")
         question.read_alone(StreamPrompt(SUMMARY, messages, tuple(sources)))
     return _answers([question for question, _, _ in asked], chat)
 

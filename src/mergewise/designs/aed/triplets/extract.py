@@ -186,6 +186,3 @@ def _line(given: object) -> str:
     if isinstance(given, int | float) and not isinstance(given, bool):
         given = str(given)
     return one_line(text_of_field(given))
-
-
-PROMPTS = {RULES.name: RULES}

@@ -52,6 +52,3 @@ def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = N
         return None
 
     return write_each(texts, models, MAX_TOKENS, summary, estimate(texts, models).usage, on_share)
-
-
-PROMPTS = {INSTRUCTIONS.name: INSTRUCTIONS}

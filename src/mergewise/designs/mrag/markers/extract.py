@@ -162,6 +162,17 @@ $examples""",
     may=("over", "too_many", "least"),
 )
 
+_ORDERS = {"a": (1, 2, 0), "b": (1, 0, 2), "c": (2, 0, 1)}
+
+
+def ordered(order: str) -> PromptTemplate:
+    """Return the built-in prompt with its parts, which are the rules, the goals and the form of the answer, in another order."""
+    if order not in _ORDERS:
+        return RULES
+    task, document, *parts = RULES.text.removesuffix("\n$examples").split("\n\n")
+    text = "\n\n".join([task, document, *(parts[place] for place in _ORDERS[order])])
+    return replace(RULES, text=f"{text}\n$examples")
+
 
 def prompt(
     request: WritingRequest,
@@ -177,7 +188,7 @@ def prompt(
         given = f"{example['text']}\n=> " if example.get("text") else ""
         lines.append(given + json.dumps(marker, ensure_ascii=False))
     rules = prompts.fill(
-        RULES,
+        ordered(settings.order),
         most=settings.most,
         over=settings.most + 1,
         too_many=", ".join(str(4 + i) for i in range(settings.most + 1)),

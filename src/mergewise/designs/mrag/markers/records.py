@@ -54,6 +54,10 @@ class MarkerSettings(CheckedFields):
         "Treatment of a sentence without support in its paragraphs: replace it by their nearest sentence, drop it, or keep "
         "and mark it",
     ] = "replace"
+    order: Annotated[
+        Literal["built-in", "a", "b", "c"],
+        "Order of the built-in prompt's parts; a, b and c are those of M-RAG, Table 7",
+    ] = "built-in"
     prompt: PromptHash = ""
 
     def paragraphs(self, document: DocumentRows) -> list[TextSegment]:
