@@ -237,6 +237,16 @@ def test_cached_replies_cost_what_the_system_needs(
     assert shared > 0 if name == "macrag-lengths" else shared == 0
 
 
+def test_a_set_fills_the_column_of_its_name(system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = f"longbench-hotpotqa={system}"
+    run_table("macrag-alpha", Path(named), tmp_path / "run", monkeypatch, 1)
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--md", str(tmp_path / "t.md")])
+    assert "HotpotQA: filled by the set longbench-hotpotqa, 1 questions." in (tmp_path / "t.md").read_text()
+    done = CliRunner().invoke(app, ["eval", "--as", named, "-s", "topk", "-b", "60", "-n", "1", "-e", "none"])
+    assert done.exit_code == 0 and done.output.startswith("longbench-hotpotqa:"), done.output
+    assert CliRunner().invoke(app, ["eval"]).exit_code == 2
+
+
 @pytest.mark.parametrize("name", ["systems", "macrag-2", "mergerag-2", "mrag-2"])
 def test_every_prompt_of_a_design_is_a_file(
     name: str, system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,7 @@ from mergewise.evaluate.loaders.rows import HEAD
 from mergewise.evaluate.means import method_means
 from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.question_sets import Question, QuestionSet, clusters
+from mergewise.evaluate.run import tasks_at
 
 MILL = "The mill of Arden was built in 1612. It burned in 1700."
 BRIDGE = "The bridge of Brook is old. Anna Berg built it."
@@ -482,3 +483,29 @@ def test_contexts_come_from_the_scope_of_the_question_only(tmp_path: Path) -> No
     # without gold documents or evidence, their scores are missing, not 0
     (mean,) = method_means(run, measured_runs([run]))
     assert mean.scores.keys() == {"answer", "density", "tokens", "query_ms"} and mean.scores["answer"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("file", "row", "name"),
+    [
+        ("hotpot_dev_distractor_v1.json", [HOTPOT], "hotpotqa"),
+        ("2wiki_dev.json", [WIKI], "2wiki"),
+        ("musique_ans_v1.0_dev.jsonl", MUSIQUE, "musique"),
+        ("2wikimqa.jsonl", LONGBENCH, "longbench-2wikimqa"),
+        ("hotpotqa_e.jsonl", LONGBENCH, "longbench-hotpotqa"),
+        ("qasper-dev-v0.3.json", QASPER, "qasper"),
+        ("nq/test.jsonl", FLASHRAG, "nq"),
+        ("biencoder-nq-dev.json", [DPR], "nq"),
+        ("hotpotqa-long.json", [HOTPOT], "hotpotqa-long"),
+        ("mine.json", [HOTPOT], "mine"),
+    ],
+)
+def test_public_files_have_the_names_of_the_papers_columns(file: str, row: Any, name: str, tmp_path: Path) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    path = write(tmp_path / file, row)
+    assert load_question_set(path).name == name
+    assert [task.name for task in tasks_at(Path(f"other={path}"))] == ["other"]
+
+
+def test_the_questions_of_dpr_are_known(tmp_path: Path) -> None:
+    assert load_question_set(pairs(tmp_path)).name == "nq"

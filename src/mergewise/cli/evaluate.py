@@ -15,6 +15,7 @@ import typer
 from mergewise import defaults
 from mergewise.cli import options, settings
 from mergewise.cli.settings import Setting
+from mergewise.errors import UsageError
 from mergewise.extend import OUTPUT, Range
 
 BUDGETS = "128,384,640"
@@ -38,6 +39,10 @@ class EvaluationOptions:
             help="Token budgets, separated by commas.",
             show_default=f"{BUDGETS}; {METHOD_BUDGET} with --methods, those of the table with --table",
         ),
+    ] = None
+    named: Annotated[
+        list[str] | None,
+        typer.Option("--as", metavar="NAME=FILE", help="Question set under another name; may be repeated."),
     ] = None
     limit: options.LimitOption = None
     split: options.SplitOption = "all"
@@ -120,13 +125,13 @@ class EvaluationOptions:
 
 @options.with_options
 def evaluate(
+    options: EvaluationOptions,
     sets: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="SETS...", help="Question sets, folders of them, or CSV or JSONL files.", show_default=False
         ),
-    ],
-    options: EvaluationOptions,
+    ] = None,
 ) -> None:
     """Measure the share of gold evidence, and of answers, that contexts hold at a token budget. Needs question sets.
 
@@ -136,7 +141,10 @@ def evaluate(
     """
     from mergewise.cli.evaluation_runner import run_evaluation
 
-    run_evaluation(sets, options)
+    every = [*(sets or ()), *map(Path, options.named or ())]
+    if not every:
+        raise UsageError("missing question sets", "name files or folders of questions")
+    run_evaluation(every, options)
 
 
 @options.with_options

@@ -171,7 +171,13 @@ def _preset_table(
         flat = tuple(chain.from_iterable(columns))
         for label, row, note, judge, cells in rows:
             lines.append(ReportRow(label, "", row.section, tuple(chain.from_iterable(cells)), note, judge))
-    return ReportTable(key, title, preset.about, flat, tuple(lines), preset.notes, preset.source)
+    asked = {one.name: len(one.questions) for one in measured.sets}
+    filling = (
+        f"{group.label}: filled by the set {filler}, {asked[filler]:,} questions."
+        for group in preset.groups
+        if (filler := group.set_among(known))
+    )
+    return ReportTable(key, title, preset.about, flat, tuple(lines), (*preset.notes, *filling), preset.source)
 
 
 def _preset_column(preset: Preset, column: PresetColumn, group: str) -> ReportColumn:

@@ -61,11 +61,15 @@ def tasks_at(
     """Yield the question sets of a path.
 
     Args:
-        path: a question set, or a folder of question sets.
+        path: a question set, or a folder of question sets. NAME=PATH names the set at a path.
         form: as for `loaders.load_question_set`.
         is_strict: as for `loaders.load_question_set`.
         used_names: names in use. A set with such a name gets the name of its folder as a prefix.
     """
+    name, equals, file = str(path).partition("=")
+    if equals and not path.exists():
+        yield replace(load_question_set(Path(file), form, is_strict), name=name)
+        return
     for found in find_tasks(path, form):
         task = load_question_set(found, form, is_strict)
         yield replace(task, name=f"{found.resolve().parent.name}-{task.name}") if task.name in used_names else task

@@ -8,8 +8,10 @@ and evidence is not judged.
 from __future__ import annotations
 
 import csv
+import re
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from mergewise.errors import UsageError
@@ -30,7 +32,7 @@ from mergewise.evaluate.loaders.paragraphs import (
     load_musique,
     longbench_question,
 )
-from mergewise.evaluate.loaders.rows import Sample, SetReader, pool_loader, sample_of
+from mergewise.evaluate.loaders.rows import Sample, SetReader, bare_name, pool_loader, sample_of
 from mergewise.evaluate.loaders.table import is_table, load_table
 from mergewise.evaluate.question_sets import QuestionSet
 
@@ -96,11 +98,37 @@ def load_question_set(path: Path, form: str | None = None, is_strict: bool = Fal
         if name not in LOADERS:
             raise UsageError(f"unknown form of question sets: {name!r}", f"one of: {', '.join(LOADERS)}")
         _, load = LOADERS[name]
-        return load(path, SetReader(is_strict))
+        task = load(path, SetReader(is_strict))
+        return replace(task, name=_known_name(path, name) or task.name)
     except UNREADABLE as error:
         raise UsageError(
             f"cannot read question set {path}: {error}", "see docs/evaluation/method.md, Files of questions"
         ) from None
+
+
+_OWN_FORMS = ("bench", "beir", "table")
+_PUBLIC = {
+    "hotpot": "hotpotqa",
+    "2wiki": "2wiki",
+    "musique": "musique",
+    "nq": "nq",
+    "trivia": "triviaqa",
+    "webq": "webq",
+    "narrativeqa": "narrativeqa",
+    "qasper": "qasper",
+}
+"""Beginnings of the names of public files and folders, and the names of their sets in the papers' tables."""
+
+
+def _known_name(path: Path, form: str) -> str:
+    """Return the name of a public set that is known by the name of its file, or of its folder (nq/test.jsonl), else ""."""
+    if form in _OWN_FORMS:
+        return ""
+    own = bare_name(path).lower().removeprefix("biencoder-")
+    if form == "longbench":
+        return own if own.startswith("longbench-") else f"longbench-{own.removesuffix('_e')}"
+    whole = path.resolve().parent.name.lower() if own in ("train", "dev", "test") else own
+    return next((name for start, name in _PUBLIC.items() if re.match(rf"{start}(?![a-z]*-long)", whole)), "")
 
 
 def form_of(path: Path) -> str | None:
