@@ -49,16 +49,7 @@ def run_evaluation(sets: Sequence[Path], options: EvaluationOptions) -> None:
     files.check()
     terminal = Terminal(options, files)
     if options.dry_run:
-        for needs, costs in experiment.estimates(terminal):
-            for name, missing in needs.items():
-                if missing:
-                    say(f"{name}: {missing}")
-            for cost in costs:
-                usage = usage_text(cost.usage, options.price_in, options.price_out)
-                about = cost.needs or f"{cost.rows:,} rows, {cost.seconds:.0f} s, {usage}"
-                say(f"{cost.method} {cost.budget}: {about}")
-            total = sum((cost.usage for cost in costs), Usage())
-            say(f"total: {usage_text(total, options.price_in, options.price_out)}")
+        say_estimate(experiment, options, terminal)
     else:
         if experiment.answers and experiment.out is None:
             say_aside("The answers will not be saved. Name a run folder (--out) or a file (--json) to save them.")
@@ -69,6 +60,23 @@ def run_evaluation(sets: Sequence[Path], options: EvaluationOptions) -> None:
     if files.named:
         lines, table = files.rows
         say_aside(f"rows of all questions: {lines}, {table.name}")
+
+
+def say_estimate(experiment: Experiment, options: EvaluationOptions, terminal: Terminal) -> Usage:
+    """Print what each method costs or lacks on each set. Return the usage over all sets."""
+    every = Usage()
+    for needs, costs in experiment.estimates(terminal):
+        for name, missing in needs.items():
+            if missing:
+                say(f"{name}: {missing}")
+        for cost in costs:
+            usage = usage_text(cost.usage, options.price_in, options.price_out)
+            about = cost.needs or f"{cost.rows:,} rows, {cost.seconds:.0f} s, {usage}"
+            say(f"{cost.method} {cost.budget}: {about}")
+        total = sum((cost.usage for cost in costs), Usage())
+        say(f"total: {usage_text(total, options.price_in, options.price_out)}")
+        every += total
+    return every
 
 
 class Terminal(ExperimentWatch):

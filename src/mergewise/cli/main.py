@@ -43,6 +43,7 @@ COMMANDS = Commands(
         "prompts": "manage.prompts",
         "eval": "evaluate.evaluate",
         "report": "evaluate.report",
+        "repeat": "repeat.repeat",
         "tune": "tuning.tune",
         "questions": "tuning.questions",
         "serve": "serving.serve",

@@ -99,7 +99,7 @@ def load_question_set(path: Path, form: str | None = None, is_strict: bool = Fal
             raise UsageError(f"unknown form of question sets: {name!r}", f"one of: {', '.join(LOADERS)}")
         _, load = LOADERS[name]
         task = load(path, SetReader(is_strict))
-        return replace(task, name=_known_name(path, name) or task.name)
+        return replace(task, name=set_name(path, name))
     except UNREADABLE as error:
         raise UsageError(
             f"cannot read question set {path}: {error}", "see docs/evaluation/method.md, Files of questions"
@@ -120,15 +120,16 @@ _PUBLIC = {
 """Beginnings of the names of public files and folders, and the names of their sets in the papers' tables."""
 
 
-def _known_name(path: Path, form: str) -> str:
-    """Return the name of a public set that is known by the name of its file, or of its folder (nq/test.jsonl), else ""."""
+def set_name(path: Path, form: str | None) -> str:
+    """Return the name of the set at a path: that of the papers' tables for a public file or folder (nq/test.jsonl)."""
+    name = path.resolve().name if path.is_dir() else bare_name(path)
     if form in _OWN_FORMS:
-        return ""
-    own = bare_name(path).lower().removeprefix("biencoder-")
+        return name
+    own = name.lower().removeprefix("biencoder-")
     if form == "longbench":
         return own if own.startswith("longbench-") else f"longbench-{own.removesuffix('_e')}"
     whole = path.resolve().parent.name.lower() if own in ("train", "dev", "test") else own
-    return next((name for start, name in _PUBLIC.items() if re.match(rf"{start}(?![a-z]*-long)", whole)), "")
+    return next((one for start, one in _PUBLIC.items() if re.match(rf"{start}(?![a-z]*-long)", whole)), name)
 
 
 def form_of(path: Path) -> str | None:

@@ -1,0 +1,91 @@
+"""Repetition of a paper: the tables, the question sets that fill their columns, and the published figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from mergewise.errors import UsageError, one_of
+from mergewise.evaluate.layout import preset_tables
+from mergewise.evaluate.loaders import find_tasks, form_of, set_name
+from mergewise.evaluate.measured import Measured
+from mergewise.evaluate.methods import names_in
+from mergewise.evaluate.presets import Preset, preset, preset_names
+
+PAPERS = {"aed-rag": "aed", "macrag": "macrag", "mergerag": "mergerag", "m-rag": "mrag"}
+"""The beginnings of the names of each paper's tables."""
+DEEPEST = 3
+"""Levels of folders below the data folder in which files are looked for."""
+
+
+def paper_tables(paper: str, tables: str = "") -> list[Preset]:
+    """Return the tables of a paper, all or those with these names, such as "1,2" or "curve".
+
+    Raises UsageError for an unknown paper or table.
+    """
+    if paper not in PAPERS:
+        raise UsageError(f"unknown paper: {paper!r}", one_of(paper, PAPERS))
+    known = [name.removeprefix(f"{PAPERS[paper]}-") for name in preset_names() if name.startswith(f"{PAPERS[paper]}-")]
+    for name in names_in(tables):
+        if name not in known:
+            raise UsageError(f"unknown table of {paper}: {name!r}", one_of(name, known))
+    return [preset(f"{PAPERS[paper]}-{name}") for name in names_in(tables) or known]
+
+
+def sets_for(folder: Path, tables: Sequence[Preset]) -> tuple[dict[str, Path], list[str]]:
+    """Return the files in the folder that fill columns of the tables, by the name of their set, and the empty columns."""
+    wanted = {group.label: group.sets for table in tables for group in table.groups if group.sets}
+    at_hand: dict[str, Path] = {}
+    for path in _places(folder, DEEPEST):
+        at_hand.setdefault(set_name(path, form_of(path)), path)
+    chosen = {label: next((name for name in names if name in at_hand), "") for label, names in wanted.items()}
+    missing = [
+        f"{label}: no file of {', '.join(wanted[label])} in {folder}" for label, name in chosen.items() if not name
+    ]
+    return {name: at_hand[name] for name in chosen.values() if name}, missing
+
+
+def _places(folder: Path, depth: int) -> Iterator[Path]:
+    with suppress(UsageError):
+        yield from find_tasks(folder)
+    if depth and folder.is_dir():
+        for child in sorted(folder.iterdir()):
+            if child.is_dir():
+                yield from _places(child, depth - 1)
+
+
+class RepeatedFigure(NamedTuple):
+    """A cell of a paper's table: the published figure, and ours with its 95 % confidence interval, as they are printed."""
+
+    table: str
+    row: str
+    column: str
+    ours: str
+    interval: str
+    published: str
+    is_inside: bool | None
+
+
+def repeated_figures(measured: Measured, tables: Sequence[Preset]) -> Iterator[RepeatedFigure]:
+    """Yield the cells that have both a published and a measured figure. `is_inside` is None without an interval."""
+    for table in (one for each in tables for one in preset_tables(measured, each)):
+        for row in table.rows:
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                if cell.published is None or cell.value is None:
+                    continue
+                scale = 100 if column.percent else 1
+                inside = None
+                if cell.interval is not None:
+                    low, high = (scale * end for end in cell.interval)
+                    inside = low <= cell.published <= high
+                yield RepeatedFigure(
+                    table.title,
+                    f"{row.section}: {row.name}" if row.section else row.name,
+                    f"{column.group} {column.label}".strip(),
+                    column.figure(cell.value),
+                    "" if cell.interval is None else column.bounds(cell.interval),
+                    column.published_figure(cell.published),
+                    inside,
+                )
