@@ -45,7 +45,8 @@ def test_a_paper_is_repeated(paper: str, system: Path, tmp_path: Path, monkeypat
         assert f"{SETS[paper]}: {data / 'public' / SETS[paper]}" in priced.output.replace("\n", "")
         assert "no file of" in priced.output and "total: " in priced.output
         done = repeat(paper, data, out, monkeypatch, server)
-        assert done.exit_code == 0 and "hours" in done.output, done.output
+        # a causal model of this machine is not called
+        assert done.exit_code == 0 and ("hours" in done.output) == (paper != "aed-rag"), done.output
         compared = figures(done)
         assert len(compared) >= 3, done.output
         asked = len(server.asked)
