@@ -137,6 +137,8 @@ def run_table(
         }
         done = CliRunner().invoke(app, ["eval", *words], env=environment, catch_exceptions=False)
     assert done.exit_code == 0, done.output
+    # a table fits a terminal, but for a name without spaces
+    assert [line for line in done.stdout.splitlines() if len(line) > 120 and " " in line.strip()] == []
     rows = open_run(folder).rows().to_pylist()
     assert {row["error"] for row in rows} == {""}, done.output
     calls: dict[str, set[int]] = {}

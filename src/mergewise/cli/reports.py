@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -31,7 +31,7 @@ from mergewise.evaluate.runs.run_folder import open_run
 from mergewise.evaluate.runs.run_row import RunRow
 from mergewise.extend import CachedChat, load_chat, release, shorten
 
-WIDTH = 80
+WIDTH, WIDEST = 80, 120
 MISSED = 20
 """Missed questions that the terminal lists."""
 TEXT = 140
@@ -67,16 +67,33 @@ def say_report(report: EvaluationReport) -> None:
 
 
 def say_table(table: ReportTable) -> None:
-    """Print a table with intervals below its figures. `*` marks the best and all that are not worse, `+` the next."""
-    say(f"\n{table.title}", style="bold")
+    """Print a table with intervals below its figures. `*` marks the best and all that are not worse, `+` the next.
+
+    Columns that do not fit into `WIDEST` characters are printed below, with the names of the rows again.
+    """
+    say()
+    _say_wrapped(table.title, style="bold")
     if table.about:
-        say(table.about, style="dim")
+        _say_wrapped(table.about, style="dim")
     heads = [column.label for column in table.columns]
     figures, bounds = (
         [[text(column, cell) for column, cell in zip(table.columns, row.cells, strict=True)] for row in table.rows]
         for text in (_figure, _bounds)
     )
     widths = [max(map(len, texts)) for texts in zip(heads, *figures, *bounds, strict=True)]
+    fitting = max(1, sum(end <= WIDEST - SHORTEST for end in accumulate(width + 2 for width in widths)))
+    if fitting < len(widths):
+        first, rest = (
+            replace(
+                table,
+                columns=table.columns[part],
+                rows=tuple(replace(row, cells=row.cells[part]) for row in table.rows),
+            )
+            for part in (slice(fitting), slice(fitting, None))
+        )
+        say_table(replace(first, source="", notes=()))
+        say_table(replace(rest, about=""))
+        return
     room = max(SHORTEST, WIDTH - sum(width + 2 for width in widths))
     name = min(room, LONGEST, max((len(row.name) for row in table.rows), default=0))
     if any(column.group for column in table.columns):
@@ -86,23 +103,23 @@ def say_table(table: ReportTable) -> None:
     for row, own, below in zip(table.rows, figures, bounds, strict=True):
         if row.section != section:
             section = row.section
-            say(section, style="dim")
+            _say_wrapped(section, style="dim")
         label = row.name
         if len(label) > name:
-            say(label)
+            _say_wrapped(label)
             label = ""
         say(f"{label:{name}}  {_line(own, widths)}".rstrip())
         if any(below):
             say(f"{'':{name}}  {_line(below, widths)}".rstrip(), style="dim")
         for remark in filter(None, (row.note, row.judge and f"judge: {row.judge}")):
-            say(f"{'':{name}}  {remark}", style="dim")
+            _say_wrapped(f"{'':{name}}  {remark}", style="dim")
     cells = [cell for row in table.rows for cell in row.cells]
     if any(cell.mark == "best" for cell in cells):
         published = "; (published)" if any(cell.published is not None for cell in cells) else ""
         say(f"* the best and all that are not worse; + the next{published}", style="dim")
     for note in (table.source, *table.notes):
         if note:
-            say(f"- {note}", style="dim")
+            _say_wrapped(f"- {note}", style="dim")
 
 
 def _figure(column: ReportColumn, cell: ReportCell) -> str:
@@ -139,7 +156,8 @@ def _say_differences(pairs: Sequence[ReportPairs], reference: str) -> None:
     """Print the difference of each method to the reference."""
     compared = [one for one in pairs if reference in one.names]
     if compared:
-        say(f"\nDifferences to {reference}, question by question (* significantly different from zero):")
+        say()
+        _say_wrapped(f"Differences to {reference}, question by question (* significantly different from zero):")
     for one in compared:
         say(one.title, style="dim")
         at = one.names.index(reference)
