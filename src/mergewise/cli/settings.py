@@ -58,7 +58,7 @@ def setting_of(hint: Any) -> Setting | None:
 
 def variable(name: str) -> str:
     """Return the environment variable of a setting or an option."""
-    return f"MERGEWISE_{name.upper()}"
+    return f"MERGEWISE_{name.upper().replace('-', '_')}"
 
 
 def from_environment(variable: str) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 import mergewise
 from mergewise.designs.strategies import view_settings
@@ -38,13 +42,13 @@ def sentence(title: str, cosine: float) -> str:
     return start + " so it is long".ljust(150 - len(start), "g") + "."
 
 
-def index(folder: Path) -> mergewise.Index:
+def index(folder: Path, sentences: Mapping[str, Sequence[float]] = SENTENCES) -> mergewise.Index:
     text = "\n\n".join(
         f"# {title}\n\n" + " ".join(sentence(title, cosine) for cosine in cosines)
-        for title, cosines in SENTENCES.items()
+        for title, cosines in sentences.items()
     )
-    settings = view_settings((), ["leaf.preset=paper"], "extractive")
-    opened = mergewise.open(folder, embedder=Cosines(), settings=settings)
+    own = view_settings((), ["leaf.preset=paper"], "extractive")
+    opened = mergewise.open(folder, embedder=Cosines(), settings=own)
     opened.add([Document("waters.md", text, "Waters")])
     return opened
 
@@ -68,6 +72,55 @@ def test_the_three_best_results_have_labels(tmp_path: Path) -> None:
     assert labels == ["[merged, 2 chunks]", "[merged, 4 chunks]", "[merged, 3 chunks]"]
     assert "[merged, 2 chunks]" in found.text
     assert [round(passage.score, 2) for passage in found.passages] == [0.85, 0.49, 0.44]
+
+
+def literal_always(opened: mergewise.Index, most: int) -> list[tuple[tuple[str, ...], float]]:
+    """Transcribe `always` of the text: results of `auto` for twice as many, then the parent of each result, each once."""
+    reader = opened.state().reader(None)
+    leaves = [leaf for leaf in reader.leaves(range(100)).values() if leaf.sentences]
+    cosines = {leaf.id: float(leaf.text.rsplit("cosine ", 1)[1].split()[0].rstrip(".")) for leaf in leaves}
+    parent = {leaf.id: leaf.ancestors[-1] for leaf in leaves}
+    sections = reader.sections(sorted(set(parent.values())))
+    best = sorted(leaves, key=lambda leaf: -cosines[leaf.id])[: 2 * most * 3]
+    families: dict[int, list[int]] = {}
+    for leaf in best:
+        families.setdefault(parent[leaf.id], []).append(leaf.id)
+    results = []
+    for section, family in families.items():
+        mean = sum(cosines[one] for one in family) / len(family)
+        if len(family) > 1 and len(family) / sections[section].children >= 0.5 and mean > 0.3:
+            results.append((mean, section))
+            continue
+        run: list[int] = []
+        for one in sorted(family):
+            if run and one != run[-1] + 1:
+                results.append((sum(cosines[x] for x in run) / len(run), section))
+                run = []
+            run.append(one)
+        results.append((sum(cosines[x] for x in run) / len(run), section))
+    # ties and means at the threshold are decided by rounding
+    assume(len({round(score, 2) for score, _ in results}) == len(results))
+    assume(all(abs(score - 0.3) > 0.01 for score, _ in results))
+    found: dict[int, float] = {}
+    for score, section in sorted(results, reverse=True)[: 2 * most]:
+        found.setdefault(section, score)
+    return [(sections[one].headings, score) for one, score in list(found.items())[:most]]
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=30, unique=True), st.lists(st.integers(1, 6), min_size=12))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+def test_always_is_that_of_the_text(drawn: list[int], sizes: list[int]) -> None:
+    cosines: dict[str, list[float]] = {}
+    rest = [value / 100 for value in drawn]
+    for number, size in enumerate(sizes):
+        if rest:
+            cosines[f"Part {number}"], rest = rest[:size], rest[size:]
+    with TemporaryDirectory() as folder:
+        opened = index(Path(folder) / "i", cosines)
+        found = opened.context("Which water?", strategy="auto-merge(preset=paper, mode=always)", budget=8000)
+        wanted = literal_always(opened, 3)
+        assert [one.headings[:-1] for one in found.passages] == [path for path, _ in wanted]
+        assert [one.score for one in found.passages] == pytest.approx([score for _, score in wanted], abs=2e-3)
 
 
 def test_other_modes_keep_three_results_too(tmp_path: Path) -> None:

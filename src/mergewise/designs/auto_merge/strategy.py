@@ -110,9 +110,10 @@ class _LeafRange(NamedTuple):
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: AutoMerge) -> Context:
     trace: list[Step] = []
     is_absolute = parameters.thresholds == "absolute"
-    hits = search_leaves(
-        question, reader.searching_by(parameters.search), parameters.k, trace, "search" if is_absolute else "both"
-    )
+    # the text's own `always` takes the parents of the results of `auto` for twice as many leaves
+    is_twice = is_absolute and parameters.mode == "always"
+    kind, k = ("search" if is_absolute else "both"), parameters.k * (1 + is_twice)
+    hits = search_leaves(question, reader.searching_by(parameters.search), k, trace, kind)
     if is_absolute:
         # a leaf that only the full text found has no cosine
         hits = sorted((replace(hit, score=hit.cosine or 0.0) for hit in hits), key=lambda hit: -hit.score)
@@ -127,11 +128,13 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
             reason = f"sections {lost} missing in the index; run `mergewise check --repair`"
             trace.append(Step("missing", reason, orphans))
         items = [_LeafRange(hit.row.id, hit.row.id, hit.score, hit.row.ancestors, hit.row.span) for hit in hits]
-        if parameters.mode == "auto":
+        if parameters.mode == "auto" or is_twice:
             floor = _floor(items, parameters) if parameters.join == "strong" else -inf
             items = merge(items, sections, parameters, budget, trace)
             items = join_neighbours(items, floor, parameters, trace)
-        elif parameters.mode == "always":
+        if is_twice and parameters.most:
+            items = sorted(items, key=lambda item: -item.score)[: 2 * parameters.most]
+        if parameters.mode == "always":
             items = parents(items, sections, budget, trace)
         candidates = _candidates(items, hits, reader, parameters)
     if parameters.most:
@@ -222,12 +225,13 @@ def parents(
 ) -> list[_LeafRange]:
     """Return the parents of the items, each once, with the score of its best item.
 
-    An item with a missing or too large parent stays. If a parent is below another chosen one, only the outer one stays.
+    A merged section and an item with a missing or too large parent stay. If a parent is below another chosen one, only the outer
+    one stays.
     """
     families: dict[int, list[_LeafRange]] = defaultdict(list)
     kept: list[_LeafRange] = []
     for item in items:
-        parent = sections.get(item.ancestors[-1])
+        parent = None if item.kind == "merged" else sections.get(item.ancestors[-1])
         if parent is not None and parent.tokens <= budget:
             families[parent.id].append(item)
         else:
