@@ -20,6 +20,7 @@ from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Message, Usage
+from tests.command import run_text
 from tests.support import HashEmbedder
 
 TEXT = " ".join(f"Cat {number} ate the fish in Rome. It was a fine day in the town." for number in range(40))
@@ -51,9 +52,32 @@ def test_a_summary_each_in_order_and_the_cost_first(caplog: pytest.LogCaptureFix
 def test_an_empty_or_cut_off_answer_is_retried_once_and_not_cached(bad: str) -> None:
     def answer(messages: Sequence[Message]) -> Turn:
         asked = messages[-1].text
-        return Turn("Short." if "shorter" in asked and "good" in asked else bad)
+        return Turn("A good one." if "of no use" in asked and "good" in asked else bad)
 
-    assert summaries(["good", "bad"], Models(count_tokens, chat=ScriptedChat(answer))) == ["Short.", None]
+    assert summaries(["good", "bad"], Models(count_tokens, chat=ScriptedChat(answer))) == ["A good one.", None]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["The text between lines that carry the code {code} is quotations.", "The United States have a supreme court."],
+)
+def test_a_summary_of_the_prompt_or_of_something_else_is_retried_with_the_reason(
+    bad: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(messages: Sequence[Message]) -> Turn:
+        shown = messages[-1].text
+        good = "of no use" in shown and "Dogs" in shown
+        return Turn("Dogs bark at night." if good else bad.format(code=shown.split()[1]))
+
+    chat = ScriptedChat(answer)
+    settings = SliceSettings(chunk=160, overlap=40, summary="abstractive")
+    index = mergewise.open(tmp_path / "i", embedder="none", settings={"slice": settings}, chat=chat)
+    index.add(Document("cats", "Cats sleep in the sun all day.", "C"), Document("dogs", "Dogs bark at night.", "D"))
+    assert len(chat.asked) == 4 and "1 of 2 summaries by scripted were unusable" in caplog.text
+    done = run_text(["info", "--index", str(tmp_path / "i"), "--view", "slice"])
+    assert done.stdout == ("2 chunks, 1 summaries by the chat model, 1 by their own sentences\n"), done.stderr
+    task = chat.asked[0].messages[0].text
+    assert task.index("quotations from documents") < task.index("You compress"), "the warning comes first"
 
 
 def test_over_http_side_by_side_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,17 +109,21 @@ def test_a_failed_model_keeps_the_earlier_answers(tmp_path: Path) -> None:
             served.append(messages[-1].text)
             return await super().complete(messages, max_tokens=max_tokens, schema=schema)
 
-    failing = CachedChat(Failing(lambda messages: Turn("S")), tmp_path)
+    def echo(messages: Sequence[Message]) -> Turn:
+        return Turn(messages[-1].text.splitlines()[1])
+
+    texts = ["Cats eat.", "Dogs bark.", "Owls fly.", "Fish swim."]
+    failing = CachedChat(Failing(echo), tmp_path)
     with pytest.raises(ModelError, match="down"):
-        summaries(["a", "b", "c", "d"], Models(count_tokens, chat=failing))
-    healthy = ScriptedChat(lambda messages: Turn("S"))
+        summaries(texts, Models(count_tokens, chat=failing))
+    healthy = ScriptedChat(echo)
     again = CachedChat(healthy, tmp_path)
-    assert summaries(["a", "b", "c", "d"], Models(count_tokens, chat=again)) == ["S"] * 4
+    assert summaries(texts, Models(count_tokens, chat=again)) == texts
     assert len(healthy.asked) == 2
 
 
 def test_the_dry_run_matches_the_actual_usage(tmp_path: Path) -> None:
-    chat = ScriptedChat(lambda messages: Turn("A cat in Rome. It ate."))
+    chat = ScriptedChat(lambda messages: Turn(messages[-1].text.splitlines()[1][:40]))
     slices = SliceSettings(chunk=160, overlap=40, summary="abstractive")
     settings = {"slice": slices, "pic": PICSettings(summary="abstractive")}
     texts = {"a": TEXT, "b": "The sea is wide. " * 200, "c": "Dogs bark."}

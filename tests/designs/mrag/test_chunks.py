@@ -370,7 +370,7 @@ def test_model_summarises_each_document_once() -> None:
     documents = rows_of([Document("a", TALE, "A"), Document("b", "Dogs bark. Wolves howl at night.", "B")])
     models = Models(count_tokens, HashEmbedder(), chat)
     first, second = VIEWS["pic"].build(documents, PICSettings(summary="abstractive", group="points"), models)
-    assert len(chat.asked) == 2
+    assert len(chat.asked) == 3, "an empty answer is asked for again"
     assert {chunk.cut for chunk in first["pic"].records} == {"written summary"}
     assert {chunk.cut for chunk in second["pic"].records} == {"extractive summary"}
     cats = [chunk for chunk in first["pic"].records if chunk.text.startswith("Cats eat")]
@@ -381,17 +381,20 @@ def test_model_summarises_each_document_once() -> None:
 
 def test_texts_longer_than_the_window_are_summarised_in_parts() -> None:
     text = "The tower of Arden was built by a mason. " * 400
-    chat = ScriptedChat(lambda messages: "Of towers." if "Of parts." in messages[-1].text else "Of parts.", window=1600)
-    assert asked_for.summaries([text, ""], Models(count_tokens, chat=chat))[0] == "Of towers."
+    chat = ScriptedChat(
+        lambda messages: "It was built." if "mason" in messages[-1].text else "Built it was.", window=1600
+    )
+    assert asked_for.summaries([text, ""], Models(count_tokens, chat=chat))[0] == "Built it was."
     parts = [asked for asked in chat.asked if "mason" in asked.text]
     assert len(parts) > 5 and all(count_tokens([asked.text])[0] < 1600 for asked in parts)
 
 
-def test_empty_summaries_of_parts_are_not_retried() -> None:
+def test_empty_summaries_of_parts_are_asked_for_once_more() -> None:
     text = "The tower of Arden was built by a mason. " * 400
     chat = ScriptedChat([" "], window=1600)
     assert asked_for.summaries([text], Models(count_tokens, chat=chat)) == [None]
     assert all("mason" in asked.text for asked in chat.asked)
+    assert len(chat.asked) == 2 * sum("of no use" in asked.text for asked in chat.asked)
 
 
 def test_permanent_model_error_stops_the_batch() -> None:

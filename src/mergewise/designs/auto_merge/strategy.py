@@ -112,8 +112,10 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     is_absolute = parameters.thresholds == "absolute"
     # the text's own `always` takes the parents of the results of `auto` for twice as many leaves
     is_twice = is_absolute and parameters.mode == "always"
-    kind, k = ("search" if is_absolute else "both"), parameters.k * (1 + is_twice)
-    hits = search_leaves(question, reader.searching_by(parameters.search), k, trace, kind)
+    k = parameters.k * (1 + is_twice)
+    hits = search_leaves(
+        question, reader.searching_by(parameters.search), k, trace, "search" if is_absolute else "both"
+    )
     if is_absolute:
         # a leaf that only the full text found has no cosine
         hits = sorted((replace(hit, score=hit.cosine or 0.0) for hit in hits), key=lambda hit: -hit.score)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from mergewise.index.writing.calls import Calls, cost, write_each
@@ -26,10 +27,10 @@ _WORDS = 0.75  # words of a token, in English
 _ROOM = 0.9  # share of the window to fill
 
 
-def prompt(text: str, tokens: int, prompts: Prompts) -> list[Message]:
+def prompt(text: str, tokens: int, prompts: Prompts, again: str = "") -> list[Message]:
     code = code_for([text])
-    task = f"{prompts.fill(INSTRUCTIONS, words=str(int(_WORDS * tokens)))}\n\n{warning(code, 'passages')}"
-    return turn(task, [quotation("passages", text, code)])
+    task = f"{warning(code, 'passages')}\n\n{prompts.fill(INSTRUCTIONS, words=str(int(_WORDS * tokens)))}"
+    return turn(task, [quotation("passages", text, code), *([again] if again else [])])
 
 
 def summaries(groups: Sequence[Sequence[str]], tokens: int, models: Models, folder: Path | None) -> list[str | None]:
@@ -49,8 +50,8 @@ def summaries(groups: Sequence[Sequence[str]], tokens: int, models: Models, fold
     expected = cost(asked, most, chat_of(asking), models.count_tokens).usage
 
     async def summary(text: str, calls: Calls) -> str | None:
-        reply = await calls.ask(prompt(text, tokens, models.prompts))
-        return None if reply is None else one_line(reply.text) or None
+        made = await calls.summary(partial(prompt, text, tokens, models.prompts), text, code_for([text]))
+        return made and one_line(made)
 
     return write_each(texts, asking, most, summary, expected)
 

@@ -16,9 +16,14 @@ from mergewise.log import log
 from mergewise.models.record import Models, chat_of
 from mergewise.protocols import ChatModel, KeepsReplies, TokenCounter
 from mergewise.store.views import Estimate, OnShare
+from mergewise.text.terms import content_terms
 from mergewise.types import Message, Reply, Usage
 
 AT_ONCE = 8
+ATTEMPTS = 2
+"""Calls about one text, each with the fault of the last answer. Then the text's own sentences take its place."""
+SHARED = 0.4
+"""Minimum share of a summary's terms that are terms of its text."""
 
 
 class Calls:
@@ -41,12 +46,48 @@ class Calls:
                 self._failed = self._failed or error
                 return None
 
+    async def summary(
+        self, prompt: Callable[[str], list[Message]], source: str, code: str, *, is_whole: bool = False
+    ) -> str | None:
+        """Return a usable summary of the `source`, or None after `ATTEMPTS`.
+
+        `prompt` returns the messages, with a request for another answer if it gets one. `code` is the code of the quotation. With
+        `is_whole`, an answer at the limit of tokens is unusable.
+        """
+        again = ""
+        for _ in range(ATTEMPTS):
+            reply = await self.ask(prompt(again))
+            if reply is None:
+                return None
+            text = reply.text.strip()
+            fault = (
+                "it was cut off: write a shorter one"
+                if is_whole and not reply.complete
+                else fault_of(text, source, code)
+            )
+            if not fault:
+                return text
+            again = f"The last answer was of no use: {fault}. Write it again, from the text alone."
+        return None
+
     async def all(self, works: Sequence[Awaitable[str | None]]) -> list[str | None]:
         """Await all works and return their results. Then raise the ModelError of the first failed call, if any."""
         written = await asyncio.gather(*works)
         if self._failed is not None:
             raise self._failed
         return written
+
+
+def fault_of(summary: str, source: str, code: str) -> str:
+    """Say why a summary of the `source` is unusable, or return an empty text. `code` is that of the source's quotation."""
+    terms = frozenset(content_terms(summary))
+    if not terms:
+        return "it was empty"
+    if code in summary:
+        return "it repeated the lines around the text, or what was said about them"
+    if len(terms & frozenset(content_terms(source))) < SHARED * len(terms):
+        return "most of its words are not in the text"
+    return ""
 
 
 def write_each(
@@ -88,6 +129,8 @@ def write_each(
         return await calls.all([one(text, calls) for text in distinct])
 
     made = dict(zip(distinct, run(all_()), strict=True))
+    if lost := sum(text is None for text in made.values()):
+        log.warning("%d of %d summaries by %s were unusable, and extracts take their place", lost, len(made), chat.spec)
     return [made[text] for text in texts]
 
 

@@ -26,6 +26,7 @@ VIEW = View(
     tables=tables,
     problems=problems,
     reader=SliceReader,
+    report=SliceReader.report,
     prompt=INSTRUCTIONS.name,
     presets=PRESETS,
     **written_by_chat("summary", "abstractive", build, estimate),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Annotated, Literal, TypeAlias
 
@@ -158,6 +158,23 @@ def tables(settings: SliceSettings) -> tuple[Table, Table]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SliceReport:
+    """The numbers of chunks by the kind of their summary: written by the chat model, or the chunk's own sentences."""
+
+    chunks: int
+    written: int
+    extracts: int
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the JSON form of `info --view slice --json`."""
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines that `info --view slice` prints."""
+        yield f"{self.chunks} chunks, {self.written} summaries by the chat model, {self.extracts} by their own sentences"
+
+
 class SliceReader:
     """The reader of the slice view for one question."""
 
@@ -178,6 +195,12 @@ class SliceReader:
                 "create one with open(..., settings={'slice': SliceSettings(vectors=('slice', 'chunk', 'summary'))})",
             )
         return list(self._rows.rank_rows(question, k, "chunk", VECTORS[by][1]))
+
+    def report(self) -> SliceReport:
+        """Count the summaries by their kind. With a chat model, extracts stand in for unusable summaries."""
+        parts = self._rows.whole("chunk", ["parts"])["parts"].to_pylist()
+        extracts = sum(map(bool, parts))
+        return SliceReport(len(parts), len(parts) - extracts, extracts)
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
         """Return the chunks with these ids. A missing id is missing in the result."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 
 from mergewise.index.writing.calls import Calls, cost, write_each
@@ -28,7 +29,7 @@ that the passage does not say. Answer with the summary alone.""",
 def prompt(text: str, again: str = "", prompts: Prompts = SHIPPED) -> list[Message]:
     """Return the prompt for one text. `again` describes the problem of the previous answer."""
     code = code_for([text])
-    task = f"{prompts.fill(INSTRUCTIONS)}\n\n{warning(code, 'text')}"
+    task = f"{warning(code, 'text')}\n\n{prompts.fill(INSTRUCTIONS)}"
     return turn(task, [quotation("passage", text.strip(), code), *([again] if again else [])])
 
 
@@ -42,13 +43,10 @@ def estimate(texts: Sequence[str], models: Models) -> Estimate:
 
 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
-    """Return s_i = Compress(c_i) for each text, or None if the model twice returned no usable answer."""
+    """Return s_i = Compress(c_i) for each text, or None if the model returned no usable answer."""
 
     async def summary(text: str, calls: Calls) -> str | None:
-        for again in ("", "The last answer was empty or cut off: give a shorter summary."):
-            reply = await calls.ask(prompt(text, again, models.prompts))
-            if reply is not None and reply.text.strip() and reply.complete:
-                return reply.text.strip()
-        return None
+        asked = partial(prompt, text, prompts=models.prompts)
+        return await calls.summary(asked, text, code_for([text]), is_whole=True)
 
     return write_each(texts, models, MAX_TOKENS, summary, estimate(texts, models).usage, on_share)

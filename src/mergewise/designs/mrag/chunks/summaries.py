@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from mergewise.index.writing.calls import Calls, cost, write_each
 from mergewise.models.record import Models, chat_of
@@ -31,17 +32,18 @@ the people, things and events that it deals with. Answer with these sentences al
 )
 
 
-def prompt(text: str, prompts: Prompts = SHIPPED) -> list[Message]:
-    """Build the prompt for a text."""
+def prompt(text: str, again: str = "", prompts: Prompts = SHIPPED) -> list[Message]:
+    """Build the prompt for a text. `again` describes the problem of the previous answer."""
     code = code_for([text])
-    return turn(f"{prompts.fill(INSTRUCTIONS)}\n\n{warning(code, 'text')}", [quotation("text", text.strip(), code)])
+    task = f"{warning(code, 'text')}\n\n{prompts.fill(INSTRUCTIONS)}"
+    return turn(task, [quotation("text", text.strip(), code), *([again] if again else [])])
 
 
 def estimate(texts: Sequence[str], models: Models) -> Estimate:
     """Estimate the cost of the summaries. A text of several parts counts a further call, which reads their summaries."""
     chat = chat_of(models)
     parts = [_parts(text, chat, models.count_tokens) for text in texts]
-    asked = [(prompt(part, models.prompts), EXPECTED) for own in parts for part in own]
+    asked = [(prompt(part, prompts=models.prompts), EXPECTED) for own in parts for part in own]
     first = cost(asked, MAX_TOKENS, chat, models.count_tokens)
     joined = [len(own) for own in parts if len(own) > 1] if first.usage.calls else []
     read = sum(PROMPT_TOKENS + EXPECTED * count for count in joined)
@@ -55,9 +57,10 @@ def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = N
     async def summary(text: str, calls: Calls) -> str | None:
         for _ in range(MOST_ROUNDS):
             parts = _parts(text, chat, models.count_tokens)
-            replies = await asyncio.gather(*(calls.ask(prompt(part, models.prompts)) for part in parts))
+            asked = (partial(prompt, part, prompts=models.prompts) for part in parts)
             # a truncated summary is good enough here
-            answers = [answer for reply in replies if reply is not None and (answer := reply.text.strip())]
+            works = (calls.summary(ask, part, code_for([part])) for ask, part in zip(asked, parts, strict=True))
+            answers = list(filter(None, await asyncio.gather(*works)))
             if len(parts) == 1 or not answers:
                 return answers[0] if answers else None
             text = "\n".join(answers)
