@@ -38,7 +38,7 @@ from mergewise.types import Document, Message
 
 TOWNS = ("Arden", "Brook", "Corin", "Delos", "Elmet", "Farne", "Gorse", "Hythe", "Islay", "Jarrow", "Kelso", "Lorne")
 QUESTIONS = 2
-OWN = "Own words. "
+OWN, WARNED = "Own words. ", "between lines that carry"
 KINDS = {
     "You compress passages": "slice",
     "You prepare documents": "marker",
@@ -64,7 +64,9 @@ def town(name: str) -> Document:
 
 
 def kind(messages: Sequence[Message]) -> str:
-    text = messages[0].text.removeprefix(OWN)
+    # the prompts of summaries begin with the warning
+    text = messages[0].text.rsplit("described here.\n\n", 1)[-1] if WARNED in messages[0].text[:80] else messages[0].text
+    text = text.removeprefix(OWN)
     return next((kind for start, kind in KINDS.items() if text.startswith(start)), text[:60])
 
 
@@ -259,7 +261,7 @@ def test_every_prompt_of_a_design_is_a_file(
         path.write_text(OWN + path.read_text())
     with ChatServer(play) as server:
         run_table(name, system, tmp_path / "run", monkeypatch, 1, server, "", "--prompts", str(folder))
-    assert server.asked and {one.messages[0].text[: len(OWN)] for one in server.asked} == {OWN}
+    assert server.asked and all(OWN in one.messages[0].text for one in server.asked)
     models = open_run(tmp_path / "run").plan.models
     assert models["prompts"] and models["prompts.answer"] != models["prompts.merge"]
 

@@ -65,7 +65,8 @@ class Calls:
                 if is_whole and not reply.complete
                 else fault_of(text, source, code)
             )
-            if not fault:
+            # an estimate has no real reply to judge
+            if not fault or getattr(self._chat, "is_estimate", False):
                 return text
             again = f"The last answer was of no use: {fault}. Write it again, from the text alone."
         return None
