@@ -131,7 +131,7 @@ def laid_out(text: str, code: Sequence[Part] = (), margin: int = 0) -> str:
     """
     lines: list[str] = []
     block: list[str] = []  # consecutive lines of code
-    records = {start for start, _, form in blocks(text) if form not in ("prose", "block")}
+    records = {start for start, _, form in blocks(text) if form in ("row", "edge", "line", "more")}
     blank, goes_on = True, False  # the last line was blank, or prose that the next one may continue
     at = 0
 

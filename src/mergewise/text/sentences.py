@@ -12,29 +12,29 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import sentencex
 
-Form: TypeAlias = Literal["prose", "line", "more", "row", "edge", "block"]
-"""What a block of text is. `more` is a line that belongs to the one above, `edge` a line of a drawn table without text,
-`block` a heading, a row between bars, or code in fences."""
+Form: TypeAlias = Literal["prose", "item", "heading", "row", "edge", "code", "line", "more"]
+"""What a block of text is. `edge` is a rule, or a line of a drawn table without text; `more` a line that belongs to the one
+above; `code` is in fences."""
 
 _FENCE = re.compile(r"[ \t]*(`{3,}+|~{3,}+)")
-_FENCED_CODE = re.compile(r"[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ \t]*(?P=fence)[`~]*[ \t]*(?:\n|\Z)")
-# The beginning of a block, or the whole of a block other than prose: a table row, a heading, a rule.
+_FENCED_CODE = re.compile(r"[ \t]*(?P<code>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ \t]*(?P=code)[`~]*[ \t]*(?:\n|\Z)")
+# The mark of an item, a field of reStructuredText or an option; or the whole of another block.
 _BLOCK = re.compile(
     r"""
-      ^(?P<blank>[ \t]*\n)                                                        # a blank line
-    | ^[ \t]*(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)              # a list item
-    | ^[ \t]*:[^\W\d_][^:`\n]{0,60}:(?=[ \t]+\S)                                # a field of reStructuredText
-    | ^[ \t]*--?\w[^\s,]*(?:,?[ ][^\s,]+){0,4}[ ]{2,}(?=\S)                       # an option with its description
-    | ^[ \t]*(?:\||\+[-=]{2})[^\n]*(?:\n|\Z)                                      # a table row
-    | ^(?:[ \t]*\#{1,6}(?:[ \t][^\n]*)?(?:\n|\Z))+                              # a Markdown heading, or a comment
-    | ^(?P<rule>(?![-=]+\+)[=\-~^"'`#*+_.:]{4,}[ \t]*(?:\n|\Z))           # an underline, a rule, a grid table's edge
+      (?P<blank>[ \t]*\n)
+    | (?P<item>[ \t]*(?:(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.)[ \t]+(?=\S)|[-•‣◦](?=[ \t]*\n[ \t]+\S)
+        |:[^\W\d_][^:`\n]{0,60}:(?=[ \t]+\S)|--?\w[^\s,]*(?:,?[ ][^\s,]+){0,4}[ ]{2,}(?=\S)))
+    | (?P<row>[ \t]*(?:\||\+[-=]{2})[^\n]*(?:\n|\Z))
+    | (?P<heading>(?:[ \t]*\#{1,6}(?:[ \t][^\n]*)?(?:\n|\Z))+)                       # also comments
+    | (?P<rule>(?![-=]+\+)[=\-~^"'`#*+_.:]{4,}[ \t]*(?:\n|\Z))
     """,
-    re.MULTILINE | re.VERBOSE,
+    re.VERBOSE,
 )
+_NO_TEXT = re.compile(r"[=\-~^\"'`#*+_.:|\s]+")
 
 # A line that begins a record: with a time, the level of a log, a prompt, or a key or label before its value.
 _RECORD = re.compile(
@@ -104,30 +104,26 @@ def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
     Sentences are not empty, have no white space at their ends, and are separated only by white space. A code block in
     fences is one sentence, and so are a heading, a table row and a line of a log.
     """
-    parts = (segment(text, a, b, language) if form == "prose" else [(a, b)] for a, b, form in blocks(text))
+    parts = (segment(text, a, b, language) if form in ("prose", "item") else [(a, b)] for a, b, form in blocks(text))
     return list(chain.from_iterable(parts))
 
 
 def blocks(text: str) -> Iterator[tuple[int, int, Form]]:
-    """Yield blocks with their form in order, without white space at their ends. Only prose is segmented."""
+    """Yield blocks with their form in order, without white space at their ends."""
     open_from, is_item = 0, False
     for match in _marks(text):
         start, end = match.span()
-        is_rule = match.lastgroup == "rule"
-        if is_rule:
+        form: Any = match.lastgroup
+        if form == "rule" and open_from < start:
             # The underline of a heading: title and line are one block.
-            start = max(open_from, text.rfind("\n", 0, max(start - 1, 0)) + 1) if open_from < start else start
+            start, form = max(open_from, text.rfind("\n", 0, start - 1) + 1), "heading"
         if open_from < start:
             yield from _paragraph(text, open_from, start, is_item)
-        is_item = False
-        if match.lastgroup == "blank":
-            open_from = end
-        elif is_rule or end == len(text) or text[end - 1] == "\n":
-            # A separate block: code, a table row, a heading.
-            yield (*strip_span(text, start, end), "block")
-            open_from = end
-        else:
-            open_from, is_item = start, True
+        is_item = form == "item"
+        open_from = start if is_item else end
+        if not is_item and form != "blank":
+            span = strip_span(text, start, end)
+            yield (*span, "edge" if form != "code" and _NO_TEXT.fullmatch(text, *span) else form)
     yield from _paragraph(text, open_from, len(text), is_item)
 
 
@@ -153,18 +149,12 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
 
 def _paragraph(text: str, start: int, end: int, is_item: bool) -> Iterator[tuple[int, int, Form]]:
     start, end = strip_span(text, start, end)
-    if text.find("\n", start, end) < 0:
-        if start < end:
-            yield start, end, "prose"
-        return
-    if is_item and (margin := start - text.rfind("\n", 0, start) - 1):
+    if is_item:
         # an item ends above a line with a smaller margin
+        margin = start - text.rfind("\n", 0, start) - 1
         cut = next((m.start() for m in _LINE.finditer(text, start, end) if len(m[0]) <= margin), end)
-        yield (*strip_span(text, start, cut), "prose")
+        yield (*strip_span(text, start, cut), "item")
         start, end = strip_span(text, cut, end)
-    elif is_item:
-        yield start, end, "prose"
-        return
     if start < end:
         yield from lines_of(text, start, end) or [(start, end, "prose")]
 
@@ -175,6 +165,8 @@ def lines_of(text: str, start: int, end: int) -> list[tuple[int, int, Form]]:
     Records begin alike: with a time, a key, or the same word. Lines without full stops that end early are records, too.
     A line without the beginning of a record has the form "more".
     """
+    if text.find("\n", start, end) < 0:
+        return []
     begin = text.rfind("\n", 0, start) + 1
     block = text[begin:end]
     rows = block.split("\n")

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable, says_something
 from mergewise.text.sentences import Form, blocks, lines_of, segment, strip_span
@@ -24,19 +24,12 @@ SHORT = 320
 ITEM = 400
 CODE = 400
 
-BlockKind: TypeAlias = Literal["text", "item", "row", "line", "more", "code", "edge"]
-
 # Blocks of a table that are searched for its end.
 FAR = 400
-# The kinds of the blocks of a table, and of a run of lines.
-_TABLE: tuple[BlockKind, ...] = ("row", "edge")
-_LINES: tuple[BlockKind, ...] = ("line", "more")
+# The forms of the blocks of a table, and of a run of lines.
+_TABLE, _LINES = ("row", "edge"), ("line", "more")
 _RUNS = dict.fromkeys(_TABLE, _TABLE) | dict.fromkeys(_LINES, _LINES)
 
-_ITEM_MARK = re.compile(
-    r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.|:[^:\n`]+:|--?\w[^\s,]*(?:,?[ ][^\s,]+){0,4}[ ])(?=\s)"
-)
-_EDGE = re.compile(r"[=\-~^\"'`#*+_.:|\s]+")
 _QUALIFIES = re.compile(
     r"[(\[*_`]*(?:defaults?\b|optional\b|required\b|deprecated\b|(?:allowed|possible|valid|accepted|supported) values\b|"
     r"must be\b|(?:new|added|changed|removed) in\b)",
@@ -76,7 +69,7 @@ def announces(unit: str) -> bool:
 class _Block(NamedTuple):
     start: int
     end: int
-    kind: BlockKind
+    kind: Form
     indent: int
 
 
@@ -117,9 +110,7 @@ class _Walk:
 
     def units(self) -> list[TextUnit]:
         self.plain = readable(self.text)
-        stretch: list[_Block] = []
-        for start, end, form in blocks(self.text):
-            stretch.append(self._block(start, end, _kind(self.text, start, end, form)))
+        stretch = [self._block(*block) for block in blocks(self.text)]
         at = 0
         while at < len(stretch):
             upto = self._region(stretch, at)
@@ -127,7 +118,7 @@ class _Walk:
             at = upto
         return self.found
 
-    def _block(self, start: int, end: int, kind: BlockKind) -> _Block:
+    def _block(self, start: int, end: int, kind: Form) -> _Block:
         margin = self.text[self.text.rfind("\n", 0, start) + 1 : start]
         return _Block(start, end, kind, len(margin.expandtabs(4)) if margin and not margin.strip() else 0)
 
@@ -155,7 +146,11 @@ class _Walk:
                 and self._touch(stretch, upto)
             ):
                 upto += 1
-            while upto < len(stretch) and stretch[upto].kind == "text" and stretch[upto].indent > first.indent:
+            while (
+                upto < len(stretch)
+                and stretch[upto].kind in ("prose", "heading")
+                and stretch[upto].indent > first.indent
+            ):
                 upto += 1
         return upto
 
@@ -375,18 +370,6 @@ class _Walk:
             else:
                 parts.append((start, end))
         return parts
-
-
-def _kind(text: str, start: int, end: int, form: Form) -> BlockKind:
-    if form == "prose":
-        return "item" if _ITEM_MARK.match(text, start, end) else "text"
-    if form != "block":
-        return form
-    if text.startswith(_FENCES, start):
-        return "code"
-    if _EDGE.fullmatch(text, start, end):
-        return "edge"
-    return "row" if text.startswith(("|", "+-", "+="), start) else "text"
 
 
 def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
