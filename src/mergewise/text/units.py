@@ -54,9 +54,12 @@ class TextUnit(NamedTuple):
     kind: Kind = "prose"
 
 
-def split_units(text: str, language: str = "en") -> list[TextUnit]:
-    """Split a stretch of text without headings into units, in order. Only white space separates them."""
-    walk = _Walk(text, language)
+def split_units(text: str, language: str = "en", plain: str = "") -> list[TextUnit]:
+    """Split a stretch of text without headings into units, in order. Only white space separates them.
+
+    `plain` is the text without mark-up, if it is known.
+    """
+    walk = _Walk(text, language, plain or readable(text))
     return _join_short(walk.units(), walk.open)
 
 
@@ -88,8 +91,7 @@ class _Walk:
 
     text: str
     language: str
-    # The text without mark-up.
-    plain: str = ""
+    plain: str
     found: list[TextUnit] = field(default_factory=list)
     # Units that say little without the next one.
     open: set[int] = field(default_factory=set)
@@ -109,7 +111,6 @@ class _Walk:
     _looked: tuple[int, int | None] = (0, None)
 
     def units(self) -> list[TextUnit]:
-        self.plain = readable(self.text)
         stretch = [self._block(*block) for block in blocks(self.text)]
         at = 0
         while at < len(stretch):

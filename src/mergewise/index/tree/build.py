@@ -70,12 +70,13 @@ def build_trees(
 ) -> list[Tree]:
     """Build a tree for each document, with ids from 0. One call tokenises the sentences of all documents."""
     outlines = [_clean_outline(document) for document in documents]
-    cut = [_units(document, outline) for document, outline in zip(documents, outlines, strict=True)]
+    plains = [readable(document.text) for document in documents]
+    cut = list(map(_units, documents, outlines, plains))
     counts = iter(
         count_tokens([d.text[u.start : u.end] for d, units in zip(documents, cut, strict=True) for u in units])
     )
     trees = []
-    for document, outline, units in zip(documents, outlines, cut, strict=True):
+    for document, outline, plain, units in zip(documents, outlines, plains, cut, strict=True):
         counted = [unit._replace(tokens=next(counts)) for unit in units]
         measure = count_tokens if _is_english(document) else neutral_lengths
         measure = _characters if settings.unit == "characters" else measure
@@ -87,7 +88,7 @@ def build_trees(
         _divide(document, root, settings)
         _weigh(root)
         _join_small(root, settings.min_section_tokens)
-        trees.append(_Emitter(document, settings.leaf_tokens).tree(_collapse(root)))
+        trees.append(_Emitter(document, plain, settings.leaf_tokens).tree(_collapse(root)))
     return trees
 
 
@@ -155,8 +156,11 @@ def _is_inside_unit(units: Sequence[DocumentUnit], position: int) -> bool:
     return at >= 0 and units[at][0] < position < units[at][1]
 
 
-def _units(document: Document, outline: Sequence[Heading]) -> list[_SizedUnit]:
-    """Split a document into units. A heading is a unit by itself. No unit crosses a heading or the bounds of a given unit."""
+def _units(document: Document, outline: Sequence[Heading], plain: str) -> list[_SizedUnit]:
+    """Split a document into units. A heading is a unit by itself. No unit crosses a heading or the bounds of a given unit.
+
+    `plain` is the text without mark-up.
+    """
     text = document.text
     language = ENGLISH if _is_english(document) else document_language(document)
     bounds = {0, len(text), *(bound for unit in document.units for bound in unit[:2])}
@@ -167,7 +171,7 @@ def _units(document: Document, outline: Sequence[Heading]) -> list[_SizedUnit]:
     for start, end in pairwise(sorted(bounds.union(*((h.start, h.end) for h in outline)))):
         kind = kinds.get(start, "prose")
         whole = start in heading_starts or (kind != "prose" and end - start <= ITEM)
-        stretch = [TextUnit(0, end - start)] if whole else split_units(text[start:end], language)
+        stretch = [TextUnit(0, end - start)] if whole else split_units(text[start:end], language, plain[start:end])
         for number, unit in enumerate(stretch):
             lead = unit.lead if kind == "prose" or not number else 0
             of = None if lead is None else start + stretch[lead].start
@@ -354,9 +358,9 @@ class _Emitter:
     Sections are numbered after the leaves, so both are drafts until the leaves are counted.
     """
 
-    def __init__(self, document: Document, leaf_tokens: int) -> None:
+    def __init__(self, document: Document, plain: str, leaf_tokens: int) -> None:
         self.document = document
-        self.plain = readable(document.text)
+        self.plain = plain
         self.title = short_name(document.title)
         self.leaf_tokens = leaf_tokens
         self.leaves: list[_LeafDraft] = []

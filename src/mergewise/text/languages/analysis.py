@@ -117,7 +117,7 @@ def neutral_lengths(texts: Sequence[str]) -> list[int]:
     """Return the length of each text in tokens of English, at least 1 unless it is blank."""
     lengths = []
     for text in texts:
-        counts = [sum(1 for _ in pattern.finditer(text)) for pattern in (_SPACE, _PUNCTUATION, _DENSE)]
+        counts = [len(pattern.findall(text)) for pattern in (_SPACE, _PUNCTUATION, _DENSE)]
         _, punctuation, dense = counts
         letters = len(text) - sum(counts)
         lengths.append(-int(-(letters / LETTERS_PER_TOKEN + DENSE_TOKENS * dense + punctuation) // 1))
