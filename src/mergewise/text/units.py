@@ -9,7 +9,7 @@ unit and the units that need it are joined: "Allowed characters:" with the three
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -107,8 +107,8 @@ class _Walk:
     _items: list[_OpenItem] = field(default_factory=list)
     # The indent of a literal block, and the unit that announces it.
     _code_of: tuple[int, int | None] | None = None
-    # The number of units at the last call of `_above`, and its result.
-    _looked: tuple[int, int | None] = (0, None)
+    # The unit that announces code which begins here: the last one with text, or the lead of code above.
+    _above: int | None = None
 
     def units(self) -> list[TextUnit]:
         stretch = [self._block(*block) for block in blocks(self.text)]
@@ -122,6 +122,16 @@ class _Walk:
     def _block(self, start: int, end: int, kind: Form) -> _Block:
         margin = self.text[self.text.rfind("\n", 0, start) + 1 : start]
         return _Block(start, end, kind, len(margin.expandtabs(4)) if margin and not margin.strip() else 0)
+
+    def _add(self, parts: Iterable[tuple[int, int]], lead: int | None, rest: int | None, kind: Kind) -> None:
+        """Add the parts of a block. The first one needs `lead`, the others need `rest`."""
+        for start, end in parts:
+            if self.text.startswith(_FENCES, start):
+                self._above = lead
+            elif says_something(self.plain[start:end]):
+                self._above = len(self.found)
+            self.found.append(TextUnit(start, end, lead, kind))
+            lead, kind = rest, "prose" if kind == "entry" else kind
 
     def _region(self, stretch: Sequence[_Block], at: int) -> int:
         """Return the end of a region: a table, a literal block, or an item with its further paragraphs."""
@@ -171,24 +181,23 @@ class _Walk:
         if literal is not None:
             self._code(start, end, literal[1])
         elif first.kind == "code":
-            self._code(start, end, self._above())
-        elif first.kind in ("line", "more"):
+            self._code(start, end, self._above)
+        elif first.kind in _LINES:
             self._lines(region)
         elif first.kind in _TABLE and any(block.kind == "row" for block in region):
             self._close_list()
             rows = _rows(self.text, region)
             header = len(self.found)
             self.open.add(header)
-            self.found.append(TextUnit(*rows[0], self._announcement(), "row"))
-            self.found += [TextUnit(a, b, header, "row") for a, b in rows[1:]]
+            self._add(rows, self._announcement(), header, "row")
             self._announced_by = None
         elif first.kind == "edge" or not says_something(self.plain[start:end]):
             # it says nothing, but may open a literal block
             directive = DIRECTIVE.match(self.text, start, end)
             opens = directive["name"] in CODE_DIRECTIVES if directive else self.text.endswith("::", start, end)
             if opens:
-                self._code_of = (first.indent, self._above())
-            self.found.append(TextUnit(start, end))
+                self._code_of = (first.indent, self._above)
+            self._add([(start, end)], None, None, "prose")
         elif first.kind == "item":
             self._item(region)
         else:
@@ -198,23 +207,22 @@ class _Walk:
 
     def _code(self, start: int, end: int, announced_by: int | None) -> None:
         """Cut code into pieces of up to CODE characters, each before the last of the least indented lines."""
-        text, first = self.text, 0
-        if end - start > CODE:
-            if records := self._records(start, end):
-                self._announced_by = announced_by
-                self._lines(records)
-                return
-            lines = [(a, b) for a, b in _lines(text, start, end) if text[a:b].strip()]
-            for at in range(1, len(lines)):
-                if lines[at][1] - lines[first][0] > CODE and at - first > 1:
-                    shown = [text[a:b].expandtabs(4) for a, b in lines[first + 1 : at + 1]]
-                    margins = [len(line) - len(line.lstrip()) for line in shown]
-                    cut = at - margins[::-1].index(min(margins))
-                    piece = strip_span(text, max(start, lines[first][0]), lines[cut - 1][1])
-                    self.found.append(TextUnit(*piece, announced_by, "code"))
-                    first = cut
-            start = max(start, lines[first][0])
-        self.found.append(TextUnit(*strip_span(text, start, end), announced_by, "code"))
+        if end - start > CODE and (records := self._records(start, end)):
+            self._announced_by = announced_by
+            self._lines(records)
+            return
+        text = self.text
+        lines = [(a, b) for a, b in _lines(text, start, end) if text[a:b].strip()]
+        pieces = []
+        first = 0
+        for at in range(1, len(lines)):
+            if lines[at][1] - lines[first][0] > CODE and at - first > 1:
+                margins = [self._block(*strip_span(text, *line), "code").indent for line in lines[first + 1 : at + 1]]
+                cut = at - margins[::-1].index(min(margins))
+                pieces.append((lines[first][0], lines[cut - 1][1]))
+                first = cut
+        pieces = [strip_span(text, *piece) for piece in (*pieces, (lines[first][0], end))]
+        self._add(pieces, announced_by, announced_by, "code")
         self._announced_by = None
 
     def _records(self, start: int, end: int) -> list[_Block]:
@@ -259,24 +267,12 @@ class _Walk:
                 self.open.add(of)
             asked = asks
             parts = [(block.start, block.end)] if block.end - block.start <= ITEM else self._sentences(block)
-            self.found += [TextUnit(a, b, number if i else of, "line") for i, (a, b) in enumerate(parts)]
+            self._add(parts, of, number, "line")
             above.append((depth, number))
-
-    def _above(self) -> int | None:
-        """Return the unit that announces code which begins here: the last one with text, or the lead of code above."""
-        upto, above = self._looked
-        for number in range(len(self.found) - 1, upto - 1, -1):
-            unit = self.found[number]
-            is_code = self.text.startswith(_FENCES, unit.start)
-            if is_code or says_something(self.plain[unit.start : unit.end]):
-                above = unit.lead if is_code else number
-                break
-        self._looked = len(self.found), above
-        return above
 
     def _announcement(self) -> int | None:
         """Return the unit that announces a list or table: it ends with a colon, has no end, or says that something follows."""
-        above = self._above() if self._announced_by is None else self._announced_by
+        above = self._above if self._announced_by is None else self._announced_by
         if above is None or above == self._announced_by:
             return above
         unit = self.found[above]
@@ -296,11 +292,8 @@ class _Walk:
         lead = self._items[-1].unit if self._items else self._list_of
         number = len(self.found)
         start, end = first.start, region[-1].end
-        if end - start <= ITEM:
-            self.found.append(TextUnit(start, end, lead, "item"))
-        else:
-            parts = [part for block in region for part in self._sentences(block)]
-            self.found += [TextUnit(a, b, number if i else lead, "item") for i, (a, b) in enumerate(parts)]
+        short = [(start, end)] if end - start <= ITEM else []
+        self._add(short or (part for block in region for part in self._sentences(block)), lead, number, "item")
         self._items.append(_OpenItem(first.indent, number))
         self._note_announcement(first.indent, end, number)
 
@@ -324,9 +317,7 @@ class _Walk:
             if qualifies or (labelled and self._is_label(block.start, block.end)):
                 lead = number - 1
         body_of = self._items[-1].unit if inside and self._items[-1].is_definition else None
-        for i, (start, end) in enumerate(sentences):
-            kind: Kind = "entry" if term and not i else "prose"
-            self.found.append(TextUnit(start, end, (number if term else body_of) if i else lead, kind))
+        self._add(sentences, lead, number if term else body_of, "entry" if term else "prose")
         if term:
             self._items.append(_OpenItem(block.indent, number, is_definition=True))
         last = len(self.found) - 1
@@ -346,8 +337,7 @@ class _Walk:
         shown = self.plain[start:end].rstrip().rstrip("*_`")
         directive = DIRECTIVE.match(self.text, start, end)
         if directive and directive["name"] in CODE_DIRECTIVES:
-            above = self._above()
-            self._code_of = (indent, above if above is not None and above < unit else None)
+            self._code_of = (indent, self._above if self._above != unit else None)
         elif directive or self.text.endswith("::", start, end):
             self._announced_by = unit
             self._directive_indent = indent if directive else None
