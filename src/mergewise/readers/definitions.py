@@ -25,6 +25,7 @@ _NAME = re.compile(r"([\w$#~][\w$:~]*)\s*(?:<[\w\s,.?&\[\]]*>\s*)?\Z")
 _ARROW = re.compile(
     r"(?:export\s+)?(?:default\s+)?(?:const|let|var)\s+[\w$]+\s*(?::[^=]*)?=\s*(?:async\s+)?(?:function\b|[\w$]+\s*=>|\(.*=>)"
 )
+_BODY = re.compile(";|=>")
 _TYPED = re.compile(r"[ \t]*(?::[^\n]*)?\s?\{")
 
 
@@ -112,6 +113,12 @@ def _head_lines(lines: list[str], row: int, indent: int) -> str:
     return "\n".join(lines[row : row + _MAX_HEAD_LINES])[indent : indent + MAX_LINE]
 
 
+def _closing(head: str, start: int) -> int:
+    """Return the offset of the bracket that closes the one at `start`, or -1 if a body or statement begins before it."""
+    close = outside(head, start + 1, ")")
+    return -1 if _BODY.search(head, start, close) else close
+
+
 def _function(lines: list[str], row: int, indent: int, language: Language) -> tuple[int, int]:
     head = _head_lines(lines, row, indent)
     before = head.partition("(")[0]
@@ -122,7 +129,9 @@ def _function(lines: list[str], row: int, indent: int, language: Language) -> tu
     close = _closing(head, len(before))
     if close < 0 or (language.arrows and words > 2):
         return 0, 0
-    end = _opening(head, close + 1)
+    # after the brace of the body, or before the next statement
+    end = outside(head, close + 1, ");}={")
+    end = close + 1 if end < 0 else end + (head[end] == "{")
     # in languages without mandatory semicolons, a call may look like a head
     if language.arrows and not _TYPED.fullmatch(head, close + 1, end):
         return 0, 0
@@ -133,27 +142,12 @@ def _function(lines: list[str], row: int, indent: int, language: Language) -> tu
     return len(head), head.count("\n")
 
 
-def _opening(head: str, start: int) -> int:
-    """Return the end of the head whose parameters end at `start`: after the brace of its body, or before the next statement."""
+def outside(text: str, start: int, stops: str) -> int:
+    """Return the offset of the first of `stops` at or after `start` that is outside brackets, or -1."""
     depth = 0
-    for place in range(start, len(head)):
-        sign = head[place]
-        depth += (sign == "(") - (sign == ")")
-        if depth < 0 or sign in ";}" or (sign == "=" and not depth):
+    for place in range(start, len(text)):
+        sign = text[place]
+        if depth <= 0 and sign in stops:
             return place
-        if sign == "{" and not depth:
-            return place + 1
-    return start
-
-
-def _closing(head: str, start: int) -> int:
-    """Return the offset of the bracket that closes the one at `start`, or -1 if a body or statement begins before it."""
-    depth = 0
-    for place in range(start, len(head)):
-        sign = head[place]
-        depth += (sign == "(") - (sign == ")")
-        if depth == 0:
-            return place
-        if sign == ";" or head.startswith("=>", place):
-            return -1
+        depth += (sign in "([{") - (sign in ")]}")
     return -1

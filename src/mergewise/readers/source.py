@@ -122,9 +122,5 @@ def _head(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, offsets: 
 
 def _colon(head: str) -> int:
     """Return the offset of the colon that ends a head: the first one outside brackets, strings and comments."""
-    depth = 0
-    for place, sign in enumerate(_LITERAL.sub(lambda match: " " * len(match[0]), head)):
-        depth += (sign in "([{") - (sign in ")]}")
-        if sign == ":" and depth == 0:
-            return place
-    return len(head.rstrip()) - 1
+    colon = d.outside(_LITERAL.sub(lambda match: " " * len(match[0]), head), 0, ":")
+    return len(head.rstrip()) - 1 if colon < 0 else colon
