@@ -356,8 +356,13 @@ class _Flow:
 
     def _entries(self, element: Any) -> None:
         """Write each entry of a list of definitions as a block. The terms of a long entry head its body instead."""
-        parts = [part for child in self._children(element) for part in (child if child.tag == "div" else (child,))]
-        for entry in _by_terms(parts):
+        entries: list[list[Any]] = []
+        for child in self._children(element):
+            for part in child if child.tag == "div" else (child,):
+                if not entries or (part.tag == "dt" != entries[-1][-1].tag):
+                    entries.append([])
+                entries[-1].append(part)
+        for entry in entries:
             terms = [part for part in entry if part.tag == "dt"]
             name = ", ".join(filter(None, (_flat(part, self._skip) for part in terms)))
             # "Parameters:" announces a list
@@ -389,18 +394,6 @@ class _Flow:
 
     def _children(self, element: Any) -> Iterator[Any]:
         return (child for child in element if not self._skip(child))
-
-
-def _by_terms(parts: Iterable[Any]) -> Iterator[list[Any]]:
-    """Group the parts of a list of definitions: one or more terms, with what follows up to the next term."""
-    entry: list[Any] = []
-    for part in parts:
-        if part.tag == "dt" and entry and entry[-1].tag != "dt":
-            yield entry
-            entry = []
-        entry.append(part)
-    if entry:
-        yield entry
 
 
 def _is_large(entry: Sequence[Any]) -> bool:

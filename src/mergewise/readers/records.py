@@ -17,7 +17,7 @@ from typing import Any
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line, tidy
 from mergewise.readers.decoding import decode
-from mergewise.readers.table import MAX_ROWS, MAX_UNIT, refuse_long
+from mergewise.readers.table import MAX_ROWS, MAX_UNIT, joined_fields, refuse_long
 
 _TEXTS = ("text", "content", "body", "page_content", "passage", "document", "markdown", "contents", "message")
 _TITLES = ("title", "headline", "subject", "name", "question")
@@ -72,18 +72,13 @@ def _parsed_records(records: Iterable[Any]) -> Parsed:
         apart = {text, title} if heading else {text}
         pairs = (pair for key, value in record.items() if key not in apart for pair in _flat(key[:_MAX_KEY], value, 0))
         builder.heading(1, heading)
-        line = "; ".join(f"{key}: {value}" if key else value for key, value in islice(pairs, _MAX_FIELDS))
+        lines = list(joined_fields(f"{key}: {value}" if key else value for key, value in islice(pairs, _MAX_FIELDS)))
         body = tidy(str(record[text])) if text else ""
-        if len(line) + len(body) <= MAX_UNIT:
-            builder.unit(f"{line}\n{body}" if line and body else line or body, "prose" if body else "entry")
+        if sum(map(len, (*lines, body))) <= MAX_UNIT:
+            builder.unit("\n".join([*lines, body]), "prose" if body else "entry")
             continue
-        # the fields in paragraphs of a unit's length, then the text unchanged
-        at = 0
-        while at < len(line):
-            cut = len(line) if len(line) - at <= MAX_UNIT else line.rfind("; ", at + 1, at + MAX_UNIT) + 2
-            cut = cut if cut > at + 1 else at + MAX_UNIT
-            builder.paragraph(line[at:cut].removesuffix("; "))
-            at = cut
+        for line in lines:
+            builder.paragraph(line)
         builder.verbatim(str(record[text]) if text else "")
     return builder.build(headed=False)
 

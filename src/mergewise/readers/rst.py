@@ -95,21 +95,15 @@ def _headings(text: str, document: Any) -> Iterator[Heading]:
 
 
 def _fields(document: Any) -> Pairs:
-    """Return the field list at the top, which may follow the title and the subtitle."""
+    """Return the field list at the top, which may follow titles and comments."""
     from docutils import nodes
 
-    parent = document
-    silent = (nodes.title, nodes.comment, nodes.target, nodes.substitution_definition, nodes.system_message, nodes.raw)
-    for _ in range(3):
-        blocks = [child for child in parent if not isinstance(child, silent)]
-        if blocks and isinstance(blocks[0], nodes.field_list):
-            pairs: Pairs = []
-            for name, body in (field for field in blocks[0] if len(field) == 2):
-                items = [one_line(item.astext()) for item in body.findall(nodes.list_item)]
-                text = ", ".join(items) or one_line(body.astext()).strip("$")
-                pairs.append((name.astext(), field_value(name.astext(), text)))
-            return pairs
-        if len(blocks) != 1 or not isinstance(blocks[0], nodes.section):
-            return []
-        parent = blocks[0]
-    return []
+    silent = (nodes.Invisible, nodes.system_message, nodes.raw)
+    body = (node for node in document.findall(nodes.Body) if not isinstance(node, silent))
+    top = next(body, None)
+    pairs: Pairs = []
+    for name, value in (field for field in (top or ()) if isinstance(top, nodes.field_list) and len(field) == 2):
+        items = [one_line(item.astext()) for item in value.findall(nodes.list_item)]
+        text = ", ".join(items) or one_line(value.astext()).strip("$")
+        pairs.append((name.astext(), field_value(name.astext(), text)))
+    return pairs

@@ -166,16 +166,19 @@ def _grouped(groups: Sequence[str], names: Sequence[str]) -> list[str]:
 
 def _units(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
     named = zip_longest(header[: len(row)], row, fillvalue="")
-    fields = [f"{name.rstrip(':')}: {value}" if name else value for name, value in named if value]
-    if not fields:
-        return
-    line = fields[0]
-    for field in fields[1:]:
-        if len(line) + len(field) + 2 > MAX_UNIT and line != fields[0]:
+    return joined_fields(f"{name.rstrip(':')}: {value}" if name else value for name, value in named if value)
+
+
+def joined_fields(fields: Iterable[str]) -> Iterator[str]:
+    """Join fields into lines of up to a unit's length. Further lines begin with the first field, too, if it is short."""
+    first = line = ""
+    for field in fields:
+        first = first or field
+        if len(line) + len(field) + 2 > MAX_UNIT and line != first:
             yield line
-            line = fields[0] if len(fields[0]) < MAX_UNIT // 4 else ""
+            line = first if len(first) < MAX_UNIT // 4 else ""
         line = f"{line}{' ' if line.endswith(':') else '; '}{field}" if line else field
-    yield line
+    yield from filter(None, [line])
 
 
 # --- CSV and TSV ---------------------------------------------------------------------------------------------------
