@@ -290,3 +290,8 @@ def test_no_heading_is_outside_of_the_chosen_container(read_bytes: Read) -> None
 )
 def test_scripts_and_formulas_read_as_they_are_printed(read_bytes: Read, source: str, expected: str) -> None:
     assert read_bytes("a.html", f"<p>{source}</p>").text == expected
+
+
+def test_buttons_in_code_are_not_part_of_it(read_bytes: Read) -> None:
+    page = "<main><h1>Run</h1><p>Type this:</p><pre><code>run --fast</code> <button>copy <span>code</span></button></pre></main>"
+    assert read_bytes("a.html", page).text == "Run\n\nType this:\n\nrun --fast"

@@ -12,7 +12,7 @@ read, so elements that they hide or load are unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -50,6 +50,8 @@ _NOTE_WORDS = _names(
     "note warning caution danger tip hint important info admonition alert callout footnote footnotes endnote endnotes"
 )
 _FOLDED_WORDS = _names("tab tabs tabbed tabpanel tabpane tabcontent panel accordion collapse collapsible")
+# The tag of elements beside the content.
+_SIDE = "aside-matter"
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CONTAINERS = _names("body div section main article form center")
 _LISTS = _names("ul ol menu dir")
@@ -104,16 +106,22 @@ def read_html(data: bytes, charset: str = "", *, of_book: bool = False) -> Parse
     body, title, metadata = _parse(data, charset)
     if of_book:
         body.set("role", "main")
+    for element in list(body.iterdescendants()):
+        if element.getparent() is not None and _is_never(element):
+            # a form beside the text is known by its buttons
+            element.clear(keep_tail=True) if element.tag in ("button", "input") else element.drop_tree()
     weights = _weigh(body)
     root = _main(body, weights)
-
-    def is_side(element: Any) -> bool:
-        return _is_never(element) or _is_side_matter(element, weights, root)
-
-    parsed = _render(body, root, is_side, title)
+    side = [e for e in body.iterdescendants() if e is not root and _is_side_matter(e, weights, root)]
+    tags = [element.tag for element in side]
+    for element in side:
+        element.tag = _SIDE
+    parsed = _render(body, root, title)
     size, _ = weights[body]
     if not parsed.text or 2 * len(parsed.text) < size <= _SMALL_PAGE:
-        parsed = _render(body, body, _is_never, title)
+        for element, tag in zip(side, tags, strict=True):
+            element.tag = tag
+        parsed = _render(body, body, title)
     return replace(parsed, title=title or parsed.title, metadata=metadata)
 
 
@@ -139,16 +147,14 @@ def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
     return (document if body is None else body), title, metadata_from(informative)
 
 
-def _render(body: Any, root: Any, skip: Callable[[Any], bool], title: str) -> Parsed:
+def _render(body: Any, root: Any, title: str) -> Parsed:
     builder = Builder(title)
     if root is not body and next(root.iter("h1"), None) is None:
         # add the page's only top heading if it is outside the main content
         titles = list(body.iter("h1"))
-        if len(titles) == 1:
-            chain = [titles[0], *titles[0].iterancestors()]
-            if not any(map(skip, chain[: chain.index(body)])):
-                builder.heading(1, _flat(titles[0], skip))
-    _Flow(builder, skip).run(root)
+        if len(titles) == 1 and next(titles[0].iterancestors(_SIDE), None) is None:
+            builder.heading(1, _flat(titles[0]))
+    _Flow(builder).run(root)
     return builder.build()
 
 
@@ -184,21 +190,12 @@ Weights = dict[Any, tuple[int, int]]
 
 def _weigh(body: Any) -> Weights:
     weights: Weights = {}
-
-    def weigh(element: Any, linked: bool) -> tuple[int, int]:
-        linked = linked or element.tag == "a"
-        text = len((element.text or "").strip())
-        links = text * linked
+    for element in reversed(list(body.iter())):
+        text, links = len((element.text or "").strip()), 0
         for child in element:
-            if not _is_never(child):
-                inner = weigh(child, linked)
-                text, links = text + inner[0], links + inner[1]
-            tail = len((child.tail or "").strip())
-            text, links = text + tail, links + tail * linked
-        weights[element] = text, links
-        return text, links
-
-    weigh(body, False)
+            text += weights[child][0] + len((child.tail or "").strip())
+            links += weights[child][1]
+        weights[element] = text, text if element.tag == "a" else links
     return weights
 
 
@@ -228,7 +225,7 @@ def _descend(element: Any, weights: Weights) -> Any:
     child = next((c for c in element if c.tag in _CONTAINERS and 10 * _prose(c, weights) >= 9 * prose), None)
 
     def has_heading(part: Any) -> bool:
-        if _is_never(part) or _is_side_matter(part, weights, element):
+        if _is_side_matter(part, weights, element):
             return False
         return part.tag in _HEADINGS or any(map(has_heading, part))
 
@@ -284,9 +281,8 @@ def _is_section(element: Any) -> bool:
 class _Flow:
     """A walk over elements in order. Inline text is collected until a block begins or ends, and then written as a paragraph."""
 
-    def __init__(self, sink: Builder, skip: Callable[[Any], bool]) -> None:
+    def __init__(self, sink: Builder) -> None:
         self._sink = sink
-        self._skip = skip
         self._inline: list[str] = []
 
     def run(self, element: Any) -> None:
@@ -296,7 +292,7 @@ class _Flow:
     def _walk(self, element: Any) -> None:
         self._gather(element.text)
         for child in element:
-            tag = "" if self._skip(child) else child.tag
+            tag = child.tag
             if tag in _BLOCKS:
                 self._flush()
             if tag == "br":
@@ -312,7 +308,7 @@ class _Flow:
             elif tag == "math":
                 self._inline.append(formula(child))
             elif tag in _HEADINGS:
-                self._sink.heading(_HEADINGS[tag], _flat(child, self._skip))
+                self._sink.heading(_HEADINGS[tag], _flat(child))
             elif tag == "pre":
                 self._sink.verbatim(child.text_content())
             elif tag in _LISTS:
@@ -323,7 +319,7 @@ class _Flow:
                 self._sink.verbatim("\n".join(self._definitions(self._children(child))))
             elif tag == "table":
                 self._table(child)
-            elif tag and not _is_mark(child):
+            elif tag != _SIDE and not _is_mark(child):
                 self._walk(child)
             if tag in _BLOCKS:
                 self._flush()
@@ -340,7 +336,7 @@ class _Flow:
     def _list(self, element: Any) -> Iterator[str]:
         number = whole_number(element.get("start", "1"), 1)
         for child in self._children(element):
-            lines = _lines(child, self._skip)
+            lines = _lines(child)
             opens_with_list = not (child.text or "").strip() and len(child) > 0 and child[0].tag in ("ul", "ol")
             if child.tag != "li" or opens_with_list:
                 yield from ("  " + line for line in lines)
@@ -352,7 +348,7 @@ class _Flow:
     def _definitions(self, parts: Iterable[Any]) -> Iterator[str]:
         for child in parts:
             indent = "  " if child.tag == "dd" else ""
-            yield from (indent + line for line in _lines(child, self._skip))
+            yield from (indent + line for line in _lines(child))
 
     def _entries(self, element: Any) -> None:
         """Write each entry of a list of definitions as a block. The terms of a long entry head its body instead."""
@@ -364,23 +360,22 @@ class _Flow:
                 entries[-1].append(part)
         for entry in entries:
             terms = [part for part in entry if part.tag == "dt"]
-            name = ", ".join(filter(None, (_flat(part, self._skip) for part in terms)))
+            name = ", ".join(filter(None, map(_flat, terms)))
             # "Parameters:" announces a list
             if not name or name.endswith(":") or not _is_large(entry):
                 self._sink.verbatim("\n".join(self._definitions(entry)))
                 continue
             level = self._sink.begin_entry(name)
             for part in entry[len(terms) :]:
-                if not self._skip(part):
+                if part.tag != _SIDE:
                     self._walk(part)
                     self._flush()
             self._sink.end_entry(level)
 
     def _table(self, table: Any) -> None:
         for caption in table.iterchildren("caption"):
-            self._sink.paragraph(_flat(caption, self._skip))
-        rows = [row for row in outermost(table, "tr", without=("caption",)) if not self._skip(row)]
-        cells = [[cell for cell in row.iterchildren("td", "th") if not self._skip(cell)] for row in rows]
+            self._sink.paragraph(_flat(caption))
+        cells = [list(row.iterchildren("td", "th")) for row in outermost(table, "tr", without=("caption", _SIDE))]
         flat = [cell for row in cells for cell in row]
         # a table of one cell a row, or of cells as long as a page, only lays out the page
         is_layout = table.get("role") in ("presentation", "none") or all(len(row) < 2 for row in cells)
@@ -389,11 +384,11 @@ class _Flow:
                 self._walk(cell)
                 self._flush()
             return
-        grid = [[Cell.of(_flat(c, self._skip), c.get("colspan"), c.get("rowspan")) for c in row] for row in cells]
+        grid = [[Cell.of(_flat(c), c.get("colspan"), c.get("rowspan")) for c in row] for row in cells]
         self._sink.table(fill_grid(grid))
 
     def _children(self, element: Any) -> Iterator[Any]:
-        return (child for child in element if not self._skip(child))
+        return (child for child in element if child.tag != _SIDE)
 
 
 def _is_large(entry: Sequence[Any]) -> bool:
@@ -418,13 +413,13 @@ def _is_mark(element: Any) -> bool:
     return len(links) == 1 and _FOOTNOTE_MARK.fullmatch(text) is not None
 
 
-def _lines(element: Any, skip: Callable[[Any], bool]) -> list[str]:
+def _lines(element: Any) -> list[str]:
     if not len(element):
         return list(filter(None, [one_line(element.text or "")]))
     lines = PlainLines()
-    _Flow(lines, skip).run(element)
+    _Flow(lines).run(element)
     return lines.lines
 
 
-def _flat(element: Any, skip: Callable[[Any], bool]) -> str:
-    return " ".join(_lines(element, skip))
+def _flat(element: Any) -> str:
+    return " ".join(_lines(element))
