@@ -30,7 +30,7 @@ FILE_SECONDS = 120.0
 OCR_PAGES = 100
 # size of the local copies of the files of buckets
 CACHE_SIZE = "10GB"
-READERS_VERSION = 3
+READERS_VERSION = 4
 """Version of the readers. Raise it when they read a file differently, so that `index --reread` reads older documents again."""
 READ_BY = " read by "
 """Mark before the version in the digest of a document that was read from a file."""

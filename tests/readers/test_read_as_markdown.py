@@ -119,3 +119,28 @@ def test_a_format(read_bytes: Read, name: str, source: str, text: str) -> None:
     headings = [title for _, title in outline(document)]
     assert "no heading" not in headings
     assert [title.casefold() for title in headings] in (["guide", "parts"], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "text"),
+    [
+        (
+            "a.adoc",
+            "CPU:: The brain.\nRAM::\n  The memory of `Foo::Bar`.\n",
+            "CPU\n: The brain.\nRAM\n: The memory of `Foo::Bar`.",
+        ),
+        (
+            "a.1",
+            '.TH A 1\n.SH USE\n.TS\nallbox;\nl l.\nHUP\tT{\nRead the\nsettings\nT}\n.TE\n.BR \\-v , " \\-\\-verbose"\n',
+            "# A\n\n## USE\n\nHUP\tRead the\nsettings\n\n-v , --verbose",
+        ),
+        (
+            "a.tex",
+            "\\begin{tabular}{l|r}\n\\hline\nweb & 80 \\\\ \\hline\n\\end{tabular}\n\\begin{itemize}\n\\item\none\n\\end{itemize}\n"
+            "\\href{http://x}{the site}\n",
+            "web & 80 \\\\ \n\n- one\n\nthe site",
+        ),
+    ],
+)
+def test_definitions_tables_and_links_of_lighter_formats(read_bytes: Read, name: str, source: str, text: str) -> None:
+    assert read_bytes(name, source).text == text

@@ -295,3 +295,13 @@ def test_scripts_and_formulas_read_as_they_are_printed(read_bytes: Read, source:
 def test_buttons_in_code_are_not_part_of_it(read_bytes: Read) -> None:
     page = "<main><h1>Run</h1><p>Type this:</p><pre><code>run --fast</code> <button>copy <span>code</span></button></pre></main>"
     assert read_bytes("a.html", page).text == "Run\n\nType this:\n\nrun --fast"
+
+
+@pytest.mark.parametrize("names", ['epub:type="noteref"', 'role="doc-noteref"'])
+def test_the_mark_of_a_note_is_not_part_of_the_word_before_it(read_bytes: Read, names: str) -> None:
+    assert read_bytes("a.html", f'<p>The king<a {names} href="#n">1</a> slept.</p>').text == "The king slept."
+
+
+def test_labels_of_tabs_are_apart(read_bytes: Read) -> None:
+    page = "<h1>Install</h1><div><label>Linux</label><label>Windows</label></div><p>Run it.</p>"
+    assert read_bytes("a.html", page).text == "Install\n\nLinux\n\nWindows\n\nRun it."

@@ -380,3 +380,18 @@ def test_the_definitions_of_terms_without_empty_lines_are_prose() -> None:
     parts = units_of(text)
     assert [lead for part, lead in parts if part.startswith("term")] == [None] * 4
     assert all(part.endswith(".") for part, _ in parts if not part.startswith("term")) and len(parts) > 4
+
+
+def test_a_row_of_a_table_written_as_lists_is_a_unit_that_needs_the_header() -> None:
+    rows = [
+        f"* - Fruit {n}\n  - {n} kilos\n    of it, from the garden behind the old house by the river" for n in range(8)
+    ]
+    table = "\n".join(["* - Name", "  - Weight and origin", *rows])
+    found = split_units(table)
+    assert [(table[unit.start : unit.end], unit.lead, unit.kind) for unit in found[1:]] == [(r, 0, "row") for r in rows]
+    assert table[: found[0].end] == "* - Name\n  - Weight and origin"
+
+
+def test_a_directive_ends_the_list_above_it() -> None:
+    text = "--port  Port to listen on.\n\n.. image:: a.png\n\n   - Width: 3 " + 400 * "x"
+    assert [unit.lead for unit in split_units(text)] == [None] * 3

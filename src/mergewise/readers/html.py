@@ -61,7 +61,7 @@ _BLOCKS = (
     | _LISTS
     | _names(
         "address aside blockquote caption dd details dl dt fieldset figcaption figure footer header hgroup hr li p pre summary "
-        "legend optgroup table tr td th thead tbody tfoot"
+        "label legend optgroup table tr td th thead tbody tfoot"
     )
 )
 # The element of headings and entries, whatever its names.
@@ -401,14 +401,14 @@ def _is_large(entry: Sequence[Any]) -> bool:
 
 
 def _is_mark(element: Any) -> bool:
-    """Tell whether the element is no part of the text: a footnote mark such as `<sup><a href="#note-1">[1]</a></sup>`, or the
-    mark "¶" beside a heading, which links to the heading itself.
+    """Tell whether the element is no part of the text: a mark of a note such as `<sup><a href="#note-1">[1]</a></sup>`, or "¶"
+    beside a heading, which links to the heading itself.
     """
     links = list(element.iter("a")) if element.tag in ("a", "sup") else []
     if not links or not (links[0].get("href") or "").startswith("#"):
         return False
     text = element.text_content().strip()
-    if element.tag == "a":
+    if element.tag == "a" and "noteref" not in f"{element.get('epub:type')} {element.get('role')}":
         return text in "¶#§"
     return len(links) == 1 and _FOOTNOTE_MARK.fullmatch(text) is not None
 

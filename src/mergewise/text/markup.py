@@ -40,7 +40,7 @@ _MARKUP = re.compile(
     | [ \t]*[!?]{{3}}\+?[ \t]+[\w-]*                                        # the mark of an admonition
     | [ ]{{0,3}}\[(?!\^)[^\]\n]+\]:[ \t]+<?{_PLACE}>?(?:[ \t]+["'(][^\n]*)?[ \t]*$   # where a link leads
     | [ \t]*:(?:class|name|alt|width|height|target|align|maxdepth|caption|local|depth|hidden|titlesonly|
-        no-?index(?:-entry)?|module|canonical|synopsis|platform|members|undoc-members|show-inheritance|linenos):[^\n]*$
+        no-?index(?:-entry)?|module|canonical|synopsis|platform|members|undoc-members|show-inheritance|linenos|header-rows|stub-columns|widths):[^\n]*$
     )
     | (?=[<\[!:`{{*])(?:                                                     # with one of these: few places are tried
         (?P<comment><!--)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable, says_something
@@ -39,6 +39,10 @@ _LABEL = re.compile(r"(?P<mark>\*\*|__)[^*_\n]{1,60}(?P=mark):?")
 _FOLLOWING = re.compile(r"\b(?:following|as follows|below)\b", re.IGNORECASE)
 # The first column of a table, by its edge.
 _FIRST_COLUMN = re.compile(r"[\s+|:]*[-=]+[\s+|:]+|\s*[\u2500-\u257f][\u2500\u2501\u2550]+.")
+# A row of a table that is written as a list of lists.
+_LIST_ROW = re.compile(
+    r"(?P<row>[*-])[ ]+(?P<cell>(?!(?P=row))[*-])[ ][^\n]*\n(?:[ \t]+\w[^\n]*\n){0,20}[ \t]+(?P=cell)[ ]"
+)
 _FENCES = ("```", "~~~")
 _ANNOUNCES = (":", "：", "...", "…")
 _ENDS = tuple(".!?:;。！？")
@@ -147,6 +151,11 @@ class _Walk:
             upto = same[2] + 1 if len(same) > 2 else upto
             while upto < len(stretch) and stretch[upto].kind in alike and self._touch(stretch, upto):
                 upto += 1
+        elif _LIST_ROW.match(self.text, first.start):
+            while upto < len(stretch) and (
+                stretch[upto].indent > first.indent or _LIST_ROW.match(self.text, stretch[upto].start)
+            ):
+                upto += 1
         elif first.kind == "item":
             # Further fields of a short field list, such as the options of a directive.
             while (
@@ -184,7 +193,7 @@ class _Walk:
             self._code(start, end, self._above)
         elif first.kind in _LINES:
             self._lines(region)
-        elif first.kind in _TABLE and any(block.kind == "row" for block in region):
+        elif _LIST_ROW.match(self.text, start) or (first.kind in _TABLE and any(b.kind == "row" for b in region)):
             self._close_list()
             rows = _rows(self.text, region)
             header = len(self.found)
@@ -195,6 +204,8 @@ class _Walk:
             # it says nothing, but may open a literal block
             directive = DIRECTIVE.match(self.text, start, end)
             opens = directive["name"] in CODE_DIRECTIVES if directive else self.text.endswith("::", start, end)
+            if directive:
+                self._close_list()
             if opens:
                 self._code_of = (first.indent, self._above)
             self._add([(start, end)], None, None, "prose")
@@ -368,6 +379,9 @@ def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
 
     Between the edges of a grid, all lines are one row. So are the lines of a header, and lines with an empty first column.
     """
+    if region[0].kind == "item":
+        firsts = [at for at, block in enumerate(region) if block.indent <= region[0].indent]
+        return [(region[a].start, region[b - 1].end) for a, b in pairwise([*firsts, len(region)])]
     bars = text.startswith("+", region[0].start)
     edges = [e for e in region if e.kind == "edge" and not (bars and text.startswith("|", e.start))]
     grid = bars and (len(edges) > 3 or any(text.find("=", e.start, e.end) > 0 for e in edges))
