@@ -136,7 +136,8 @@ def test_a_format(read_bytes: Read, name: str, source: str, text: str) -> None:
         ),
         (
             "a.tex",
-            "\\begin{tabular}{l|r}\n\\hline\nweb & 80 \\\\ \\hline\n\\end{tabular}\n\\begin{itemize}\n\\item\none\n\\end{itemize}\n"
+            "\\begin{tabular}{l|r}\n\\hline\nweb & 80 \\\\ \\hline\n\\end{tabular}\n"
+            "\\begin{itemize}\n\\item\none\n\\end{itemize}\n"
             "\\href{http://x}{the site}\n",
             "web & 80 \\\\ \n\n- one\n\nthe site",
         ),

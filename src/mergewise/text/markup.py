@@ -38,6 +38,7 @@ _MARKUP = re.compile(
         default-role)[ ]?::[^\n]*$
     | [ \t]*\.\.[ \t]+{_NAME}[ ]?::(?=\s|\Z)                               # the mark of another directive
     | [ \t]*[!?]{{3}}\+?[ \t]+[\w-]*                                        # the mark of an admonition
+    | [ \t]*(?:/{{3,}}[ \t]*(?:[\w-]+[ \t]*)?(?:\||$)|:{{3,}}(?:[ \t]*[\w-]+(?!\S))?)      # or of another container
     | [ ]{{0,3}}\[(?!\^)[^\]\n]+\]:[ \t]+<?{_PLACE}>?(?:[ \t]+["'(][^\n]*)?[ \t]*$   # where a link leads
     | [ \t]*:(?:class|name|alt|width|height|target|align|maxdepth|caption|local|depth|hidden|titlesonly|
         no-?index(?:-entry)?|module|canonical|synopsis|platform|members|undoc-members|show-inheritance|linenos|header-rows|stub-columns|widths):[^\n]*$
@@ -57,9 +58,9 @@ _MARKUP = re.compile(
     """,
     re.MULTILINE | re.VERBOSE | re.DOTALL,
 )
-_HINT = re.compile(r"[`<\[*{]|\.\.(?:\s|$)|!!!|\?\?\?|~~~|^[ \t]*:\w", re.MULTILINE)
+_HINT = re.compile(r"[`<\[*{]|\.\.(?:\s|$)|!!!|\?\?\?|~~~|///|:::|^[ \t]*:\w", re.MULTILINE)
 # Every match of the pattern contains one of these, and finding them is many times as fast.
-_HINT_MARKS = ("`", "<", "[", "*", "{", "..", "!!!", "???", "~~~", ":")
+_HINT_MARKS = ("`", "<", "[", "*", "{", "..", "!!!", "???", "~~~", "///", ":")
 # Maximum characters of an HTML comment.
 _MAX_COMMENT = 5_003
 _WORD = re.compile(r"[^\W_]")
