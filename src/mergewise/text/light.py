@@ -12,7 +12,7 @@ from textwrap import dedent, indent
 from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.markup import CODE_DIRECTIVES, DIRECTIVE, readable
-from mergewise.text.sentences import blocks
+from mergewise.text.sentences import Form, blocks
 from mergewise.text.spans import Part
 
 StyleName: TypeAlias = Literal["code", "strong", "em", "mark"]
@@ -131,7 +131,7 @@ def laid_out(text: str, code: Sequence[Part] = (), margin: int = 0) -> str:
     """
     lines: list[str] = []
     block: list[str] = []  # consecutive lines of code
-    records = {start for start, _, form in blocks(text) if form in ("row", "edge", "line", "more")}
+    forms: dict[int, Form] = {start: form for start, _, form in blocks(text)}
     blank, goes_on = True, False  # the last line was blank, or prose that the next one may continue
     at = 0
 
@@ -141,12 +141,13 @@ def laid_out(text: str, code: Sequence[Part] = (), margin: int = 0) -> str:
 
     for raw, plain in zip(text.split("\n"), readable(text).split("\n"), strict=True):
         start, at = at, at + len(raw) + 1
-        if margin and not raw[:margin].strip():
-            raw, plain = raw[margin:], plain[margin:]
         if not raw.strip():
             blank, goes_on = True, False
             continue
-        item = ITEM.match(plain) is not None
+        form = forms.get(start + len(raw) - len(raw.lstrip()), "prose")
+        if margin and not raw[:margin].strip():
+            raw, plain = raw[margin:], plain[margin:]
+        item = form == "item"
         by_margin = raw.startswith((MARGIN, "\t")) and (
             bool(block) or (blank and not item and not (lines and ITEM.match(lines[-1])))
         )
@@ -158,7 +159,7 @@ def laid_out(text: str, code: Sequence[Part] = (), margin: int = 0) -> str:
         end_block()
         blank = False
         shown = _GAP.sub(" ", _GAP_BEFORE_END.sub("", plain.rstrip()))
-        row = shown.lstrip().startswith(("|", "#")) or start + len(raw) - len(raw.lstrip()) in records
+        row = form not in ("prose", "item")
         if not shown.strip() or _TAG_ALONE.fullmatch(shown):
             goes_on = False
         elif goes_on and not item and not row:
