@@ -26,28 +26,21 @@ _REPR = re.compile(r"<[\w.]+ (?:object )?at 0x[0-9a-f]+>|<Figure size .*>|Figure
 def read_notebook(data: bytes) -> Parsed:
     try:
         notebook = json.loads(decode(data))
+        # version 4, or the first worksheet of version 3
+        cells = [*(notebook if "cells" in notebook else notebook["worksheets"][0])["cells"]]
     except json.JSONDecodeError as error:
         raise ReadError(f"not a notebook: invalid JSON in line {error.lineno}") from error
-    if not isinstance(notebook, dict):
-        raise ReadError("JSON, but not a notebook")
-    # version 4, or the first worksheet of version 3
-    sheets = notebook.get("worksheets")
-    cells = (sheets[0] if isinstance(sheets, list) and sheets and isinstance(sheets[0], dict) else notebook).get(
-        "cells"
-    )
-    if not isinstance(cells, list):
-        raise ReadError("JSON, but not a notebook")
+    except (KeyError, IndexError, TypeError) as error:
+        raise ReadError("JSON, but not a notebook") from error
     described = _dict(notebook.get("metadata"))
     language = _dict(described.get("kernelspec")).get("language") or _dict(described.get("language_info")).get("name")
     builder = Builder()
     for cell in _dicts(cells):
         _cell(cell, str(language or "").lower(), builder)
-    title, authors = described.get("title"), described.get("authors")
-    names = (
-        own.get("name", "") if isinstance(own, dict) else own for own in (authors if isinstance(authors, list) else ())
-    )
+    authors = described.get("authors")
+    names = (_source_text(own) or _dict(own).get("name", "") for own in (authors if isinstance(authors, list) else ()))
     metadata = metadata_from([*(("author", name) for name in names), ("date", described.get("date") or "")])
-    return builder.build(title if isinstance(title, str) else "", metadata)
+    return builder.build(_source_text(described.get("title")), metadata)
 
 
 def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
