@@ -146,9 +146,9 @@ class _Walk:
                 upto += 1
         elif alike := _RUNS.get(first.kind):
             # a simple table of reStructuredText has the same edge three times, and may have empty lines
-            edge = self.text[first.start : first.end] if self.text[first.start] == "=" else None
+            edge = self.text[first.start : first.end]
             same = [i for i in range(at, min(at + FAR, len(stretch))) if self.text[slice(*stretch[i][:2])] == edge]
-            upto = same[2] + 1 if len(same) > 2 else upto
+            upto = same[2] + 1 if len(same) > 2 and edge[0] == "=" and " " in edge else upto
             while upto < len(stretch) and stretch[upto].kind in alike and self._touch(stretch, upto):
                 upto += 1
         elif _LIST_ROW.match(self.text, first.start):
