@@ -26,6 +26,8 @@ SAMPLE = 2000  # characters of a document to examine
 _WITH_CODE = 4  # factor on the sample if code is included
 
 _WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*")
+# A word with at most punctuation around it, unlike a name or a key in code.
+_FREE = re.compile(rf"(?<!\S)[^\w\s]?({LETTERS}(?:['’]{LETTERS})*)(?![:()])[^\w\s]?(?!\S)")
 _NOT_PROSE = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*(?P=fence)|\Z)|`[^`\n]*`|<[^<>\n]{1,200}>|https?://\S+|\{[^{}\n]*\}",
     re.DOTALL | re.MULTILINE,
@@ -35,9 +37,10 @@ _WORTH = {"latin": 1, "han": 3, "kana": 2, "hangul": 2}
 # Minimum of typical words in a document, and their minimum share of its words.
 _LEAST, _SHARE = 3.5, 0.04
 _BEATS_ENGLISH = 3
+# By the first 40 characters of 240 paragraphs in English, 216 are told with this rule, and 188 by the model; others stay.
 _BEATS_OTHERS = 2
 _ASKED = 500  # characters for the model
-# minimum of letters for the model, and its minimum share of the probability: of 850 paragraphs' first 60 characters, 799 were
+# minimum of letters in words of a sentence for the model, and its minimum share of the probability: of 850 paragraphs' first 60 characters, 799 were
 # right and 5 wrong at 0.8, and 807 and 17 at 0.5
 _FEWEST, _SURE = 20, 0.8
 
@@ -69,7 +72,7 @@ def _detect(text: str) -> str:
 
 def _by_model(prose: str, among: Sequence[str]) -> str:
     """Return the language that the model tells, or "" if it is not sure or the script has a single language."""
-    if len(among) < 2 or sum(map(len, _WORD.findall(prose))) < _FEWEST:
+    if len(among) < 2 or sum(map(len, _FREE.findall(prose))) < _FEWEST:
         return ""
     try:
         ranked = _model().rank(prose)
