@@ -79,7 +79,7 @@ import sys
 from mergewise.text.languages import detect
 assert detect("The river rises in the mountains and flows into the lake, which is known.") == "en"
 assert detect("This is the first part, and the second.") == "en"
-assert detect("::: shop.orders.OrderList\\n    options:\\n        inherited_members: true\\n        show_root_heading: false") == "und"
+assert detect("::: shop.orders.OrderList\\n    options:\\n        inherited_members: true\\n        filters: all") == "und"
 assert "py3langid" not in sys.modules
 assert detect("Garantie erlischt durch unsachgemäße Reparaturen") == "de" and "py3langid.langid" in sys.modules
 """
