@@ -162,3 +162,16 @@ def test_a_line_or_a_row_is_quoted_without_its_neighbours(
         texts = [citation.text for citation in opened.ask(question, mode="extractive").citations]
     # the header of a table is with its row
     assert texts[-1].endswith(quoted) and sum(map(len, texts)) < len(text) / 1.5
+
+
+@pytest.mark.parametrize(
+    "asked", ["max_retries", "maxRetries", "MAX_RETRIES", "max-retries", "--max-retries", "max retries"]
+)
+@pytest.mark.parametrize("written", ["max_retries", "maxRetries", "MAX_RETRIES", "max-retries", "max retries"])
+def test_the_spellings_of_a_name_meet(tmp_path: Path, asked: str, written: str) -> None:
+    others = "\n\n".join(f"The field of {name} is a number of the client." for name in ("size", "depth", "width"))
+    with mergewise.open(tmp_path / "index", embedder="none") as opened:
+        opened.add([Document("a", f"{others}\n\nA call is sent {written} times.\n"), Document("b", others)])
+        answer = opened.ask(f"What is {asked}?", mode="extractive")
+        assert answer.found and f"A call is sent {written} times." in answer.text
+        assert "does not occur" not in answer.text

@@ -113,6 +113,24 @@ def test_thoughts_that_were_shown_are_not_part_of_the_reply_and_are_held_back_fr
     assert "".join(pieces) == reply.text == ANSWER
 
 
+def test_an_answer_is_shown_from_its_first_words_and_later_ones_at_once() -> None:
+    with HTTPEndpoint(saying(ANSWER)) as server:
+        chat = chat_at(server)
+        assert [streamed(chat)[0][0] for _ in range(2)] == ["Cats e", "Cat"]
+        chat = chat_at(server)
+        run(chat.complete(QUESTION, schema={"type": "object"}))
+        assert streamed(chat)[0][0] == "Cats e"
+
+
+def test_a_cut_answer_does_not_show_that_a_model_thinks_not() -> None:
+    scripts = iter([saying("Okay, what do cats eat? They", finish="length"), saying(f"Okay, fish.</think>{ANSWER}")])
+    with HTTPEndpoint(lambda request: next(scripts)(request)) as server:
+        chat = chat_at(server)
+        run(chat.complete(QUESTION))
+        pieces, reply = streamed(chat)
+    assert "".join(pieces) == reply.text == ANSWER
+
+
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 def test_thoughts_in_a_field_of_their_own_are_not_shown(field: str) -> None:
     def script(request: dict[str, Any]) -> HTTPReply:

@@ -115,3 +115,19 @@ def test_the_finder_matches_the_full_analysis(question: str, texts: list[str], l
     assert found(finder, texts) == literal(terms, texts, languages)
     for text, places in zip(texts, finder.places(texts), strict=True):
         assert all(text.startswith(term, at) for at, term in places if term in finder._parts)
+
+
+@pytest.mark.parametrize("languages", [(), ("de", "en")])
+def test_a_word_that_joins_terms_has_them(languages: tuple[str, ...]) -> None:
+    terms = Terms("maximum retries per COVID-19", {language: {} for language in languages})
+    (found,) = terms.finder().places(["Set maximumRetries of Covid19 to three retries."])
+    assert [at for at, _ in found] == [4, 4, 22, 22, 39] and {term for _, term in found} == terms.all - terms.within(
+        "per"
+    )
+
+
+def test_a_word_in_camel_case_has_its_parts() -> None:
+    terms = Terms("What is maxRetries of JavaScript for iPhone?")
+    assert terms.all == {"maxretri", "max", "retri", "javascript", "java", "script", "iphon"}
+    assert terms.parts == {"maxretri", "javascript"} and set(terms.joined_words()) == {"maxretries", "javascript"}
+    assert not Terms("日本語 の文").joined_words()

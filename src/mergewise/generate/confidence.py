@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 from math import exp
 from typing import NamedTuple
 
+from mergewise.text.languages import Terms
 from mergewise.text.question import answer_type, asked_names, offers
 from mergewise.text.support.premises import lacks_denial
-from mergewise.text.terms import content_terms
 
 MOST_MARGIN = 3.0
 
@@ -129,10 +129,10 @@ class Signals(NamedTuple):
 
         `around` has its headings, names and leading sentence, and `passages` the other text that was found in its document.
         """
-        terms = content_terms(question)
-        names = named_terms(question) & terms
-        evidence = f"{quoted}\n{around}"
-        held = content_terms(evidence) & terms
+        telling, evidence = Terms(question), f"{quoted}\n{around}"
+        terms = telling.all
+        names = telling.within(" ".join(named_words(question))) & terms
+        held = {term for _, term in telling.finder().places([evidence])[0]}
         wanted = answer_type(question)
         named_ones = [name for name in asked_names(question) if name.kind != "noun"]
         lacks_name = lacks_denial(question, evidence) or any(
@@ -170,14 +170,13 @@ class Signals(NamedTuple):
         return _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
 
 
-def named_terms(question: str) -> frozenset[str]:
-    """Return the terms of the question's names: words with a capital, a digit, or a "_" or "." inside.
+def named_words(question: str) -> list[str]:
+    """Return the words of the question that are names: with a capital, a digit, or a "_" or "." inside.
 
     A capital of the first word does not count. In languages that capitalise nouns, all nouns count as names.
     """
     words = [word.strip(_PUNCTUATION) for word in question.split()]
-    names = [word for i, word in enumerate(words) if (i > 0 and word[:1].isupper()) or _NAME.search(word)]
-    return content_terms(" ".join(names))
+    return [word for i, word in enumerate(words) if (i > 0 and word[:1].isupper()) or _NAME.search(word)]
 
 
 def share(held: Collection[str], terms: frozenset[str]) -> float:

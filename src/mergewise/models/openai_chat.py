@@ -48,12 +48,12 @@ class _Accepted:
     """The options that an endpoint accepts, as far as known.
 
     `refused` has the name "system" if instructions must be part of the user's message. With `thinks_first`, answers begin with
-    thoughts that only a closing tag ends.
+    thoughts that only a closing tag ends. It is None until the first answer shows it.
     """
 
     refused: frozenset[str] = frozenset()
     json_form: str = _JSON_FORMS[0]
-    thinks_first: bool = False
+    thinks_first: bool | None = None
 
     def without(self, message: str, sent: Collection[str], schema: Schema | None) -> _Accepted | None:
         """Leave out what was sent and the error names, else fall back to the next JSON form. Return None if nothing is left."""
@@ -171,7 +171,7 @@ class OpenAIChat:
             first = {str(one["token"]): float(one["logprob"]) for one in top}
         except (LookupError, TypeError, ValueError):
             first = {}  # the endpoint gives no log-probabilities of the first token
-        return replace(self._reply(answer, messages), first=first)
+        return replace(self._reply(answer, messages, schema), first=first)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """Answer messages piece by piece.
@@ -215,7 +215,7 @@ class OpenAIChat:
                         raise self._endpoint.invalid_answer("an unfinished stream")
                     if piece := answer.end():
                         yield piece
-                    yield self._reply(answer, messages)
+                    yield self._reply(answer, messages, None)
                     return
                 finally:
                     await chunks.close()
@@ -268,7 +268,7 @@ class OpenAIChat:
                 options[_INSTEAD[name]] = value
         return options
 
-    def _reply(self, answer: _ChatAnswer, messages: Sequence[Message]) -> Reply:
+    def _reply(self, answer: _ChatAnswer, messages: Sequence[Message], schema: Schema | None) -> Reply:
         """Return the reply of a finished answer. Warn once of invalid token counts."""
         # thoughts that were shown before they ended are no part of it
         text = answer.thoughts.answer_in(answer.text)
@@ -276,7 +276,11 @@ class OpenAIChat:
             raise self._endpoint.invalid_answer("a tool call, although no tools were offered")
         if not text and answer.reasons & _FILTERED:
             raise ModelError(f"no answer from {self.spec}: stopped by its content filter", "ask in other words")
-        self._accepted = replace(self._accepted, thinks_first=answer.thoughts.thinks_first)
+        thinks_first = answer.thoughts.thinks_first
+        # a schema may leave no room for thoughts, and a cut answer may lack their end
+        if thinks_first is None and schema is None and not answer.reasons & _CUT:
+            thinks_first = False
+        self._accepted = replace(self._accepted, thinks_first=thinks_first)
         if answer.is_billed_wrongly and not self._has_warned:
             self._has_warned = True
             log.warning("invalid token counts from %s, using estimates", self.spec)
@@ -293,7 +297,7 @@ MOST_TOKENS = 1_000_000_000
 class _ChatAnswer:
     """An answer in progress, from the pieces of a stream or from one message. Its cost is linear in the length of the answer."""
 
-    def __init__(self, thinks_first: bool) -> None:
+    def __init__(self, thinks_first: bool | None) -> None:
         self.reasons: set[str] = set()
         self.calls_tool = False
         self.is_billed_wrongly = False
@@ -371,16 +375,22 @@ _ALOUD = re.compile(
 )
 # characters that decide how a text begins, and the longest closing tag
 _BEGINNING, _LONGEST_TAG = 24, 64
+# a part of an opening tag, or words that thoughts may go on from with one of those: "The user", "Looking at the sources"
+_UNDECIDED = re.compile(
+    r"[<\[◁][^>\]▷\n]*|(?P<words>[^\W\d_]{0,11}|(?:the|an?|this|der|die|das|le|la|les|el|los)\s+[^\W\d_]{0,11}"
+    r"|(?:looking|given|based|according|from|to|in|as|since|now|here|for|well)\b.*)",
+    re.IGNORECASE,
+)
 
 
 class _Thoughts:
     """A filter that removes thoughts before an answer from a stream, because some endpoints leave them in the text.
 
-    Thoughts without an opening tag show by the closing one, which may come late. So a text that begins like thoughts is held back
-    until that tag or the end, and so is every text of a model that was seen to think so (`thinks_first`).
+    Thoughts without an opening tag show by the closing one, which may come late. So the first text of a model is held back until
+    that tag or the end if it begins like thoughts. Later texts are if the model was seen to think so (`thinks_first`).
     """
 
-    def __init__(self, thinks_first: bool) -> None:
+    def __init__(self, thinks_first: bool | None) -> None:
         self.thinks_first = thinks_first
         self._state: Literal["undecided", "thinking", "ended", "answering"] = "undecided"
         # text that may be shown, and its end, which may have a part of a tag
@@ -395,9 +405,10 @@ class _Thoughts:
         self._end = self._end[-_LONGEST_TAG:] + piece
         if self._state == "undecided":
             begun = "".join(self._held).lstrip()
-            if len(begun) < _BEGINNING and not last:
+            is_new, undecided = self.thinks_first is None, _UNDECIDED.fullmatch(begun)
+            if undecided and not last and len(begun) < _BEGINNING and (is_new or undecided["words"] in (None, "")):
                 return ""
-            thinks = self.thinks_first or _OPENING.match(begun) or _ALOUD.search(begun, 0, _BEGINNING)
+            thinks = self.thinks_first or _OPENING.match(begun) or (is_new and _ALOUD.search(begun, 0, _BEGINNING))
             self._state = "thinking" if thinks else "answering"
         if self._state == "thinking" and not last and not _CLOSING.search(self._end):
             return ""

@@ -115,8 +115,9 @@ class TextIndex:
     ) -> tuple[Array, Array]:
         """Return the ids and scores of the documents' rows with some of the terms, or with `every` term.
 
-        `terms` weighs those of the question, an ordinary one by its count.
+        `terms` weighs those of the question, an ordinary one by its count. With `every`, others do not count.
         """
+        terms = {term: times for term, times in terms.items() if times >= every}
         mean = max(1, frequencies.tokens) / max(1, frequencies.rows)
         ids, scores = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
         for file, mask in self._files:

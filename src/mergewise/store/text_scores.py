@@ -22,6 +22,7 @@ from mergewise.store.postings import K1, B, Postings, TextFrequencies, TextIndex
 from mergewise.store.snapshot import call_in_loop, rows_of, run
 from mergewise.store.tables import NUMBER
 from mergewise.text import exact
+from mergewise.text.languages import Terms
 from mergewise.text.terms import STOP_WORDS
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 # Split words by Unicode's rules, so that scripts without spaces can be searched too. The built-in stop words of this tokenizer
 # include all languages, and so "cat" and "dog". Our own list replaces them.
 TEXT_TOKENIZER = "icu/split"
+JOINED = 0.75
+"""Weight of words of a question written as one, and of the parts of one in camelCase."""
 _WORD = re.compile(r"\w+")
 
 
@@ -72,10 +75,16 @@ def text_terms(text: str, table: LanceTable | None = None, column: str = "text")
 
 @lru_cache(1000)
 def question_terms(question: str, exactly: bool = False) -> Mapping[str, float]:
-    """Count the terms of a question, or weigh those of its exact names. They are cached, because each shard needs them."""
+    """Count the terms of a question, or weigh those of its exact names. They are cached, because each shard needs them.
+
+    Words of the question written as one, and parts of words in camelCase, are further terms with the weight `JOINED`.
+    """
     if exactly:
         return MappingProxyType(exact.question_terms(question))
-    return MappingProxyType(Counter(text_terms(unicodedata.normalize("NFKC", question))))
+    plain = unicodedata.normalize("NFKC", question)
+    asked = Terms(plain)
+    others = text_terms(" ".join([*asked.joined_words(), *asked.spellings(asked.all)]))
+    return MappingProxyType({**dict.fromkeys(others, JOINED), **Counter(text_terms(plain))})
 
 
 @cache

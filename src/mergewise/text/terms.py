@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -65,11 +66,18 @@ def composed(text: str) -> tuple[str, Sequence[int]]:
 _CLUSTER = re.compile(rf".[{MARKS}\u1160-\u11ff]*+", re.DOTALL)
 
 
-def english_terms(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the start, the end and the stem of each word, without stop words."""
-    for match in _WORD.finditer(text):
-        if (word := fold(match[0])) not in STOP_WORDS:
-            yield *match.span(), _stem(word)
+# a capital in camelCase, between parts of three letters or more
+_HUMP = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z]{2})")
+
+
+def english_terms(question: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the start, the end and the stem of each word of a question, and of each part in camelCase, without stop words."""
+    for match in _WORD.finditer(question):
+        humps = [match.start() + hump.start() for hump in _HUMP.finditer(match[0])]
+        parts = pairwise([match.start(), *humps, match.end()]) if humps else ()
+        for start, end in [match.span(), *parts]:
+            if (word := fold(question[start:end])) not in STOP_WORDS:
+                yield start, end, _stem(word)
 
 
 def content_terms(text: str) -> frozenset[str]:
@@ -99,25 +107,26 @@ def _letters() -> npt.NDArray[np.bool_]:
     return np.array([chr(code).isalnum() for code in range(0x2C80)])
 
 
-class TermFinder(dict[str, str]):
+class TermFinder(dict[str, tuple[str, ...]]):
     """A search for given terms in texts: `terms & content_terms(text)`, but many times as fast.
 
     It stems only words whose first two letters begin one of the terms, since a stem keeps the first letter of its word and all
-    but the last two. As a dictionary, it maps each word seen so far to its term, or to "".
+    but the last two. `joined` maps the stems of other words to the terms that they stand for, too. As a dictionary, it maps each
+    word seen so far to its terms.
     """
 
-    def __init__(self, terms: frozenset[str]) -> None:
-        self._terms = terms
+    def __init__(self, terms: frozenset[str], joined: Mapping[str, tuple[str, ...]] = {}) -> None:
+        self._terms, self._joined = terms, joined
         # A table over the last bytes of the first two letters of a word, as one number.
         self._begins = np.zeros(1 << 16, bool)
-        for first, *rest in ([ord(letter) & 255 for letter in term] for term in terms):
+        for first, *rest in ([ord(letter) & 255 for letter in term] for term in {*terms, *joined}):
             self._begins[first << 8 | rest[0] if len(rest) > 2 else slice(first << 8, first + 1 << 8)] = True
 
-    def __missing__(self, word: str) -> str:
+    def __missing__(self, word: str) -> tuple[str, ...]:
         folded = fold(word)
         stem = "" if folded in STOP_WORDS else _stem(folded)
-        self[word] = term = stem if stem in self._terms else ""
-        return term
+        self[word] = found = self._joined.get(stem, ()) + (stem,) * (stem in self._terms)
+        return found
 
     def find(self, texts: Sequence[str]) -> list[frozenset[str]]:
         """Return the terms in each of the texts."""
@@ -141,13 +150,14 @@ class TermFinder(dict[str, str]):
         owners = begins.searchsorted(starts, "right") - 1
         offsets = (starts - begins[owners]).tolist()
         for start, owner, offset in zip(starts.tolist(), owners.tolist(), offsets, strict=True):
-            if (word := _USUAL_WORD.match(whole, start)) and (term := self[word[0]]):
-                found[usual[owner]].append((offset, term))
+            if word := _USUAL_WORD.match(whole, start):
+                for term in self[word[0]]:
+                    found[usual[owner]].append((offset, term))
         for at in range(len(texts)) if len(usual) < len(texts) else ():
             if at not in lowered:
                 text, offsets = composed(texts[at])
                 matches = _WORD.finditer(text)
-                found[at] = [(offsets[match.start()], term) for match in matches if (term := self[match[0].lower()])]
+                found[at] = [(offsets[match.start()], term) for match in matches for term in self[match[0].lower()]]
         return found
 
 

@@ -11,16 +11,19 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import TypeAlias
 
 from mergewise.text.languages.analysis import WORD, grams, lower_case, pieces, stem
 from mergewise.text.languages.detection import ENGLISH
 from mergewise.text.languages.table import language_of
-from mergewise.text.terms import TermFinder, composed, english_terms
+from mergewise.text.terms import TermFinder, composed, content_terms, english_terms
 
 COMMON = 1 / 3  # share of leaves from which a term says nothing
 BEGINNING = 4  # letters of a word that may begin another one
 AFFIX = 2  # letters of a part before or after an apostrophe that says nothing
+# signs between words that identifiers join, and a letter after the Latin ones
+_GAPS, _LATIN_END = ("", " ", "_", "-"), "\u0250"
 
 _HAN = r"㐀-䶿一-鿿\uf900-\ufaff"
 _KATA, _HIRA, _HANGUL = "゠-ヿㇰ-ㇿ", "ぁ-ゟ", "가-힣"
@@ -49,8 +52,11 @@ class Terms:
         self._common = {form for known in (shares or {}).values() for form, share in known.items() if share >= COMMON}
         self._places = self._telling(question)
         self.all = frozenset(term for _, _, (term, *_) in self._places)
-        # parts of runs in scripts without spaces: most that span two words are in no text
-        self.parts = frozenset(term for term in self.all if self._languages and not _word().match(term))
+        # words in camelCase, whose parts are terms, too, and parts of runs in scripts without spaces: most that span two words
+        # are in no text
+        parts = (term for term in self.all if self._languages and not _word().match(term))
+        whole = (one[2][0] for one, other in pairwise(self._places) if other[0] < one[1])
+        self.parts = frozenset([*parts, *whole])
 
     def within(self, text: str) -> frozenset[str]:
         """Return the telling terms of another text by the same rules."""
@@ -64,11 +70,27 @@ class Terms:
                 runs.append((runs.pop()[0] if runs and start < runs[-1][1] else start, end))
         return list(dict.fromkeys(self.question[start:end] for start, end in runs))
 
+    def joined_words(self) -> dict[str, tuple[str, ...]]:
+        """Map two or three adjacent words, written as one, to their terms: "maxretries" for "max retries" and `max_retries`."""
+        joined = {}
+        for size in 2, 3:
+            for run in zip(*(self._places[at:] for at in range(size)), strict=False):
+                word = "".join(self.question[start:end] for start, end, _ in run).lower()
+                is_one = all(
+                    one[1] <= other[0] and self.question[one[1] : other[0]] in _GAPS for one, other in pairwise(run)
+                )
+                if is_one and max(word) < _LATIN_END:
+                    joined[word] = tuple(term for _, _, (term, *_) in run)
+        return joined
+
     def finder(self) -> TermFinder | FormFinder:
-        """Return a search for the terms in texts."""
+        """Return a search for the terms in texts. A word that joins some, as identifiers do, has them all."""
+        joined = self.joined_words().items()
         if not self._languages:
-            return TermFinder(self.all)
-        return FormFinder({form: forms[0] for _, _, forms in self._places for form in forms}, self._languages)
+            return TermFinder(self.all, {stem: terms for word, terms in joined for stem in content_terms(word)})
+        terms = {form: forms[0] for _, _, forms in self._places for form in forms}
+        own = {form: terms for word, terms in joined for form in term_forms(word, self._languages)}
+        return FormFinder(terms, self._languages, own)
 
     def _telling(self, text: str) -> list[TermPlace]:
         if not self._languages:
@@ -83,9 +105,10 @@ class FormFinder:
     compound, or another inflection.
     """
 
-    def __init__(self, terms: Mapping[str, str], languages: tuple[str, ...]) -> None:
-        self._terms = terms
-        self._languages = languages
+    def __init__(
+        self, terms: Mapping[str, str], languages: tuple[str, ...], joined: Mapping[str, tuple[str, ...]] = {}
+    ) -> None:
+        self._terms, self._languages, self._joined = terms, languages, joined
         self._parts = [form for form in terms if not _word().match(form)]
         self._met: dict[str, tuple[str, ...]] = {}  # the terms of each word seen so far
         self._unmet: Collection[str] | None = None  # the forms that none of the first texts holds
@@ -102,7 +125,8 @@ class FormFinder:
             forms = term_forms(word, self._languages)
             same = [form for form in forms if form in self._terms]
             same = same or [unmet for unmet in self._unmet for form in forms if begins(unmet, form)]
-            self._met[word] = tuple(dict.fromkeys(self._terms[form] for form in same))
+            stands = (term for form in forms for term in self._joined.get(form, ()))
+            self._met[word] = tuple(dict.fromkeys([*(self._terms[form] for form in same), *stands]))
         found: list[list[tuple[int, str]]] = []
         for text, places, own in zip(texts, offsets, matches, strict=True):
             known = ((match, terms) for match in own if (terms := self._met[match[0]]))
