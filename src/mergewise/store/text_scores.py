@@ -121,9 +121,9 @@ class SearchedText:
             self._counts |= {
                 term: self._count(term, words.get(term, term)) for term in terms if term not in self._counts
             }
-        return TextFrequencies(
-            self._rows, round(self._mean_length * self._rows), {one: self._counts[one] for one in terms}
-        )
+        # LanceDB searches no words written as one
+        counts = {term: self._counts.get(term, 0) for term in [*question_terms(question), *terms]}
+        return TextFrequencies(self._rows, round(self._mean_length * self._rows), counts)
 
     def _count(self, term: str, word: str) -> int:
         """Return the number of rows with a term. The first count also finds the mean length of all rows, from a score."""
