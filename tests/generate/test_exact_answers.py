@@ -175,3 +175,48 @@ def test_the_spellings_of_a_name_meet(tmp_path: Path, asked: str, written: str) 
         answer = opened.ask(f"What is {asked}?", mode="extractive")
         assert answer.found and f"A call is sent {written} times." in answer.text
         assert "does not occur" not in answer.text
+
+
+COMPANIES = {
+    "acme-sweden.md": "# Acme Sweden\n\nAcme Sweden makes saws in Malmö. Its CEO is Karin Lund. It was founded in 1984.\n",
+    "beta-norway.md": "# Beta Norway\n\nBeta Norway sells boats. Its CEO is Ola Berg. It buys its saws from Sweden.\n",
+    "orders.csv": "Order,Customer,Pieces\nA-17,Lakeside School,12\nA-18,Hill Farm,3\nA-19,Port Museum,40\n",
+    "customers.md": "# Customers\n\n## Lakeside School\n\nIt pays within 30 days.\n\n## Hill Farm\n\nIt pays in advance.\n\n"
+    "## Port Museum\n\nIt pays within 60 days.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def companies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    with mergewise.open(Path(tmp_path_factory.mktemp("near")) / "index") as opened:
+        opened.add([Document(name, text) for name, text in COMPANIES.items()])
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("Who is the CEO of Acme Norway?", "Acme Norway"),
+        ("When was Beta Sweden founded?", "Beta Sweden"),
+        ("Where does Karin Berg work?", "Karin Berg"),
+        ("When does Hill School pay?", "Hill School"),
+    ],
+)
+def test_two_names_that_occur_apart_are_missing(companies: Index, question: str, name: str) -> None:
+    answer = companies.ask(question, mode="extractive")
+    assert not answer.found and answer.text.startswith(f"'{name}' does not occur in these documents.")
+
+
+@pytest.mark.parametrize(
+    ("question", "quoted"),
+    [
+        ("Who is the CEO of Acme Sweden?", "Karin Lund"),
+        ("Does Acme in Sweden make saws?", "saws"),
+        ("What does Norway's Beta sell?", "boats"),
+        ("When does the customer of order A-19 pay?", "within 60 days"),
+        ("How does the customer of order A-18 pay?", "in advance"),
+    ],
+)
+def test_names_near_each_other_are_one_and_those_of_a_row_lead_on(companies: Index, question: str, quoted: str) -> None:
+    answer = companies.ask(question, mode="extractive")
+    assert answer.found and quoted in answer.text

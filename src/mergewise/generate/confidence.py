@@ -12,7 +12,7 @@ from math import exp
 from typing import NamedTuple
 
 from mergewise.text.languages import Terms
-from mergewise.text.question import answer_type, asked_names, offers
+from mergewise.text.question import PLAIN, answer_type, asked_names, offers
 from mergewise.text.support.premises import lacks_denial
 
 MOST_MARGIN = 3.0
@@ -129,14 +129,14 @@ class Signals(NamedTuple):
 
         `around` has its headings, names and leading sentence, and `passages` the other text that was found in its document.
         """
-        telling, evidence = Terms(question), f"{quoted}\n{around}"
+        telling, evidence = Terms(question), f"{' › '.join(around.splitlines())}\n{quoted}"
         terms = telling.all
         names = telling.within(" ".join(named_words(question))) & terms
         held = {term for _, term in telling.finder().places([evidence])[0]}
         wanted = answer_type(question)
         named_ones = [name for name in asked_names(question) if name.kind != "noun"]
         lacks_name = lacks_denial(question, evidence) or any(
-            not name.is_in(evidence) and not (name.kind == "name" and name.is_in(passages)) for name in named_ones
+            not name.is_in(evidence) and not (name.kind in PLAIN and name.is_in(passages)) for name in named_ones
         )
         # the number of a version is no quantity
         said = _VERSION.sub(" ", quoted)
@@ -152,7 +152,7 @@ class Signals(NamedTuple):
             margin=min(margin, MOST_MARGIN),
             lacks_kind=float(wanted is not None and not offers(quoted, wanted)),
             lacks_name=lacks_name,
-            identified=float(not lacks_name and any(name.kind != "name" for name in named_ones)),
+            identified=float(not lacks_name and any(name.kind not in PLAIN for name in named_ones)),
             exactly=not lacks_name and any(name.exact for name in named_ones),
             # the header of a table without a row, too
             lacks_form=(all(line.startswith("|") for line in lines) and len(worded) == 1)

@@ -403,7 +403,7 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
     if not context.passages and not store.ids(where):
         return ()
     has_exact = store.has_exact_names()
-    shown = "\n".join(search_key(passage.title, passage.headings, passage.text) for passage in context.passages)
+    shown = [search_key(passage.title, passage.headings, passage.text) for passage in context.passages]
 
     def leaves_with(spelling: str, *, exactly: bool = False) -> list[str]:
         """Return the texts of up to `MOST_LEAVES` leaves with all words of a name, or with one of several exact names."""
@@ -437,5 +437,10 @@ def absent_names(context: Context, store: StoreReader, where: str | None) -> tup
                     break
         return name._replace(nearest=tuple(nearest))
 
-    searched = (name for name in asked_names(context.question) if name.is_searchable and not name.is_in(shown))
-    return tuple(with_nearest(name) for name in searched if name.text not in initials([shown]) and is_absent(name))
+    searched = (
+        name for name in asked_names(context.question) if name.is_searchable and not any(map(name.is_in, shown))
+    )
+    absent = [name for name in searched if name.text not in initials(shown) and is_absent(name)]
+    # of two adjacent names, one that is absent says it
+    words = {name.text for name in absent}
+    return tuple(with_nearest(name) for name in absent if name.kind != "names" or words.isdisjoint(name.text.split()))

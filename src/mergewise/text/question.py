@@ -7,14 +7,16 @@ is a name only next to another capitalised word.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from mergewise.text.exact import ExactName, asked_exactly, exact_keys
 from mergewise.text.languages import ENGLISH, question_languages
 from mergewise.text.support.figures import figures, known_figures
-from mergewise.text.support.names import DEMONYM, base_form, is_plain, is_strange, root, touch, words_of
+from mergewise.text.support.names import DEMONYM, Word, base_form, is_plain, is_strange, root, touch, words_of
 from mergewise.text.terms import STOP_WORDS
 
 QuestionType: TypeAlias = Literal["comparison", "yes-no", "list", "fact"]
@@ -28,9 +30,8 @@ _COMPARISON = re.compile(
     r"^(?>.*?\b(?:and|or)\b).*\b(?:both|same|either|more|older|younger|larger|longer|first)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_YES_NO = re.compile(
-    r"^\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|must)\b", re.IGNORECASE
-)
+_VERB = r"\b(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|must)\b"
+_YES_NO = re.compile(rf"^\W*{_VERB}", re.IGNORECASE)
 _LIST = re.compile(
     r"^\W*(?:list|name|enumerate)\b|\b(?:which|what) (?:are|were) the\b|\bwhat (?:kinds|types|steps|ways|options)\b",
     re.IGNORECASE,
@@ -124,7 +125,8 @@ def needs_previous(sentence: str, headed: bool, *, marks: bool = False) -> bool:
 
 # -- names
 
-NameKind: TypeAlias = Literal["code", "exact", "number", "name", "noun"]
+NameKind: TypeAlias = Literal["code", "exact", "number", "name", "noun", "names"]
+PLAIN: tuple[NameKind, ...] = ("name", "names")
 
 _CODE = re.compile(r"`+([^`\n]{1,200})`+")
 _NUMBER = re.compile(r"v?(\d+(?:[.,]\d+)*(?:(?:a|b|rc|dev|post)\d+)?)", re.IGNORECASE)
@@ -147,7 +149,7 @@ _LANGUAGES = dict.fromkeys((ENGLISH, "de", "fr", "es", "it", "pt", "nl"), 1)
 
 
 class AskedName(NamedTuple):
-    """A name in a question. A "noun" is a capitalised word of a language that capitalises all nouns.
+    """A name in a question. A "noun" is a capitalised word of a language that capitalises all nouns, "names" are adjacent names.
 
     If it occurs in no document, `nearest` has names of the same form that do.
     """
@@ -165,8 +167,16 @@ class AskedName(NamedTuple):
     def match(self, text: str) -> float:
         """Return 1 if the text has the name in any case, in singular or plural, with any hyphens or underscores.
 
-        An exact name must be whole: 3.12 matches "3.12.4" with `PREFIX`. Returns 0 for other texts.
+        An exact name must be whole: 3.12 matches "3.12.4" with `PREFIX`. Of two adjacent names, one must be near the other, or a
+        whole part of the path in the first line. Returns 0 for other texts.
         """
+        if self.kind == "names":
+            one, other = (_pattern_of("name", (part,)).pattern for part in self.parts)
+            text = base_form(text)
+            near = rf"{one}\W{{1,3}}(?:\w+\W{{1,3}})?{other}|{other}\W{{1,3}}{one}"
+            path = rf"(?:\A|\A.*[›/])\W*(?:{one}|{other})\W*(?:[›/.\n]|\Z)"
+            held = all(re.search(name, text) for name in (one, other))
+            return float(held and bool(re.search(near, text) or re.search(path, text)))
         if self.exact is not None:
             return self.exact.match(exact_keys(text))
         if self.kind == "number" and any(figure.held_by(known_figures(text)) for figure in figures(self.text)):
@@ -182,7 +192,7 @@ class AskedName(NamedTuple):
         """False for a plain noun, a date, and a number that is no version and has no nearest, which may be a quantity."""
         if self.exact is not None:
             return bool(self.nearest) or not (self.exact.is_date or self.exact.key.isdigit())
-        return self.kind in ("code", "name") or (self.kind == "number" and len(self.parts) > 1)
+        return self.kind in ("code", *PLAIN) or (self.kind == "number" and len(self.parts) > 1)
 
     @property
     def is_searchable(self) -> bool:
@@ -234,12 +244,12 @@ def asked_names(question: str) -> tuple[AskedName, ...]:
             called = parts[-1:] if match["called"] and len(parts[-1]) > 2 else []
             for part in dict.fromkeys([*identifiers, *called]):
                 found.append((match.start() + piece.find(part), AskedName(part, "code")))
-    # Capitalised words, unless all words are: then the question is a title.
+    # Capitalised words, unless all words are, and verbs too: then the question is a title.
     taken = [match.span() for match in coded] + [(start, start + len(name.text)) for start, name in found]
     words = [word for word in words_of(question) if word.text[:1].isalpha()]
-    title = all(word.text[0].isupper() or word.text in STOP_WORDS for word in words)
+    title = all(word.text[0].isupper() or word.text in STOP_WORDS for word in words) and not re.search(_VERB, question)
     marked = [] if title else [word for word in words if word.text[0].isupper() and not word.opens]
-    german = bool(marked) and may_be_german(question)
+    german, single = bool(marked) and may_be_german(question), list[Word]()
     for at, word in enumerate(marked):
         plain = _POSSESSIVE.sub("", word.text)
         known = any(start <= word.start < end for start, end in taken)
@@ -248,6 +258,14 @@ def asked_names(question: str) -> tuple[AskedName, ...]:
         near = any(touch(question, word, other) for other in marked[max(0, at - 1) : at + 2])
         named = not german or is_strange(plain) or near
         found.append((word.start, AskedName(plain, "name" if named else "noun")))
+        single += [] if german or plain.isupper() else [word]
+    # Two adjacent names are a name, unless the first is a nation's adjective. Of more, some may be a title.
+    adjacent = [(one, other) for one, other in pairwise(single) if question[one.end : other.start] == " "]
+    shared = Counter(word for pair in adjacent for word in pair)
+    for pair in adjacent:
+        name = AskedName(_POSSESSIVE.sub("", question[pair[0].start : pair[1].end]), "names")
+        if all(shared[word] == 1 for word in pair) and len(name.parts) == 2 and not DEMONYM.search(name.parts[0]):
+            found.append((pair[0].start, name))
     names: dict[tuple[str, ...], AskedName] = {}
     for _, name in sorted(found, key=lambda one: one[0]):
         if name.parts:

@@ -423,7 +423,7 @@ class Candidates:
                 led_by=pool.sentences[lead].span if lead is not None else None,
                 reranked=self.reranked.get(i),
                 kind=sentence.sentence.kind,
-                exact=float(pool.fixed[i, -1]),
+                exact=float(pool.fixed[[i] if lead is None else [i, lead], -1].max()),
             )
             found.append(one)
         return tuple(found)
@@ -492,10 +492,12 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
     onward = np.zeros(len(pool), np.float32)
     if signals.onward:
         onward[:] = [signals.onward.get(sentence.leaf.id, 0.0) for sentence in pool.sentences]
-    link, near, rest = np.zeros((3, len(pool)), np.float32)
+    link, near, rest, led = np.zeros((4, len(pool)), np.float32)
     for section, group in signals.links.items():
         members = pool.members[section]
         link[members] = max(one.strength for one in group)
+        # evidence with an exact name leads to what it names
+        led[members] = max(exact[one.evidence] for one in group)
         near[members] = max(one.strength * one.near for one in group)
         lacking = [(one.strength, pool.asked.terms - pool.covered_terms[one.evidence]) for one in group]
         for i in members:
@@ -517,6 +519,6 @@ def features_of(pool: SentencePool, signals: PoolSignals) -> FloatArray:
         "near": near,
         "rest": rest,
         "onward": onward,
-        "exact": exact - exact.max(initial=0),
+        "exact": np.maximum(exact, led) - exact.max(initial=0),
     }
     return np.array([columns[name] for name in FEATURES], np.float32).T

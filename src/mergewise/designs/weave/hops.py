@@ -10,7 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import section_of
@@ -43,6 +43,7 @@ EVEN = 0.8  # minimum strength of the best sentence of a named section, as a sha
 LEADING = 3  # the most relevant candidates, whose names are searched for
 ANSWERED_BY = 2  # the first of these, whose terms count as answered
 LONGEST_EVIDENCE = 2000  # characters of a sentence that are searched for names
+_CELLS = re.compile("[|\t,;]")
 
 
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
@@ -170,11 +171,22 @@ class Follower:
         fresh = [i for i in evidence if i not in self._words]
         for i in fresh:
             sentence = self.pool.sentences[i]
-            text = with_series(sentence.text[:LONGEST_EVIDENCE], sentence.leaf.title)
+            text = self._asked_rows(i) if sentence.sentence.kind == "row" else sentence.text
+            text = with_series(text[:LONGEST_EVIDENCE], sentence.leaf.title)
             self._words[i] = words_of(text, self.reader.languages(text))
             self._possible[i] = possible_names(self._words[i])
         names = dict.fromkeys(name for i in fresh for name, _, _ in self._possible[i])
         self._definitions |= self.reader.definitions(list(names)) if names else {}
+
+    def _asked_rows(self, candidate: int) -> str:
+        """Return the rows with most of the question's terms, each cell after the name of its column."""
+        pool, asked = self.pool, self.pool.asked
+        bundle = pool.bundle(candidate, previous=False) or (candidate,)
+        lines = (line for i in bundle for line in pool.sentences[i].text.splitlines() if any(map(str.isalnum, line)))
+        header, *rows = ([cell.strip() for cell in _CELLS.split(line.strip("| "))] for line in lines)
+        held = [len(asked.telling.within(" ".join(row)) & asked.terms) for row in rows]
+        best = (row for row, count in zip(rows, held, strict=True) if count == max(held))
+        return "\n".join(f"{name} {cell}" for row in best for name, cell in zip_longest(header, row, fillvalue=""))
 
     def _mentions(self, candidate: int) -> list[Mention]:
         """Return the names in a candidate, without those in the question, and without numbers: a year leads nowhere."""
