@@ -12,6 +12,7 @@ import pytest
 import mergewise
 from mergewise import Document
 from mergewise.engine import Index
+from mergewise.readers import read_file
 from mergewise.store import postings
 
 STANDARD = """# Controls
@@ -220,3 +221,39 @@ def test_two_names_that_occur_apart_are_missing(companies: Index, question: str,
 def test_names_near_each_other_are_one_and_those_of_a_row_lead_on(companies: Index, question: str, quoted: str) -> None:
     answer = companies.ask(question, mode="extractive")
     assert answer.found and quoted in answer.text
+
+
+SIGNATURES = """
+.. function:: connect(host, *, timeout=30, retries=3)
+
+   Open a link to *host*. A link that does not answer is tried again.
+
+   .. versionadded:: 3.4
+
+   .. deprecated:: 3.12
+      Use :func:`dial`.
+
+.. function:: dial(address, *, timeout=10)
+
+   Dial an *address*.
+
+   .. versionadded:: 3.11
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "quoted"),
+    [
+        ("What is the default timeout of connect?", "connect(host, *, timeout=30, retries=3)"),
+        ("What is the default timeout of dial()?", "dial(address, *, timeout=10)"),
+        ("Which version added dial?", "version added 3.11"),
+        ("Since which version is connect deprecated?", "deprecated 3.12"),
+    ],
+)
+def test_a_field_of_a_signature_is_quoted_with_its_name(tmp_path: Path, question: str, quoted: str) -> None:
+    (tmp_path / "links.rst").write_text(SIGNATURES)
+    with mergewise.open(tmp_path / "index", embedder="none") as opened:
+        opened.add([read_file(tmp_path / "links.rst", id="links.rst").document])
+        answer = opened.ask(question, mode="extractive")
+    assert answer.found and quoted in answer.text
+    assert all(span.text in SIGNATURES for span in answer.citations)

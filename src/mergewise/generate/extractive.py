@@ -142,7 +142,6 @@ def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
     quotes = quotes_of(context, texts)
     if not quotes:
         return None
-    exact = [name for name in asked_names(context.question) if name.exact]
     least = NEAR_BEST * quotes[0].probability
     quotations: list[Quotation] = []
     quoted: list[Span] = []
@@ -161,8 +160,8 @@ def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
             spans = texts.with_announced(texts.with_whole_code(spans, quoted), quoted)
         spans = texts.without_headings(spans)
         if spans:
-            # a heading with an exact name of the question says more about it: its date, or its title
-            heading = texts.heading_of(evidence.span, exact)
+            # a heading with an exact name of the question says more about it: its date, or its title, and a signature the default
+            heading = texts.heading_of(evidence.span, context.question)
             spans = [heading, *spans] if heading and not any(heading.overlaps(span) for span in quoted) else spans
             citations = (texts.locator.citation(quote.number, texts.text(span), span) for span in spans)
             quotations.append(Quotation(quote, tuple(citations)))

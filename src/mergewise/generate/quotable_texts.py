@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -13,7 +13,7 @@ from mergewise.generate.marks import escape_marks
 from mergewise.generate.sources import DocumentLookup
 from mergewise.text.light import ITEM, ITEM_MARK, body_margin, code_by_margin, code_in, cuts_code, laid_out
 from mergewise.text.markup import readable, says_something
-from mergewise.text.question import AskedName
+from mergewise.text.question import asked_names
 from mergewise.text.sections import path_at
 from mergewise.text.sentences import strip_span
 from mergewise.text.spans import union
@@ -28,7 +28,8 @@ LONGEST_CODE = 800
 _LINE = rf"(?:[ \t]*{ITEM_MARK}|[ \t]+\S|\|)"
 _BLOCK_OF_ITEMS = re.compile(rf"\s*\n(?:{_LINE}[^\n]*(?:\n|\Z)(?:[ \t]*\n(?={_LINE}))?|``[^\n]*\n(?=[ \t]+\S))+")
 _PARAGRAPH = re.compile(r"\s*(?:[^\n]*\S[^\n]*(?:\n|\Z))+")
-_LINE_OF_WORDS = re.compile(r"[\w§(\[][^\n]*")
+# parameters with a default in a signature
+_FIELD = re.compile(r"(\w+)\s*(?::[^,=()]+)?=")
 _STOPS = (".", "!", "?", "…", "。", ";", "”", '"')
 
 
@@ -50,12 +51,15 @@ class QuotableTexts:
         parts = ((span.start, span.end) for span in spans if span.doc_id == doc_id)
         return [Span(doc_id, start, end) for start, end in union(parts, self._whole(doc_id))]
 
-    def heading_of(self, span: Span, names: Iterable[AskedName]) -> Span | None:
-        """Return the lowest heading above a span that has a name, or None."""
+    def heading_of(self, span: Span, question: str) -> Span | None:
+        """Return the lowest heading above a span with an exact name of the question, or with a default that it asks for."""
+        names = [name for name in asked_names(question) if name.exact]
+        words = set(re.findall(r"\w+", question)) if "default" in question.lower() else ()
         for heading in reversed(path_at(self.locator.outline(span.doc_id), span.start - 1)):
-            if any(name.is_in(heading.title) for name in names):
-                line = _LINE_OF_WORDS.search(self._whole(span.doc_id), heading.start, heading.end)
-                return line and Span(span.doc_id, *line.span())
+            title = heading.title
+            if any(name.is_in(title) for name in names) or any(field in words for field in _FIELD.findall(title)):
+                at = self._whole(span.doc_id).find(title, heading.start, heading.end)
+                return Span(span.doc_id, at, at + len(title)) if at >= 0 else None
         return None
 
     def without_headings(self, spans: Sequence[Span]) -> list[Span]:

@@ -36,6 +36,7 @@ _MARKUP = re.compile(
         currentmodule|module|py:currentmodule|py:module|meta|raw|autoclass|automodule|autofunction|code|code-block|
         sourcecode|parsed-literal|prompt|console|ipython|doctest|testcode|math|sectionauthor|moduleauthor|tabularcolumns|
         default-role)[ ]?::[^\n]*$
+    | [ \t]*\.\.[ \t](?P<since>version(?:added|changed|removed)|deprecated)::(?=\s)
     | [ \t]*\.\.[ \t]+{_NAME}[ ]?::(?=\s|\Z)                               # the mark of another directive
     | [ \t]*[!?]{{3}}\+?[ \t]+[\w-]*                                        # the mark of an admonition
     | [ \t]*(?:/{{3,}}[ \t]*(?:[\w-]+[ \t]*)?(?:\||$)|:{{3,}}(?:[ \t]*[\w-]+(?!\S))?)      # or of another container
@@ -72,7 +73,7 @@ _SHORT = 2_000
 def readable(text: str) -> str:
     """Replace mark-up by spaces. Links, roles and directives leave their text, images and anchors leave nothing.
 
-    The result has the length and the line breaks of `text`.
+    Directives of versions become words: "version added". The result has the length and the line breaks of `text`.
     """
     if not any(map(text.__contains__, _HINT_MARKS)) or not _HINT.search(text):
         return text
@@ -107,7 +108,12 @@ def _readable(text: str) -> str:
             end = close + len("-->")
         kept = match.lastgroup if match.lastgroup in ("link", "role", "named", "reference") else None
         first, last = match.span(kept) if kept else (end, end)
-        pieces += [text[at:start], _blank(text[start:first]), text[first:last], _blank(text[last:end])]
+        shown = text[first:last]
+        if match["since"] is not None:
+            # in the room of its marks
+            shown = match["since"].replace("version", "version ").ljust(len(match["since"]) + 2)
+            first = end - len(shown)
+        pieces += [text[at:start], _blank(text[start:first]), shown, _blank(text[last:end])]
         at = max(end, start + 1)
     return "".join([*pieces, text[at:]])
 
