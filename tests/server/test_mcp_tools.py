@@ -124,6 +124,18 @@ def test_every_tool_matches_the_index(index: mw.Index, mode: str) -> None:
     run_client(mcp_server(lambda call: {"pets": IndexLibrary(index)}), work, mode)
 
 
+def test_a_missing_version_is_named_with_the_nearest(tmp_path: Path) -> None:
+    with mw.open(tmp_path / "releases", embedder="none") as index:
+        index.add(mw.Document("releases.md", "# Releases\n\n## 3.12.4 (2024-06-06)\n\n* The parser skips comments.\n"))
+
+        async def work(client: Client) -> None:
+            said = await result_of(client, "ask", question="When was 3.12.5 released?")
+            assert "'3.12.5' does not occur in these documents; 3.12.4 does." in said and "2024-06-06" not in said
+            assert "3.12.4 (2024-06-06)" in await result_of(client, "ask", question="When was 3.12.4 released?")
+
+        run_client(mcp_server(lambda call: {"releases": IndexLibrary(index)}), work)
+
+
 @pytest.mark.parametrize("unit", ['\n"', "\x01", "word\n", "文"])
 def test_fetched_text_fits_with_its_escapes_and_continues(tmp_path: Path, unit: str) -> None:
     text = "# Escapes\n\nx" + unit * 12_000

@@ -272,6 +272,10 @@ def test_a_missing_answer_is_said_once(browser: Browser, start_server: Callable[
     assert browser.js(f"{shown}.match(/probably|closest/gi).length") == 1
     assert text(browser, ".answer.nothing .said p").startswith("Probably not in these documents. Nearest places:")
     assert browser.js("document.querySelector('[role=note]')") is None
+    ask(browser, "What does clause 9.9.9 say?")
+    until(browser, "document.querySelectorAll('.foot').length === 2")
+    said = browser.js("[...document.querySelectorAll('.answer.nothing .said p')].at(-1).textContent")
+    assert said.startswith("'9.9.9' does not occur in these documents.")
 
 
 def test_cited_sources_come_first_and_others_are_folded(browser: Browser) -> None:
