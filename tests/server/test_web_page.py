@@ -274,8 +274,26 @@ def test_a_missing_answer_is_said_once(browser: Browser, start_server: Callable[
     assert browser.js("document.querySelector('[role=note]')") is None
     ask(browser, "What does clause 9.9.9 say?")
     until(browser, "document.querySelectorAll('.foot').length === 2")
-    said = browser.js("[...document.querySelectorAll('.answer.nothing .said p')].at(-1).textContent")
+    said = browser.js("[...document.querySelectorAll('.answer.nothing')].at(-1).querySelector('.said p').textContent")
     assert said.startswith("'9.9.9' does not occur in these documents.")
+
+
+def test_a_long_quotation_folds_and_opens_by_its_button_and_by_the_keyboard(browser: Browser) -> None:
+    long = "Cats survive falls from great heights. " * 16
+    with open_stub(browser, Stub(answer=f"“Most cats survive.” [1]\n\n“{long}” [3]", unverified=())) as stub:
+        ask(browser)
+        until(browser, "!!document.querySelector('.foot')")
+        folded = "document.querySelector('.said .folded')"
+        assert browser.js("document.querySelectorAll('.said .folded').length") == 1
+        is_cut = f"{folded}.clientHeight < {folded}.scrollHeight / 1.5"
+        assert browser.js(is_cut)
+        browser.js("document.querySelector('.said button[aria-expanded]').click()")
+        until(browser, f"!{folded}")
+        browser.js("document.querySelector('.said button[aria-expanded]').click()")
+        until(browser, f"!!{folded} && {is_cut}")
+        browser.js("document.querySelectorAll('.said .cite')[1].focus()")
+        until(browser, f"!({is_cut})")
+        assert_no_complaints(browser, stub)
 
 
 def test_cited_sources_come_first_and_others_are_folded(browser: Browser) -> None:

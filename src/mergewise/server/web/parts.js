@@ -11,6 +11,7 @@ import { counted, number, pieces, printable, sentence, shorten } from "./text.js
  *   `before` is shown before the range
  */
 
+const LONG_QUOTATION = /“[^”]{500}/; // 7 lines
 const LONG_LINE = 55; // characters from which a line of prose counts as wrapped by its author
 const WRAP = new RegExp(`^(?=[^\\n]{${LONG_LINE},}$)(?![ \\t]{2}|[#|>\`~:.]|[-*+=] *[-*+=])[^\\n]*(\\n)(?=[\\p{L}\\p{N}_(\\[“"'<]|[*_\`]{1,2}[\\p{L}\\p{N}_])`, "gmu");
 
@@ -87,8 +88,17 @@ export function Prose({ text, form = "answer", headings, ranges = [], mark = () 
       return block.kind === "ol" ? html`<ol dir="auto" start=${block.first}>${items}</ol>` : html`<ul dir="auto">${items}</ul>`;
     }
     if (block.kind === "quote") return html`<blockquote dir="auto">${inner(block.children)}</blockquote>`;
-    return html`<p dir="auto" class=${block.kind === "h" ? `heading h${Math.min(4, block.level)}` : undefined}>${inner(block.children)}</p>`;
+    const words = html`<p dir="auto" class=${block.kind === "h" ? `heading h${Math.min(4, block.level)}` : undefined}>${inner(block.children)}</p>`;
+    const isLong = form === "answer" && LONG_QUOTATION.test(text.slice(block.children[0]?.start, block.children.at(-1)?.end));
+    return isLong ? html`<${Folded}>${words}</${Folded}>` : words;
   });
+}
+
+/** The first lines of a long text, with a button for the rest. It also shows while it has the focus. @param {{children: any}} props */
+function Folded({ children }) {
+  const [isOpen, setOpen] = useState(false);
+  return html`<div class=${isOpen ? undefined : "folded"}>${children}</div>
+    <button type="button" class="plain" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Show less" : "Show all"}</button>`;
 }
 
 const WRAPPED_FORMATS = /\.(txt|text|adoc|html?|xhtml|pdf)$/i;
