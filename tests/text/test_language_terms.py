@@ -111,7 +111,7 @@ def literal(terms: dict[str, str], texts: list[str], languages: tuple[str, ...])
 )
 def test_the_finder_matches_the_full_analysis(question: str, texts: list[str], languages: tuple[str, ...]) -> None:
     terms = {form: forms[0] for _, _, forms in term_places(question, languages) for form in forms}
-    finder = FormFinder(terms, languages)
+    finder = FormFinder({form: (term,) for form, term in terms.items()}, languages)
     assert found(finder, texts) == literal(terms, texts, languages)
     for text, places in zip(texts, finder.places(texts), strict=True):
         assert all(text.startswith(term, at) for at, term in places if term in finder._parts)

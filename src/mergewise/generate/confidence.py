@@ -132,7 +132,7 @@ class Signals(NamedTuple):
         telling, evidence = Terms(question), f"{' › '.join(around.splitlines())}\n{quoted}"
         terms = telling.all
         names = telling.within(" ".join(named_words(question))) & terms
-        held = {term for _, term in telling.finder().places([evidence])[0]}
+        (held,) = telling.held([evidence])
         wanted = answer_type(question)
         named_ones = [name for name in asked_names(question) if name.kind != "noun"]
         lacks_name = lacks_denial(question, evidence) or any(

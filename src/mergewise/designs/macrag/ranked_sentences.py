@@ -19,8 +19,8 @@ import numpy as np
 from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.sentences import SentenceInLeaf, sentence_cosines, sentence_vectors
 from mergewise.protocols import FloatArray
+from mergewise.text.languages import Terms
 from mergewise.text.spans import Part
-from mergewise.text.terms import TermFinder, content_terms
 from mergewise.types import LeafSentences
 
 LEXICAL = 0.5
@@ -72,15 +72,14 @@ def cosines(vector: FloatArray, sentences: Sequence[SentenceInLeaf]) -> FloatArr
 
 def matching(question: str, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
     """Return idf(q in s) / idf(q): the idf of the question's terms in the sentence or its headings, as a share of all."""
-    wanted = content_terms(question)
-    finder = TermFinder(wanted)
+    telling = Terms(question)
     paths = list(dict.fromkeys(sentence.leaf.headings for sentence in sentences))
-    above = dict(zip(paths, finder.find([" ".join(headings) for headings in paths]), strict=True))
-    texts = finder.find([sentence.text for sentence in sentences])
+    above = dict(zip(paths, telling.held([" ".join(headings) for headings in paths]), strict=True))
+    texts = telling.held([sentence.text for sentence in sentences])
     held = [terms | above[sentence.leaf.headings] for terms, sentence in zip(texts, sentences, strict=True)]
     frequency = Counter(term for terms in held for term in terms)
     # In a fixed order: sums of floats depend on it, and sets have none.
-    idf = {term: log(1 + len(sentences) / (1 + frequency[term])) for term in sorted(wanted)}
+    idf = {term: log(1 + len(sentences) / (1 + frequency[term])) for term in sorted(telling.all)}
     total = sum(idf.values()) or 1.0
     return np.array([sum(idf[term] for term in idf if term in terms) / total for terms in held], np.float32)
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from mergewise.text.languages.analysis import WORD, grams, lower_case, pieces, stem
 from mergewise.text.languages.detection import ENGLISH
 from mergewise.text.languages.table import language_of
-from mergewise.text.terms import TermFinder, composed, content_terms, english_terms
+from mergewise.text.terms import TermFinder, composed, english_terms
 
 COMMON = 1 / 3  # share of leaves from which a term says nothing
 BEGINNING = 4  # letters of a word that may begin another one
@@ -85,12 +85,15 @@ class Terms:
 
     def finder(self) -> TermFinder | FormFinder:
         """Return a search for the terms in texts. A word that joins some, as identifiers do, has them all."""
-        joined = self.joined_words().items()
-        if not self._languages:
-            return TermFinder(self.all, {stem: terms for word, terms in joined for stem in content_terms(word)})
-        terms = {form: forms[0] for _, _, forms in self._places for form in forms}
-        own = {form: terms for word, terms in joined for form in term_forms(word, self._languages)}
-        return FormFinder(terms, self._languages, own)
+        terms: dict[str, tuple[str, ...]] = {form: forms[:1] for _, _, forms in self._places for form in forms}
+        for word, own in self.joined_words().items():
+            for form in (form for _, _, forms in self._telling(word) for form in forms):
+                terms[form] = terms.get(form, ()) + own
+        return FormFinder(terms, self._languages) if self._languages else TermFinder(terms)
+
+    def held(self, texts: Sequence[str]) -> list[frozenset[str]]:
+        """Return the terms that each of the texts has."""
+        return [frozenset(term for _, term in places) for places in self.finder().places(texts)]
 
     def _telling(self, text: str) -> list[TermPlace]:
         if not self._languages:
@@ -105,10 +108,8 @@ class FormFinder:
     compound, or another inflection.
     """
 
-    def __init__(
-        self, terms: Mapping[str, str], languages: tuple[str, ...], joined: Mapping[str, tuple[str, ...]] = {}
-    ) -> None:
-        self._terms, self._languages, self._joined = terms, languages, joined
+    def __init__(self, terms: Mapping[str, tuple[str, ...]], languages: tuple[str, ...]) -> None:
+        self._terms, self._languages = terms, languages
         self._parts = [form for form in terms if not _word().match(form)]
         self._met: dict[str, tuple[str, ...]] = {}  # the terms of each word seen so far
         self._unmet: Collection[str] | None = None  # the forms that none of the first texts holds
@@ -119,14 +120,14 @@ class FormFinder:
         matches = [list(_word().finditer(text)) for text in texts]
         words = {match[0] for of_text in matches for match in of_text} - self._met.keys()
         if self._unmet is None:
-            met = {self._terms.get(form) for word in words for form in term_forms(word, self._languages)}
-            self._unmet = [form for form in self._terms.keys() - self._parts if self._terms[form] not in met]
+            forms = {form for word in words for form in term_forms(word, self._languages)} & self._terms.keys()
+            met = {term for form in forms for term in self._terms[form]}
+            self._unmet = [form for form in self._terms.keys() - self._parts if met.isdisjoint(self._terms[form])]
         for word in words:
             forms = term_forms(word, self._languages)
             same = [form for form in forms if form in self._terms]
             same = same or [unmet for unmet in self._unmet for form in forms if begins(unmet, form)]
-            stands = (term for form in forms for term in self._joined.get(form, ()))
-            self._met[word] = tuple(dict.fromkeys([*(self._terms[form] for form in same), *stands]))
+            self._met[word] = tuple(dict.fromkeys(term for form in same for term in self._terms[form]))
         found: list[list[tuple[int, str]]] = []
         for text, places, own in zip(texts, offsets, matches, strict=True):
             known = ((match, terms) for match in own if (terms := self._met[match[0]]))
@@ -139,7 +140,7 @@ class FormFinder:
             for part in self._parts if not text.isascii() else ():
                 at = -1
                 while (at := text.find(part, at + 1)) >= 0:
-                    held.append((at, self._terms[part]))
+                    held.append((at, self._terms[part][0]))
             found.append([(places[at], term) for at, term in held])
         return found
 
