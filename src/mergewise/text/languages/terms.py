@@ -120,8 +120,8 @@ class FormFinder:
         matches = [list(_word().finditer(text)) for text in texts]
         words = {match[0] for of_text in matches for match in of_text} - self._met.keys()
         if self._unmet is None:
-            forms = {form for word in words for form in term_forms(word, self._languages)} & self._terms.keys()
-            met = {term for form in forms for term in self._terms[form]}
+            asked = self._terms.keys() & {form for word in words for form in term_forms(word, self._languages)}
+            met = {term for form in asked for term in self._terms[form]}
             self._unmet = [form for form in self._terms.keys() - self._parts if met.isdisjoint(self._terms[form])]
         for word in words:
             forms = term_forms(word, self._languages)
