@@ -28,6 +28,8 @@ LONGEST_CODE = 800
 _LINE = rf"(?:[ \t]*{ITEM_MARK}|[ \t]+\S|\|)"
 _BLOCK_OF_ITEMS = re.compile(rf"\s*\n(?:{_LINE}[^\n]*(?:\n|\Z)(?:[ \t]*\n(?={_LINE}))?|``[^\n]*\n(?=[ \t]+\S))+")
 _PARAGRAPH = re.compile(r"\s*(?:[^\n]*\S[^\n]*(?:\n|\Z))+")
+# a line of words, without the mark of a directive, but not the anchor above a heading
+_LINE_OF_WORDS = re.compile(r"^(?!\.\. _)(?:\.\. [\w:]+:: *)?[^\w§(\[\n]*([\w§(\[][^\n]*)", re.MULTILINE)
 # parameters with a default in a signature
 _FIELD = re.compile(r"(\w+)\s*(?::[^,=()]+)?=")
 _STOPS = (".", "!", "?", "…", "。", ";", "”", '"')
@@ -56,10 +58,10 @@ class QuotableTexts:
         names = [name for name in asked_names(question) if name.exact]
         words = set(re.findall(r"\w+", question)) if "default" in question.lower() else ()
         for heading in reversed(path_at(self.locator.outline(span.doc_id), span.start - 1)):
-            title = heading.title
-            if any(name.is_in(title) for name in names) or any(field in words for field in _FIELD.findall(title)):
-                at = self._whole(span.doc_id).find(title, heading.start, heading.end)
-                return Span(span.doc_id, at, at + len(title)) if at >= 0 else None
+            has_default = any(field in words for field in _FIELD.findall(heading.title))
+            if has_default or any(name.is_in(heading.title) for name in names):
+                line = _LINE_OF_WORDS.search(self._whole(span.doc_id), heading.start, heading.end)
+                return line and Span(span.doc_id, *line.span(1))
         return None
 
     def without_headings(self, spans: Sequence[Span]) -> list[Span]:
