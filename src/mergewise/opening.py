@@ -17,7 +17,7 @@ from mergewise.models import causal_of, load_causal, load_chat, load_embedder, l
 from mergewise.models.cache import streaming, with_kept_answers
 from mergewise.models.embedders import check_embedder, given_embedder, remember_embedder
 from mergewise.models.record import Models
-from mergewise.models.tokens import count_tokens
+from mergewise.models.tokens import count_tokens, token_counter
 from mergewise.protocols import (
     CausalModel,
     ChatModel,
@@ -59,7 +59,7 @@ def open(
     progress: Progress | None = None,
     cache: str | os.PathLike[str] | None = None,
     prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
-    tokens: TokenCounter = count_tokens,
+    tokens: str | TokenCounter = count_tokens,
     search_settings: SearchSettings = SearchSettings(),
     weights: str | os.PathLike[str] | Mapping[str, float] | None = None,
     create: bool = True,
@@ -92,7 +92,8 @@ def open(
         progress: Callback for views that are added to documents of the index.
         cache: Directory for replies of the chat model, so that no call is paid for twice, and for copies of a bucket's files.
         prompts: Your own prompts: a folder (see `mergewise prompts`) or a dictionary by name.
-        tokens: Counter of tokens for budgets. Pass the tokenizer of your chat model for exact budgets.
+        tokens: Counter of tokens for budgets: "wordpiece" (the default), "o200k" (OpenAI's models), "hf:PATH" (a tokenizer's
+            folder or file), or a function that counts the tokens of texts.
         search_settings: Settings of the hybrid search.
         weights: Weights of weave's features: a file of `mergewise tune --fit`, or a dictionary.
         create: Create a missing index.
@@ -124,6 +125,7 @@ def open(
         IndexBusy: if a view must be added while another process writes.
     """
     wanted = _wanted_views(views, settings or {})
+    tokens = token_counter(tokens) if isinstance(tokens, str) else tokens
     place = place_of(_index_path(path), storage, cache, cache_size, refresh)
     directory = place.directory
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)

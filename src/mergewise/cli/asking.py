@@ -41,13 +41,13 @@ class IndexModelOptions:
         """Open the index with the models that the options and the arguments name."""
         import mergewise
         from mergewise import count_tokens
-        from mergewise.extend import counter_from_file, load_chat, search_settings
+        from mergewise.extend import load_chat, search_settings, token_counter
 
         settings.set_patience(self.timeout, self.retries)
         index = mergewise.open(
             self.index_dir,
             embedder=permitted_embedder(self.index_dir, self.embedder),
-            tokens=count_tokens if self.tokenizer is None else counter_from_file(self.tokenizer),
+            tokens=count_tokens if self.tokenizer is None else token_counter(self.tokenizer),
             chat=load_chat(self.chat, self.window) or defaults.CHAT,
             reranker=self.reranker,
             cache=self.cache,

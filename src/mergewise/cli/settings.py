@@ -24,7 +24,7 @@ class Setting:
 
 
 WindowSetting = Annotated[int | None, Setting("Context window of the chat model in tokens (default 32768)", TOKENS)]
-TokenizerSetting = Annotated[Path | None, Setting("File tokenizer.json that replaces the built-in token counter")]
+TokenizerSetting = Annotated[Path | None, Setting("Token counter: o200k, wordpiece, or a tokenizer.json")]
 TimeoutSetting = Annotated[
     float | None, Setting("Timeout of an endpoint in seconds (default 120, rerankers 60)", SECONDS)
 ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mergewise.errors import UsageError
 from mergewise.files import regular_bytes
+from mergewise.models.o200k import count_o200k
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,7 +135,30 @@ _LONGEST = 1 << 29
 """Maximum of bytes of a tokenizer.json."""
 
 
-def counter_from_file(path: Path) -> TokenCounter:
+def token_counter(name: str | Path, chat: str = "") -> TokenCounter:
+    """Return a `TokenCounter` by its name.
+
+    Args:
+        name: "o200k" (OpenAI's models, close for others), "wordpiece" (the shipped vocabulary), or the folder or `tokenizer.json`
+            of a Hugging Face model, with or without "hf:". Empty for the counter of the chat model, or o200k if it is unknown.
+        chat: Spec of the chat model.
+
+    Raises:
+        UsageError: for an invalid tokenizer file.
+    """
+    head, _, tail = str(name or chat).partition("hf:")
+    path = Path(head, tail)
+    if path.is_dir():
+        path /= "tokenizer.json"
+    if not path.exists():
+        if path.name == "wordpiece":
+            return count_tokens
+        if path.name == "o200k" or not name:
+            return count_o200k
+    return _counter_from_file(path)
+
+
+def _counter_from_file(path: Path) -> TokenCounter:
     """Return a `TokenCounter` for another model's `tokenizer.json`, so that budgets are exact for that model."""
     from tokenizers import Tokenizer
 
