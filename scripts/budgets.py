@@ -35,7 +35,7 @@ PATH = ROOT / "tests/budgets.toml"
 MARGIN = 1.02
 """Factor by which a room may exceed its budget. Other budgets have no margin."""
 PUBLIC = {"mergewise", "mergewise.types", "mergewise.protocols", "mergewise.errors", "mergewise.extend"}
-ON_THE_ENGINE = ("server", "evaluate", "integrations", "cli", "cluster")
+ON_THE_ENGINE = ("agents", "server", "evaluate", "integrations", "cli", "cluster")
 _NOT_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 _HINTS = {
     "tokens": "look in src/mergewise/{name} for a second implementation of something that exists",

@@ -31,7 +31,7 @@ LEVELS = [
     {"engine"},
     {"opening"},
     {"extend"},
-    {"evaluate", "scale"},
+    {"evaluate", "scale", "agents"},
     {"server"},
     {"cli", "integrations"},
     {"__main__"},

@@ -131,6 +131,7 @@ if TYPE_CHECKING:
     from mergewise.models.calibration import calibrate as calibrate
     from mergewise.models.decoding import Decoded as Decoded
     from mergewise.models.scores import RememberingReranker as RememberingReranker
+    from mergewise.models.tokens import SURROGATE as SURROGATE
     from mergewise.models.tokens import token_counter as token_counter
     from mergewise.opening import IndexSource as IndexSource
     from mergewise.page import answer_page as answer_page
@@ -293,7 +294,7 @@ _HOMES = {
     "mergewise.models.calibration": "Calibrated Calibration ScoredTexts calibrate",
     "mergewise.models.decoding": "Decoded",
     "mergewise.models.scores": "RememberingReranker",
-    "mergewise.models.tokens": "token_counter",
+    "mergewise.models.tokens": "SURROGATE token_counter",
     "mergewise.opening": "IndexSource",
     "mergewise.page": "answer_page comparison_fragment comparison_page context_fragment context_page frame",
     "mergewise.page.curves": "CURVE_RULES Curve CurveFigure CurvePoint figure_svg",

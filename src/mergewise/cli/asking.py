@@ -37,17 +37,23 @@ class IndexModelOptions:
     weights: settings.WeightsSetting = None
     tokenizer: settings.TokenizerSetting = None
 
-    def open_index(self, *, scorer: str = defaults.SCORER, causal: str = defaults.CAUSAL) -> Index:
-        """Open the index with the models that the options and the arguments name."""
+    def open_index(
+        self, *, scorer: str = defaults.SCORER, causal: str = defaults.CAUSAL, for_models: bool = False
+    ) -> Index:
+        """Open the index with the models that the options and the arguments name.
+
+        Budgets are in tokens of the chat model, or `for_models` of any. Else word pieces are counted.
+        """
         import mergewise
         from mergewise import count_tokens
         from mergewise.extend import load_chat, search_settings, token_counter
 
         settings.set_patience(self.timeout, self.retries)
+        named = for_models or self.tokenizer or self.chat != defaults.CHAT
         index = mergewise.open(
             self.index_dir,
             embedder=permitted_embedder(self.index_dir, self.embedder),
-            tokens=count_tokens if self.tokenizer is None else token_counter(self.tokenizer),
+            tokens=token_counter(self.tokenizer or "", self.chat) if named else count_tokens,
             chat=load_chat(self.chat, self.window) or defaults.CHAT,
             reranker=self.reranker,
             cache=self.cache,

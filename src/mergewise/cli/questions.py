@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from mergewise import AnswerQuery, Query
+from mergewise.agents.results import Room, fitted
 from mergewise.cli import batch, last, options
 from mergewise.cli.answering import Answerer, AnswerOptions, is_found
 from mergewise.cli.asking import AskingOptions
@@ -18,7 +19,7 @@ from mergewise.cli.output import say, say_aside, say_error, say_json
 from mergewise.cli.places import Locations, locations_in
 from mergewise.cli.trace import say_trace
 from mergewise.errors import UsageError, one_of
-from mergewise.extend import context_json, short_repr
+from mergewise.extend import context_json, run, short_repr
 from mergewise.types import Answer, Context, Where
 
 if TYPE_CHECKING:
@@ -53,16 +54,35 @@ def context(
         raise UsageError(f"--format {form} takes one question", "give the question instead of -, or use --json")
     if form == "json":
         common = replace(common, as_json=True)
-    index = common.open_index(scorer=common.scorer)
+    index = common.open_index(scorer=common.scorer, for_models=True)
+    locations = locations_in(index)
+
+    def written(context: Context) -> str:
+        if form == "xml":
+            return xml_of(context)
+        # the task before the documents is the same for all questions
+        return (
+            f"{context.text}\n\n{_places(context, locations)}\n" if form == "text" else index.messages(context)[-1].text
+        )
 
     def assemble(question: str, where: Where | None) -> Context:
-        context = index.context(replace(query, question=question, where=where))
+        asked = replace(query, question=question, where=where)
+        context = index.context(asked)
+        if not common.as_json:
+
+            async def within(budget: int) -> Context:
+                return context if budget == context.budget else index.context(replace(asked, budget=budget))
+
+            room = Room(context.budget, index.tokens)
+            context = replace(run(fitted(within, written, room, room.budget, grow=False))[0], budget=room.budget)
+            if room.left(written(context)) < 0:
+                context = replace(context, passages=(), text="", tokens=0)
         last.save(common.index_dir, last.of_context(context))
         common.write_page(context, index)
         if common.as_json:
             return context
         if form == "text":
-            say_context(context, locations_in(index), common.trace)
+            say_context(context, locations, common.trace)
         elif form == "xml":
             say(xml_of(context))
         elif form == "messages":
@@ -114,15 +134,18 @@ def _each_question(
         raise typer.Exit(1)
 
 
+def _places(context: Context, locations: Locations) -> str:
+    return "\n".join(f"[{number}] {locations.of(one.spans)}" for number, one in enumerate(context.passages, 1))
+
+
 def say_context(context: Context, locations: Locations, trace: bool) -> None:
     """Print the text, the numbered places of its passages, and with `trace` the steps."""
     if context.passages:
         say(context.text)
         say()
+        say(_places(context, locations), style="dim")
     else:
         say_aside("nothing was found")
-    for number, passage in enumerate(context.passages, 1):
-        say(f"[{number}] {locations.of(passage.spans)}", style="dim")
     if trace:
         say_trace(context.trace, locations)
     elif context.may_lack:

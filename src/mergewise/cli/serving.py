@@ -134,14 +134,17 @@ def mcp(
     The program starts this command itself.
     """
     check_extra()
-    from mergewise.server.mcp.library import serve_index
+    from mergewise.extend import token_counter
+    from mergewise.server.mcp.library import LocalCallers, serve_index
 
     # the MCP SDK logs to standard error, next to our own log
     log = logging.StreamHandler()
     log.setFormatter(PrintableFormatter())
     logging.getLogger("mcp").addHandler(log)
-    with common.open_index() as index:
-        serve_index(index, common.index_dir, strategy, writes=allow_writes)
+    if sys.stdin.isatty():
+        say_aside("waiting for an MCP client on standard input, which should start this command: see --help")
+    callers = LocalCallers(common.open_index, common.index_dir, strategy)
+    serve_index(callers, token_counter(common.tokenizer or "", common.chat), writes=allow_writes)
 
 
 def check_extra() -> None:

@@ -310,7 +310,7 @@ class Collection:
         except OSError:
             return time.time()
 
-    def ids_within(self, condition: Json) -> frozenset[str]:
+    def ids_within(self, condition: Json | str) -> frozenset[str]:
         """Return the ids of the documents that match a condition, cached per snapshot of the index."""
         return self._ids(self.index.snapshot, json.dumps(condition, sort_keys=True)) if self.is_made else frozenset()
 

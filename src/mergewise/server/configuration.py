@@ -277,6 +277,7 @@ class ServerConfig:
     tls_key: Path | None = None
     needs_token: bool = True
     allow_writes_by_mcp: bool = False
+    search_and_fetch_by_mcp: bool = False
     watch: bool = False
     ray: str | None = None
     chats: Mapping[str, ModelConfig] = field(default_factory=dict)

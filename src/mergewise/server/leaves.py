@@ -7,11 +7,9 @@ from mergewise.server.records import Json, JsonDict
 from mergewise.server.scoped import Scoped
 
 STRATEGY = "topk"
-# large enough that the best leaves are never cut
-BUDGET = 32_768
 
 
-async def best_leaves(collection: Scoped, query: str, most: int, condition: Json | None = None) -> list[JsonDict]:
+async def best_leaves(collection: Scoped, query: str, most: int, condition: Json | str | None = None) -> list[JsonDict]:
     """Return passages as in the native API, best first. Return none for a collection without documents.
 
     If clients may not use the strategy `topk`, the collection's default strategy is used. Raises the errors of

@@ -264,7 +264,7 @@ class Scoped:
     def sees(self, doc_id: str) -> bool:
         return self._visible_ids is None or doc_id in self._visible_ids
 
-    def ids_within(self, condition: Json) -> frozenset[str]:
+    def ids_within(self, condition: Json | str) -> frozenset[str]:
         """Return the ids of the documents that the token sees and that match the condition."""
         ids = self._collection.ids_within(condition)
         return ids if self._visible_ids is None else ids & self._visible_ids

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -15,29 +15,50 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.routing import BaseRoute
 
-from mergewise.extend import in_thread
+from mergewise.agents.memory import Memory
+from mergewise.extend import in_thread, token_counter
 from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.leaves import best_leaves
-from mergewise.server.mcp.tools import mcp_server
-from mergewise.server.native.documents import document_row, text_upload
+from mergewise.server.mcp.tools import Caller, mcp_server
+from mergewise.server.native.documents import text_upload
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.records import Job, JobKind, Json, Upload
 from mergewise.server.routing import token_of
 from mergewise.server.scoped import Scoped, ScopedService, Service, check_scope
-from mergewise.types import Document
+from mergewise.types import Document, DocumentInfo
 
 PATH = "/mcp"
+SESSION = "shown_"
+"""Beginning of the id under which a token keeps what a session was shown."""
 
 
 def mcp_endpoint(service: Service) -> tuple[list[BaseRoute], AbstractAsyncContextManager[None]]:
     """Return the routes of the tools at `/mcp`, and the context in which they work."""
 
-    def libraries_for(call: Context[Any, Any]) -> dict[str, ServedLibrary]:
+    def caller_of(call: Context[Any, Any]) -> Caller:
         token = token_of(cast(Request, call.request_context.request))
         check_scope(token, "read")
-        return {one.name: ServedLibrary(one) for one in ScopedService(service, token).collections()}
+        scoped = ScopedService(service, token)
 
-    server = mcp_server(libraries_for, writes=service.config.allow_writes_by_mcp)
+        def load(session: str) -> Memory:
+            kept = scoped.responses.get(SESSION + session) if session else None
+            return Memory(kept and kept["parts"])
+
+        def keep(session: str, memory: Memory) -> None:
+            if session:
+                scoped.responses.drop(SESSION + session)
+                scoped.responses.keep(SESSION + session, {"response": {}, "sources": {}, "parts": memory.parts})
+
+        return Caller({one.name: ServedLibrary(one) for one in scoped.collections()}, load, keep)
+
+    config = service.config
+    first = next(iter(config.chats.values()), None)
+    server = mcp_server(
+        caller_of,
+        token_counter("", "" if first is None else first.spec),
+        writes=config.allow_writes_by_mcp,
+        openai=config.search_and_fetch_by_mcp,
+    )
     # `SecurityMiddleware` has checked Host and Origin
     application = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -54,22 +75,31 @@ class ServedLibrary:
 
     collection: Scoped
 
-    async def search(self, query: str, most: int) -> Sequence[Json]:
-        return await best_leaves(self.collection, query, most)
+    async def documents(self, where: str | None) -> Sequence[DocumentInfo]:
+        def found() -> list[DocumentInfo]:
+            ids = None if where is None else self.collection.ids_within(where)
+            entries = self.collection.documents(statuses=["indexed"], limit=10**9)
+            return [one.info for one in entries if one.info is not None and (ids is None or one.id in ids)]
 
-    async def context(self, query: CollectionQuery) -> Json:
-        context: Json = (await self.collection.questions.context(query, self.collection))["context"]
-        return context
+        return await in_thread(found)
+
+    async def texts(self, doc_ids: Sequence[str]) -> Mapping[str, Document]:
+        find = self.collection.find_document
+        return await in_thread(lambda: {one: text for one in dict.fromkeys(doc_ids) if (text := find(one)) is not None})
+
+    async def passages(self, question: str, options: Json) -> Sequence[Json]:
+        budget = min(options["budget"], self.collection.questions.limits.budget)
+        query = CollectionQuery(question, {**options, "budget": budget})
+        passages: Sequence[Json] = (await self.collection.questions.context(query, self.collection))["context"][
+            "passages"
+        ]
+        return passages
+
+    async def search(self, query: str, most: int, where: str | None) -> Sequence[Json]:
+        return await best_leaves(self.collection, query, most, where)
 
     def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
         return self.collection.questions.events(query, self.collection)
-
-    async def documents(self, after: str | None, limit: int) -> Sequence[Json]:
-        found = partial(self.collection.documents, statuses=["indexed"], after=after, limit=limit)
-        return [document_row(entry) for entry in await in_thread(found)]
-
-    async def document(self, doc_id: str) -> Document:
-        return await in_thread(partial(self.collection.document, doc_id, "list_documents lists them"))
 
     async def add(self, document: Document) -> str:
         blobs = self.collection.writable().blobs
@@ -80,7 +110,7 @@ class ServedLibrary:
 
     async def remove(self, doc_id: str) -> str:
         self.collection.writable()
-        await self.document(doc_id)
+        await in_thread(partial(self.collection.document, doc_id, "look for it with find"))
         job = await self._wait_until_ended("remove", {"ids": [doc_id]})
         return "The document is removed." if job.has_ended else f"The document is removed soon (job {job.id})."
 

@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mergewise import Index
+from mergewise.agents.memory import Memory
+from mergewise.agents.tools import IndexDocuments
 from mergewise.errors import UsageError
-from mergewise.extend import STRATEGY, document_json, in_thread
+from mergewise.extend import STRATEGY, in_thread
+from mergewise.protocols import TokenCounter
 from mergewise.server.answers import AnswerForms
 from mergewise.server.collection_query import CollectionQuery, QuestionEvent
 from mergewise.server.collections import indexing_notice
-from mergewise.server.leaves import BUDGET as LEAF_BUDGET
-from mergewise.server.leaves import STRATEGY as STRATEGY_OF_LEAVES
-from mergewise.server.records import Json
+from mergewise.server.mcp.tools import Caller, mcp_server
 from mergewise.types import Document
 
 
 @dataclass(frozen=True, slots=True)
-class IndexLibrary:
+class IndexLibrary(IndexDocuments):
     """An index for the tools. All methods except `url` raise MergewiseError."""
-
-    index: Index
-    strategy: str = STRATEGY
-
-    async def search(self, query: str, most: int) -> Sequence[Json]:
-        """Return the best passages, in the form of the native API."""
-        parameters = {"k": most, "order": "score"}
-        options = {"strategy": STRATEGY_OF_LEAVES, "parameters": parameters, "budget": LEAF_BUDGET}
-        passages: Sequence[Json] = (await self.context(CollectionQuery(query, options)))["passages"]
-        return passages
-
-    async def context(self, query: CollectionQuery) -> Json:
-        """Return the context, in the form of the native API."""
-        context = await self.index.acontext(query.question, **{"strategy": self.strategy, **query.options})
-        locations = await in_thread(lambda: self.index.locations(context))
-        return AnswerForms(locations).context(context)
 
     async def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
         """Yield the events of a question until its answer is complete, as `Questions.events` does."""
@@ -49,17 +34,6 @@ class IndexLibrary:
                 yield QuestionEvent("delta", {"text": piece})
             yield QuestionEvent("done", forms.answer(await pieces.answer()))
 
-    async def documents(self, after: str | None, limit: int) -> Sequence[Json]:
-        """Return a page of documents sorted by id, after the id `after`: {id, title, characters, ...}."""
-        found = await in_thread(lambda: self.index.documents(after=after, limit=limit))
-        return [document_json(document) for document in found]
-
-    async def document(self, doc_id: str) -> Document:
-        try:
-            return await in_thread(lambda: self.index.document(doc_id))
-        except UsageError as error:
-            raise UsageError(error.message, "call list_documents for the ids") from None
-
     async def add(self, document: Document) -> str:
         """Index the document, replacing one with the same id. Return a sentence about the result."""
         report = await in_thread(lambda: self.index.add(document))
@@ -70,7 +44,7 @@ class IndexLibrary:
     async def remove(self, doc_id: str) -> str:
         """Remove the document. Return a sentence about the result."""
         if not await in_thread(lambda: self.index.remove([doc_id])):
-            raise UsageError(f"unknown document: {doc_id!r}", "call list_documents for the ids")
+            raise UsageError(f"unknown document: {doc_id!r}", "look for it with find")
         return "The document is removed."
 
     def notice(self) -> str:
@@ -85,12 +59,30 @@ class IndexLibrary:
         return None
 
 
-def serve_index(index: Index, directory: Path, strategy: str, *, writes: bool = False) -> None:
-    """Serve the index over standard input and output until the input ends. The log goes to standard error."""
-    from mergewise.server.mcp.tools import mcp_server
+@dataclass(frozen=True, slots=True)
+class LocalCallers:
+    """The only caller of an index. The index is opened at the first call, so that the command starts at once."""
 
-    libraries = {collection_name(directory): IndexLibrary(index, strategy)}
-    mcp_server(lambda call: libraries, writes=writes).run("stdio")
+    open: Callable[[], Index]
+    directory: Path
+    strategy: str = STRATEGY
+    memories: dict[str, Memory] = field(default_factory=dict)
+    opened: list[Index] = field(default_factory=list)
+
+    def __call__(self, call: object) -> Caller:
+        if not self.opened:
+            self.opened.append(self.open())
+        libraries = {collection_name(self.directory): IndexLibrary(self.opened[0], self.strategy)}
+        return Caller(libraries, lambda id: self.memories.setdefault(id, Memory()), self.memories.__setitem__)
+
+
+def serve_index(callers: LocalCallers, count: TokenCounter, *, writes: bool = False) -> None:
+    """Serve the index over standard input and output until the input ends. The log goes to standard error."""
+    try:
+        mcp_server(callers, count, writes=writes, hidden=("collection", "session")).run("stdio")
+    finally:
+        for index in callers.opened:
+            index.close()
 
 
 def collection_name(directory: Path) -> str:

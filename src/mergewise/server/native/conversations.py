@@ -10,9 +10,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
+from mergewise.agents.results import outline_of
 from mergewise.errors import StoreError
 from mergewise.extend import in_thread
-from mergewise.server.native.documents import outline_of
 from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import AskForm, ConversationForm, RatingForm, WordsForm
 from mergewise.server.native.responses import CONVERSATION, SUGGESTIONS, TURNS, page_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import asdict
 from email.message import Message
 from functools import partial
@@ -14,8 +14,9 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.datastructures import UploadFile
 from starlette.responses import FileResponse, Response
 
+from mergewise.agents.results import outline_of
 from mergewise.errors import ReadError
-from mergewise.extend import in_thread, markdown_headings, page_picture
+from mergewise.extend import in_thread, page_picture
 from mergewise.server.answers import document_form
 from mergewise.server.collections import id_of
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
@@ -34,7 +35,6 @@ from mergewise.server.records import DocumentState, DocumentStatus, Job, Json, J
 from mergewise.server.routing import READ, WRITE, InCollection, ScopedRoute
 from mergewise.server.scoped import DocumentEntry, Scoped
 from mergewise.server.spool import keep_bytes, receive
-from mergewise.types import Document, Heading
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["documents"], route_class=ScopedRoute)
 
@@ -106,14 +106,6 @@ def get_document(key: Key, collection: InCollection) -> JsonDict:
         "pages": list((document.pages if document else None) or ()),
         "language": entry.info.language if entry.info else "",
     }
-
-
-def outline_of(document: Document | None) -> Sequence[Heading]:
-    """Return the given headings, else those found in the text by indexing."""
-    if document is None:
-        return ()
-    outline = markdown_headings(document.text) if document.outline is None else document.outline
-    return [heading for heading in outline if heading.title]
 
 
 @router.get("/documents/{key}/text", response_model=DOCUMENT_PART, **READ)
