@@ -25,7 +25,7 @@ Json: TypeAlias = Mapping[str, Any]
 
 BUDGET, LEAST = 1_500, 64
 """Tokens of a result, by default and at least."""
-_TRIES = 4
+_TRIES = 5
 # maximum characters of a token, but for runs of one character
 _REACH = 16
 _MOST_NAMED = 3
@@ -65,18 +65,25 @@ async def fitted(
 
     `make` gets the budget `first`. After a text that is too long, or with `grow` too short, it gets as many tokens less or more.
     """
-    asked, best, most = first, None, 0
+    asked, best, most, low, high = first, None, 0, 0, 2 * first + room.budget
     for _ in range(_TRIES):
         made = await make(asked)
         text = render(made)
         left = room.left(text)
-        if left >= 0:
-            if best is not None and room.budget - left <= most:
+        if left < 0:
+            high = asked
+            # a little less often gives the same context
+            asked = min(asked + left, asked * 7 // 8)
+        else:
+            gained = room.budget - left > most
+            if gained:
+                best, most = (made, text), room.budget - left
+            if not grow or not gained or left <= room.budget // 10:
                 break
-            best, most = (made, text), room.budget - left
-            if not grow or left <= room.budget // 10:
-                break
-        asked = max(1, asked + left)
+            low = asked
+            asked += left
+        if not low < asked < high:
+            asked = (low + high) // 2
     return best or (made, room.cut(text))
 
 
