@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from dataclasses import make_dataclass
 from typing import Annotated, Any
@@ -17,7 +16,6 @@ from mergewise.indexing import EmbeddingOptions, IndexingOptions
 from mergewise.query import AnswerQuery, Query, options_of, takes, takes_options
 from mergewise.ranges import Range
 from mergewise.server.configuration import DEFAULTS
-from mergewise.server.mcp.tools import mcp_server, with_options
 from mergewise.server.native.requests import AskForm, ContextForm, Form, with_options_of
 from mergewise.server.openai.requests import ChatExtras
 
@@ -45,11 +43,6 @@ def test_an_option_is_one_field() -> None:
         schema["description"] == "Tone of the answer."
         and {"minimum": 1, "maximum": 9, "type": "integer"} in schema["anyOf"]
     )
-
-    @with_options(Toned)
-    async def tool(question: str, **options: Any) -> None: ...
-
-    assert inspect.signature(tool).parameters["tone"].default is None
 
     class Owner:
         @takes(Toned)
@@ -108,12 +101,6 @@ def test_the_surfaces_have_the_options_of_the_record() -> None:
         assert {option.name: own[option.name].default for option in options_of(record)} == {
             option.name: option.default for option in options_of(record)
         }
-
-
-def test_mcp_tools_have_the_options() -> None:
-    tools = {tool.name: tool for tool in asyncio.run(mcp_server(lambda call: None).list_tools())}  # type: ignore[arg-type, return-value]
-    for name, options in (("build_context", CONTEXT_NAMES), ("ask", ANSWER_NAMES)):
-        assert {*options} <= tools[name].input_schema["properties"].keys()
 
 
 @pytest.mark.parametrize(

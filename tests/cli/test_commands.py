@@ -73,9 +73,10 @@ def test_context_tells_that_there_may_be_more(home: Path) -> None:
     question = "Why do cats sleep?"
     context = run_json(home, "context", question, "--budget", "16")
     assert isinstance(context, dict) and context["may_lack"]
-    remark = f"here may be more: all evidence is held with a probability of {context['complete']:.2f}"
-    assert f"T{remark}" in run(home, "context", question, "--budget", "16").stderr
-    traced = run(home, "context", question, "--budget", "16", "--trace")
+    # the place takes tokens, too
+    remark = "here may be more: all evidence is held with a probability of 0."
+    assert f"T{remark}" in run(home, "context", question, "--budget", "26").stderr
+    traced = run(home, "context", question, "--budget", "26", "--trace")
     assert f"more: t{remark}" in traced.stdout and remark not in traced.stderr
 
 

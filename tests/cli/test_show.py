@@ -81,7 +81,7 @@ def test_a_part_of_a_line_is_marked(home: Path) -> None:
     assert answered.returncode == 0, answered.stdout
     (home / "long.md").write_text("Birds eat seeds. Fish drink water. Snails carry houses.\n")
     assert run(home, "index", "long.md").returncode == 0
-    assert run(home, "context", "What do fish drink?", "--where", "id = 'long.md'", "-b", "9").returncode == 0
+    assert run(home, "context", "What do fish drink?", "--where", "id = 'long.md'", "-b", "17").returncode == 0
     shown = run(home, "show", "1", "-a", "0")
     assert "│ Birds eat seeds. ⟦Fish drink water.⟧ Snails carry houses." in shown.stdout
 

@@ -128,7 +128,7 @@ def test_fitted_weights_are_used_by_questions(folder: Path, monkeypatch: pytest.
     monkeypatch.setenv("MERGEWISE_WEIGHTS", str(file))
     run("context", "Who designed the tower of Arden?", "-i", "mine")
     served = []
-    monkeypatch.setattr(library, "serve_index", lambda index, *more, **options: served.append(index.state()))
+    monkeypatch.setattr(library, "serve_index", lambda callers, *more, **options: served.append(callers.open().state()))
     monkeypatch.setenv("MERGEWISE_SEARCH", "weight=0.5")
     run("mcp", "-i", "mine")
     monkeypatch.delenv("MERGEWISE_SEARCH")

@@ -195,7 +195,7 @@ def scripted_key() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterator[LiveServer]:
     """The shared server of most tests. Tests must not change its documents."""
-    with live_server(tmp_path_factory.mktemp("server")) as live:
+    with live_server(tmp_path_factory.mktemp("server"), search_and_fetch_by_mcp=True) as live:
         yield live
 
 

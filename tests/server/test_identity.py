@@ -109,7 +109,7 @@ def test_a_session_of_the_front_end_needs_the_header_too(serve: Callable[..., Li
 
 def test_the_tools_of_mcp_see_the_user(serve: Callable[..., LiveServer]) -> None:
     live = serve(tokens=True)
-    call = {"name": "list_documents", "arguments": {"collection": "birds"}}
+    call = {"name": "find", "arguments": {"words": "", "collection": "birds"}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
     for user, is_shown in (("birds", True), ("ships", False)):

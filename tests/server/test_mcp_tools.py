@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,13 @@ from typer.testing import CliRunner
 
 from mergewise.cli.main import app
 from mergewise.errors import install_command
-from mergewise.server.mcp.library import IndexLibrary, collection_name
+from mergewise.extend import token_counter
+from mergewise.models.o200k import count_o200k
+from mergewise.server.mcp.library import IndexLibrary, LocalCallers, collection_name
 from mergewise.server.mcp.tools import mcp_server
 from tests.server.conftest import LiveServer
 
-READING = ["search", "fetch", "build_context", "ask", "list_documents", "read_document"]
+READING = ["context", "find", "outline", "read", "grep", "ask"]
 WRITING = ["add_text", "remove_document"]
 CATS = "# Cats\n\nCats sleep sixteen hours a day.\n\n## Food\n\nCats eat mice. They like fish.\n"
 LONG = "# Long\n\n" + "".join(f"Sentence number {number} says that {number} is a number.\n\n" for number in range(4000))
@@ -68,7 +69,7 @@ async def result_of(client: Client, tool: str, **arguments: Any) -> str:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     (content,) = result.content
-    assert content.type == "text" and mw.count_tokens([content.text])[0] <= 8000
+    assert content.type == "text" and count_o200k([content.text])[0] <= arguments.get("budget", 8000)
     return content.text
 
 
@@ -78,50 +79,70 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
     return str(result.content[0].text)  # type: ignore[union-attr]
 
 
+def served(index: mw.Index, name: str = "pets", **options: Any) -> Any:
+    return mcp_server(LocalCallers(lambda: index, Path(name)), token_counter("o200k"), **options)
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_every_tool_matches_the_index(index: mw.Index, mode: str) -> None:
     async def work(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert list(tools) == READING
+        assert list(tools) == [*READING, "search", "fetch"]
         for tool in tools.values():
-            assert tool.annotations is not None and tool.annotations.read_only_hint, tool.name
-            assert tool.description and set(tool.input_schema["properties"]) <= {
-                "query", "id", "question", "collection", "budget", "strategy", "where", "mode", "cursor", "start", "length",
-                "parameters", "rounds", "merge_with", "max_tokens",
-            }  # fmt: skip
-        assert tools["search"].input_schema["required"] == ["query"] == list(tools["search"].input_schema["properties"])
-        assert tools["fetch"].input_schema["required"] == ["id"] == list(tools["fetch"].input_schema["properties"])
+            assert tool.annotations is not None and tool.annotations.read_only_hint and tool.description, tool.name
+            assert tool.output_schema is None
 
-        found = await client.call_tool("search", {"query": "What do cats eat?"})
-        assert found.structured_content == json.loads(found.content[0].text)  # type: ignore[union-attr]
-        best = found.structured_content["results"][0]
-        assert set(best) == {"id", "title", "url", "text"}
-        assert "Cats eat mice." in best["text"] and best["url"] == "https://example.org/cats"
-        fetched = json.loads(await result_of(client, "fetch", id=best["id"]))
-        assert set(fetched) == {"id", "title", "text", "url", "metadata"}
-        assert CATS in fetched["text"] and fetched["url"] == "https://example.org/cats"
-
-        context = await result_of(client, "build_context", question="What do cats eat?", budget=64)
-        assert "Cats › Food (id cats.md, characters 50 to 80)\nCats eat mice. They like fish." in context
+        context = await result_of(client, "context", question="What do cats eat?", budget=64)
+        code = context.split()[1]
+        assert context.endswith(f"### {code} cats.md:7 Cats › Food\nCats eat mice. They like fish.\n### {code} end")
+        again = await result_of(client, "context", question="What do cats eat?", budget=64)
+        assert "Cats eat mice." not in again and "shown before (again=true repeats): cats.md:3, cats.md:7" in again
+        again = await result_of(client, "context", question="What do cats eat?", budget=64, again=True)
+        assert "Cats eat mice." in again
         heard: list[str | None] = []
 
         async def hear(progress: float, total: float | None, message: str | None) -> None:
             heard.append(message)
 
         answer = await client.call_tool("ask", {"question": "What do cats eat?"}, progress_callback=hear)
-        assert "“Cats eat mice." in answer.content[0].text  # type: ignore[union-attr]
+        # the quotation is not repeated below its place
+        assert answer.content[0].text.count("Cats eat mice.") == 1  # type: ignore[union-attr]
+        assert answer.structured_content is None
         assert heard and heard[0] is not None and heard[0].endswith("passages were found")
 
-        listed = await result_of(client, "list_documents")
-        assert "- id cats.md, 81 characters\n- id long.md" in listed and listed.endswith("This is the end of the list.")
-        part = await result_of(client, "read_document", id="cats.md", start=8, length=31)
-        assert "\nCats sleep sixteen hours a day.\n---" in part and part.endswith("call read_document with start 39.")
+        assert (await result_of(client, "find", words="")).startswith("cats.md Cats (20 tokens)\nlong.md Long")
+        assert "cats.md:7 Cats › Food" in await result_of(client, "find", words="mice")
+        assert (
+            await result_of(client, "outline", document="cats.md")
+            == "cats.md: 7 lines, 23 tokens\n1: # Cats (23)\n5: ## Food (11)"
+        )
+        part = await result_of(client, "read", place="cats.md:3")
+        assert "cats.md:3\nCats sleep sixteen hours a day.\n\n## Food" in part and part.endswith(" end")
+        assert "Cats eat" in await result_of(client, "read", place="cats.md#food")
+        assert "1 lines in 1 documents\n### cats.md\n7: Cats eat mice." in await result_of(
+            client, "grep", pattern="M.CE|mice"
+        )
+
+        found = json.loads(await result_of(client, "search", query="What do cats eat?"))["results"]
+        assert found[0] == {"id": "pets//cats.md:7", "title": "Cats › Food", "url": "https://example.org/cats"}
+        fetched = json.loads(await result_of(client, "fetch", id=found[0]["id"]))
+        assert set(fetched) == {"id", "title", "text", "url", "metadata"} and "Cats eat mice." in fetched["text"]
         (template,) = (await client.list_resource_templates()).resource_templates
         assert template.uri_template == "mergewise://{collection}/documents/{key}"
         (read,) = (await client.read_resource("mergewise://pets/documents/Y2F0cy5tZA")).contents
         assert CATS in read.text  # type: ignore[union-attr]
 
-    run_client(mcp_server(lambda call: {"pets": IndexLibrary(index)}), work, mode)
+    run_client(served(index, openai=True), work, mode)
+
+
+def test_the_schemas_are_short(index: mw.Index) -> None:
+    async def work(client: Client) -> None:
+        tools = (await client.list_tools()).tools
+        schemas = [{"name": one.name, "description": one.description, "inputSchema": one.input_schema} for one in tools]
+        assert count_o200k([json.dumps(schemas)])[0] <= 1000
+
+    run_client(served(index), work)
+    run_client(served(index, hidden=("collection", "session")), work)
 
 
 def test_a_missing_version_is_named_with_the_nearest(tmp_path: Path) -> None:
@@ -143,112 +164,91 @@ def test_fetched_text_fits_with_its_escapes_and_continues(tmp_path: Path, unit: 
         index.add(mw.Document("escapes.md", text))
 
         async def work(client: Client) -> None:
-            place, end = "escapes.md", 0
+            place, read = "escapes.md", ""
             while place:
-                metadata = json.loads(await result_of(client, "fetch", id=place))["metadata"]
-                assert metadata["start"] <= end < metadata["end"]
-                place, end = metadata.get("next", ""), metadata["end"]
-            assert end == len(text)
+                result = await result_of(client, "fetch", id=place)
+                assert count_o200k([result])[0] <= 8000
+                _, *lines, last = json.loads(result)["text"].split("\n")
+                read += "".join(lines)
+                place = last.partition(" next: ")[2]
+            assert read == text.replace("\n", "")
 
-        run_client(mcp_server(lambda call: {"index": IndexLibrary(index)}), work)
+        run_client(served(index, openai=True), work)
 
 
-def test_consecutive_reads_return_every_character_once(index: mw.Index) -> None:
+def test_consecutive_reads_return_every_line_once(index: mw.Index) -> None:
     async def work(client: Client) -> None:
-        start, read = 0, ""
-        while True:
-            text = await result_of(client, "read_document", id="long.md", start=start, length=20_000)
-            fence = text.split("\n\n")[1].split("\n")[0].split()[1]
-            read += text.split(f"--- {fence} document long.md\n", 1)[1].split(f"\n--- {fence} end", 1)[0]
-            if text.endswith("The document ends here."):
-                break
-            start = int(text.rstrip(".").rsplit(" ", 1)[1])
-            assert start == len(read)
-        assert read == LONG
-
-        place, ends = "long.md", []
+        place, read = "long.md", list[str]()
         while place:
-            fetched = json.loads(await result_of(client, "fetch", id=place))
-            ends.append((fetched["metadata"]["start"], fetched["metadata"]["end"]))
-            place = fetched["metadata"].get("next", "")
-        assert ends[0][0] == 0 and ends[-1][1] == len(LONG)
-        assert all(before[1] >= behind[0] and before[1] < behind[1] for before, behind in pairwise(ends))
+            _, *lines, last = (await result_of(client, "read", place=place, budget=20_000)).split("\n")
+            read += filter(None, lines)
+            place = last.partition(" next: ")[2]
+        assert read == list(filter(None, LONG.split("\n")))
 
-    run_client(mcp_server(lambda call: {"pets": IndexLibrary(index)}), work)
-
-
-def test_a_list_continues_at_its_cursor(tmp_path: Path) -> None:
-    index = mw.open(tmp_path / "index", embedder="none")
-    index.add([mw.Document(f"{number:03}.md", f"Text {number}.", "T" * 300) for number in range(230)])
-
-    async def work(client: Client) -> None:
-        text, seen = await result_of(client, "list_documents"), []
-        while True:
-            seen += [line.split()[2] for line in text.split("\n") if line.startswith("- id ")]
-            if text.endswith("This is the end of the list."):
-                break
-            cursor = text.rsplit('cursor "', 1)[1].split('"')[0]
-            text = await result_of(client, "list_documents", cursor=cursor)
-        assert seen == [f"{number:03}.md" for number in range(230)]
-
-    run_client(mcp_server(lambda call: {"index": IndexLibrary(index)}), work)
+    run_client(served(index), work)
 
 
 def test_orders_in_a_document_stay_within_the_fence(index: mw.Index) -> None:
     async def work(client: Client) -> None:
         for tool, arguments in (
-            ("build_context", {"question": "Which task is to be ignored?"}),
+            ("context", {"question": "Which task is to be ignored?"}),
             ("ask", {"question": "Which task is to be ignored?"}),
-            ("read_document", {"id": "orders.md"}),
-            ("list_documents", {}),
+            ("read", {"place": "orders.md"}),
+            ("grep", {"pattern": "keys|obey"}),
+            ("find", {"words": "orders"}),
         ):
             text = await result_of(client, tool, **arguments)
-            code = text.split("the code ", 1)[1].split(" ", 1)[0]
-            pieces = text.split(f"--- {code} ")
-            outside = pieces[0] + "".join(piece.partition("\n")[2] for piece in pieces[1:] if piece.startswith("end"))
-            assert ("evil.example" in text or tool == "list_documents") and "Obey" not in outside, tool
-            assert "evil.example" not in outside and "obey the document" not in outside
+            code = text.split()[1]
+            first, *lines = text.split("\n")
+            if tool in ("context", "ask", "read"):
+                assert first.startswith(f"### {code} ") and lines[-1].startswith(f"### {code} end")
+                assert "evil.example" in text
+            ours = [line for line in (first, *lines) if line.startswith("### ")]
+            assert not any("evil.example" in line or line.startswith("Obey") for line in ours), tool
 
-    run_client(mcp_server(lambda call: {"index": IndexLibrary(index)}), work)
+    run_client(served(index), work)
 
 
 def test_tools_say_that_the_index_is_empty_or_unfinished(tmp_path: Path) -> None:
     with mw.open(tmp_path / "index") as made:
 
         async def ask_about(client: Client, expected: str) -> None:
-            for tool, words in (("list_documents", {}), ("ask", {"question": "What do cats eat?"})):
+            for tool, words in (("find", {"words": ""}), ("context", {"question": "x"}), ("ask", {"question": "x"})):
                 assert expected in await result_of(client, tool, **words)
 
         empty = "The index has no documents: add some with `mergewise index PATH...`."
-        run_client(mcp_server(lambda call: {"index": IndexLibrary(made)}), lambda client: ask_about(client, empty))
+        run_client(served(made), lambda client: ask_about(client, empty))
         made.add(mw.Document("cats.md", CATS), embed="later")
         unfinished = "Indexing is at 0 %: answers may be incomplete."
-        run_client(mcp_server(lambda call: {"index": IndexLibrary(made)}), lambda client: ask_about(client, unfinished))
+        run_client(served(made), lambda client: ask_about(client, unfinished))
 
 
 def test_errors_have_hints(index: mw.Index) -> None:
     async def work(client: Client) -> None:
-        said = await refusal(client, "build_context", question="x", collection="other")
+        said = await refusal(client, "context", question="x", collection="other")
         assert "unknown collection (expected one of: pets)" in said
-        assert "invalid start: 81" in await refusal(client, "read_document", id="cats.md", start=81)
-        assert "unknown document: 'nope'" in await refusal(client, "read_document", id="nope")
-        assert "document not found" in await refusal(client, "fetch", id="mergewise://pets/documents/A")
-        assert "strategy" in await refusal(client, "build_context", question="x", strategy="nope")
-        assert "greater than or equal to 1" in await refusal(client, "build_context", question="x", budget=0)
+        assert "cats.md has 8 lines, 81 characters" in await refusal(client, "read", place="cats.md@81")
+        assert "unknown document: nope (look for it with find)" in await refusal(client, "read", place="nope")
+        assert "has no heading 'dogs' (list them with outline)" in await refusal(client, "read", place="cats.md#Dogs")
+        assert "greater than or equal to 64" in await refusal(client, "context", question="x", budget=0)
+        assert "unknown key 'year'" in await refusal(client, "context", question="x", where="year > 2")
         assert "Unknown tool" in await refusal(client, "add_text", id="x", text="y")
 
-    run_client(mcp_server(lambda call: {"pets": IndexLibrary(index)}), work)
+    run_client(served(index), work)
 
 
-def test_a_crash_reveals_no_details(index: mw.Index, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(IndexLibrary):
-        async def context(self, *args: Any) -> Any:
-            raise RuntimeError("the secret of the house")
+def test_a_crash_reveals_no_details(
+    index: mw.Index, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def crash(*args: Any) -> Any:
+        raise RuntimeError("the secret of the house")
+
+    monkeypatch.setattr(IndexLibrary, "passages", crash)
 
     async def work(client: Client) -> None:
-        assert await refusal(client, "build_context", question="x") == "Error executing tool build_context"
+        assert await refusal(client, "context", question="x") == "Error executing tool context"
 
-    run_client(mcp_server(lambda call: {"index": Broken(index)}), work)
+    run_client(served(index), work)
     assert "the secret of the house" in caplog.text
 
 
@@ -262,11 +262,11 @@ def test_texts_are_added_and_removed_with_write_access(tmp_path: Path) -> None:
         mice = {"id": "mice.md", "text": "Mice eat cheese.", "title": "Mice"}
         assert await result_of(client, "add_text", **mice) == "The text is indexed."
         assert "holds this text already" in await result_of(client, "add_text", **mice)
-        assert "Mice eat cheese." in await result_of(client, "build_context", question="What do mice eat?")
+        assert "Mice eat cheese." in await result_of(client, "context", question="What do mice eat?")
         assert await result_of(client, "remove_document", id="mice.md") == "The document is removed."
         assert "unknown document" in await refusal(client, "remove_document", id="mice.md")
 
-    run_client(mcp_server(lambda call: {"index": IndexLibrary(index)}, writes=True), work)
+    run_client(served(index, writes=True), work)
 
 
 def test_the_name_of_a_collection_comes_from_its_folder() -> None:
@@ -287,7 +287,7 @@ def test_the_command_speaks_the_current_protocol(directory: Path) -> None:
     async def work(client: Client) -> None:
         assert client.session.protocol_version == "2026-07-28"
         assert [tool.name for tool in (await client.list_tools()).tools] == [*READING, *WRITING]
-        assert "Cats eat mice." in await result_of(client, "build_context", question="What do cats eat?")
+        assert "Cats eat mice." in await result_of(client, "context", question="What do cats eat?")
         assert "“Cats eat mice." in await result_of(client, "ask", question="What do cats eat?", collection="pets")
 
     run_client(command(directory, "--allow-writes"), work)
@@ -300,15 +300,20 @@ def test_the_command_speaks_the_previous_protocol(directory: Path) -> None:
     async def work(client: Client) -> None:
         assert client.session.protocol_version == "2025-11-25"
         assert [tool.name for tool in (await client.list_tools()).tools] == READING
-        assert "Cats eat mice." in await result_of(client, "build_context", question="What do cats eat?")
+        assert "Cats eat mice." in await result_of(client, "context", question="What do cats eat?")
 
     run_client(command(directory), work, mode="legacy")
 
 
-def test_a_missing_index_is_an_error(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["mcp", "--index", str(tmp_path / "none")])
-    assert isinstance(done.exception, mw.UsageError) and "index not found" in str(done.exception)
-    assert done.stdout == ""
+def test_a_missing_index_is_told_by_each_tool_until_it_exists(tmp_path: Path) -> None:
+    async def work(client: Client) -> None:
+        said = await refusal(client, "context", question="What do cats eat?")
+        assert "index not found" in said and "create it: mergewise index PATH..." in said
+        with mw.open(tmp_path / "none", embedder="none") as made:
+            made.add(mw.Document("cats.md", CATS))
+        assert "Cats eat mice." in await result_of(client, "context", question="What do cats eat?")
+
+    run_client(command(tmp_path / "none"), work)
 
 
 def test_a_missing_package_names_the_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,12 +343,12 @@ def over_http(
 def test_the_server_speaks_both_protocols(server: LiveServer, mode: str, version: str) -> None:
     async def work(client: Client) -> None:
         assert client.session.protocol_version == version
-        assert [tool.name for tool in (await client.list_tools()).tools] == READING
+        assert [tool.name for tool in (await client.list_tools()).tools] == [*READING, "search", "fetch"]
         found = json.loads(await result_of(client, "search", query="Where was the Aurora built?"))["results"]
-        assert {"ships", "birds"} == {one["id"].split("/")[2] for one in found}
-        ship = next(one for one in found if "Lyme" in one["text"])
+        assert {"ships", "birds"} == {one["id"].split("//")[0] for one in found}
+        ship = next(one for one in found if one["id"].startswith("ships//ships/fleet.md:"))
         assert ship["url"].startswith(f"{server.base}/#/c/ships/d/")
-        fetched = json.loads(await result_of(client, "fetch", id=ship["id"]))
+        fetched = json.loads(await result_of(client, "fetch", id="ships//ships/fleet.md"))
         assert "It was built in Lyme in 1871." in fetched["text"]
         heard: list[float] = []
 
@@ -354,18 +359,18 @@ def test_the_server_speaks_both_protocols(server: LiveServer, mode: str, version
         answer = await client.call_tool("ask", question, progress_callback=hear)
         assert "The Aurora was built in Lyme in 1871 [1]." in answer.content[0].text  # type: ignore[union-attr]
         assert heard and heard == sorted(heard)
-        assert "Collections: birds, ships." in await result_of(client, "list_documents")
-        assert "- id ships/fleet.md" in await result_of(client, "list_documents", collection="ships")
-        assert "missing collection (one of: birds, ships)" in await refusal(client, "build_context", question="x")
-        context = await result_of(client, "build_context", question="Where was the Aurora built?", collection="ships")
-        assert "built in Lyme" in context
-        part = await result_of(client, "read_document", id="ships/fleet.md", collection="ships", length=12)
+        assert "ships/fleet.md" in await result_of(client, "find", words="", collection="ships")
+        assert "missing collection (one of: birds, ships)" in await refusal(client, "context", question="x")
+        asked = {"question": "Where was the Aurora built?", "collection": "ships"}
+        for session, is_new in (("a", True), ("a", False), ("b", True), ("", True), ("", True)):
+            context = await result_of(client, "context", **asked, session=session and mode + session)
+            assert ("built in Lyme" in context) == is_new == ("shown before" not in context)
+        part = await result_of(client, "read", place="fleet.md:1-1", collection="ships")
         assert "\n# The Aurora\n" in part
         (read,) = (await client.read_resource("mergewise://birds/documents/YmlyZHMubWQ")).contents
         assert "The barn owl hunts at night." in read.text  # type: ignore[union-attr]
-        filtered = {"type": "eq", "key": "id", "value": "other.md"}
-        nothing = await result_of(client, "build_context", question="Aurora?", collection="ships", where=filtered)
-        assert nothing.startswith("No passage was found.")
+        nothing = await result_of(client, "context", question="Aurora?", collection="ships", where="other.md")
+        assert "nothing was found" in nothing
 
     over_http(server, work, mode=mode)
 
@@ -375,13 +380,12 @@ def test_a_token_sees_only_its_own_collections(server: LiveServer) -> None:
     server.tokens["birds"] = secret
 
     async def work(client: Client) -> None:
-        assert "- id birds.md" in await result_of(client, "list_documents")
-        said = await refusal(client, "build_context", question="x", collection="ships")
+        assert "birds.md" in await result_of(client, "find", words="")
+        said = await refusal(client, "context", question="x", collection="ships")
         assert "unknown collection (expected one of: birds)" in said
-        said = await refusal(client, "fetch", id="mergewise://ships/documents/c2hpcHMvZmxlZXQubWQ")
-        assert "unknown collection" in said
+        assert "unknown collection" in await refusal(client, "fetch", id="ships//ships/fleet.md")
         found = json.loads(await result_of(client, "search", query="Where was the Aurora built?"))["results"]
-        assert {one["id"].split("/")[2] for one in found} == {"birds"}
+        assert {one["id"].split("//")[0] for one in found} == {"birds"}
 
     over_http(server, work, "birds")
 
@@ -392,8 +396,9 @@ def test_the_filter_of_a_token_hides_documents(server: LiveServer) -> None:
     server.tokens["blind"] = server.state.tokens.add(["read"], **limits)[1]
 
     async def work(client: Client) -> None:
-        assert "There are no documents in birds." in await result_of(client, "list_documents")
-        assert "document not found" in await refusal(client, "read_document", id="birds.md")
+        assert await result_of(client, "find", words="") == "no documents"
+        assert "unknown document" in await refusal(client, "read", place="birds.md")
+        assert "0 lines" in await result_of(client, "grep", pattern="owl")
         assert json.loads(await result_of(client, "search", query="owls"))["results"] == []
 
     over_http(server, work, "blind")

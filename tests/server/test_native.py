@@ -374,8 +374,7 @@ def test_answers_and_tools_say_how_far_indexing_is(start_server: Callable[..., L
         assert content.endswith(f"\n\n{notice}.") == is_told
         assert (f"{notice}." in streamed) == is_told
     asked = {**QUESTION, "collection": "ships"}
-    listed, searched = {"collection": "ships"}, {"query": "Aurora"}
-    calls = (("ask", asked), ("build_context", asked), ("list_documents", listed), ("search", searched))
+    calls = (("ask", asked), ("context", asked), ("find", {"words": "", "collection": "ships"}))
     for tool, sent in calls:
         request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": sent}}
         headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}

@@ -549,9 +549,7 @@ def test_mcp_tools_write_by_jobs(live: LiveServer) -> None:
     async def write(client: Any) -> None:
         added = {"id": "newts/more.md", "text": "Crested newts bask.", "title": "Newts", "collection": "birds"}
         assert await result_of(client, "add_text", **added) == "The text is indexed."
-        assert "Crested newts bask." in await result_of(client, "read_document", id="newts/more.md", collection="birds")
-        # a folder is no document
-        assert "document not found" in await refusal(client, "read_document", id="newts", collection="birds")
+        assert "Crested newts bask." in await result_of(client, "read", place="newts/more.md", collection="birds")
         removed = await result_of(client, "remove_document", id="newts/more.md", collection="birds")
         assert removed == "The document is removed."
         again = await refusal(client, "remove_document", id="newts/more.md", collection="birds")

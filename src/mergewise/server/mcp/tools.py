@@ -178,6 +178,11 @@ class AgentTools:
             yield Tools(caller.libraries[_name_of(caller.libraries, collection)], self.count, memory)
             caller.keep(session, memory)
 
+    def _told(self, text: str, budget: int, library: Library) -> str:
+        """Add the remark of the library, if any, where it fits."""
+        told = f"{text}\n{library.notice()}".rstrip()  # type: ignore[attr-defined]
+        return told if Room(budget, self.count).left(told) >= 0 else text
+
     async def context(
         self,
         question: Question,
@@ -191,9 +196,7 @@ class AgentTools:
         """Get the passages that answer a question, each below its path:line. Leaves out what was shown before."""
         with self._tools(ctx, collection, session) as tools:
             fresh = Tools(tools.library, tools.count) if again else tools
-            text = await fresh.context(question, budget, where)
-            told = f"{text}\n{tools.library.notice()}".rstrip()  # type: ignore[attr-defined]
-            return told if Room(budget, self.count).left(told) >= 0 else text
+            return self._told(await fresh.context(question, budget, where), budget, tools.library)
 
     async def find(
         self,
@@ -205,7 +208,7 @@ class AgentTools:
     ) -> str:
         """Find documents and sections by words of their names, metadata and text. No words: list all documents."""
         with self._tools(ctx, collection) as tools:
-            return await tools.find(words, where, budget)
+            return self._told(await tools.find(words, where, budget), budget, tools.library)
 
     async def outline(
         self, document: Name, ctx: Context[Any, Any], budget: Budget = BUDGET, collection: Collection = None
@@ -269,7 +272,8 @@ class AgentTools:
             raise ToolError("the question ended without an answer: ask again")
         written = {**answer, "answer": without_images(answer["answer"])}
         remark = without_images(unsupported_remark(answer))
-        return answer_text(written, remark, supported_citations(answer), Room(budget, self.count))
+        text = answer_text(written, remark, supported_citations(answer), Room(budget, self.count))
+        return self._told(text, budget, library)
 
     async def search(self, query: Question, ctx: Context[Any, Any]) -> str:
         """Find places in the documents. Each result has an id for fetch."""
