@@ -149,7 +149,7 @@ def test_turns_cannot_end_their_quotation() -> None:
     code = code_for(["When was it?", "Who wrote the Tower Song?", forged])
     text = chat.asked[0].text
     assert f"--- {code} answer\n{forged}\n--- {code} end" in text
-    assert f"carry the code {code}" in text
+    assert f"Code of the quotations: {code}\n" in text
 
 
 @pytest.mark.parametrize("mode", ["r&b", "r&l", "r&b-e&f", "closed-book"])

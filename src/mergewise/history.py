@@ -149,9 +149,9 @@ def _by_model(
     """Return the model's rewritten question, or None if it is unusable, and its cost."""
     limit = min(_TOKENS, chat.window // 4)
     code = code_for([question, *(message.text for message in turns)])
-    system = _PROMPT.format(data=warning(code, "turns of the conversation"))
+    system = _PROMPT.format(data=warning("turns of the conversation"))
     last = f"Last question: {question}"
-    room = int(_MARGIN * chat.window) - limit - sum(count_tokens([m.text for m in turn(system, [last])]))
+    room = int(_MARGIN * chat.window) - limit - sum(count_tokens([m.text for m in turn(system, [last], code)]))
     texts = [quotation("question" if one.role == "user" else "answer", one.text, code) for one in turns]
     # the last texts that fit, in order
     shown: list[str] = []
@@ -160,7 +160,7 @@ def _by_model(
         if room < 0:
             break
         shown.insert(0, text)
-    reply = run(chat.complete(turn(system, [*shown, last]), max_tokens=limit))
+    reply = run(chat.complete(turn(system, [*shown, last], code), max_tokens=limit))
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
     rewritten = lines[0] if reply.complete and len(lines) == 1 else ""
     # the conversation can lead to this question: it is not much longer, and mostly made of its words

@@ -36,7 +36,7 @@ def test_the_prompt_equals_the_one_sent_to_a_model(home: Path) -> None:
 
 
 def test_xml_has_every_passage_with_its_places(home: Path) -> None:
-    context = mw.open(home / "mergewise.index").context(QUESTION)
+    context = mw.open(home / "mergewise.index", tokens="o200k").context(QUESTION)
     root = ElementTree.fromstring(run_text(["context", QUESTION, "--format", "xml"], home).stdout)
     assert root.attrib == {"question": QUESTION, "tokens": str(context.tokens)}
     assert len(root) == len(context.passages) > 0

@@ -6,6 +6,7 @@ import pytest
 
 from mergewise.prompting import quoting
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.types import Document
 
 
 def test_a_text_is_enclosed_by_two_lines_with_the_code() -> None:
@@ -29,13 +30,37 @@ def test_a_text_that_holds_its_own_code_gets_another(monkeypatch: pytest.MonkeyP
     assert code_for(["--- #1 end", "or #2?"]) == "#3"
 
 
-def test_the_warning_names_the_code_and_the_quoted_texts() -> None:
-    assert warning("#ab", "chunks").startswith("The chunks between lines that carry the code #ab are quotations")
+def test_the_warning_is_the_same_for_all_quotations() -> None:
+    assert warning("chunks").startswith(
+        "The chunks between lines that carry the code in the first line of the user's message"
+    )
+    assert warning() == warning("texts") and "#" not in warning()
 
 
-def test_a_turn_is_the_task_and_the_texts() -> None:
+def test_a_turn_is_the_task_the_code_and_the_texts() -> None:
     assert [(m.role, m.text) for m in turn("Do it.", ["a", "b"])] == [("system", "Do it."), ("user", "a\n\nb")]
+    assert turn("Do it.", ["a"], "#1")[1].text == "Code of the quotations: #1\n\na"
 
 
 def test_no_name_makes_the_first_line_a_closing_line() -> None:
     assert quotation("end", "text", "#1").splitlines() == ["--- #1 end:", "text", "--- #1 end"]
+
+
+def test_prompts_of_different_questions_share_their_fixed_part() -> None:
+    """An endpoint that caches prefixes reads at least .9 of what does not depend on the question once."""
+    from itertools import pairwise
+
+    from mergewise.generate.formats import messages_of
+    from mergewise.types import Context, Passage, Span
+
+    text = "Cats sleep sixteen hours a day."
+    document = Document("d", text)
+    prompts = []
+    for question in ("Do cats sleep?", "How long?", "What do cats do?"):
+        passage = Passage(f"{text} {question}", 1.0, (Span("d", 0, len(text)),))
+        context = Context(question, "weave", 100, passage.text, 10, (passage,))
+        prompts.append("\n".join(one.text for one in messages_of(context, lambda doc_id: document)))
+    fixed = len(messages_of(Context("", "weave", 100, "", 0, ()), lambda doc_id: None)[0].text)
+    for before, after in pairwise(prompts):
+        shared = next(i for i, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1)
+        assert shared >= 0.9 * fixed > 900

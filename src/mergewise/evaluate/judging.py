@@ -92,11 +92,11 @@ def judge_requests(run: Run) -> list[JudgeRequest]:
         said = [f"Question: {question.text}", quotation("answer", row.prediction, code)]
         if question.has_answers:
             gold = quotation("gold answers", "\n".join(question.answers), code)
-            messages = turn(f"{CORRECT}\n\n{warning(code)}", [said[0], gold, said[1]])
+            messages = turn(f"{CORRECT}\n\n{warning()}", [said[0], gold, said[1]], code)
             requests.append(JudgeRequest(row, "correct", messages))
         if texts:
             text = quotation("text", "\n\n".join(texts), code)
-            requests.append(JudgeRequest(row, "faithful", turn(f"{FAITHFUL}\n\n{warning(code)}", [text, *said])))
+            requests.append(JudgeRequest(row, "faithful", turn(f"{FAITHFUL}\n\n{warning()}", [text, *said], code)))
     return requests
 
 

@@ -121,14 +121,14 @@ def answer(
     own: Prompts = SHIPPED,
     reply: ReplyOptions = NO_OPTIONS,
 ) -> list[Message]:
-    system = _task(own.fill(ANSWER, refusal=own.fill(REFUSAL)), code)
+    system = _task(own.fill(ANSWER, refusal=own.fill(REFUSAL)))
     texts = [quoted_source(source, code) for source in sources]
     if notes:
         system += "\n\n" + _NOTES
         texts.append(quotation("notes", notes, code))
     if reply.message:
         texts.append(quotation("message of the user that the question is from", reply.message, code))
-    return turn(_with_options(system, reply), [*texts, f"Question: {question}"])
+    return turn(_with_options(system, reply), [*texts, f"Question: {question}"], code)
 
 
 def own_knowledge(question: str, own: Prompts = SHIPPED, reply: ReplyOptions = NO_OPTIONS) -> list[Message]:
@@ -151,9 +151,9 @@ def about_sources(
     """Return the prompt of a step before the answer: `EXTRACT`, `THINK`, or `JUDGE` with the thoughts of `THINK`."""
     texts = [] if thoughts is None else [quotation("thoughts", thoughts, code)]
     texts += [quoted_source(source, code) for source in sources]
-    return turn(_task(own.fill(step, nothing=NOTHING), code), [*texts, f"Question: {question}"])
+    return turn(_task(own.fill(step, nothing=NOTHING)), [*texts, f"Question: {question}"], code)
 
 
-def _task(instructions: str, code: str) -> str:
+def _task(instructions: str) -> str:
     """Append the warning against orders inside quotations to any instructions."""
-    return f"{instructions}\n\n{warning(code)}"
+    return f"{instructions}\n\n{warning()}"

@@ -158,7 +158,7 @@ def _prompt(question: str, asked: Sequence[str], sources: Sequence[Source], code
     # A model wrote all searches but the first, and perhaps that one too.
     searched = quotation("already searched for", "\n".join(f"- {one_line(q)}" for q in asked), code)
     texts = [*(quoted_source(source, code) for source in sources), searched, f"Question: {question}"]
-    return turn(_PROMPT.format(nothing=NOTHING, data=warning(code)), texts)
+    return turn(_PROMPT.format(nothing=NOTHING, data=warning()), texts, code)
 
 
 def by_name(question: str, asked: Sequence[str], context: Context) -> str | None:

@@ -164,8 +164,10 @@ def test_the_prompt_shows_question_headings_and_a_fence() -> None:
     (asked,) = chat.asked
     task, shown = asked.messages
     code = shown.text.split("--- ")[1].split()[0]
-    assert shown.text.startswith(f"Question: {QUESTION}") and shown.text.endswith(f"--- {code} end")
-    assert f"The sentences between lines that carry the code {code}" in task.text
+    assert shown.text.startswith(f"Code of the quotations: {code}\n\nQuestion: {QUESTION}") and shown.text.endswith(
+        f"--- {code} end"
+    )
+    assert "The sentences between lines that carry the code" in task.text
     lines = list(lines_in(asked.messages))
     assert "(Films › Ada Moor) Ada Moor (1890 to 1960) was a director." in lines
     assert "She was born in the town of Faro." in lines  # the path appears once a section

@@ -214,7 +214,7 @@ def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple
     ids = list(excerpts)
     code = code_for([question, *excerpts.values()])
     shown = [quotation(f"document [{number}]", excerpts[doc].strip(), code) for number, doc in enumerate(ids, 1)]
-    messages = turn(f"{models.prompts.fill(RANK)}\n\n{warning(code, 'excerpts')}", [f"Question: {question}", *shown])
+    messages = turn(f"{models.prompts.fill(RANK)}\n\n{warning('excerpts')}", [f"Question: {question}", *shown], code)
     reply = run(models.chat.complete(messages, max_tokens=16 * len(ids) + 64, schema=SCHEMA))
     value = json_in(reply.text)
     ranking = value.get("ranking") if isinstance(value, dict) else None

@@ -71,7 +71,7 @@ def _messages(form: str, question: str, chunks: Mapping[str, str], directional: 
     code = code_for([question, *chunks.values()])
     task = own.fill(ENRICH if directional else MERGE, form=form)
     shown = [quotation(f"chunk {name}", text, code) for name, text in chunks.items()]
-    return turn(f"{task}\n\n{warning(code, 'chunks')}", [f"Question: {question}", *shown])
+    return turn(f"{task}\n\n{warning('chunks')}", [f"Question: {question}", *shown], code)
 
 
 def numbers_in(answer: str, count: int) -> list[int] | str:

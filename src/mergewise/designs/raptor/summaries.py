@@ -29,8 +29,8 @@ _ROOM = 0.9  # share of the window to fill
 
 def prompt(text: str, tokens: int, prompts: Prompts, again: str = "") -> list[Message]:
     code = code_for([text])
-    task = f"{warning(code, 'passages')}\n\n{prompts.fill(INSTRUCTIONS, words=str(int(_WORDS * tokens)))}"
-    return turn(task, [quotation("passages", text, code), *([again] if again else [])])
+    task = f"{warning('passages')}\n\n{prompts.fill(INSTRUCTIONS, words=str(int(_WORDS * tokens)))}"
+    return turn(task, [quotation("passages", text, code), *([again] if again else [])], code)
 
 
 def summaries(groups: Sequence[Sequence[str]], tokens: int, models: Models, folder: Path | None) -> list[str | None]:

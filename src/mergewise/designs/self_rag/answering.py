@@ -192,7 +192,7 @@ class _Causal:
             asked += [
                 (_with_source(self._own, RELEVANT, one.source, self._code, self._asked), YES),
                 (self._with_draft(one.source, one.text), SUPPORTED),
-                (turn(f"{self._own.fill(USE)}\n\n{warning(self._code)}", [self._asked, whole]), USEFUL),
+                (turn(f"{self._own.fill(USE)}\n\n{warning()}", [self._asked, whole], self._code), USEFUL),
             ]
         grades = iter(self._grade(asked))
         return [
@@ -412,4 +412,4 @@ SCHEMA = object_schema(
 
 
 def _with_source(own: Prompts, task: PromptTemplate, source: Source, code: str, *texts: str) -> list[Message]:
-    return turn(f"{own.fill(task)}\n\n{warning(code)}", [quoted_source(source, code), *texts])
+    return turn(f"{own.fill(task)}\n\n{warning()}", [quoted_source(source, code), *texts], code)

@@ -53,7 +53,7 @@ def written_questions(sections: Iterator[SourceSection], chat: ChatModel) -> Ite
             _, text = section_text(section)
             name = heading_path(section.title, section.headings)
             code = code_for([text, name])
-            messages = turn(f"{TASK}\n\n{warning(code)}", [quotation(name, text, code)])
+            messages = turn(f"{TASK}\n\n{warning()}", [quotation(name, text, code)], code)
             asked.append(chat.complete(messages, max_tokens=TOKENS, schema=SCHEMA))
         for section, reply in zip(batch, concurrency.run(concurrency.together(*asked)), strict=True):
             question = checked_question(reply.text, section, chat.spec)

@@ -139,7 +139,7 @@ def request_messages(request: WritingRequest, rules: str, wish: str, items: str,
     if request.rejected:
         wish += f" {items} of earlier answers could not be used: {', '.join(request.rejected)}."
     titled = [quotation("title", _without_tags(title), code)] if title.strip() else []
-    return turn(rules, [warning(code, "text"), *titled, quotation(name, paragraphs, code), wish])
+    return turn(rules, [warning("text"), *titled, quotation(name, paragraphs, code), wish], code)
 
 
 def _without_tags(text: str) -> str:

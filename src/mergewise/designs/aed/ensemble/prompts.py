@@ -49,12 +49,13 @@ def answer(
     """Ask for an answer from passages and texts that a model has `written`, in this order. `texts` may be empty."""
     quoted = [quotation(written, text, code) if isinstance(text, str) else quoted_source(text, code) for text in texts]
     task = own.fill(SHORT)
-    return turn(f"{task}\n\n{warning(code)}" if quoted else task, [*quoted, f"Question: {question}"])
+    asked = f"Question: {question}"
+    return turn(f"{task}\n\n{warning()}", [*quoted, asked], code) if quoted else turn(task, [asked])
 
 
 def summary(question: str, sources: Sequence[Source], code: str, own: Prompts = SHIPPED) -> list[Message]:
-    task = f"{own.fill(SUMMARY, nothing=NOTHING)}\n\n{warning(code)}"
-    return turn(task, [*(quoted_source(source, code) for source in sources), f"Question: {question}"])
+    task = f"{own.fill(SUMMARY, nothing=NOTHING)}\n\n{warning()}"
+    return turn(task, [*(quoted_source(source, code) for source in sources), f"Question: {question}"], code)
 
 
 def says_nothing(summary: str) -> bool:

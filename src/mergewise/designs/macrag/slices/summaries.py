@@ -29,8 +29,8 @@ that the passage does not say. Answer with the summary alone.""",
 def prompt(text: str, again: str = "", prompts: Prompts = SHIPPED) -> list[Message]:
     """Return the prompt for one text. `again` describes the problem of the previous answer."""
     code = code_for([text])
-    task = f"{warning(code, 'text')}\n\n{prompts.fill(INSTRUCTIONS)}"
-    return turn(task, [quotation("passage", text.strip(), code), *([again] if again else [])])
+    task = f"{warning('text')}\n\n{prompts.fill(INSTRUCTIONS)}"
+    return turn(task, [quotation("passage", text.strip(), code), *([again] if again else [])], code)
 
 
 def estimate(texts: Sequence[str], models: Models) -> Estimate:

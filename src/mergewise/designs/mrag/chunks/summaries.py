@@ -35,8 +35,8 @@ the people, things and events that it deals with. Answer with these sentences al
 def prompt(text: str, again: str = "", prompts: Prompts = SHIPPED) -> list[Message]:
     """Build the prompt for a text. `again` describes the problem of the previous answer."""
     code = code_for([text])
-    task = f"{warning(code, 'text')}\n\n{prompts.fill(INSTRUCTIONS)}"
-    return turn(task, [quotation("text", text.strip(), code), *([again] if again else [])])
+    task = f"{warning('text')}\n\n{prompts.fill(INSTRUCTIONS)}"
+    return turn(task, [quotation("text", text.strip(), code), *([again] if again else [])], code)
 
 
 def estimate(texts: Sequence[str], models: Models) -> Estimate:
