@@ -147,6 +147,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m scripts.reference
 	$(BIN)/python -m scripts.diagrams
 	$(BIN)/zensical build --clean --strict
+	$(BIN)/python -m scripts.site_texts
 
 figures: $(VENV)/.installed
 	$(call install,$(VENV),$(LOCKED) --editable ".[plots]")

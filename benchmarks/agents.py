@@ -3,15 +3,16 @@
 python -m benchmarks.agents --corpus MANUALS [--qmd "bun .../qmd.js"] [--rg rg] [--half report]
 python -m benchmarks.agents --corpus MANUALS --mcp "COMMAND ..." --search TOOL:ARGUMENT --read TOOL:ARGUMENT
 
-A scripted agent stands for a model, with one fixed policy for all systems. It searches with the question, then reads the documents
-that the results name, in their order, page by page, until all evidence was shown or `MOST_CALLS` calls were made. Searching is:
+A scripted agent stands for a model, with one fixed policy for all systems. It searches with the question, then reads the
+documents that the results name, in their order, page by page, until all evidence was shown or `MOST_CALLS` calls were made.
+Searching is:
 
 - mergewise: `context` with growing budgets in one session, which shows nothing twice;
 - grep: our `grep` for the two rarest words of the question; ripgrep: the same words with two lines around;
 - qmd: its BM25 search, five results. Another MCP server: the tool of `--search`.
 
-All that it reads counts, in tokens of o200k; the schemas of our tools once a session, those of the others not at all. Sessions are
-three questions about neighbouring pages. A line of 20 characters or more that was shown before in a session is a repeat.
+All that it reads counts, in tokens of o200k; the schemas of our tools once a session, those of the others not at all. Sessions
+are three questions about neighbouring pages. A line of 20 characters or more that was shown before in a session is a repeat.
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -35,6 +34,8 @@ from mcp import Client, StdioServerParameters
 
 import mergewise as mw
 from mergewise.models.o200k import count_o200k
+from mergewise.server.mcp.library import LocalCallers
+from mergewise.server.mcp.tools import mcp_server
 
 QUESTIONS, SESSIONS = 40, 20
 MOST_CALLS = 15
@@ -118,6 +119,9 @@ class Server(System):
     async def start(self, stack: AsyncExitStack) -> None:
         parameters = StdioServerParameters(command=self.command[0], args=self.command[1:])
         self.client = await stack.enter_async_context(Client(parameters))
+        await self.list_schemas()
+
+    async def list_schemas(self) -> None:
         tools = (await self.client.list_tools()).tools
         listed = [{"name": one.name, "description": one.description, "inputSchema": one.input_schema} for one in tools]
         self.schemas = count_o200k([json.dumps(listed)])[0]
@@ -136,10 +140,20 @@ class Server(System):
 
 
 class Ours(Server):
-    budgets = BUDGETS
+    """Our server in this process. Each session has its own."""
+
+    def __init__(self, corpus: Corpus, index: mw.Index) -> None:
+        super().__init__(corpus, ())
+        self.index = index
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        callers = LocalCallers(lambda: self.index, Path("manuals"))
+        server = mcp_server(callers, count_o200k, hidden=("collection", "session"))
+        self.client = await stack.enter_async_context(Client(server))
+        await self.list_schemas()
 
     async def search(self, question: str) -> AsyncIterator[str]:
-        for budget in self.budgets:
+        for budget in BUDGETS:
             yield await self.call("context", question=question, budget=budget)
 
     async def read(self, name: str, page: int) -> str:
@@ -256,27 +270,28 @@ def questions(half: str) -> list[Asked]:
 
 
 async def measure(name: str, system: System, asked: Sequence[Asked], sessions: Sequence[Sequence[Asked]]) -> None:
-    async with AsyncExitStack() as stack:
-        await system.start(stack)
-        single = []
+    single = []
+    async with AsyncExitStack() as shared:
+        await system.start(shared)
         for one in asked:
-            await fresh(system, stack)
-            single.append(await answer(system, one, set()))
+            async with AsyncExitStack() as own:
+                await fresh(system, own)
+                single.append(await answer(system, one, set()))
         totals, repeated, shown, found = [], 0, 0, 0
         for session in sessions:
-            await fresh(system, stack)
             seen: set[str] = set()
-            outcomes = [await answer(system, one, seen) for one in session]
+            async with AsyncExitStack() as own:
+                await fresh(system, own)
+                outcomes = [await answer(system, one, seen) for one in session]
             totals.append(system.schemas + sum(one.tokens for one in outcomes))
             repeated += sum(one.repeated for one in outcomes[1:])
             shown += sum(one.shown for one in outcomes[1:])
             found += sum(one.found for one in outcomes)
     tokens = [system.schemas + one.tokens for one in single]
-    print(
-        f"| {name} | {system.schemas} | {interval(tokens)} | {np.median(tokens):,.0f} | {sum(o.found for o in single)} of {len(single)} "
-        f"| {interval(totals)} | {found} of {3 * len(sessions)} | {100 * repeated / max(1, shown):.0f} % |",
-        flush=True,
-    )
+    cells = [name, system.schemas, interval(tokens), f"{np.median(tokens):,.0f}"]
+    cells += [f"{sum(one.found for one in single)} of {len(single)}", interval(totals)]
+    cells += [f"{found} of {3 * len(sessions)}", f"{100 * repeated / max(1, shown):.0f} %"]
+    print("|", " | ".join(map(str, cells)), "|", flush=True)
 
 
 async def fresh(system: System, stack: AsyncExitStack) -> None:
@@ -295,17 +310,18 @@ def main() -> None:
     parser.add_argument("--search", default="search:query")
     parser.add_argument("--read", default="read:path")
     parser.add_argument("--only", default="")
+    parser.add_argument("--cache", type=Path, default=Path("agents.cache"))
     options = parser.parse_args()
     corpus = Corpus(options.corpus.resolve())
     pool = sorted(questions(options.half), key=lambda one: one.doc)
     asked = [pool[i * len(pool) // QUESTIONS] for i in range(QUESTIONS)]
     sessions = [pool[3 * i : 3 * i + 3] for i in range(min(SESSIONS, len(pool) // 3))]
-    with tempfile.TemporaryDirectory() as folder:
-        place = str(Path(folder) / "manuals.index")
+    place = options.cache / "agents.index"
+    if not place.exists():
         with mw.open(place, root=corpus.folder) as index:
             index.add(mw.Document(name, text) for name, text in corpus.texts.items())
-        own = [sys.executable, "-m", "mergewise", "mcp", "--index", place]
-        systems: dict[str, System] = {"mergewise": Ours(corpus, own), "grep and read": OurGrep(corpus, own)}
+    with mw.open(place) as index:
+        systems: dict[str, System] = {"mergewise": Ours(corpus, index), "grep and read": OurGrep(corpus, index)}
         systems["ripgrep -C 2"] = Ripgrep(corpus, options.rg)
         if options.qmd:
             systems["qmd (BM25)"] = Qmd(corpus, options.qmd)

@@ -38,6 +38,7 @@ COMMANDS = Commands(
         "grep": "reading.grep",
         "read": "reading.read",
         "outline": "reading.outline",
+        "skill": "reading.skill",
         "info": "manage.info",
         "remove": "manage.remove",
         "check": "manage.check",

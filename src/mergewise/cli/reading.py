@@ -1,8 +1,10 @@
-"""The commands `grep`, `read` and `outline`: the tools of `mergewise.agents` for shells and pipes."""
+"""The commands `grep`, `read` and `outline`, the tools of `mergewise.agents` for shells and pipes, and `skill`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -77,3 +79,11 @@ def outline(
 ) -> None:
     """Print the headings of a document with their lines and tokens. Needs an index."""
     say(run(common.tools().outline(document)))
+
+
+def skill(folder: Annotated[Path, typer.Argument(help="Folder of skills.")] = Path(".claude/skills")) -> None:
+    """Write a skill that tells coding agents how to use these commands."""
+    target = folder / "mergewise" / "SKILL.md"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text((files("mergewise.agents") / "skills/mergewise/SKILL.md").read_text("utf-8"), "utf-8")
+    say(str(target))
