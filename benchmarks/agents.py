@@ -12,7 +12,8 @@ Searching is:
 - qmd: its BM25 search, five results. Another MCP server: the tool of `--search`.
 
 All that it reads counts, in tokens of o200k; the schemas of our tools once a session, those of the others not at all. Sessions
-are three questions about neighbouring pages. A line of 20 characters or more that was shown before in a session is a repeat.
+are three questions about neighbouring pages. A line of 20 characters or more of a search that was shown
+by an earlier one in a session is a repeat; evidence that was shown before counts as shown.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import re
 import shlex
 import subprocess
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +45,6 @@ BUDGETS = (300, 600, 1200)
 PAGE = 1500
 """Tokens of a page and of a list of matches."""
 DRAWS = 2000
-Read = Callable[[str, int], "asyncio.Future[str]"]
 WORD = re.compile(r"\w{3,}")
 
 
@@ -142,9 +142,10 @@ class Server(System):
 class Ours(Server):
     """Our server in this process. Each session has its own."""
 
-    def __init__(self, corpus: Corpus, index: mw.Index) -> None:
+    def __init__(self, corpus: Corpus, index: mw.Index, budgets: Sequence[int] = BUDGETS) -> None:
         super().__init__(corpus, ())
-        self.index = index
+        self.index, self.budgets = index, budgets
+        self.next = ""
 
     async def start(self, stack: AsyncExitStack) -> None:
         callers = LocalCallers(lambda: self.index, Path("manuals"))
@@ -153,7 +154,7 @@ class Ours(Server):
         await self.list_schemas()
 
     async def search(self, question: str) -> AsyncIterator[str]:
-        for budget in BUDGETS:
+        for budget in self.budgets:
             yield await self.call("context", question=question, budget=budget)
 
     async def read(self, name: str, page: int) -> str:
@@ -195,6 +196,14 @@ class Qmd(System):
 
 
 @dataclass
+class Asked:
+    text: str
+    evidence: list[str]
+    alternatives: list[list[str]]
+    doc: str
+
+
+@dataclass
 class Outcome:
     tokens: int
     found: bool
@@ -203,13 +212,21 @@ class Outcome:
     over: int = 0
 
 
-async def answer(system: System, question: object, seen: set[str]) -> Outcome:
-    """Play the policy for one question. `seen` are the lines of the session."""
-    golds = [question.evidence, *question.alternatives]  # type: ignore[attr-defined]
+@dataclass
+class Session:
+    """What an agent was shown: lines that searches gave, and all text."""
+
+    lines: set[str] = field(default_factory=set)
+    text: str = ""
+
+
+async def answer(system: System, question: Asked, session: Session) -> Outcome:
+    """Play the policy for one question."""
+    golds = [question.evidence, *question.alternatives]
     lacking = [{squeezed(line) for text in gold for line in text.split("\n")} - {""} for gold in golds]
     outcome, results, calls = Outcome(0, False), [], 0
 
-    def take(text: str) -> bool:
+    def take(text: str, searched: bool = False) -> bool:
         nonlocal calls
         calls += 1
         results.append(text)
@@ -217,18 +234,18 @@ async def answer(system: System, question: object, seen: set[str]) -> Outcome:
         for line in text.split("\n"):
             key = squeezed(re.sub(r"^\s*\d+[\t:-]", "", line))
             # our own lines name places, which may occur again
-            if len(key) >= 20 and not line.startswith("### "):
+            if searched and len(key) >= 20 and not line.startswith("### "):
                 outcome.shown += len(key)
-                outcome.repeated += len(key) * (key in seen)
-                seen.add(key)
-        whole = squeezed(re.sub(r"^\s*\d+[\t:-]", "", text, flags=re.MULTILINE))
+                outcome.repeated += len(key) * (key in session.lines)
+                session.lines.add(key)
+        session.text += squeezed(re.sub(r"^\s*\d+[\t:-]", "", text, flags=re.MULTILINE)) + "\n"
         for gold in lacking:
-            gold -= {line for line in gold if line in whole}
+            gold -= {line for line in gold if line in session.text}
         outcome.found = any(not gold for gold in lacking)
         return outcome.found
 
-    async for text in system.search(question.text):  # type: ignore[attr-defined]
-        if take(text):
+    async for text in system.search(question.text):
+        if take(text, searched=True):
             return outcome
     for name in list(dict.fromkeys(name for text in results for name in system.corpus.named_in(text))):
         page = 0
@@ -244,14 +261,6 @@ def interval(values: Sequence[float]) -> str:
     draws = np.random.default_rng(1).choice(np.array(values, float), (DRAWS, len(values))).mean(axis=1)
     low, high = np.quantile(draws, [0.025, 0.975])
     return f"{np.mean(values):,.0f} ({low:,.0f} to {high:,.0f})"
-
-
-@dataclass
-class Asked:
-    text: str
-    evidence: list[str]
-    alternatives: list[list[str]]
-    doc: str
 
 
 def questions(half: str) -> list[Asked]:
@@ -276,13 +285,13 @@ async def measure(name: str, system: System, asked: Sequence[Asked], sessions: S
         for one in asked:
             async with AsyncExitStack() as own:
                 await fresh(system, own)
-                single.append(await answer(system, one, set()))
+                single.append(await answer(system, one, Session()))
         totals, repeated, shown, found = [], 0, 0, 0
         for session in sessions:
-            seen: set[str] = set()
+            known = Session()
             async with AsyncExitStack() as own:
                 await fresh(system, own)
-                outcomes = [await answer(system, one, seen) for one in session]
+                outcomes = [await answer(system, one, known) for one in session]
             totals.append(system.schemas + sum(one.tokens for one in outcomes))
             repeated += sum(one.repeated for one in outcomes[1:])
             shown += sum(one.shown for one in outcomes[1:])
@@ -310,6 +319,7 @@ def main() -> None:
     parser.add_argument("--search", default="search:query")
     parser.add_argument("--read", default="read:path")
     parser.add_argument("--only", default="")
+    parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)))
     parser.add_argument("--cache", type=Path, default=Path("agents.cache"))
     options = parser.parse_args()
     corpus = Corpus(options.corpus.resolve())
@@ -321,7 +331,10 @@ def main() -> None:
         with mw.open(place, root=corpus.folder) as index:
             index.add(mw.Document(name, text) for name, text in corpus.texts.items())
     with mw.open(place) as index:
-        systems: dict[str, System] = {"mergewise": Ours(corpus, index), "grep and read": OurGrep(corpus, index)}
+        systems: dict[str, System] = {
+            "mergewise": Ours(corpus, index, [int(one) for one in options.budgets.split(",")]),
+            "grep and read": OurGrep(corpus, index),
+        }
         systems["ripgrep -C 2"] = Ripgrep(corpus, options.rg)
         if options.qmd:
             systems["qmd (BM25)"] = Qmd(corpus, options.qmd)

@@ -100,6 +100,7 @@ def write_file(folder: Path, name: str, text: str) -> None:
 def test_page_runs_as_printed(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "examples/town", tmp_path / "examples/town")
+    shutil.copy(ROOT / "examples/mcp_session.py", tmp_path / "examples")
     names: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
     for block in read_blocks(page):

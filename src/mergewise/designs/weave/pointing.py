@@ -226,9 +226,8 @@ def messages(question: str, lines: Sequence[str], own: Prompts, *, last: bool) -
     shown = "\n".join(lines)
     code = code_for([question, shown])
     task = own.fill(POINT, form=_LAST if last else _FIRST)
-    return turn(
-        f"{task}\n\n{warning(code, 'sentences')}", [f"Question: {question}", quotation("sentences", shown, code)]
-    )
+    task += f"\n\n{warning('sentences')}"
+    return turn(task, [f"Question: {question}", quotation("sentences", shown, code)], code)
 
 
 def form(count: int, *, last: bool) -> ReplyForm[NeededSentences]:
