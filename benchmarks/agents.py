@@ -8,7 +8,8 @@ documents that the results name, in their order, page by page, until all evidenc
 Searching is:
 
 - mergewise: `context` with growing budgets in one session, which shows nothing twice;
-- grep: our `grep` for the two rarest words of the question; ripgrep: the same words with two lines around;
+- grep: our `grep` for the four rarest words of the question; ripgrep: the same words with two lines around. Documents are
+  then read in the order of the rare words that they hold, which favours both;
 - qmd: its BM25 search, five results. Another MCP server: the tool of `--search`.
 
 All that it reads counts, in tokens of o200k; the schemas of our tools once a session, those of the others not at all. Sessions
@@ -40,7 +41,7 @@ from mergewise.server.mcp.tools import mcp_server
 
 QUESTIONS, SESSIONS = 40, 20
 MOST_CALLS = 15
-BUDGETS = (300, 600, 1200)
+BUDGETS = (300, 300, 300, 600, 600, 1200, 2400)
 """Budgets of `context`, chosen on the half `tune`."""
 PAGE = 1500
 """Tokens of a page and of a list of matches."""
@@ -74,9 +75,17 @@ class Corpus:
         self.counts = Counter(word for text in self.texts.values() for word in set(WORD.findall(text.casefold())))
 
     def rarest(self, question: str) -> list[str]:
-        """Return the two rarest words of the question that occur."""
+        """Return the four rarest words of the question that occur."""
         words = dict.fromkeys(word for word in WORD.findall(question.casefold()) if self.counts[word])
-        return sorted(words, key=lambda word: self.counts[word])[:2]
+        return sorted(words, key=lambda word: self.counts[word])[:4]
+
+    def likeliest(self, question: str) -> list[str]:
+        """Return the documents with the most and rarest words of the question: the order in which a good reader of grep reads."""
+        weights = {word: np.log(len(self.texts) / self.counts[word]) for word in self.rarest(question)}
+        held = {
+            name: sum(w for word, w in weights.items() if word in text.casefold()) for name, text in self.texts.items()
+        }
+        return sorted((name for name in held if held[name]), key=lambda name: -held[name])
 
     def named_in(self, text: str) -> list[str]:
         """Return the documents that a result names, in order."""
@@ -104,6 +113,10 @@ class System:
     async def search(self, question: str) -> AsyncIterator[str]:
         raise NotImplementedError
         yield ""
+
+    def order(self, question: str, results: Sequence[str]) -> list[str]:
+        """Return the documents to read after the search."""
+        return list(dict.fromkeys(name for text in results for name in self.corpus.named_in(text)))
 
     async def read(self, name: str, page: int) -> str:
         return self.corpus.page(name, page)
@@ -166,6 +179,9 @@ class Ours(Server):
 
 
 class OurGrep(Ours):
+    def order(self, question: str, results: Sequence[str]) -> list[str]:
+        return self.corpus.likeliest(question)
+
     async def search(self, question: str) -> AsyncIterator[str]:
         yield await self.call("grep", pattern="|".join(self.corpus.rarest(question)) or "^", budget=PAGE)
 
@@ -181,6 +197,9 @@ class Ripgrep(System):
         done = subprocess.run(command, cwd=self.corpus.folder, capture_output=True, text=True)
         yield first_tokens(done.stdout, PAGE)
 
+    def order(self, question: str, results: Sequence[str]) -> list[str]:
+        return self.corpus.likeliest(question)
+
 
 class Qmd(System):
     def __init__(self, corpus: Corpus, command: str) -> None:
@@ -190,9 +209,6 @@ class Qmd(System):
     async def search(self, question: str) -> AsyncIterator[str]:
         done = subprocess.run([*self.command, "search", question, "-n", "5"], capture_output=True, text=True)
         yield done.stdout
-
-    async def read(self, name: str, page: int) -> str:
-        return self.corpus.page(name, page)
 
 
 @dataclass
@@ -247,7 +263,7 @@ async def answer(system: System, question: Asked, session: Session) -> Outcome:
     async for text in system.search(question.text):
         if take(text, searched=True):
             return outcome
-    for name in list(dict.fromkeys(name for text in results for name in system.corpus.named_in(text))):
+    for name in system.order(question.text, results):
         page = 0
         while calls < MOST_CALLS and (text := await system.read(name, page)):
             if take(text):

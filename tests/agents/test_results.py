@@ -76,12 +76,12 @@ def test_no_result_exceeds_its_budget(index: mw.Index, words: str, budget: int, 
         return [
             await tools.context(words, budget),
             await tools.context(words, budget),
-            await tools.find(words, None, budget),
-            await tools.find("", None, budget),
+            await tools.find(words, budget),
+            await tools.find("", budget),
             await tools.outline("town.md", budget),
             await tools.read("document-number-one", budget),
-            await tools.grep(words.split()[0], None, around, budget),
-            await tools.grep(".", None, around, budget),
+            await tools.grep(words.split()[0], budget, None, around),
+            await tools.grep(".", budget, None, around),
         ]
 
     for number, text in enumerate(asyncio.run(results())):

@@ -217,7 +217,7 @@ def documents_text(words: str, documents: Sequence[DocumentInfo], sections: Sequ
     }
     most = max(held.values(), default=0)
     lines = [
-        f"{on_one_line(one.id)} {on_one_line(one.title)} ({one.characters // 4} tokens)"
+        on_one_line(f"{one.id} {one.title}".rstrip()) + f" ({one.characters // 4} tokens)"
         for one in documents
         if held[one.id] == most and (most or not wanted)
     ]

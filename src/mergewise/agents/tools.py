@@ -29,7 +29,6 @@ from mergewise.extend import STRATEGY, context_json, in_thread
 from mergewise.protocols import TokenCounter
 from mergewise.types import Document, DocumentInfo
 
-AROUND = 0
 _SECTIONS = 12
 _AT_ONCE = 100
 MOST_MATCHES, MOST_SECONDS = 10_000, 10.0
@@ -89,33 +88,37 @@ LARGE = 32_768
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The tools. `where` is a condition, or a part of the documents' names. Errors are UsageErrors, and those of the library."""
+    """The tools. `where` is a condition, or a part of the documents' names. Errors are UsageErrors, and those of the library.
+
+    Models read the docstrings: changing one changes a prompt.
+    """
 
     library: Library
     count: TokenCounter
     memory: Memory = field(default_factory=Memory)
 
-    async def context(self, question: str, budget: int = BUDGET, where: str | None = None) -> str:
-        """Return the densest passages for a question, without those that the memory holds."""
+    async def context(self, question: str, budget: int = BUDGET, where: str | None = None, again: bool = False) -> str:
+        """Get the passages that answer a question, each below its path:line. Leaves out what was shown before."""
         condition = condition_of(where)
 
         async def passages(room: int) -> Sequence[Json]:
             return await self.library.passages(question, {"budget": min(room, LARGE), "where": condition})
 
-        return await context_text(passages, self.library.texts, Room(budget, self.count), self.memory)
+        memory = Memory() if again else self.memory
+        return await context_text(passages, self.library.texts, Room(budget, self.count), memory)
 
-    async def find(self, words: str, where: str | None = None, budget: int = BUDGET) -> str:
-        """List documents by words of their names and metadata, and sections that a search finds."""
+    async def find(self, words: str, budget: int = BUDGET, where: str | None = None) -> str:
+        """Find documents and sections by words of their names, metadata and text. No words: list all documents."""
         documents = await self.library.documents(condition_of(where))
         sections = await self.library.search(words, _SECTIONS, condition_of(where)) if words.strip() else []
         return documents_text(words, documents, sections, Room(budget, self.count))
 
     async def outline(self, document: str, budget: int = BUDGET) -> str:
-        """List the headings of a document with lines and tokens."""
+        """List the headings of a document with their lines and tokens."""
         return outline_text((await self._meant(document))[0], Room(budget, self.count))
 
     async def read(self, place: str, budget: int = BUDGET) -> str:
-        """Return the text at a place: NAME, NAME:LINE, NAME:LINE-LINE, NAME#HEADING or NAME@START-END."""
+        """Read a document, lines of it or a section. Says where to read on."""
         document, rest = await self._meant(place)
         return read_text(document, part_at(document, rest), Room(budget, self.count), self.memory)
 
@@ -123,8 +126,8 @@ class Tools:
         name, rest = name_in(place, [one.id for one in await self.library.documents(None)])
         return (await self.library.texts([name]))[name], rest
 
-    async def grep(self, pattern: str, where: str | None = None, around: int = AROUND, budget: int = BUDGET) -> str:
-        """List the lines that match, with lines around them."""
+    async def grep(self, pattern: str, budget: int = BUDGET, where: str | None = None, around: int = 0) -> str:
+        """List all lines that match a regular expression (RE2). Small letters match capitals too."""
         return self.matches_text(*await self.matches(pattern, where), around, budget)
 
     def matches_text(self, found: Sequence[Match], note: str, around: int, budget: int) -> str:
