@@ -10,11 +10,12 @@ Searching is:
 - mergewise: `context` with growing budgets in one session, which shows nothing twice;
 - grep: our `grep` for the four rarest words of the question; ripgrep: the same words with two lines around. Documents are
   then read in the order of the rare words that they hold, which favours both;
-- qmd: its BM25 search, five results. Another MCP server: the tool of `--search`.
+- qmd: its BM25 search, five results, with fewer words until some document has all of them;
+- another MCP server: the tool of `--search`.
 
 All that it reads counts, in tokens of o200k; the schemas of our tools once a session, those of the others not at all. Sessions
 are three questions about neighbouring pages. A line of 20 characters or more of a search that was shown
-by an earlier one in a session is a repeat; evidence that was shown before counts as shown.
+as often as it occurs is a repeat; evidence that was shown before counts as shown.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Corpus:
         for path in sorted(self.folder.rglob("*")):
             if path.suffix in (".md", ".rst") and path.name != "SOURCE.md":
                 self.texts[path.relative_to(self.folder).as_posix()] = path.read_text(encoding="utf-8")
+        self.lines = Counter(squeezed(line) for text in self.texts.values() for line in text.split("\n"))
         self.counts = Counter(word for text in self.texts.values() for word in set(WORD.findall(text.casefold())))
 
     def rarest(self, question: str) -> list[str]:
@@ -207,8 +209,12 @@ class Qmd(System):
         self.command = shlex.split(command)
 
     async def search(self, question: str) -> AsyncIterator[str]:
-        done = subprocess.run([*self.command, "search", question, "-n", "5"], capture_output=True, text=True)
-        yield done.stdout
+        rare = self.corpus.rarest(question)
+        for words in (question, *(" ".join(rare[:most]) for most in range(len(rare), 0, -1))):
+            done = subprocess.run([*self.command, "search", words, "-n", "5"], capture_output=True, text=True)
+            yield done.stdout
+            if self.corpus.named_in(done.stdout):
+                break
 
 
 @dataclass
@@ -232,7 +238,7 @@ class Outcome:
 class Session:
     """What an agent was shown: lines that searches gave, and all text."""
 
-    lines: set[str] = field(default_factory=set)
+    lines: Counter[str] = field(default_factory=Counter)
     text: str = ""
 
 
@@ -252,8 +258,9 @@ async def answer(system: System, question: Asked, session: Session) -> Outcome:
             # our own lines name places, which may occur again
             if searched and len(key) >= 20 and not line.startswith("### "):
                 outcome.shown += len(key)
-                outcome.repeated += len(key) * (key in session.lines)
-                session.lines.add(key)
+                # the same line may stand in several places
+                outcome.repeated += len(key) * (session.lines[key] >= max(1, system.corpus.lines[key]))
+                session.lines[key] += 1
         session.text += squeezed(re.sub(r"^\s*\d+[\t:-]", "", text, flags=re.MULTILINE)) + "\n"
         for gold in lacking:
             gold -= {line for line in gold if line in session.text}

@@ -21,13 +21,12 @@ class Memory:
         self.parts = parts or {}
 
     def new(self, document: Document, span: Span) -> list[Part]:
-        """Return the parts of the span that were not shown. Parts without a letter or digit are left out."""
+        """Return the parts of the span that were not shown."""
         left, at = list[Part](), span.start
         for start, end in [*self.parts.get(_key(document), ()), (span.end, span.end)]:
             left.append((at, min(start, span.end)))
             at = max(at, end)
-        text = document.text
-        return [(start, end) for start, end in left if any(map(str.isalnum, text[start:end]))]
+        return [(start, end) for start, end in left if start < end]
 
     def add(self, document: Document, parts: Iterable[Part]) -> None:
         """Remember the parts."""

@@ -281,9 +281,9 @@ def matches_text(found: Sequence[Match], around: int, room: Room, memory: Memory
             lines, hits = text.split("\n"), {match.line: match for match in own}
             shown = sorted({n for at in hits for n in range(at - around, at + around + 1) if 0 < n <= len(lines)})
             written.append(f"### {name}")
-            for before, line in zip([0, *shown], shown, strict=False):
-                written += ["…"] if around and before and line > before + 1 else []
-                written.append(f"{line}{':' if line in hits else '-'} {_excerpt(lines[line - 1], hits.get(line))}")
+            written += [
+                f"{line}{':' if line in hits else '-'} {_excerpt(lines[line - 1], hits.get(line))}" for line in shown
+            ]
         more = [f"{name} ({count})" for name, count in left.items() if count]
         return "\n".join([*written, *([f"not shown: {_listed(more)}"] if more else [])])
 
@@ -345,16 +345,7 @@ async def context_text(
         notes = [f"shown before (again=true repeats): {_listed(held)}"] if held else []
         notes += [f"{len(new) - len(best)} passages did not fit"] if len(best) < len(new) else []
         notes += [] if found else ["nothing was found: ask in other words, or use find"]
-        # the title of the passage above is not repeated
-        titles = ["", *(block.passage["title"] for block in chosen)]
-        paths = [
-            _path({**one.passage, **({"title": ""} if one.passage["title"] == title else {})})
-            for one, title in zip(chosen, titles, strict=False)
-        ]
-        bodies = [
-            f"### {code} {place_of(one.passage)} {path}".rstrip() + f"\n{one.text}"
-            for one, path in zip(chosen, paths, strict=True)
-        ]
+        bodies = [f"### {code} {place_of(one.passage)} {_path(one.passage)}\n{one.text}" for one in chosen]
         return "\n".join([*bodies, " · ".join([f"### {code} end", *notes])])
 
     found, _ = await fitted(blocks, render, room, room.budget * 5 // 6, grow=True)
@@ -371,12 +362,12 @@ def _block(passage: Json, documents: Mapping[str, Document], memory: Memory) -> 
         return _Fresh(passage, f"(written, not quoted) {passage['text']}", {}, False)
     spans = [Span(one["doc"], one["start"], one["end"]) for one in passage["spans"]]
     new = [(span, part) for span in spans for part in memory.new(documents[span.doc_id], span)]
-    whole = [part for span in spans for part in Memory().new(documents[span.doc_id], span)]
     parts: dict[str, list[Part]] = {}
     for span, part in new:
         parts.setdefault(span.doc_id, []).append(part)
     texts = [documents[span.doc_id].text[start:end].strip("\n") for span, (start, end) in new]
-    return _Fresh(passage, GAP.join(texts), parts, whole != [part for _, part in new])
+    held = [(span.start, span.end) for span in spans] != [part for _, part in new]
+    return _Fresh(passage, GAP.join(text for text in texts if any(map(str.isalnum, text))), parts, held)
 
 
 def place_of(passage: Json) -> str:
@@ -389,7 +380,8 @@ def place_of(passage: Json) -> str:
 
 
 def _path(passage: Json) -> str:
-    return on_one_line(heading_path(passage["title"], passage["headings"]))[:_LONGEST_PATH]
+    """Write the headings, or the title of a document without any."""
+    return on_one_line(heading_path("", passage["headings"]) or passage["title"])[:_LONGEST_PATH]
 
 
 def answer_text(answer: Json, remark: str, citations: Sequence[Json], room: Room) -> str:
