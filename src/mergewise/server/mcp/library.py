@@ -61,19 +61,19 @@ class IndexLibrary(IndexDocuments):
 
 @dataclass(frozen=True, slots=True)
 class LocalCallers:
-    """The only caller of an index. The index is opened at the first call, so that the command starts at once."""
+    """The only caller of an index, with one session. The first call opens the index, so that the command starts at once."""
 
     open: Callable[[], Index]
     directory: Path
     strategy: str = STRATEGY
-    memories: dict[str, Memory] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
     opened: list[Index] = field(default_factory=list)
 
     def __call__(self, call: object) -> Caller:
         if not self.opened:
             self.opened.append(self.open())
         libraries = {collection_name(self.directory): IndexLibrary(self.opened[0], self.strategy)}
-        return Caller(libraries, lambda id: self.memories.setdefault(id, Memory()), self.memories.__setitem__)
+        return Caller(libraries, lambda session: self.memory, lambda session, memory: None)
 
 
 def serve_index(callers: LocalCallers, count: TokenCounter, *, writes: bool = False) -> None:
