@@ -65,7 +65,9 @@ def town(name: str) -> Document:
 
 def kind(messages: Sequence[Message]) -> str:
     # the prompts of summaries begin with the warning
-    text = messages[0].text.rsplit("described here.\n\n", 1)[-1] if WARNED in messages[0].text[:80] else messages[0].text
+    text = (
+        messages[0].text.rsplit("described here.\n\n", 1)[-1] if WARNED in messages[0].text[:80] else messages[0].text
+    )
     text = text.removeprefix(OWN)
     return next((kind for start, kind in KINDS.items() if text.startswith(start)), text[:60])
 
@@ -75,7 +77,7 @@ def play(messages: Sequence[Message]) -> Turn:
         "marker": marking.good,
         "triplet": tripling.good,
         "judge": lambda _: '{"relevant": true}',
-        "merge": lambda asked: asked[-1].text.split("\n")[3][:200],
+        "merge": lambda asked: asked[-1].text.split("\n")[5][:200],
     }
     return Turn(said.get(kind(messages), lambda _: "The tower was built by Mason Ardeny.")(messages))
 

@@ -217,7 +217,7 @@ WRITTEN = RaptorSettings(chunk=24, summary_tokens=40, summary="abstractive")
 def test_a_model_writes_each_summary_once(tmp_path: Path) -> None:
     def script(messages: Sequence[mw.Message]) -> str | Turn:
         asked.append(messages[-1].text)
-        return Turn(status=400) if len(asked) == failing else f"{QUESTION} {messages[-1].text.splitlines()[1]}"
+        return Turn(status=400) if len(asked) == failing else f"{QUESTION} {messages[-1].text.splitlines()[3]}"
 
     asked: list[str] = []
     failing = 4
