@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mergewise.generate.confidence import MOST_MARGIN, Signals, named_words
+from mergewise.generate.confidence import MOST_MARGIN, Signals
 
-QUESTION = "What is the default timeout of httpx.Client?"
+QUESTION = "What is the default timeout of the Client of HTTPX?"
 
 
 def signals(question: str, quoted: str, around: str = "", *, vectors: bool = True, margin: float = 2.0) -> Signals:
     cosine = 0.6 if vectors else None
     nearest = 1.0 if vectors else None
     return Signals.of(question, quoted, around, cosine=cosine, nearest=nearest, missing=0.1, margin=margin)
-
-
-@pytest.mark.parametrize(
-    ("question", "words"),
-    [
-        ("Where was the designer of the Red Mill born?", ["Red", "Mill"]),
-        ("What does httpx.Client do?", ["httpx.Client"]),
-        ("how does keepalive_expiry work with http2", ["keepalive_expiry", "http2"]),
-        ("what is useCache for", ["useCache"]),
-        ("Timeouts of a client?", []),
-    ],
-)
-def test_names_have_a_capital_a_digit_or_a_sign_inside(question: str, words: list[str]) -> None:
-    assert named_words(question) == words
 
 
 def test_shares_of_names_and_of_other_terms() -> None:

@@ -71,9 +71,6 @@ _DEMANDS = (
 )
 """Questions for a reason, a person, a quantity or a value, and what a quotation that answers them has at least."""
 
-_PUNCTUATION = "?.,!:;\"'()[]{}“”‘’«»„`*"
-_NAME = re.compile(r"\d|[a-z][A-Z]|\w[_.]\w")
-
 
 class Signals(NamedTuple):
     """Signals of the first quotation.
@@ -131,10 +128,11 @@ class Signals(NamedTuple):
         """
         telling, evidence = Terms(question), f"{' › '.join(around.splitlines())}\n{quoted}"
         terms = telling.all
-        names = telling.within(" ".join(named_words(question))) & terms
+        asked = asked_names(question)
+        names = telling.within(" ".join(name.text for name in asked)) & terms
         (held,) = telling.held([evidence])
         wanted = answer_type(question)
-        named_ones = [name for name in asked_names(question) if name.kind != "noun"]
+        named_ones = [name for name in asked if name.kind != "noun"]
         lacks_name = lacks_denial(question, evidence) or any(
             not name.is_in(evidence) and not (name.kind in PLAIN and name.is_in(passages)) for name in named_ones
         )
@@ -168,15 +166,6 @@ class Signals(NamedTuple):
         if self.lacks_name or self.lacks_form:
             return 0.0
         return _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
-
-
-def named_words(question: str) -> list[str]:
-    """Return the words of the question that are names: with a capital, a digit, or a "_" or "." inside.
-
-    A capital of the first word does not count. In languages that capitalise nouns, all nouns count as names.
-    """
-    words = [word.strip(_PUNCTUATION) for word in question.split()]
-    return [word for i, word in enumerate(words) if (i > 0 and word[:1].isupper()) or _NAME.search(word)]
 
 
 def share(held: Collection[str], terms: frozenset[str]) -> float:
