@@ -124,7 +124,11 @@ def test_every_tool_matches_the_index(index: mw.Index, mode: str) -> None:
         )
 
         found = json.loads(await result_of(client, "search", query="What do cats eat?"))["results"]
-        assert found[0] == {"id": "pets//cats.md:7", "title": "cats.md › Cats › Food", "url": "https://example.org/cats"}
+        assert found[0] == {
+            "id": "pets//cats.md:7",
+            "title": "cats.md › Cats › Food",
+            "url": "https://example.org/cats",
+        }
         fetched = json.loads(await result_of(client, "fetch", id=found[0]["id"]))
         assert set(fetched) == {"id", "title", "text", "url", "metadata"} and "Cats eat mice." in fetched["text"]
 

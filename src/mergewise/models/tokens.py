@@ -146,20 +146,15 @@ def token_counter(name: str | Path, chat: str = "") -> TokenCounter:
     Raises:
         UsageError: for an invalid tokenizer file.
     """
-    head, _, tail = str(name or chat).partition("hf:")
+    head, mark, tail = str(name or chat).partition("hf:")
     path = Path(head, tail)
     if path.is_dir():
         path /= "tokenizer.json"
-    if not path.exists():
-        if path.name == "wordpiece":
-            return count_tokens
-        if path.name == "o200k" or not name:
-            return count_o200k
-    return _counter_from_file(path)
-
-
-def _counter_from_file(path: Path) -> TokenCounter:
-    """Return a `TokenCounter` for another model's `tokenizer.json`, so that budgets are exact for that model."""
+    if path.name == "wordpiece" and not path.exists():
+        return count_tokens
+    # a folder of this name is no model unless the caller says so
+    if not (name or mark) or (not path.exists() and (not name or path.name == "o200k")):
+        return count_o200k
     from tokenizers import Tokenizer
 
     try:
