@@ -26,7 +26,7 @@ from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean, score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import chosen_questions
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import minilm
 from mergewise.models.tokens import count_tokens, token_offsets
 
 STRATEGIES = ("weave", "topk")
@@ -93,7 +93,7 @@ def llamaindex(exam: Examination) -> Callable[[str], str] | None:
         from llama_index.core.storage.docstore import SimpleDocumentStore
     except ModuleNotFoundError:
         return None
-    embedder = MiniLM()
+    embedder = minilm()
     ids = [info.id for info in exam.index.documents()]
     whole = [
         Document(id_=one.id, text=one.text, metadata={"title": one.title}) for one in map(exam.index.document, ids)

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import minilm
 from mergewise.models.tokens import count_tokens, token_offsets
 from mergewise.protocols import Embedder
 
@@ -39,7 +39,7 @@ PARAGRAPHS = 128
 WITH_MEANING = 20
 """Least number of word pieces of a text that counts for the smallest cosine."""
 
-COLD_OURS = "from mergewise.models.minilm import MiniLM; MiniLM().embed_queries(['Who wrote the first program?'])"
+COLD_OURS = "from mergewise.models.onnx import minilm; minilm().embed_queries(['Who wrote the first program?'])"
 COLD_THEIRS = """
 import sys; from sentence_transformers import SentenceTransformer
 SentenceTransformer(sys.argv[1], device='cpu').encode(['Who wrote the first program?'])
@@ -165,7 +165,7 @@ def main() -> None:
     folder = original()
     from sentence_transformers import SentenceTransformer
 
-    model, ours = SentenceTransformer(str(folder), device="cpu"), MiniLM()
+    model, ours = SentenceTransformer(str(folder), device="cpu"), minilm()
     model.encode(["warm"]), ours.embed_queries(["warm"])
     rows = [compare(name, texts, ours, model.encode, arguments.runs) for name, texts in test_sets().items()]
     cold_start = {"ours": cold(COLD_OURS), "sentence-transformers": cold(COLD_THEIRS, str(folder))}

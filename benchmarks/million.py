@@ -35,7 +35,7 @@ from lancedb.index import IvfRq
 
 import mergewise
 from benchmarks.corpus import questions
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import minilm
 from mergewise.protocols import FloatArray
 from mergewise.store.snapshot import run
 from mergewise.store.tables import vector_array
@@ -251,7 +251,7 @@ def main() -> None:
     options.keep.mkdir(parents=True, exist_ok=True)
     results = options.keep / "runs.jsonl"
     done = {json.loads(line)["run"] for line in results.read_text().splitlines()} if results.exists() else set()
-    queries = MiniLM().embed_queries(questions(QUESTIONS))
+    queries = minilm().embed_queries(questions(QUESTIONS))
 
     def vectors_of(kind: str) -> Halves:
         file = options.keep / f"{kind}.npy"

@@ -51,7 +51,7 @@ import numpy as np
 import mergewise
 from benchmarks.corpus import documents, questions
 from mergewise import Document
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import minilm
 from mergewise.protocols import Embedder, FloatArray
 
 HITS, BUDGET = 24, 640
@@ -65,7 +65,7 @@ class Words:
     """A fake embedder: texts with common words get similar vectors."""
 
     spec = "words"
-    dimension = MiniLM.dimension
+    dimension = 384
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         rows = np.stack([np.mean([_word_vector(word) for word in _words(text)], axis=0) for text in texts])
@@ -85,7 +85,7 @@ def _word_vector(word: str) -> FloatArray:
     return np.random.default_rng(crc32(word.encode())).standard_normal(Words.dimension, dtype=np.float32)
 
 
-EMBEDDERS: dict[str, Callable[[], Embedder]] = {"minilm": MiniLM, "words": Words}
+EMBEDDERS: dict[str, Callable[[], Embedder]] = {"minilm": minilm, "words": Words}
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Prepared:
     watch: Watch
 
     spec = "minilm"
-    dimension = MiniLM.dimension
+    dimension = 384
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         with self.watch("embed"):

@@ -21,7 +21,7 @@ import numpy as np
 
 import mergewise
 from benchmarks.corpus import questions
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import minilm
 from mergewise.protocols import FloatArray
 from mergewise.store.lance_search import NPROBES, REFINE
 from mergewise.store.snapshot import run
@@ -70,7 +70,7 @@ def main() -> None:
     rows = mergewise.open(options.index, create=False).store.reader().whole("leaf", ["vector"])
     rows = rows.append_column("row", [list(range(len(rows)))]).combine_chunks()
     vectors = rows["vector"].chunk(0).flatten().to_numpy().reshape(len(rows), -1)
-    queries = MiniLM().embed_queries(questions(100))
+    queries = minilm().embed_queries(questions(100))
     print(f"{'rows':>8} {'exact ms':>9} {'IVF_RQ ms':>10} {'recall@100':>11} {'built in s':>11}")
     for size in (int(part) for part in options.sizes.split(",")):
         with tempfile.TemporaryDirectory() as folder:

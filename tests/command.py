@@ -20,7 +20,7 @@ from typing import IO
 
 PRELOADED = """
 import mergewise.asking, mergewise.cli.main, mergewise.designs.modes, mergewise.designs.strategies, mergewise.engine
-import mergewise.evaluate.run, mergewise.index.pipeline, mergewise.models.minilm, mergewise.page, mergewise.readers
+import mergewise.evaluate.run, mergewise.index.pipeline, mergewise.models.onnx, mergewise.page, mergewise.readers
 import mergewise.cli.trace, numpy, pyarrow, rich.console, rich.table, rich.tree, tokenizers, typer.main
 import deprecation, email.parser, http.client, lance_namespace, numpy.ma, packaging.version, pyarrow.dataset, pyarrow.fs
 import pydantic.json_schema, pydantic.dataclasses, pydantic.type_adapter, Stemmer

@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from mergewise.index.plan import plan
 from mergewise.index.tree import TreeSettings
 from mergewise.index.work import IndexingProgress
 from mergewise.inputs import Input
-from mergewise.models.minilm import MAX_TOKENS, load_session, truncate
+from mergewise.models.onnx import MINILM, load_session, truncate
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens, encode
 from mergewise.protocols import Embedder, FloatArray, OrderedBy, SearchKind, Store
@@ -106,7 +106,7 @@ def add_inputs(
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
 
 
-_session = cache(load_session)
+_session = cache(partial(load_session, MINILM, False))
 
 
 def read(path: Path, *, id: str | None = None) -> Document:
@@ -116,10 +116,10 @@ def read(path: Path, *, id: str | None = None) -> Document:
 def token_vectors(text: str) -> tuple[FloatArray, Sequence[tuple[int, int]]]:
     """Return the network's vectors of a text's word pieces, and their places. Special tokens are at (0, 0)."""
     (encoding,) = encode([text], marks=True, offsets=True)
-    ids = np.array([truncate(encoding.ids, MAX_TOKENS)])
+    ids = np.array([truncate(encoding.ids, 256)])
     inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
     (vectors,) = _session().run(["token_vectors"], inputs)
-    return vectors[0], truncate(encoding.offsets, MAX_TOKENS)
+    return vectors[0], truncate(encoding.offsets, 256)
 
 
 class HashEmbedder:

@@ -11,7 +11,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.models.embedders import GivenEmbedder, QuestionVectors, given_embedder
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import minilm
 from mergewise.protocols import PartEmbedder
 from tests.support import HashEmbedder
 
@@ -108,12 +108,12 @@ def test_invalid_vectors_are_refused(vectors: object, said: str) -> None:
 
 
 def test_embedder_object_may_give_part_vectors(tmp_path: Path) -> None:
-    given = given_embedder(MiniLM())
+    given = given_embedder(minilm())
     assert isinstance(given, PartEmbedder) and not isinstance(given_embedder(Lists()), PartEmbedder)
     whole, (parts,) = given.embed_parts(["Cats eat fish. They sleep."], [[(0, 14), (15, 26)]])
     assert whole.shape == (1, 384) and parts.shape == (2, 384)
     assert given.embed_parts(["Cats"], [[]])[1][0].shape == (0, 384)
-    mw.open(tmp_path, embedder=MiniLM()).add(CATS)
+    mw.open(tmp_path, embedder=minilm()).add(CATS)
     # its spec names a built-in embedder, so that no object is needed later
     assert "fish" in mw.open(tmp_path).context("What do cats eat?", budget=60).text
 

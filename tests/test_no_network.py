@@ -15,9 +15,9 @@ QUESTION = "Where was the designer of the Red Mill born?"
 PROGRAM = """
 import time
 {imports}
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import minilm
 for question in ("Who built the mill?", "When?", "Where?"):
-    MiniLM().embed_queries([question])
+    minilm().embed_queries([question])
     time.sleep({pause})
 """
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from mergewise.cli.main import app
 from mergewise.errors import UsageError
 from mergewise.index import pipeline, vectors
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import OnnxPartEmbedder
 from mergewise.protocols import FloatArray
 
 WAITING = "vectors: 0 of 4 leaves; run `mergewise index` to continue"
@@ -60,10 +60,10 @@ def test_indexing_again_continues(home: Path) -> None:
 
 
 def test_ctrl_c_reports_saved_work_and_the_next_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    embed, calls = MiniLM.embed_parts, []
+    embed, calls = OnnxPartEmbedder.embed_parts, []
 
     def interrupted(
-        self: MiniLM, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
+        self: OnnxPartEmbedder, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
     ) -> tuple[FloatArray, list[FloatArray]]:
         calls.append(texts)
         if len(calls) > 2:
@@ -71,7 +71,7 @@ def test_ctrl_c_reports_saved_work_and_the_next_command(home: Path, monkeypatch:
         return embed(self, texts, parts)
 
     with monkeypatch.context() as patched:
-        patched.setattr(MiniLM, "embed_parts", interrupted)
+        patched.setattr(OnnxPartEmbedder, "embed_parts", interrupted)
         broken = CliRunner().invoke(app, ["index", "docs"])
     assert broken.exit_code != 0
     assert "mergewise: interrupted: 4 documents saved, 2 of 4 leaves with vectors" in broken.stderr

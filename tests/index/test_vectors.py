@@ -8,7 +8,7 @@ from tests.support import HashEmbedder, token_vectors
 
 from mergewise.index.tree import build_trees
 from mergewise.index.tree.embedding import as_int8, embed_leaves
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import minilm
 from mergewise.models.tokens import count_tokens
 from mergewise.text.sections import search_key
 from mergewise.types import Document
@@ -21,7 +21,7 @@ DOCUMENTS = [
 
 def test_sentences_are_pooled_in_the_pass_that_embeds_their_leaf() -> None:
     trees = build_trees(DOCUMENTS, count_tokens)
-    model = MiniLM()
+    model = minilm()
     for tree in trees:
         vectors, packed = embed_leaves(tree.leaves, model).values()
         sentence_vectors = [np.frombuffer(of_leaf, np.int8).reshape(-1, model.dimension) for of_leaf in packed]

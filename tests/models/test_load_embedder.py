@@ -8,13 +8,13 @@ import pytest
 
 from mergewise.errors import MissingExtra, UsageError, install_command
 from mergewise.models import EMBEDDERS, load_chat, load_embedder
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import OnnxPartEmbedder
 
 
 def test_by_name() -> None:
     assert load_embedder("none") is None
     embedder = load_embedder("minilm")
-    assert isinstance(embedder, MiniLM) and embedder.spec == "minilm"
+    assert isinstance(embedder, OnnxPartEmbedder) and embedder.spec == "minilm"
 
 
 @pytest.mark.parametrize("spec", ["", "bert", "minilm:", "minilm:x", "none:", "st", "st:", "openai", "openai:", ":x"])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from tests.support import HashEmbedder
 import mergewise as mw
 from mergewise import models
 from mergewise.designs import VIEWS
-from mergewise.models import load_embedder, minilm
+from mergewise.models import load_embedder, onnx
 from mergewise.protocols import FloatArray
 from mergewise.retrieve.hybrid import QUESTIONS, HybridReader, QuestionMemory
 from mergewise.store import kept
@@ -40,15 +40,15 @@ def test_open_indexes_share_one_network_and_release_it_with_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # other tests of this process may have indexes open
-    monkeypatch.setitem(models.EMBEDDERS, "minilm", models._shared(lambda name: minilm.MiniLM()))
+    monkeypatch.setitem(models.EMBEDDERS, "minilm", models._shared(lambda name: onnx.minilm()))
     loaded: list[object] = []
-    load = minilm.load_session
+    load = onnx.load_session
 
-    def load_counted() -> object:
+    def load_counted(*given: Any) -> object:
         loaded.append(None)
-        return load()
+        return load(*given)
 
-    monkeypatch.setattr(minilm, "load_session", load_counted)
+    monkeypatch.setattr(onnx, "load_session", load_counted)
     indexes = [mw.open(tmp_path / str(n)) for n in range(3)]
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda index: index.add(mw.Document("d", "Cats eat fish.")), indexes))

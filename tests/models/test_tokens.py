@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.conftest import examples
 
 from mergewise.models import tokens
-from mergewise.models.tokens import VOCABULARY, count_tokens, encode, token_offsets, wordpiece
+from mergewise.models.tokens import VOCABULARY, count_tokens, encode, load_tokenizer, token_offsets
 
 WORDS: set[str] = set(json.loads(VOCABULARY.read_text(encoding="utf-8"))["model"]["vocab"])
 
@@ -107,10 +107,10 @@ def test_a_lone_surrogate_does_not_shift_offsets() -> None:
 
 
 def test_the_embedder_does_not_turn_on_truncation() -> None:
-    from mergewise.models.minilm import MiniLM
+    from mergewise.models.onnx import minilm
 
-    MiniLM().embed_documents(["river " * 400])
-    assert wordpiece().truncation is None and wordpiece().padding is None
+    minilm().embed_documents(["river " * 400])
+    assert load_tokenizer(VOCABULARY).truncation is None and load_tokenizer(VOCABULARY).padding is None
     assert count_tokens(["river " * 400]) == [400]
 
 
@@ -150,7 +150,7 @@ def test_every_character_counts_as_in_a_whole_text() -> None:
 
 def test_no_other_character_becomes_the_full_stop_that_separates_words() -> None:
     """`_count_parts` separates words by full stops."""
-    stop = wordpiece().token_to_id(tokens._STOP)
+    stop = load_tokenizer(VOCABULARY).token_to_id(tokens._STOP)
     text = " ".join(chr(code) for code in range(sys.maxunicode + 1) if chr(code) != tokens._STOP)
     assert stop not in encode([text], marks=False, offsets=False)[0].ids
 

@@ -27,7 +27,7 @@ import mergewise
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.index.executors import INLINE, NO_MORE_THREADS, Executor, Executors, WorkerPool, in_workers, log_levels
 from mergewise.index.worker import LogCollector, answer_to
-from mergewise.models.minilm import cores
+from mergewise.models.onnx import cores
 from mergewise.ranges import GPUS, WORKERS, number, text_or_none, whole
 
 LOCAL = "local"

@@ -35,7 +35,7 @@ from mergewise.errors import UsageError
 from mergewise.index import worker
 from mergewise.index.worker import read_frame, write_frame
 from mergewise.log import log
-from mergewise.models.minilm import cores
+from mergewise.models.onnx import cores
 from mergewise.readers.sandbox import ending_of, start_sandbox
 
 if TYPE_CHECKING:

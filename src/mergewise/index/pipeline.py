@@ -23,7 +23,7 @@ from pathlib import PurePosixPath
 from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
-from mergewise.defaults import When
+from mergewise.defaults import SHIPPED_EMBEDDERS, When
 from mergewise.errors import MergewiseError, ReadError
 from mergewise.index.executors import HERE, INLINE, Executor, Executors
 from mergewise.index.moves import rename_document
@@ -33,7 +33,7 @@ from mergewise.index.work import IndexingProgress
 from mergewise.inputs import split_digest
 from mergewise.log import log
 from mergewise.models.cache import CachedChat
-from mergewise.models.minilm import MiniLM, cores
+from mergewise.models.onnx import OnnxEmbedder, cores
 from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, Embedder, Store
 from mergewise.store.damage import after_change
@@ -333,7 +333,7 @@ def _embeds_in_workers(executor: Executor, embedder: Embedder | None) -> bool:
     """
     if executor.is_cluster:
         return _has_copies(embedder)
-    return type(embedder) is MiniLM and executor.workers >= cores()
+    return isinstance(embedder, OnnxEmbedder) and embedder.spec in SHIPPED_EMBEDDERS and executor.workers >= cores()
 
 
 def _has_copies(model: object) -> bool:

@@ -52,8 +52,9 @@ _causal: Callable[[str], HFCausalModel] = _shared(_lazy("causal", "HFCausalModel
 
 # The forms of a spec, with their loaders. A loader gets the part after the colon.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
-    "minilm": _shared(_lazy("minilm", "MiniLM")),
+    "minilm": _shared(_lazy("onnx", "minilm")),
     "none": _nothing,
+    "onnx:PATH": _shared(_lazy("onnx", "load_folder")),
     "openai:MODEL": _lazy("openai", "OpenAIEmbedder"),
     "st:NAME_OR_PATH": _lazy("sentence_transformers", "SentenceTransformersEmbedder"),
 }

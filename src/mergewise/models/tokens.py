@@ -31,19 +31,35 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @cache
-def wordpiece() -> Tokenizer:
-    """Return the shipped tokenizer, loaded once per process. All callers and threads share it: do not change its state."""
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Return the tokenizer of a `tokenizer.json`, loaded once per process. Callers and threads share it: do not change its state.
+
+    Raises:
+        UsageError: if the file is missing or invalid.
+    """
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(VOCABULARY))
+    try:
+        # the path may come from a folder's configuration, so only a regular file of limited size is read
+        tokenizer = Tokenizer.from_buffer(regular_bytes(path, _LONGEST, follow=True))
+    # the library raises bare exceptions
+    except Exception as error:
+        raise UsageError(
+            f"invalid tokenizer file {path}: {error}", "give the tokenizer.json of a Hugging Face tokenizer"
+        ) from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
     # "[SEP]" in a document is plain text, and must not end the model's input
     tokenizer.encode_special_tokens = True
     return tokenizer
 
 
-def encode(texts: Sequence[str], *, marks: bool, offsets: bool) -> list[Encoding]:
-    """Split each text into word pieces, with or without the `marks` of beginning and end. It is faster without `offsets`."""
-    tokenizer = wordpiece()
+def encode(texts: Sequence[str], *, marks: bool, offsets: bool, tokenizer: Tokenizer | None = None) -> list[Encoding]:
+    """Split each text into tokens, with or without the `marks` of beginning and end. It is faster without `offsets`.
+
+    Without a tokenizer, the tokens are word pieces of the shipped vocabulary.
+    """
+    tokenizer = tokenizer or load_tokenizer(VOCABULARY)
     encode_batch = tokenizer.encode_batch if offsets else tokenizer.encode_batch_fast
     try:
         return list(encode_batch(list(texts), add_special_tokens=marks))
@@ -106,7 +122,7 @@ def _count_words(words: Collection[str]) -> dict[str, int]:
     """Count the word pieces of each word, part by part. Parts in the vocabulary are one piece, the tokenizer counts the rest."""
     parts = {word: _PART.findall(word) for word in words}
     pieces = dict.fromkeys(chain.from_iterable(parts.values()), 1)
-    number_of = wordpiece().token_to_id
+    number_of = load_tokenizer(VOCABULARY).token_to_id
     if unknown := [part for part in pieces if not part.isascii() or number_of(part.lower()) is None]:
         # The tokenizer gets all parts at once, separated by full stops.
         (encoding,) = encode([_STOP.join(unknown)], marks=False, offsets=False)
@@ -155,16 +171,5 @@ def token_counter(name: str | Path, chat: str = "") -> TokenCounter:
     # a folder of this name is no model unless the caller says so
     if not (name or mark) or (not path.exists() and (not name or path.name == "o200k")):
         return count_o200k
-    from tokenizers import Tokenizer
-
-    try:
-        # the path may come from a folder's configuration, so only a regular file of limited size is read
-        tokenizer = Tokenizer.from_buffer(regular_bytes(path, _LONGEST, follow=True))
-    # the library raises bare exceptions
-    except Exception as error:
-        raise UsageError(
-            f"invalid tokenizer file {path}: {error}", "give the tokenizer.json of a Hugging Face tokenizer"
-        ) from None
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+    tokenizer = load_tokenizer(path)
     return lambda texts: [len(e) for e in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]

@@ -6,7 +6,7 @@ import pytest
 
 from mergewise.cli.training import label_source
 from mergewise.designs.aed.training.labels import LabelSettings, LabelStore, label
-from mergewise.models import minilm
+from mergewise.models.onnx import MINILM
 from tests.designs.aed.training.towns import MANY, many_index, reader
 
 
@@ -34,7 +34,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     )  # fmt: skip
     transformers.BertForSequenceClassification(config).save_pretrained(folder)
     words = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(minilm.MODEL.with_name("tokenizer.json")), pad_token="[PAD]",
+        tokenizer_file=str(MINILM / "tokenizer.json"), pad_token="[PAD]",
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )  # fmt: skip
     words.save_pretrained(folder)

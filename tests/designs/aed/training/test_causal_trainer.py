@@ -17,7 +17,7 @@ from mergewise.designs.aed.training.labels import LabelStore
 from mergewise.designs.aed.training.trainer import TrainSettings
 from mergewise.errors import UsageError
 from mergewise.models import load_reranker
-from mergewise.models.minilm import MiniLM
+from mergewise.models.onnx import minilm
 from mergewise.models.record import RerankerUtilities
 
 torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
@@ -199,7 +199,7 @@ def test_minilm_is_loaded_from_its_onnx_file() -> None:
     mask = encoded["attention_mask"][..., None]
     means = torch.nn.functional.normalize((vectors * mask).sum(1) / mask.sum(1)).numpy()
     assert (
-        (means * MiniLM().embed_documents(texts)).sum(1) > 0.995
+        (means * minilm().embed_documents(texts)).sum(1) > 0.995
     ).all()  # the activations of the file are 8-bit integers
     again, other = load_base("minilm", 0), load_base("minilm", 1)
     assert torch.equal(base.network.classifier.weight, again.network.classifier.weight)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mergewise.errors import MissingExtra, UsageError
-from mergewise.models import minilm
 from mergewise.models.causal.loading import quietly, torch_module
+from mergewise.models.onnx import MINILM
 from mergewise.protocols import FloatArray
 
 HEADS = 12
@@ -109,7 +109,7 @@ def _minilm() -> Base:
     assert not unknown and all(name.startswith("pooler") for name in missing)
     marks = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(minilm.MODEL.with_name("tokenizer.json")),
+        tokenizer_file=str(MINILM / "tokenizer.json"),
         model_max_length=positions,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
         **{f"{name}_token": mark for name, mark in marks.items()},
@@ -117,10 +117,10 @@ def _minilm() -> Base:
     return Base("minilm", network, tokenizer)
 
 
-def minilm_weights(path: Path = minilm.MODEL) -> dict[str, FloatArray]:
+def minilm_weights(path: Path = MINILM / "model.onnx") -> dict[str, FloatArray]:
     """Return the dequantised weights of the shipped embedder by their names in BERT.
 
-    The order of the file's nodes is that of `scripts/export_minilm.py`: a matrix product per linear layer (query, key and value
+    The order of the file's nodes is that of `scripts/bert_graph.py`: a matrix product per linear layer (query, key and value
     share one), and a normalisation after the embeddings and after each half of a layer.
     """
     try:
