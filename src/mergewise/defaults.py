@@ -9,7 +9,7 @@ When: TypeAlias = Literal["now", "later"]
 
 EMBEDDER = "minilm"
 # Embedders that neither send data nor load code or models from elsewhere. Even an untrusted index may name them.
-SHIPPED_EMBEDDERS = frozenset({"minilm", "none"})
+SHIPPED_EMBEDDERS = frozenset({"e5", "minilm", "none"})
 CHAT = "extractive"
 RERANKER = "none"
 SCORER = "lm"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.conftest import examples
 from tests.support import lance_connection, new_store, rows_of
 
+import mergewise as mw
 from mergewise.errors import CorruptIndex, StoreError
 from mergewise.store import sweep as sweeping
 from mergewise.store.lance import LanceStore
@@ -172,3 +173,22 @@ def test_manifests_of_any_bytes_are_read_or_refused(nonsense: bytes, at: int, pu
     for content in (nonsense, nonsense + whole, whole[:at] + put + whole[at + len(put) :]):
         with suppress(*UNREADABLE):
             list(files_of_version(content))
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_old_versions_stay_only_for_their_readers(tmp_path: Path, shards: int | None) -> None:
+    """A reader in another process holds the folder as this one does: with a lock of its own."""
+    index = mw.open(tmp_path / "index", embedder="none", shards=shards)
+    index.add([document(number) for number in range(8)])
+    other = mw.open(tmp_path / "index")
+    held = other.store.reader()
+    expected = held.document_rows(["d2"])
+    index.add([document(2, 9)])
+    index.add([document(3, 9)])
+    assert held.document_rows(["d2"]) == expected
+    del held, other
+    index.add([document(4, 9)])
+    parts = index.manifest.parts.items()
+    folders = [(tmp_path / "index" / name, part) for name, part in parts]
+    assert [sweeping._contents(folder, part)[1] for folder, part in folders] == [[]] * len(folders)
+    assert index.check() == []

@@ -281,6 +281,6 @@ class ClusterStore(ShardedStore):
         return ClusterShards(self._searchers, placement, readers)
 
     @contextmanager
-    def _change(self) -> Iterator[list[LanceStore]]:
+    def _change(self, *, cleans: bool = False) -> Iterator[list[LanceStore]]:
         raise UsageError(f"{self.place} is open for questions only", "open it without `ray` to change it")
         yield []

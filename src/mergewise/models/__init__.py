@@ -52,6 +52,7 @@ _causal: Callable[[str], HFCausalModel] = _shared(_lazy("causal", "HFCausalModel
 
 # The forms of a spec, with their loaders. A loader gets the part after the colon.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
+    "e5": _shared(_lazy("onnx", "e5")),
     "minilm": _shared(_lazy("onnx", "minilm")),
     "none": _nothing,
     "onnx:PATH": _shared(_lazy("onnx", "load_folder")),

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Piece = TypeVar("Piece")
 
-MINILM = Path(__file__).parent / "minilm"
+MINILM, E5 = (Path(__file__).parent / name for name in ("minilm", "e5"))
 MODELS = ("model.onnx", "onnx/model.onnx")
 
 BATCH_TOKENS = 384
@@ -227,8 +227,11 @@ class OnnxPartEmbedder(OnnxEmbedder):
 
 
 def minilm() -> OnnxPartEmbedder:
-    """Return the embedder that ships with the package."""
     return OnnxPartEmbedder(MINILM, "minilm")
+
+
+def e5() -> OnnxPartEmbedder:
+    return OnnxPartEmbedder(E5, "e5")
 
 
 def load_folder(path: str) -> OnnxEmbedder:

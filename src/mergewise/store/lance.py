@@ -114,14 +114,16 @@ class LanceStore:
         manifest = self.manifest
         with self._opening:
             # all threads share one reader, so that nothing is computed twice
-            first, before = self._reader is None, self._reader
-            if before is None or before.manifest != manifest:
-                self._reader = LanceReader(self.place, manifest, self.registry, before)
-                if self.place.refresh is not None and first:
-                    self._reader.prewarm()
-                    look_for_changes(self, self.place.refresh)
-            assert self._reader is not None
-            return self._reader
+            first, reader = self._reader is None, self._reader
+            while reader is None or reader.manifest != manifest:
+                self._reader = reader = LanceReader(self.place, manifest, self.registry, reader)
+                reader.hold = self.place.hold(manifest)
+                # files of a state that was replaced before the reader held them may be gone
+                manifest = self.manifest
+            if self.place.refresh is not None and first:
+                reader.prewarm()
+                look_for_changes(self, self.place.refresh)
+            return reader
 
     def shard_readers(self) -> Sequence[LanceReader]:
         """Return the one reader, as an index in shards returns those of all shards."""
@@ -143,7 +145,7 @@ class LanceStore:
     def write(
         self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
-        with self._writing() as change:
+        with self._writing(cleans=optimize) as change:
             records = change.tables.reader.stored_records([*remove, *(r.document.id for r in rows)])
             digests = {doc_id: record["_digest"] for doc_id, record in records.items()}
             removed = [doc_id for doc_id in dict.fromkeys(remove) if doc_id in digests]
@@ -191,7 +193,7 @@ class LanceStore:
     def optimize(self) -> None:
         if self._up_to_date is not None and self._up_to_date == self.manifest:
             return
-        with self._writing() as change:
+        with self._writing(cleans=True) as change:
             change.bring_up_to_date()
         self._up_to_date = change.tables.manifest
 
@@ -357,8 +359,8 @@ class LanceStore:
     # -- the lock
 
     @contextmanager
-    def _writing(self) -> Iterator[Change]:
-        """Begin a change and commit it at the end."""
+    def _writing(self, *, cleans: bool = False) -> Iterator[Change]:
+        """Begin a change and commit it at the end. `cleans` deletes old versions also if they are few."""
         # its modules are imported by writers alone
         from mergewise.store.lance_change import Change
 
@@ -372,7 +374,11 @@ class LanceStore:
             yield change
             change.tables.commit()
             self._left_open = change.tables.left_open
-            after_change(lambda: self.place.clean(change.tables.manifest, sure=False), f"cannot clean {self.place}")
+            cleans = cleans and self.place.refresh is None
+            # its reader of the state before needs no files any more
+            if cleans and self._reader is not None:
+                self.reader()
+            after_change(lambda: self.place.clean(change.tables.manifest, sure=cleans), f"cannot clean {self.place}")
 
     @contextmanager
     def _held_state(self) -> Iterator[tuple[WritingRight, ManifestState]]:

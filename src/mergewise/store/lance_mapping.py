@@ -15,6 +15,7 @@ from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_indexes import LAST_ATTEMPT, SearchIndexes, Upkeep
 from mergewise.store.lance_tables import WritableTables, scan_rows
+from mergewise.store.lance_values import stored_columns
 from mergewise.store.mapped import Mapped, files_of
 from mergewise.store.mapped_writer import MappingWriter
 from mergewise.store.numbers import IntArray
@@ -73,18 +74,21 @@ class MappedFiles:
         if not compacted and end <= mapped.end and not needs_postings:
             return None
         below = f" and id < {end}" if waiting else ""
+        spec = self._tables.specs[name].table
         # the `words` column is searched, but never read
-        columns = [column for column in table.schema.names if column != self._tables.specs[name].table.words]
+        columns = [column for column in table.schema.names if column != spec.words]
         few = not compacted and end - mapped.end <= self._upkeep.mapped_ids
         condition = f"id >= {0 if compacted else mapped.end}{below}"
         rows = scan_rows(table, columns if few else ["id"], condition, with_row_id=True)
         addresses, ids = rows[ADDRESS].to_numpy().astype(np.int64), rows["id"].to_numpy()
+        stored = stored_columns(self._tables.place, replace(manifest, tables={name: table.version}, digests={}), spec)
+        columns = [column for column in columns if column not in stored or not stored[column].holds(addresses)]
         fresh = np.sort(ids[ids >= mapped.end])
 
         def writer(present: Mapped) -> MappingWriter:
             return MappingWriter(self._tables.place, name, present, manifest.digests)
 
-        written, parts = mapped, [rows.drop_columns([ADDRESS]).sort_by("id")] if few else []
+        written, parts = mapped, [rows.select(columns).sort_by("id")] if few else []
         if len(fresh):
             written = writer(mapped).with_rows(
                 parts or self._sorted_rows(table, columns, fresh), lambda: self._document_numbers

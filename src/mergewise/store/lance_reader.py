@@ -61,6 +61,8 @@ class LanceReader:
         compares: bool = True,
     ) -> None:
         state_before = None if before is None else before.state
+        # keeps the files of the state
+        self.hold: object = None
         self.state: Snapshot = Snapshot(place, manifest, registry, state_before, compares=compares)
         self.place, self.directory, self.manifest, self.specs = place, place.directory, manifest, self.state.specs
         self.search = LanceSearch(self.state)

@@ -249,10 +249,10 @@ class LanceSearch:
         ids = mapped.ids_from(mapped.indexed, column)
         # mapped files keep rows of deleted documents for a while
         ids = ids[self.state.numbers().holds(mapped.documents_of(ids))]
-        vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
+        vectors = np.full((len(ids), self.manifest.dimension), np.nan, np.float32)
         for at, some in mapped.vectors(ids, column):
             vectors[at] = some
-        return UnindexedRows(ids, mapped.documents_of(ids), vectors)
+        return None if np.isnan(vectors[:, 0]).any() else UnindexedRows(ids, mapped.documents_of(ids), vectors)
 
     def _rows_of_documents(self, table: str, column: str, documents: DocumentFilter) -> IntArray:
         """Return the ids of the documents' rows."""

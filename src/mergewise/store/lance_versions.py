@@ -23,7 +23,7 @@ _LONGEST = 1 << 30
 _FOOTER = 16
 _MARK = b"LANC"
 # field numbers of a manifest
-_FRAGMENTS, _INDEXES, _TRANSACTION, _BASE_PATHS = 2, 6, 12, 18
+_COLUMNS, _FRAGMENTS, _INDEXES, _TRANSACTION, _BASE_PATHS = 1, 2, 6, 12, 18
 # field number of an index
 _INDEX_FILES = 10
 # protobuf wire types: a number, bytes after their length, or a fixed number of bytes
@@ -53,7 +53,7 @@ def check_own_content(content: bytes, table: object) -> None:
 
     Raise CorruptIndex if the version has files outside the table, or an `UNREADABLE` error if the manifest is damaged.
     """
-    if any(number == _BASE_PATHS for number, _ in _fields(_manifest(content))):
+    if any(number == _BASE_PATHS for number, _ in fields(_manifest(content))):
         raise CorruptIndex(f"{table} has files outside of the index", "do not trust this index: delete it")
 
 
@@ -67,11 +67,11 @@ def files_of_version(content: bytes) -> Iterator[str]:
 
     `content` is the version's manifest. An invalid manifest raises an `UNREADABLE` error.
     """
-    for number, value in _fields(_manifest(content)):
+    for number, value in fields(_manifest(content)):
         if number == _FRAGMENTS:
             yield from (file for file, _ in _files_of_fragment(value))
         elif number == _INDEXES:
-            yield from (_folder_of(index) for _, index in _fields(_message(content, value)))
+            yield from (_folder_of(index) for _, index in fields(_message(content, value)))
         elif number == _TRANSACTION:
             yield f"_transactions/{value.decode()}"
 
@@ -83,12 +83,12 @@ def sizes_of_version(content: bytes) -> dict[str, int | None] | None:
     or a name outside the folder, raises an `UNREADABLE` error.
     """
     sizes: dict[str, int | None] = {}
-    for number, value in _fields(_manifest(content)):
+    for number, value in fields(_manifest(content)):
         if number == _FRAGMENTS:
             sizes |= _files_of_fragment(value)
         elif number == _INDEXES:
-            for _, index in _fields(_message(content, value)):
-                files = [dict(_fields(file)) for key, file in _fields(index) if key == _INDEX_FILES]
+            for _, index in fields(_message(content, value)):
+                files = [dict(fields(file)) for key, file in fields(index) if key == _INDEX_FILES]
                 if not files:
                     return None
                 sizes |= {f"{_folder_of(index)}/{one[1].decode()}": one.get(2) for one in files}
@@ -99,18 +99,35 @@ def sizes_of_version(content: bytes) -> dict[str, int | None] | None:
 
 def _files_of_fragment(fragment: bytes) -> Iterator[tuple[str, int | None]]:
     """Yield the files of a fragment with their sizes."""
-    for number, value in _fields(fragment):
+    for number, value in fields(fragment):
         if number == 2:
-            data = dict(_fields(value))
+            data = dict(fields(value))
             yield f"data/{data[1].decode()}", data.get(6)
         elif number == 3:
-            deletions = dict(_fields(value))
-            name = f"{dict(_fields(fragment)).get(1, 0)}-{deletions.get(2, 0)}-{deletions.get(3, 0)}"
+            deletions = dict(fields(value))
+            name = f"{dict(fields(fragment)).get(1, 0)}-{deletions.get(2, 0)}-{deletions.get(3, 0)}"
             yield f"_deletions/{name}.{_DELETION_SUFFIXES[deletions.get(1, 0)]}", None
 
 
+def column_files(content: bytes, name: str) -> dict[int, tuple[str, int]]:
+    """Map each fragment to the file with a column, relative to the table's folder, and the column's number in the file.
+
+    `content` is the version's manifest. An invalid manifest, or one without the column, raises an `UNREADABLE` error.
+    """
+    message = list(fields(_manifest(content)))
+    columns = (dict(fields(column)) for key, column in message if key == _COLUMNS)
+    (number,) = [column.get(3, 0) for column in columns if column[2] == name.encode()]
+    files: dict[int, tuple[str, int]] = {}
+    for fragment in (list(fields(one)) for key, one in message if key == _FRAGMENTS):
+        named = (dict(fields(file)) for key, file in fragment if key == 2)
+        (file,) = [one for one in named if number in numbers(one[2])]
+        at = numbers(file[2]).index(number)
+        files[dict(fragment).get(1, 0)] = f"data/{file[1].decode()}", numbers(file[3])[at]
+    return files
+
+
 def _folder_of(index: bytes) -> str:
-    return f"_indices/{UUID(bytes=dict(_fields(dict(_fields(index))[1]))[1])}"
+    return f"_indices/{UUID(bytes=dict(fields(dict(fields(index))[1]))[1])}"
 
 
 # -- protobuf
@@ -130,7 +147,7 @@ def _message(content: bytes, at: int) -> bytes:
     return content[at + 4 : at + 4 + length]
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+def fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """Yield the fields of a message: numbers as int, everything else as bytes."""
     at = 0
     while at < len(message):
@@ -150,6 +167,15 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
             raise ValueError("invalid manifest: a field ends outside of the message")
         yield key >> 3, message[at : at + length]
         at += length
+
+
+def numbers(packed: bytes) -> list[int]:
+    """Return the numbers of a packed field."""
+    found, at = [], 0
+    while at < len(packed):
+        number, at = _varint(packed, at)
+        found.append(number)
+    return found
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:

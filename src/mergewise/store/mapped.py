@@ -1,5 +1,7 @@
 """Rows by id without a query: copies of a table's rows in memory-mapped Arrow files, sorted by id.
 
+Vectors are not copied, unless the place is a bucket: they are read from the table's own files (`store.lance_values`).
+
 A row never changes once it has an id, so a file of rows stays valid for ever. Rows of deleted documents are recognised by their
 document's number. The writer adds a file for new rows, and merges files of similar size. The files only save time: rows without
 a file, or with a missing file, are read from the table.
@@ -38,6 +40,7 @@ from mergewise.store.postings import Postings
 from mergewise.store.tables import NUMBER
 
 if TYPE_CHECKING:
+    from mergewise.store.lance_values import StoredColumn
     from mergewise.store.places.place import Place
 
 FOLDER = "mapped"
@@ -118,7 +121,7 @@ class RowBlock:
     def __init__(self, rows: pa.Table, values: Mapping[str, _Values] | None = None, file: CheckedBlocks | None = None):
         self.rows = rows
         self.ids: IntArray = rows["id"].chunk(0).to_numpy()
-        self._values, self._file = values or {}, file
+        self.is_mapped, self._values, self._file = values is not None, values or {}, file
         self._vectors: dict[str, npt.NDArray[np.float16]] = {}
 
     def take(self, at: IntArray, columns: Sequence[str]) -> pa.Table:
@@ -148,7 +151,7 @@ class RowBlock:
 class MappedRows:
     """The mapped rows of one table in one state. Files that the earlier state `before` has open are not opened again.
 
-    `digests` are those of the manifest.
+    `digests` are those of the manifest. Columns that files lack are read from the table's own files if they are `stored`.
     """
 
     def __init__(
@@ -157,8 +160,10 @@ class MappedRows:
         mapping: Mapped,
         before: MappedRows | None = None,
         digests: Mapping[str, str] = MappingProxyType({}),
+        stored: Mapping[str, StoredColumn] = MappingProxyType({}),
     ) -> None:
         self._place = place
+        self._stored = stored
         self._mapping = mapping
         self._digests = digests
         self.end, self.indexed = mapping.end, mapping.indexed
@@ -196,7 +201,7 @@ class MappedRows:
 
         Rows in memory without vectors lack the columns `vectors`.
         """
-        joined = MappedRows(self._place, replace(self._mapping, end=end), self, self._digests)
+        joined = MappedRows(self._place, replace(self._mapping, end=end), self, self._digests, self._stored)
         address, ids = rows["_rowid"].to_numpy().astype(np.int64), rows["id"].to_numpy()
         order = np.argsort(address, kind="stable")
         joined.addresses = [*self.addresses, (address[order], ids[order])]
@@ -227,7 +232,7 @@ class MappedRows:
 
     def ids_from(self, first: int, column: str) -> IntArray:
         """Return the ids of all rows with this column, from `first` on."""
-        with_column = (block.ids for block in self._blocks if column in block.rows.column_names)
+        with_column = (block.ids for block in self._blocks_with(column))
         parts = [known[np.searchsorted(known, first) :] for known in with_column]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
@@ -240,20 +245,48 @@ class MappedRows:
 
     def by_document(self, column: str) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the ids of all rows with this column, and their document numbers, block by block."""
-        blocks = (block for block in self._blocks if column in block.rows.column_names)
-        return ((block.ids, block.rows[NUMBER].chunk(0).to_numpy()) for block in blocks)
+        return ((block.ids, block.rows[NUMBER].chunk(0).to_numpy()) for block in self._blocks_with(column))
 
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
         """Yield rows by id, block by block: their positions in `ids`, and their available columns."""
         for asked, at, block in _locate(ids, self._blocks):
-            yield asked, block.take(at, columns)
+            rows = block.take(at, columns)
+            lacking = [name for name in columns if self._is_stored(block, name)]
+            stored = [self._take_stored(block.ids[at], name) for name in lacking]
+            if None not in stored:
+                for name, values in zip(lacking, stored, strict=True):
+                    rows = rows.append_column(name, values)
+                yield asked, rows
 
     def vectors(self, ids: IntArray, column: str) -> Iterator[tuple[IntArray, FloatArray]]:
         """Yield vectors by id, block by block: their positions in `ids`, and the vectors."""
-        for asked, at, block in _locate(ids, [block for block in self._blocks if column in block.rows.column_names]):
+        for asked, at, block in _locate(ids, self._blocks_with(column)):
             for first in range(0, len(at), CACHED_ROWS):
                 some = slice(first, first + CACHED_ROWS)
-                yield asked[some], _floats(block.vectors(at[some], column))
+                if not self._is_stored(block, column):
+                    yield asked[some], _floats(block.vectors(at[some], column))
+                elif (stored := self._take_stored(block.ids[at[some]], column)) is not None:
+                    yield asked[some], _floats(stored.values.to_numpy().reshape(len(stored), -1))
+
+    def _is_stored(self, block: RowBlock, column: str) -> bool:
+        return block.is_mapped and column in self._stored and column not in block.rows.column_names
+
+    def _blocks_with(self, column: str) -> list[RowBlock]:
+        return [one for one in self._blocks if column in one.rows.column_names or self._is_stored(one, column)]
+
+    def _take_stored(self, ids: IntArray, column: str) -> pa.Array | None:
+        """Return values from the table's own files, or None if they cannot be read there."""
+        known, addresses = self._addresses_by_id
+        addresses = look_up(known, ids, addresses)
+        return None if (addresses < 0).any() else self._stored[column].take(addresses)
+
+    @cached_property
+    def _addresses_by_id(self) -> tuple[IntArray, IntArray]:
+        """The ids of all rows, sorted, and their addresses."""
+        nothing = np.empty(0, np.int64)
+        addresses, ids = (np.concatenate(column) for column in zip((nothing, nothing), *self.addresses, strict=True))
+        order = np.argsort(ids, kind="stable")
+        return ids[order], addresses[order]
 
 
 def _floats(halves: npt.NDArray[np.float16]) -> FloatArray:

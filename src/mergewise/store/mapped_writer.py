@@ -53,7 +53,9 @@ class MappingWriter:
         fresh, end = self._write(parts)
 
         def join(tables: Sequence[pa.Table]) -> RowFile | None:
-            blocks = (block for table in tables for block in blocks_of(table))
+            # an older mergewise copied the vectors
+            common = [name for name in tables[-1].column_names if all(name in one.column_names for one in tables)]
+            blocks = (block for table in tables for block in blocks_of(table.select(common)))
             if sum(map(len, tables)) >= FEW_JOINED:
                 existing = document_numbers()
                 blocks = (rows_of_documents(block, existing) for block in blocks)

@@ -28,6 +28,7 @@ from mergewise.store.damage import REINDEX_HINT, REPAIR_HINT, DamagedCopies, rea
 from mergewise.store.digests import LARGEST, file_digest
 from mergewise.store.kept import Changes, SnapshotCache, SnapshotRange
 from mergewise.store.lance_import import IN_USE
+from mergewise.store.lance_values import stored_columns
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import Mapped, MappedRows
 from mergewise.store.numbers import EVERYTHING, DocumentFilter, DocumentNumbers, IntArray, sorted_once, sql_numbers
@@ -237,7 +238,10 @@ class Snapshot:
         return self._mapped[table]
 
     def _map_rows(self, table: str, before: MappedRows | None = None) -> MappedRows:
-        return MappedRows(self.place, Mapped.of(self.manifest.mapped.get(table)), before, self.manifest.digests)
+        spec = self.specs.get(table)
+        stored = stored_columns(self.place, self.manifest, spec.table) if spec else {}
+        mapped = Mapped.of(self.manifest.mapped.get(table))
+        return MappedRows(self.place, mapped, before, self.manifest.digests, stored)
 
     def is_mapped(self, table: str) -> bool:
         return bool(self.manifest.mapped.get(table)) or table in self.held

@@ -14,11 +14,17 @@ from contextlib import suppress
 from pathlib import Path
 from time import time
 from typing import NamedTuple
+from weakref import WeakSet, finalize
 
 from mergewise.log import log
 from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_bytes, version_of
 from mergewise.store.manifest import NAME, SHARDS_NAME, Manifest, ShardedManifest
 from mergewise.store.mapped import FOLDER, files_of
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
 
 # seconds for which old versions stay for readers
 KEPT = 600.0
@@ -27,6 +33,40 @@ GENERATION_KEPT = 3600.0
 # Old versions may use as many bytes as the index itself, enough for the state before, and at least this many.
 LEAST = 32_000_000
 _HINT = "latest_version_hint.json"
+
+
+class Hold:
+    """A reader's use of one state of an index in a folder, until the object is gone. Other processes see it as a shared lock."""
+
+    def __init__(self, directory: Path, manifest: Manifest) -> None:
+        self.directory, self.manifest = directory, manifest
+        if fcntl is not None:
+            self.handle = os.open(directory, os.O_RDONLY)
+            finalize(self, os.close, self.handle)
+            fcntl.flock(self.handle, fcntl.LOCK_SH)
+            _HOLDS.add(self)
+
+
+_HOLDS: WeakSet[Hold] = WeakSet()
+"""The states that this process uses."""
+
+
+def is_read(directory: Path, manifest: Manifest) -> bool:
+    """Return whether a reader may use an earlier state than this one. A system without such locks cannot tell."""
+    own = [hold for hold in list(_HOLDS) if hold.directory == directory]
+    if fcntl is None or any(hold.manifest != manifest for hold in own):
+        return True
+    alone = Hold(directory, manifest)
+    try:
+        for hold in own:
+            fcntl.flock(hold.handle, fcntl.LOCK_UN)
+        fcntl.flock(alone.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        for hold in (alone, *own):
+            fcntl.flock(hold.handle, fcntl.LOCK_SH)
 
 
 class Leftover(NamedTuple):
@@ -43,9 +83,10 @@ class Leftover(NamedTuple):
 def sweep(directory: Path, manifest: Manifest, *, all_of_it: bool = False) -> int:
     """Delete unneeded files, and return the bytes that stay. The caller holds the writer's lock, and no change is in progress.
 
-    Files that were needed within the last ten minutes stay, newest first, up to the size of the index or `LEAST` bytes. With
-    `all_of_it` none stay. A time in the future, after the clock was set back, counts as recent.
+    If a reader may use an earlier state, files that were needed within the last ten minutes stay, newest first, up to the size of
+    the index or `LEAST` bytes. With `all_of_it` none stay. A time in the future, after the clock was set back, counts as recent.
     """
+    all_of_it = all_of_it or not is_read(directory, manifest)
     live, leftovers = _contents(directory, manifest)
     room, earliest = (0, float("inf")) if all_of_it else (max(live, LEAST), time() - KEPT)
     dropped = retained = 0

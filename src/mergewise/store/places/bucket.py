@@ -451,6 +451,9 @@ class Bucket:
 
     # -- all files
 
+    def hold(self, manifest: Manifest) -> object:
+        return None
+
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
         sequence = 0 if self._known is None else self._known.tag.sequence
         if not sure and sequence % CLEANED_EVERY:

@@ -24,7 +24,7 @@ from mergewise.store.manifest import Manifest, ShardedManifest, check_plain, rea
 from mergewise.store.mapped import FOLDER
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 from mergewise.store.places.shard import ShardState
-from mergewise.store.sweep import bytes_within, drop_generations, sweep
+from mergewise.store.sweep import Hold, bytes_within, drop_generations, sweep
 
 if TYPE_CHECKING:
     from lancedb._lancedb import Table as LanceTable
@@ -259,6 +259,10 @@ class Folder:
             self._swept = sum(sweep(self.directory / name, part, all_of_it=all_of_it) for name, part in parts)
             if isinstance(manifest, ShardedManifest) and manifest.generation > 1:
                 drop_generations(self.directory, manifest, all_of_it=all_of_it)
+
+    def hold(self, manifest: Manifest) -> object:
+        """Keep the files of a state until the returned object is gone."""
+        return Hold(self.directory, manifest)
 
     def copied_bytes(self, manifest: Manifest) -> int:
         """Return the bytes of the local copies that queries of a state need."""

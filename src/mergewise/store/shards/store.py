@@ -101,6 +101,7 @@ class ShardedStore:
             if before is None or before.manifest != own:
                 place.check_same()
                 before = LanceReader(place, own, self.registry, before)
+                before.hold = place.hold(own)
             readers.append(before)
         shards = LocalShards(readers)
         return shards, ShardedReader(shards, self.place.directory, self.registry, self._reader)
@@ -108,8 +109,8 @@ class ShardedStore:
     # -- changes
 
     @contextmanager
-    def _change(self) -> Iterator[list[LanceStore]]:
-        """Yield all shards as stores, for one common change."""
+    def _change(self, *, cleans: bool = False) -> Iterator[list[LanceStore]]:
+        """Yield all shards as stores, for one common change. `cleans` deletes old versions also if they are few."""
         # check before locking, because the lock file would create a missing folder
         self.place.check_same()
         with self.place.writer(self.lock_wait) as writer:
@@ -136,7 +137,10 @@ class ShardedStore:
             if tuple(shards) != before.shards:
                 now = ShardedManifest.of(shards, before.id, before.generation)
                 self.place.swap(now, state.tag, writer)
-                after_change(lambda: self.place.clean(now, sure=False), f"cannot clean {self.place}")
+                cleans = cleans and self.place.refresh is None
+                if cleans and self._shards is not None:
+                    self.reader()
+                after_change(lambda: self.place.clean(now, sure=cleans), f"cannot clean {self.place}")
             self._stores = stores
 
     def _in_all(self, change: Callable[..., Result], *arguments: Any) -> list[Result]:
@@ -159,7 +163,7 @@ class ShardedStore:
     def write(
         self, rows: Sequence[DocumentRows], *, force: bool = False, remove: Sequence[str] = (), optimize: bool = False
     ) -> AddReport:
-        with self._change() as shards:
+        with self._change(cleans=optimize) as shards:
             added = group_by(rows, lambda row: shard_of(row.document.id, len(shards)))
             removed = group_by(remove, lambda doc_id: shard_of(doc_id, len(shards)))
             _declare_metadata(shards, [row.document.metadata for row in rows])
@@ -189,7 +193,8 @@ class ShardedStore:
         self._in_all(LanceStore.declare_metadata, kinds)
 
     def optimize(self) -> None:
-        self._in_all(LanceStore.optimize)
+        with self._change(cleans=True) as shards:
+            in_threads(LanceStore.optimize, shards)
 
     # -- views and vectors that come later
 
