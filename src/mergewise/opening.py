@@ -82,9 +82,9 @@ def open(
             now, in batches; after a kill the same call resumes.
         settings: Settings of views by name, such as `{"slice": SliceSettings(chunk=300)}`. They are fixed once an index has
             the view.
-        embedder: "minilm" (default of a new index), "none", "st:NAME_OR_PATH", "openai:MODEL", or an object of the protocol
-            `Embedder`. An index remembers the spec of its embedder and refuses others. Pass an object at each call. Name
-            "st:..." and "openai:..." once for each index: an index that somebody else made is not trusted.
+        embedder: "minilm" (default of a new index), "e5", "none", "onnx:PATH", "st:NAME_OR_PATH", "openai:MODEL", or an object
+            of the protocol `Embedder`. An index remembers the spec of its embedder and refuses others. Pass an object at each
+            call. Name "onnx:...", "st:..." and "openai:..." once for each index: an index that somebody else made is not trusted.
         chat: Chat model that writes answers and rows: a spec or an object.
         reranker: Reranker that orders search results: a spec or an object.
         scorer: Scorer that compares chunks (MergeRAG): a spec or an object.

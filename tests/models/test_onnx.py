@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -26,6 +27,7 @@ import mergewise as mw
 from mergewise.models import load_embedder, onnx
 from mergewise.models.onnx import OnnxEmbedder, OnnxPartEmbedder, Settings, minilm, plan_batches, truncate
 from mergewise.models.tokens import count_tokens
+from mergewise.models.unigram import vocabulary
 
 MIXED = [
     "A river.",
@@ -295,3 +297,34 @@ def test_wrong_folders(tmp_path: Path) -> None:
     (folder.path / "onnx/model.onnx").unlink()
     with pytest.raises(mw.UsageError, match=r"no model.onnx or onnx/model.onnx in"):
         load_embedder(f"onnx:{folder.path}")
+
+
+# -- multilingual-e5-small
+
+E5_FILES = {
+    "layers.bin": "1a785d0bdd2de33000f5c00d1ded057ae5c0ba5e1f06bc60d14a8fa9a563818f",
+    "model.onnx": "1acc8c2bd50a8a6e9177a1d6865a6d7cdd73ea6e640ee794a965c6653c191ed9",
+    "pieces.txt": "f257de6efdf4795996c0d4f590c9cadf22a9625d107ab055f8fb5aa58e3056e5",
+    "scores.bin": "706aee0d448aee7529ed6f1b10c9844769fbfb909777dc544612439bf8ba6a18",
+    "words.bin": "5ce3179555136cbad6a43625d7591cdaf6b3a3f75997267939990291041b074a",
+}
+
+
+@pytest.mark.parametrize("name", E5_FILES)
+def test_the_files_are_those_of_the_script(name: str) -> None:
+    assert hashlib.sha256((onnx.E5 / name).read_bytes()).hexdigest() == E5_FILES[name]
+
+
+def test_vectors_and_pieces_match_the_package_that_the_weights_come_from() -> None:
+    reference = np.load(Path(__file__).parent / "e5_reference.npz")
+    texts = reference["texts"].tolist()
+    embedder = load_embedder("e5")
+    assert isinstance(embedder, OnnxPartEmbedder) and embedder.dimension == 384 and embedder.languages is None
+    cosines = (embedder.embed_documents(texts) * reference["vectors"].astype(np.float32)).sum(axis=1)
+    assert cosines.min() >= 0.994
+    pieces = (onnx.E5 / "pieces.txt").read_text(encoding="utf-8").split("\n")
+    found = vocabulary(onnx.E5).encode([f"passage: {text}" for text in texts])
+    assert [" ".join(pieces[i] for i in one.ids[1:-1]) for one in found] == reference["pieces"].tolist()
+    questions = embedder.embed_queries(["Wann wurde die Brücke aus Stein errichtet?", "How do owls hear?"])
+    near, far = questions @ embedder.embed_documents(texts).T
+    assert (near > far).all(), "a question in German is near to texts in all languages"

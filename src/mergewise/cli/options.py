@@ -332,7 +332,10 @@ HtmlOption = Annotated[
 EmbedderOption = Annotated[
     str | None,
     model_option(
-        "embedder", "Embedding model: minilm, none, st:NAME_OR_PATH or openai:MODEL.", "-e", show_default="minilm"
+        "embedder",
+        "Embedding model: minilm, e5, none, onnx:PATH, st:NAME_OR_PATH or openai:MODEL.",
+        "-e",
+        show_default="minilm",
     ),
 ]
 

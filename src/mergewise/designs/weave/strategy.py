@@ -14,7 +14,7 @@ from functools import partial
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
-from mergewise.defaults import SHIPPED_EMBEDDERS
+from mergewise.defaults import EMBEDDER
 from mergewise.designs.design import Strategy
 from mergewise.designs.weave import sentence
 from mergewise.designs.weave.completeness import probabilities, scored_passages
@@ -97,9 +97,7 @@ def gather(
     named = [(definition, name.name) for name in names for definition in known[name.name]]
     of_named = leaves_of([definition for definition, _ in named], ranked)
     embedder = None if models is None else models.embedder
-    pool = SentencePool(
-        asked, ranked, weights, rescaled=embedder is not None and embedder.spec not in SHIPPED_EMBEDDERS
-    )
+    pool = SentencePool(asked, ranked, weights, rescaled=embedder is not None and embedder.spec != EMBEDDER)
     pool.add(reader.sentences([*ranked, *of_named]).values())
     candidates = judge(pool, PoolSignals(named_sections(pool, named)))
     trace.append(Step("search", f"{len(ranked)} leaves, {len(pool)} sentences"))
