@@ -20,7 +20,7 @@ from mergewise.indexing import EmbeddingOptions, IndexingOptions
 from mergewise.log import log
 from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
 from mergewise.models.cache import streaming, with_kept_answers
-from mergewise.models.embedders import QuestionVectors, check_named
+from mergewise.models.embedders import QuestionVectors, check_named, given_embedder, remember_embedder
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
@@ -137,8 +137,9 @@ class Index:
             MissingExtra: if it needs a package that is not installed.
             ModelError: if it cannot be loaded.
         """
-        if self._models.embedder is None and self.manifest.dimension:
-            spec = self.manifest.embedder
+        spec, known = self.manifest.embedder, self._models.embedder
+        # another process may have changed it
+        if self.manifest.dimension and (known is None or known.spec != spec):
             check_named(self.store.directory, spec)
             try:
                 self._models = replace(self._models, embedder=load_embedder(spec))
@@ -317,10 +318,14 @@ class Index:
         return replace(report, left_out=left_out, excluded=search.excluded, outward=tuple(search.outward))
 
     @takes_options(EmbeddingOptions)
-    def embed(self, *, seconds: float | None = None, options: EmbeddingOptions) -> VectorCount:
-        """Make the vectors that `add` left for later or did not finish.
+    def embed(
+        self, *, embedder: str | Embedder | None = None, seconds: float | None = None, options: EmbeddingOptions
+    ) -> VectorCount:
+        """Make the vectors that `add` left for later or did not finish, or those of another embedder.
 
         Args:
+            embedder: New embedder of the index. Nothing is read again. Queries use the old vectors until the new ones are
+                whole, also after a kill, and the same call goes on. Then other views with vectors are made anew.
             seconds: Seconds after which no further change begins. One change is always made, so that a server can proceed bit
                 by bit. Such a call has no workers. The other options are those of `add`.
 
@@ -332,8 +337,21 @@ class Index:
         """
         from mergewise.index import pipeline
         from mergewise.index.cluster import executors_of
+        from mergewise.index.vectors import change_embedder
         from mergewise.index.work import IndexingProgress
 
+        given = load_embedder(embedder) if isinstance(embedder, str) else embedder and given_embedder(embedder)
+        if given is not None and given.spec != self.manifest.embedder:
+            work = IndexingProgress(options.progress, options.cancel)
+            work.begin(self.store.reader().sizes()[1])
+            (leaf, *_) = VIEWS["leaf"].tables_of(self.store.settings["leaf"])
+            change_embedder(self.store, self.store.directory, leaf, given, work)
+            work.finish()
+            self._models = replace(self._models, embedder=given)
+            if isinstance(embedder, str):
+                remember_embedder(self.store.directory, embedder)
+        if given is not None:
+            self.add_views(dict.fromkeys(self.manifest.views), options.progress)
         longest = inf if seconds is None else number("seconds", seconds, float, Range(0, inf))
         if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
             work = IndexingProgress(options.progress, options.cancel)

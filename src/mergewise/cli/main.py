@@ -40,6 +40,7 @@ COMMANDS = Commands(
         "outline": "reading.outline",
         "skill": "reading.skill",
         "info": "manage.info",
+        "embed": "manage.embed",
         "remove": "manage.remove",
         "check": "manage.check",
         "reshard": "manage.reshard",

@@ -1,4 +1,4 @@
-"""Commands that build, show, check and copy an index: `index`, `info`, `remove`, `check`, `reshard`, `copy` and `prompts`."""
+"""Commands that build, show, check and copy an index, from `index` to `prompts`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from mergewise.cli.output import INEXACT, outdated_line, say, say_aside, say_err
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import MergewiseError, UsageError
-from mergewise.extend import IndexingOptions, info_json, number_ranges, problem_json, report_json, short_repr
+from mergewise.extend import (
+    EmbeddingOptions,
+    IndexingOptions,
+    info_json,
+    number_ranges,
+    problem_json,
+    report_json,
+    short_repr,
+)
 from mergewise.types import AddReport, Duplicate, MetadataValue
 
 if TYPE_CHECKING:
@@ -77,13 +85,7 @@ def index(
         if sync or watch or dry_run:
             raise UsageError("missing folder", "run `mergewise index DIR --sync`")
         opened = mergewise.open(index_dir, embedder=embedder, chat=chat, prompts=prompts, create=False)
-        with _report_on_interrupt(opened), progress("Indexing", characters) as advance:
-            vectors = opened.embed(options=replace(given, progress=advance))
-        if as_json:
-            say_json(asdict(vectors))
-            return
-        count = f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves"
-        say(f"{count if opened.manifest.dimension else 'no vectors: embedder none'}, in {opened.store.place}")
+        make_vectors(opened, None, given, as_json)
         return
     names = [view.strip() for view in views.split(",")]
     if ocr and not sandbox:
@@ -157,6 +159,30 @@ def index(
     # nothing is lost with an empty file
     if has_none or any(failure.reason != "empty" for failure in report.failed):
         raise typer.Exit(1)
+
+
+@options.with_options
+def embed(
+    index_dir: options.IndexOption = options.DEFAULT_INDEX,
+    embedder: options.EmbedderOption = None,
+    *,
+    given: EmbeddingOptions,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Change the embedder of an index, or compute missing vectors. Nothing is read again; a stopped run can be repeated."""
+    import mergewise
+
+    make_vectors(mergewise.open(index_dir, create=False), embedder, given, as_json)
+
+
+def make_vectors(opened: Index, embedder: str | None, given: EmbeddingOptions, as_json: bool) -> None:
+    with _report_on_interrupt(opened), progress("Indexing", characters) as advance:
+        vectors = opened.embed(embedder=embedder, options=replace(given, progress=advance))
+    if as_json:
+        say_json(asdict(vectors))
+        return
+    count = f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves"
+    say(f"{count if opened.manifest.dimension else 'no vectors: embedder none'}, in {opened.store.place}")
 
 
 def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], None]) -> None:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from mergewise.errors import IndexBusy
+from mergewise.files import write_whole
 from mergewise.index.executors import Executor
 from mergewise.index.plan import batches
 from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
 from mergewise.models.record import Models
 from mergewise.protocols import Embedder, Store
 from mergewise.store.numbers import IntArray
-from mergewise.store.tables import Table
+from mergewise.store.tables import Table, embedded_rows
 
 CHANGE_SECONDS, PART_SECONDS = 20.0, 4.0
 """Seconds of embedding after which a change is written, and between two checks of the clock."""
 CHANGE_LEAVES = 4096
+KEPT = ".vectors-"
+"""Beginning of the folder with the vectors of another embedder, until all rows have them."""
 FIRST_PART, LARGEST_PART = 32, TEXTS_AT_ONCE
 """Number of leaves between two checks of the clock: the first number, and the maximum."""
 SENT_LEAVES, READ_LEAVES = 128, 1024
@@ -93,6 +103,46 @@ def _embed_part(
 ) -> tuple[list[int], Mapping[str, Any]]:
     """Embed rows in a worker. Return their ids and columns."""
     return list(records), embed(list(records.values()), embedder)
+
+
+def change_embedder(store: Store, directory: Path, table: Table, embedder: Embedder, work: IndexingProgress) -> None:
+    """Embed all rows of a table by another embedder, then replace their vectors in one change. Queries use the old ones so long.
+
+    New vectors are kept in a hidden folder of the index's `directory`. After a kill, the same call goes on with the rest.
+    """
+    assert table.embed is not None
+    folder = directory / f"{KEPT}{blake2b(embedder.spec.encode(), digest_size=8).hexdigest()}"
+    folder.mkdir(exist_ok=True)
+    busy, before = None, np.empty(0, np.int64)
+    while True:
+        ids = store.reader().sorted_columns(table.name, ("id",))["id"]
+        missing = np.setdiff1d(ids, _kept_vectors(folder)["id"])
+        if busy is not None and np.array_equal(missing, before):
+            raise busy
+        before = missing
+        work.begin_stage(len(missing), 1)
+        for part in batches(missing.tolist(), READ_LEAVES):
+            records: dict[int, Any] = store.reader().rows(table.name, table.record, part)
+            columns = table.embed(list(records.values()), embedder)
+            schema = pa.schema([one for one in table.schema(embedder.dimension) if one.name in ("id", *columns)])
+            rows, content = embedded_rows(table, list(records), columns, schema), pa.BufferOutputStream()
+            with pa.ipc.new_file(content, schema) as writer:
+                writer.write_table(rows)
+            write_whole(folder / f"{part[0]}.arrow", content.getvalue())
+            work.count_written(len(part))
+        try:
+            store.replace_vectors(embedder.spec, embedder.dimension, {table.name: _kept_vectors(folder)})
+            break
+        except IndexBusy as error:
+            # rows that were written meanwhile
+            busy = error
+    for left in directory.glob(f"{KEPT}*"):
+        shutil.rmtree(left)
+
+
+def _kept_vectors(folder: Path) -> pa.Table:
+    files = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in folder.glob("*.arrow")]
+    return pa.concat_tables(files).combine_chunks() if files else pa.schema([("id", pa.int64())]).empty_table()
 
 
 def waiting_characters(store: Store) -> int:

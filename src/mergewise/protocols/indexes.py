@@ -339,6 +339,18 @@ class Store(Protocol):
     def finish_vectors(self) -> bool:
         """Build vector indexes if no row waits for vectors. Returns True if none waits."""
 
+    def replace_vectors(self, embedder: str, dimension: int, vectors: Mapping[str, Any]) -> None:
+        """Replace the vectors of all rows in one change by those of another embedder.
+
+        Args:
+            embedder: Its spec.
+            dimension: Length of the vectors. 0 for none.
+            vectors: Arrow tables with the column `id` and the new columns, by table.
+
+        Raises:
+            IndexBusy: if a row has no new vector, because it was written meanwhile.
+        """
+
     def optimize(self) -> None:
         """Update the search indexes and delete data that no reader needs."""
 

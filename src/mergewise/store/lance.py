@@ -38,6 +38,8 @@ from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Metadata, Problem
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from mergewise.store.lance_change import Change
     from mergewise.store.shards.store import ShardedStore
 
@@ -338,6 +340,13 @@ class LanceStore:
             change.indexes.build()
             change.mapped.write()
         return True
+
+    @_making_room
+    def replace_vectors(self, embedder: str, dimension: int, vectors: Mapping[str, pa.Table]) -> None:
+        with self._writing(cleans=True) as change:
+            change.rows.replace_vectors(embedder, dimension, vectors)
+            change.indexes.build()
+            change.mapped.write()
 
     # -- disk space
 

@@ -6,17 +6,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mergewise.errors import StoreError
+from mergewise.errors import IndexBusy, StoreError
 from mergewise.store import documents as d
 from mergewise.store.lance_indexes import SearchIndexes, Upkeep
-from mergewise.store.lance_tables import SteppedTable, WritableTables, scan_rows
+from mergewise.store.lance_tables import SteppedTable, WritableTables, scan_rows, without_names
 from mergewise.store.manifest import holds, with_run, without_span
 from mergewise.store.numbers import sql_numbers
 from mergewise.store.snapshot import sql_strings
-from mergewise.store.tables import NUMBER, PlacedRows, arrow_table, embedded_rows, ids_used
+from mergewise.store.tables import NUMBER, PlacedRows, arrow_table, embedded_rows, ids_used, with_embedder
 from mergewise.types import DocumentRows, Failure, Metadata
 
 if TYPE_CHECKING:
@@ -164,6 +165,46 @@ class RowWriter:
         updated = cast(SteppedTable, opened).updating("id", rows)
         self.tables.update(unembedded={**unembedded, name: without_span(runs, ids[0], ids[-1] + 1)})
         return updated
+
+    def replace_vectors(self, embedder: str, dimension: int, vectors: Mapping[str, pa.Table]) -> None:
+        """Replace the vectors of tables by those of another embedder, given with ids. Other views with vectors are made anew.
+
+        Raise IndexBusy if a row has no new vector.
+        """
+        tables = self.tables
+        tables.update(embedder=embedder, dimension=dimension, unembedded={})
+        for name, new in vectors.items():
+            if not tables.exists(name):
+                continue
+            opened, table = tables.open(name), tables.specs[name].table
+            for index in opened.list_indices():
+                if index.columns[0] in table.computed:
+                    opened.drop_index(index.name)
+            if made := [column for column in table.computed if column in opened.schema.names]:
+                opened.drop_columns(made)
+            if added := [with_embedder(one, embedder) for one in table.schema(dimension) if one.name in table.computed]:
+                opened.add_columns(added)
+            ids = np.sort(scan_rows(opened, ["id"], None)["id"].to_numpy())
+            # rows are written anew, so that no file keeps the vectors before
+            for first in range(0, len(ids), self._upkeep.mapped_ids):
+                some = ids[first : first + self._upkeep.mapped_ids]
+                condition = f"id >= {some[0]} and id <= {some[-1]}"
+                rows = scan_rows(opened, None, condition).sort_by("id")
+                places = pc.index_in(rows["id"], new["id"].combine_chunks())
+                if places.null_count:
+                    raise IndexBusy(f"{tables.place} has new rows", "try again")
+                for column in new.column_names[1:]:
+                    rows = rows.set_column(rows.schema.get_field_index(column), column, new[column].take(places))
+                opened.delete(condition)
+                opened.add(rows)
+            tables.update(
+                mapped=without_names(tables.manifest.mapped, {name}),
+                trained=without_names(tables.manifest.trained, {name}),
+            )
+        own = {spec.view for name, spec in tables.specs.items() if spec.table.vectors and name not in vectors}
+        for view in own:
+            tables.forget({table.name for table in tables.of_view(view)})
+            tables.set_view(view, tables.manifest.views[view].settings, ((0, tables.manifest.next_number),))
 
     def drop_orphans(self) -> None:
         named = self.tables.manifest.tables

@@ -137,8 +137,7 @@ def stored_columns(place: Place, manifest: Manifest, table: Table) -> dict[str, 
     if version is None or not manifest.dimension or place.refresh is not None:
         return {}
     folder = place.directory / f"{table.name}.lance"
-    columns = dict.fromkeys(table.vectors, True) | {p.column: False for p in table.packed if p.pack is None}
     return {
-        column: StoredColumn(folder, version, column, manifest.digests, is_vector=is_vector)
-        for column, is_vector in columns.items()
+        column: StoredColumn(folder, version, column, manifest.digests, is_vector=column in table.vectors)
+        for column in table.computed
     }

@@ -58,7 +58,12 @@ def restore_manifest(directory: Path, registry: Registry, wait: float, embedder:
                 tables[folder.stem] = version, place.database().open_table(folder.stem).schema
         if DOCUMENTS not in tables:
             raise CorruptIndex(f"missing table {DOCUMENTS!r} in {place}", REINDEX_HINT)
-        records = [record for _, schema in tables.values() if (record := record_of(schema))]
+        # columns record a later embedder than tables
+        recorded = (
+            *(field for _, schema in tables.values() for field in schema),
+            *(schema for _, schema in tables.values()),
+        )
+        records = [record for one in recorded if (record := record_of(one))]
         types = [field.type for _, schema in tables.values() for field in schema]
         dimension = max((kind.list_size for kind in types if pa.types.is_fixed_size_list(kind)), default=0)
         spec = records[0]["embedder"] if records else embedder if dimension else "none"

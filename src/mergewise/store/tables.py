@@ -76,6 +76,11 @@ class Table:
         return any(field.name == "id" for field in fields(self.record))
 
     @property
+    def computed(self) -> tuple[str, ...]:
+        """The columns that an embedder computes."""
+        return (*self.vectors, *(p.column for p in self.packed if p.pack is None))
+
+    @property
     def names_documents(self) -> bool:
         return any(field.name == "doc_id" for field in fields(self.record))
 
@@ -105,9 +110,14 @@ def with_record(schema: pa.Schema, record: Mapping[str, Any]) -> pa.Schema:
     return schema.with_metadata({_RECORD: json.dumps(record)})
 
 
-def record_of(schema: pa.Schema) -> dict[str, Any]:
-    """Return the record of a table. Empty in a table of an older mergewise."""
-    return dict(json.loads((schema.metadata or {}).get(_RECORD, b"{}")))
+def with_embedder(field: pa.Field, embedder: str) -> pa.Field:
+    """Record a later embedder in a column of vectors."""
+    return field.with_nullable(True).with_metadata({_RECORD: json.dumps({"embedder": embedder})})
+
+
+def record_of(recorded: pa.Schema | pa.Field) -> dict[str, Any]:
+    """Return the record of a table or a column. Empty without one, as in a table of an older mergewise."""
+    return dict(json.loads((recorded.metadata or {}).get(_RECORD, b"{}")))
 
 
 class Column(NamedTuple):

@@ -11,6 +11,9 @@ from itertools import chain
 from threading import Lock
 from typing import Any, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from mergewise.errors import CorruptIndex
 from mergewise.store.damage import after_change
 from mergewise.store.documents import storable_metadata
@@ -222,6 +225,16 @@ class ShardedStore:
 
     def finish_vectors(self) -> bool:
         return all(self._in_all(LanceStore.finish_vectors))
+
+    def replace_vectors(self, embedder: str, dimension: int, vectors: Mapping[str, pa.Table]) -> None:
+        def replace(at: int) -> None:
+            ids = {name: pc.subtract(rows["id"], at << BITS) for name, rows in vectors.items()}
+            shards[at].replace_vectors(
+                embedder, dimension, {name: rows.set_column(0, "id", ids[name]) for name, rows in vectors.items()}
+            )
+
+        with self._change(cleans=True) as shards:
+            in_threads(replace, range(len(shards)))
 
     # -- check and repair
 
