@@ -61,7 +61,7 @@ def test_vectors_are_those_of_a_new_index(index: mw.Index, tmp_path: Path) -> No
 def test_after_a_kill_finished_vectors_are_not_made_again(
     index: mw.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "READ_LEAVES", 8)
+    monkeypatch.setattr(vectors, "SENT_LEAVES", 4)
     before = stored(index)
     calls = iter([False] * 3 + [True] * 99)
     first = Wide()

@@ -152,6 +152,13 @@ def index(
     if line := outdated_line(len(opened.outdated_documents())):
         say_aside(line)
     say_waiting(opened)
+    known = getattr(opened.embedder, "languages", None) if given.embed == "now" else None
+    found = opened.store.reader().languages().items() if known else ()
+    if unknown := [f"{count} {language}" for language, count in found if language not in {"und"}.union(known or ())]:
+        say_aside(
+            f"documents in languages that {opened.manifest.embedder} does not know: {', '.join(unknown)}; "
+            "run `mergewise embed --embedder e5`"
+        )
     has_none = not report.added + report.replaced + report.unchanged + report.updated + report.moved
     if has_none and not report.failed:
         hint = "check the folder and the patterns; name other files themselves, or add them with --include"

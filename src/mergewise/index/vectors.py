@@ -121,7 +121,7 @@ def change_embedder(store: Store, directory: Path, table: Table, embedder: Embed
             raise busy
         before = missing
         work.begin_stage(len(missing), 1)
-        for part in batches(missing.tolist(), READ_LEAVES):
+        for part in batches(missing.tolist(), 2 * SENT_LEAVES):
             records: dict[int, Any] = store.reader().rows(table.name, table.record, part)
             columns = table.embed(list(records.values()), embedder)
             schema = pa.schema([one for one in table.schema(embedder.dimension) if one.name in ("id", *columns)])
