@@ -168,18 +168,15 @@ def index(
         raise typer.Exit(1)
 
 
-@options.with_options
 def embed(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     embedder: options.EmbedderOption = None,
-    *,
-    given: EmbeddingOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Change the embedder of an index, or compute missing vectors. Nothing is read again; a stopped run can be repeated."""
     import mergewise
 
-    make_vectors(mergewise.open(index_dir, create=False), embedder, given, as_json)
+    make_vectors(mergewise.open(index_dir, create=False), embedder, EmbeddingOptions(), as_json)
 
 
 def make_vectors(opened: Index, embedder: str | None, given: EmbeddingOptions, as_json: bool) -> None:

@@ -37,7 +37,7 @@ _FULL_ZIP, _NULLS = 3, {1, 2}
 _PLAIN_BYTES, _VECTORS = bytes.fromhex("12060a040a020820"), b"\x5a"
 
 
-class _File(NamedTuple):
+class _ColumnFile(NamedTuple):
     """The file of a fragment, and the first byte of each row's value and the byte after it."""
 
     content: memoryview
@@ -78,9 +78,9 @@ class StoredColumn:
         return self._files.keys() >= set(np.unique(addresses >> 32).tolist())
 
     @cached_property
-    def _files(self) -> dict[int, _File]:
+    def _files(self) -> dict[int, _ColumnFile]:
         """The fragments whose values can be read here."""
-        files: dict[int, _File] = {}
+        files: dict[int, _ColumnFile] = {}
         named: dict[int, tuple[str, int]] = {}
         with suppress(*UNREADABLE):
             named = column_files(version_bytes(self._folder / version_name(self._version)), self._column)
@@ -89,7 +89,7 @@ class StoredColumn:
                 content = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
                 name = f"{self._folder.name}/{file}"
                 checked = CheckedBlocks(content, self._digests[name], name) if name in self._digests else None
-                files[part] = _File(content, checked, *_bounds(content, column, checked))
+                files[part] = _ColumnFile(content, checked, *_bounds(content, column, checked))
         return files
 
 
