@@ -69,7 +69,7 @@ def repeat(
 
 def _seconds_per_token(options: EvaluationOptions) -> float:
     """Measure the chat model by one call. Return the seconds for each token of its reply."""
-    from mergewise.concurrency import run
+    from mergewise import concurrency
     from mergewise.extend import load_chat, release, turn
 
     if options.chat == defaults.CHAT or (chat := load_chat(options.chat, options.window)) is None:
@@ -77,7 +77,7 @@ def _seconds_per_token(options: EvaluationOptions) -> float:
     try:
         began = perf_counter()
         asked = turn("Count from one, in words, until you are stopped.", ["one " * _WORDS])
-        reply = run(chat.complete(asked, max_tokens=_REPLY))
+        reply = concurrency.run(chat.complete(asked, max_tokens=_REPLY))
         return (perf_counter() - began) / max(1, reply.usage.output_tokens)
     finally:
         release(chat)
