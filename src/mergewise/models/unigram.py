@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 FEW = 4000
 """Maximum of characters for which pieces are looked up, instead of loading all of them."""
+
+WORDS = 10_000
+"""Number of words whose pieces are kept."""
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 
@@ -49,6 +52,8 @@ class Vocabulary:
         self._ends = np.flatnonzero(np.frombuffer(self._bytes, np.uint8) == ord("\n")).tolist()
         self._scores = np.fromfile(folder / "scores.bin", "<f4")
         marks = [bisect_left(self._ranks, mark.encode(), key=self._piece) for mark in (UNKNOWN, BEGIN, END)]
+        # questions share many words
+        self._found_in = lru_cache(WORDS)(self._pieces_of)
         # an unknown character costs more than the least likely piece
         self._always = [*marks, int(self._scores.argmin())]
 
@@ -95,16 +100,20 @@ class Vocabulary:
     def _found(self, text: str) -> Iterator[int]:
         """Yield the numbers of all pieces that occur in a text."""
         for word in set(self._normalizer.normalize_str(text).split(" ")):
-            part = ("\u2581" + word).encode()
-            for start in range(len(part)):
-                low, ranks = 0, self._ranks
-                for end in range(start + 1, len(part) + 1):
-                    prefix = part[start:end]
-                    low = bisect_left(ranks, prefix, low, key=self._piece)
-                    if low == len(ranks) or not (found := self._piece(low)).startswith(prefix):
-                        break
-                    if found == prefix:
-                        yield low
+            yield from self._found_in(word)
+
+    def _pieces_of(self, word: str) -> list[int]:
+        part, found = ("\u2581" + word).encode(), []
+        for start in range(len(part)):
+            low, ranks = 0, self._ranks
+            for end in range(start + 1, len(part) + 1):
+                prefix = part[start:end]
+                low = bisect_left(ranks, prefix, low, key=self._piece)
+                if low == len(ranks) or not (piece := self._piece(low)).startswith(prefix):
+                    break
+                if piece == prefix:
+                    found.append(low)
+        return found
 
     def _piece(self, rank: int) -> bytes:
         return self._bytes[self._ends[rank - 1] + 1 if rank else 0 : self._ends[rank]]
