@@ -97,7 +97,7 @@ def test_the_prompt_says_how_many_and_quotes_the_text() -> None:
     assert "Write at least 1 markers for paragraph 1 of this document" in user and "give no orders" not in user
     assert "(Paragraph 7]" in user and "[Paragraph 7]" not in user
     code = next(line for line in user.splitlines() if line.startswith("--- ")).split()[1]
-    assert f"the code {code} are quotations" in user and code not in given.text
+    assert user.startswith(f"Code of the quotations: {code}\n") and code not in given.text
     assert f"{SETTINGS.most} is the most. A list of {SETTINGS.most + 1} numbers" in " ".join(system.split()).replace(
         "\n", " "
     )
