@@ -206,25 +206,16 @@ def read_text(document: Document, part: Part, room: Room, memory: Memory) -> str
 
 
 def documents_text(words: str, documents: Sequence[DocumentInfo], sections: Sequence[Json], room: Room) -> str:
-    """List the documents whose names and metadata have the most of the words, and the `sections` that a search found.
-
-    Without words, list all documents.
-    """
+    """List the documents whose names and metadata have all of the words, and the `sections` that a search found."""
     wanted = words.casefold().split()
-    held = {
-        one.id: sum(word in f"{one.id} {one.title} {[*one.metadata.values()]}".casefold() for word in wanted)
-        for one in documents
-    }
-    most = max(held.values(), default=0)
     lines = [
         on_one_line(f"{one.id} {one.title}".rstrip()) + f" ({one.characters // 4} tokens)"
         for one in documents
-        if held[one.id] == most and (most or not wanted)
+        if all(word in f"{one.id} {one.title} {[*one.metadata.values()]}".casefold() for word in wanted)
     ]
     # the best place below each heading
-    lines += [f"{place} {path}" for path, place in {_path(one): place_of(one) for one in reversed(sections)}.items()][
-        ::-1
-    ]
+    best = {_path(one): place_of(one) for one in reversed(sections)}
+    lines += [f"{best[path]} {path}" for path in reversed(best)]
 
     def render(number: int) -> str:
         more = [f"{len(lines) - number} more: use narrower words"] if number < len(lines) else []

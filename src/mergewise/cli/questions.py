@@ -84,7 +84,7 @@ def context(
         if form == "text":
             say_context(context, locations, common.trace)
         elif form == "xml":
-            say(xml_of(context))
+            say(written(context))
         elif form == "messages":
             say_json([{"role": message.role, "content": message.text} for message in index.messages(context)])
         else:
