@@ -17,17 +17,16 @@ SETS = {"macrag": "hotpotqa", "mergerag": "2wiki", "m-rag": "narrativeqa", "aed-
 TABLES = {"macrag": "1", "mergerag": "1", "m-rag": "2", "aed-rag": "2"}
 
 
-def repeat(
-    paper: str, data: Path, out: Path, monkeypatch: pytest.MonkeyPatch, server: ChatServer, *more: str
-) -> Result:
+def repeat(paper: str, data: Path, monkeypatch: pytest.MonkeyPatch, server: ChatServer, *more: str) -> Result:
     monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     monkeypatch.setenv("MERGEWISE_SCORER", "hf:scorer")
     monkeypatch.setenv("MERGEWISE_UTILITY", "cross-encoder:utility")
     monkeypatch.setenv("MERGEWISE_CAUSAL", "hf:reader" if paper == "aed-rag" else "none")
     monkeypatch.setenv("MERGEWISE_REPEATS", "1")
-    words = ["repeat", paper, "--data", str(data), "--tables", TABLES[paper], "--limit", "5", "--out", str(out), *more]
-    words += ["--chat", "openai:scripted", "--reranker", "cross-encoder:marco", "--embedder", "st:hash"]
+    monkeypatch.setenv("MERGEWISE_EMBEDDER", "st:hash")
+    words = ["repeat", paper, "--data", str(data), "--tables", TABLES[paper], "--limit", "5", *more]
+    words += ["--chat", "openai:scripted", "--reranker", "cross-encoder:marco"]
     return CliRunner().invoke(app, words, catch_exceptions=False)
 
 
@@ -37,20 +36,21 @@ def figures(done: Result) -> list[str]:
 
 @pytest.mark.parametrize("paper", SETS)
 def test_a_paper_is_repeated(paper: str, system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, out = tmp_path / "data", tmp_path / "run"
+    data, out = tmp_path / "data", tmp_path / f"repeat-{paper}"
+    monkeypatch.chdir(tmp_path)
     shutil.copytree(system, data / "public" / SETS[paper])
     with ChatServer(play) as server:
-        priced = repeat(paper, data, out, monkeypatch, server, "--dry-run")
+        priced = repeat(paper, data, monkeypatch, server, "--dry-run")
         assert priced.exit_code == 0 and not server.asked and not out.exists(), priced.output
         assert f"{SETS[paper]}: {data / 'public' / SETS[paper]}" in priced.output.replace("\n", "")
         assert "no file of" in priced.output and "total: " in priced.output
-        done = repeat(paper, data, out, monkeypatch, server)
+        done = repeat(paper, data, monkeypatch, server)
         # a causal model of this machine is not called
         assert done.exit_code == 0 and ("hours" in done.output) == (paper != "aed-rag"), done.output
         compared = figures(done)
         assert len(compared) >= 3, done.output
         asked = len(server.asked)
-        again = repeat(paper, data, out, monkeypatch, server)
+        again = repeat(paper, data, monkeypatch, server)
         assert again.exit_code == 0 and len(server.asked) == asked, "a finished run asks nothing"
         assert figures(again) == compared
 

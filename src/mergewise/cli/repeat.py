@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from mergewise import defaults
-from mergewise.cli import options
+from mergewise.cli import options, settings
 from mergewise.cli.evaluate import EvaluationOptions
 
 _OTHERS = (
-    "strategies budgets named split answers methods table metric mode prompts assignments index_dir show_missed files"
+    "strategies budgets named split answers methods table metric mode prompts assignments index_dir show_missed files out "
+    "embedder"
 )
 _WORDS = 400
 """Words and reply tokens of the call that measures the speed of the chat model."""
@@ -28,10 +29,12 @@ def repeat(
     options: EvaluationOptions,
     data: Annotated[Path, typer.Option(metavar="DIR", help="Folder with the question sets, as published.")],
     tables: Annotated[str, typer.Option(metavar="1,2", help="Tables of the paper.", show_default="all")] = "",
+    embedder: settings.EmbedderSetting = None,
 ) -> None:
     """Repeat a paper: find the files, price the calls, fill its tables, and compare each figure with the published one.
 
-    A stopped run continues. Files and models that are missing are named first. --dry-run stops after the costs.
+    A stopped run continues in the folder repeat-PAPER. Files and models that are missing are named first. --dry-run stops after
+    the costs.
     """
     from mergewise.cli.evaluation_runner import Terminal, experiment_of, say_estimate
     from mergewise.cli.output import say, say_aside
@@ -48,8 +51,8 @@ def repeat(
         raise UsageError(f"no question set of {paper} in {data}", "see the page of the paper in the manual")
     for name, path in found.items():
         say(f"{name}: {path}")
-    out = options.out or Path(f"repeat-{paper}")
-    options = replace(options, table=",".join(one.name for one in presets), out=out)
+    out = Path(f"repeat-{paper}")
+    options = replace(options, table=",".join(one.name for one in presets), out=out, embedder=embedder)
     experiment = experiment_of([Path(f"{name}={path}") for name, path in found.items()], options)
     terminal = Terminal(options, EvaluationFiles(()))
     usage = say_estimate(experiment, options, terminal)

@@ -78,7 +78,7 @@ def test_a_summary_of_the_prompt_or_of_something_else_is_retried_with_the_reason
     done = run_text(["info", "--index", str(tmp_path / "i"), "--view", "slice"])
     assert done.stdout == ("2 chunks, 1 summaries by the chat model, 1 by their own sentences\n"), done.stderr
     task = chat.asked[0].messages[0].text
-    assert task.index("quotations from documents") < task.index("You compress"), "the warning comes first"
+    assert task.index("are quotations") < task.index("You compress"), "the warning comes first"
 
 
 def test_over_http_side_by_side_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
