@@ -16,8 +16,6 @@ from mergewise.evaluate.presets import Preset, preset, preset_names
 
 PAPERS = {"aed-rag": "aed", "macrag": "macrag", "mergerag": "mergerag", "m-rag": "mrag"}
 """The beginnings of the names of each paper's tables."""
-DEEPEST = 3
-"""Levels of folders below the data folder in which files are looked for."""
 
 
 def paper_tables(paper: str, tables: str = "") -> list[Preset]:
@@ -38,22 +36,15 @@ def sets_for(folder: Path, tables: Sequence[Preset]) -> tuple[dict[str, Path], l
     """Return the files in the folder that fill columns of the tables, by the name of their set, and the empty columns."""
     wanted = {group.label: group.sets for table in tables for group in table.groups if group.sets}
     at_hand: dict[str, Path] = {}
-    for path in _places(folder, DEEPEST):
-        at_hand.setdefault(set_name(path, form_of(path)), path)
+    for place in (folder, *sorted(path for path in folder.rglob("*") if path.is_dir())):
+        with suppress(UsageError):
+            for path in find_tasks(place):
+                at_hand.setdefault(set_name(path, form_of(path)), path)
     chosen = {label: next((name for name in names if name in at_hand), "") for label, names in wanted.items()}
     missing = [
         f"{label}: no file of {', '.join(wanted[label])} in {folder}" for label, name in chosen.items() if not name
     ]
     return {name: at_hand[name] for name in chosen.values() if name}, missing
-
-
-def _places(folder: Path, depth: int) -> Iterator[Path]:
-    with suppress(UsageError):
-        yield from find_tasks(folder)
-    if depth and folder.is_dir():
-        for child in sorted(folder.iterdir()):
-            if child.is_dir():
-                yield from _places(child, depth - 1)
 
 
 class RepeatedFigure(NamedTuple):

@@ -38,10 +38,9 @@ class Usage:
     @property
     def paid(self) -> Usage:
         """The usage without the calls that a cache answered."""
-        read = self.input_tokens - self.cached_input_tokens
         return Usage(
             self.calls - self.cached_calls,
-            read,
+            self.input_tokens - self.cached_input_tokens,
             self.output_tokens - self.cached_output_tokens,
             self.estimated,
             self.unread,
