@@ -94,6 +94,9 @@ class MemoryStore:
     def reader(self) -> MemoryStore:
         return self
 
+    def replace_vectors(self, embedder: str, dimension: int, vectors: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
     def refresh(self) -> None:
         """Do nothing: no other process changes it."""
 

@@ -13,7 +13,7 @@ from benchmarks.pointing import Oracle
 from mergewise.concurrency import run
 from mergewise.designs.weave.pointing import form, messages
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.types import Document, Span
+from mergewise.types import SHIPPED, Document, Span
 from tests.designs.weave.test_selection import candidates_of
 
 CURVE = [Place((100, 100), 0.4, 0.2), Place((300, 300), 0.8, 0.6), Place((500, 500), 0.9, 0.7)]
@@ -34,7 +34,7 @@ def test_oracle_points_at_the_gold_and_names_hidden_gold(spec: str, missing: str
     oracle.asked = Question("1", "q", (), spans)
     for last in (False, True):
         shown = ["1. Snow falls.", "2. (D › Rain) Rain was directed by Ada."]
-        reply = run(oracle.complete(messages("q", shown, last=last), schema=form(2, last=last).schema))
+        reply = run(oracle.complete(messages("q", shown, SHIPPED, last=last), schema=form(2, last=last).schema))
         assert json.loads(reply.text) == {"needed": "2"} | ({} if last else {"missing": missing})
 
 

@@ -154,7 +154,7 @@ def test_a_missing_version_is_named_with_the_nearest(tmp_path: Path) -> None:
             assert "'3.12.5' does not occur in these documents; 3.12.4 does." in said and "2024-06-06" not in said
             assert "3.12.4 (2024-06-06)" in await result_of(client, "ask", question="When was 3.12.4 released?")
 
-        run_client(mcp_server(lambda call: {"releases": IndexLibrary(index)}), work)
+        run_client(served(index), work)
 
 
 @pytest.mark.parametrize("unit", ['\n"', "\x01", "word\n", "文"])

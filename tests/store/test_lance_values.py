@@ -53,7 +53,8 @@ def test_values_equal_those_of_lancedb(
     addresses = stored["_rowid"].to_numpy().astype(np.int64)[places]
     for name in ("vector", "bytes") if places else ():
         column = StoredColumn(folder / "t.lance", table.version, name, {}, is_vector=name == "vector")
-        assert column.take(addresses).to_pylist() == stored[name].take(places).to_pylist()
+        taken = column.take(addresses)
+        assert taken is not None and taken.to_pylist() == stored[name].take(places).to_pylist()
 
 
 def test_other_forms_are_not_read(tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_an_index_keeps_one_copy_of_its_vectors(tmp_path: Path, monkeypatch: pyt
             index.add(documents(40))
             columns = {
                 name
-                for block in index.store.reader().state.mapped_rows("leaf")._blocks
+                for block in index.store.reader().state.mapped_rows("leaf")._blocks  # type: ignore[union-attr]
                 for name in block.rows.schema.names
             }
             assert ("vector" in columns) is (name == "copied") and "key" in columns

@@ -42,8 +42,8 @@ def extractive(pair: Pair, floor: float = 0.0, directional: bool = True) -> Extr
 
 
 def modelled(script: object, pair: Pair, ask: object = point, directional: bool = True) -> Modelled:
-    models = Models(count_tokens, chat=ScriptedChat(script))
-    return Modelled(ask, QUESTION, models, extractive(pair, 0.5, directional))
+    models = Models(count_tokens, chat=ScriptedChat(script))  # type: ignore[arg-type]
+    return Modelled(ask, QUESTION, models, extractive(pair, 0.5, directional))  # type: ignore[arg-type]
 
 
 # -- extractive
@@ -103,7 +103,7 @@ def test_numbers_are_sentences_of_the_pair_host_first() -> None:
     (found,) = operator([pair])
     assert texts(found.kept) == ["Cats eat fish.", "Mice are food for cats."]
     assert (found.how, found.usage.calls, found.problem) == ("point", 1, "")
-    (asked,) = operator.models.chat.asked  # type: ignore[attr-defined]
+    (asked,) = operator.models.chat.asked  # type: ignore[union-attr]
     assert asked.schema == prompts.POINT_SCHEMA and QUESTION in asked.text
     assert "1. (Host) Cats eat fish.\n2. The cat is a mammal." in asked.text and "5. Mice" in asked.text
 
@@ -113,7 +113,7 @@ def test_both_chunks_are_quoted_and_the_model_warned(ask: object) -> None:
     pair = make()
     operator = modelled(["NONE"], pair, ask)
     operator([pair])
-    instructions, shown = operator.models.chat.asked[0].messages  # type: ignore[attr-defined]
+    instructions, shown = operator.models.chat.asked[0].messages  # type: ignore[union-attr]
     code = shown.text.split("--- ")[1].split()[0]
     assert [line for line in shown.text.splitlines() if line.startswith("---")] == [
         f"--- {code} chunk A", f"--- {code} end", f"--- {code} chunk B", f"--- {code} end"
@@ -127,7 +127,7 @@ def test_directions_have_different_instructions() -> None:
     for directional in (True, False):
         operator = modelled(['{"keep":[]}'], pair, directional=directional)
         operator([pair])
-        told.append(operator.models.chat.asked[0].messages[0].text)  # type: ignore[attr-defined]
+        told.append(operator.models.chat.asked[0].messages[0].text)  # type: ignore[union-attr]
     assert "host" in told[0] and "host" not in told[1]
 
 
@@ -161,7 +161,7 @@ def test_a_bad_answer_is_repaired_once() -> None:
     operator = modelled(["I keep the fish.", '{"keep":[1]}'], pair)
     (found,) = operator([pair])
     assert texts(found.kept) == ["Cats eat fish."] and found.usage.calls == 2 and found.how == "point"
-    repair = operator.models.chat.asked[1].messages  # type: ignore[attr-defined]
+    repair = operator.models.chat.asked[1].messages  # type: ignore[union-attr]
     assert repair[-2].text == "I keep the fish." and "it is no list of numbers" in repair[-1].text
 
 
@@ -185,7 +185,7 @@ def test_pairs_are_asked_about_at_the_same_time() -> None:
     pair = make()
     operator = modelled([Turn('{"keep":[1]}', pause=0.05)], pair)
     operator([pair] * 4)
-    assert operator.models.chat.transcript.most_at_once == 4  # type: ignore[attr-defined]
+    assert operator.models.chat.transcript.most_at_once == 4  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("ask", [point, copy])
@@ -195,7 +195,7 @@ def test_an_empty_chunk_needs_no_call(ask: object) -> None:
     operator = modelled(["never"], pair, ask)
     found = operator([Pair(nothing, nothing), Pair(nothing, pair.host), Pair(pair.source, nothing)])
     assert [fusion.kept for fusion in found] == [(), pair.host.content, pair.source.content]
-    assert operator.models.chat.asked == []  # type: ignore[attr-defined]
+    assert operator.models.chat.asked == []  # type: ignore[union-attr]
 
 
 # -- copy
