@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 from contextlib import suppress
@@ -192,3 +193,15 @@ def test_old_versions_stay_only_for_their_readers(tmp_path: Path, shards: int | 
     folders = [(tmp_path / "index" / name, part) for name, part in parts]
     assert [sweeping._contents(folder, part)[1] for folder, part in folders] == [[]] * len(folders)
     assert index.check() == []
+
+
+def test_a_disk_without_locks_keeps_old_versions_for_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int, kind: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(sweeping.fcntl, "flock", refuse)
+    with mw.open(tmp_path / "i", embedder="none") as index:
+        index.add(mw.Document("a", "Owls hunt at night."))
+        index.add(mw.Document("b", "Owls eat mice."))
+        assert sweeping.is_read(tmp_path / "i", index.manifest)
+        assert "mice" in index.context("What do owls eat?", budget=60).text

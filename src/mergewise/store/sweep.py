@@ -43,7 +43,9 @@ class Hold:
         if fcntl is not None:
             self.handle = os.open(directory, os.O_RDONLY)
             finalize(self, os.close, self.handle)
-            fcntl.flock(self.handle, fcntl.LOCK_SH)
+            # a network disk may have no locks: then the writer gets none either, and keeps old versions
+            with suppress(OSError):
+                fcntl.flock(self.handle, fcntl.LOCK_SH)
             _HOLDS.add(self)
 
 
@@ -66,7 +68,8 @@ def is_read(directory: Path, manifest: Manifest) -> bool:
         return True
     finally:
         for hold in (alone, *own):
-            fcntl.flock(hold.handle, fcntl.LOCK_SH)
+            with suppress(OSError):
+                fcntl.flock(hold.handle, fcntl.LOCK_SH)
 
 
 class Leftover(NamedTuple):
