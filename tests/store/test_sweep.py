@@ -9,6 +9,7 @@ import shutil
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -199,7 +200,8 @@ def test_a_disk_without_locks_keeps_old_versions_for_readers(tmp_path: Path, mon
     def refuse(handle: int, kind: int) -> None:
         raise OSError(errno.ENOLCK, "no locks available")
 
-    monkeypatch.setattr(sweeping.fcntl, "flock", refuse)
+    # only the locks of readers
+    monkeypatch.setattr(sweeping, "fcntl", SimpleNamespace(flock=refuse, LOCK_SH=1, LOCK_EX=2, LOCK_NB=4, LOCK_UN=8))
     with mw.open(tmp_path / "i", embedder="none") as index:
         index.add(mw.Document("a", "Owls hunt at night."))
         index.add(mw.Document("b", "Owls eat mice."))
