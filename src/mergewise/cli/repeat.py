@@ -18,9 +18,8 @@ _OTHERS = (
     "strategies budgets named split answers methods table metric mode prompts assignments index_dir show_missed files out "
     "embedder"
 )
-_WORDS = 400
-"""Words and reply tokens of the call that measures the speed of the chat model."""
 _REPLY = 64
+"""Tokens of the reply that measures the speed of the chat model."""
 
 
 @partial(options.with_options, without=_OTHERS.split())
@@ -64,9 +63,8 @@ def repeat(
     terminal.end(run, presets)
     say("\nours, its 95 % interval, the published figure, and whether it lies inside:", style="bold")
     for one in repeated_figures(measured_runs([run]), presets):
-        inside = {True: "inside", False: "outside", None: "no interval"}[one.is_inside]
         say(f"{one.table}; {one.row}; {one.column}")
-        say(f"    {one.ours} ({one.interval})  {one.published}  {inside}")
+        say(f"    {one.ours} ({one.interval})  {one.published}  {one.verdict}")
     say_aside(f"run folder: {out}; `mergewise report {out}` shows all of it")
 
 
@@ -79,7 +77,7 @@ def _seconds_per_token(options: EvaluationOptions) -> float:
         return 0.0
     try:
         began = perf_counter()
-        asked = turn("Count from one, in words, until you are stopped.", ["one " * _WORDS])
+        asked = turn("Count from one, in words, until you are stopped.", ["one " * 400])
         reply = concurrency.run(chat.complete(asked, max_tokens=_REPLY))
         return (perf_counter() - began) / max(1, reply.usage.output_tokens)
     finally:

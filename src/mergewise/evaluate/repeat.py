@@ -48,7 +48,10 @@ def sets_for(folder: Path, tables: Sequence[Preset]) -> tuple[dict[str, Path], l
 
 
 class RepeatedFigure(NamedTuple):
-    """A cell of a paper's table: the published figure, and ours with its 95 % confidence interval, as they are printed."""
+    """A cell of a paper's table: the published figure, and ours with its 95 % confidence interval, as they are printed.
+
+    `verdict` says whether the published figure is "inside" or "outside" the interval.
+    """
 
     table: str
     row: str
@@ -56,21 +59,21 @@ class RepeatedFigure(NamedTuple):
     ours: str
     interval: str
     published: str
-    is_inside: bool | None
+    verdict: str
 
 
 def repeated_figures(measured: Measured, tables: Sequence[Preset]) -> Iterator[RepeatedFigure]:
-    """Yield the cells that have both a published and a measured figure. `is_inside` is None without an interval."""
+    """Yield the cells that have both a published and a measured figure."""
     for table in (one for each in tables for one in preset_tables(measured, each)):
         for row in table.rows:
             for column, cell in zip(table.columns, row.cells, strict=True):
                 if cell.published is None or cell.value is None:
                     continue
                 scale = 100 if column.percent else 1
-                inside = None
+                verdict = "no interval"
                 if cell.interval is not None:
                     low, high = (scale * end for end in cell.interval)
-                    inside = low <= cell.published <= high
+                    verdict = "inside" if low <= cell.published <= high else "outside"
                 yield RepeatedFigure(
                     table.title,
                     f"{row.section}: {row.name}" if row.section else row.name,
@@ -78,5 +81,5 @@ def repeated_figures(measured: Measured, tables: Sequence[Preset]) -> Iterator[R
                     column.figure(cell.value),
                     "" if cell.interval is None else column.bounds(cell.interval),
                     column.published_figure(cell.published),
-                    inside,
+                    verdict,
                 )

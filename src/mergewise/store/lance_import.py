@@ -14,6 +14,7 @@ import sys
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec, module_from_spec
+from pathlib import Path
 from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -140,6 +141,11 @@ class Sessions:
             self._session = None
 
 
+def _address(place: object) -> str:
+    """Return the address of a directory or a bucket. LanceDB would take a relative path such as `db` for one of its cloud."""
+    return str(place.absolute() if isinstance(place, Path) else place)
+
+
 async def connect_for_reading(place: object, sessions: Sessions, storage: dict[str, str] | None = None) -> Connection:
     """Open a directory or a bucket as a database, like `connect_async`, but without the catalogues."""
     prepare()
@@ -147,7 +153,7 @@ async def connect_for_reading(place: object, sessions: Sessions, storage: dict[s
     from lancedb._lancedb import connect
 
     # the type stub lacks the defaults of the other parameters
-    return await connect(str(place), storage_options=storage, session=sessions.current())  # type: ignore[call-arg]
+    return await connect(_address(place), storage_options=storage, session=sessions.current())  # type: ignore[call-arg]
 
 
 async def table_of(database: Connection, name: str, version: int) -> Table:
@@ -164,4 +170,4 @@ def connect(place: object, sessions: Sessions, storage: dict[str, str] | None = 
     import lancedb
 
     with _LOCK:
-        return lancedb.connect(str(place), storage_options=storage, session=sessions.current())
+        return lancedb.connect(_address(place), storage_options=storage, session=sessions.current())
