@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+import mergewise as mw
+from mergewise.models.scripted import ChatServer
 from mergewise.prompting import quoting
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.types import Document
@@ -64,3 +67,19 @@ def test_prompts_of_different_questions_share_their_fixed_part() -> None:
     for before, after in pairwise(prompts):
         shared = next(i for i, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1)
         assert shared >= 0.9 * fixed > 900
+
+
+def test_questions_share_the_fixed_part_of_their_prompts_at_an_endpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    with ChatServer(lambda messages: "Ada Brix designed it [1].") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        with mw.open(tmp_path / "i", embedder="none", chat="openai:m") as index:
+            index.add(mw.Document("mill", "Ada Brix designed the Red Mill. The Red Mill burned in 1700."))
+            for question in ("Who designed the Red Mill?", "When did the Red Mill burn?", "What did Ada Brix design?"):
+                index.ask(question, budget=90)
+        sent = [[f"{one.role}: {one.text}" for one in asked.messages] for asked in server.asked]
+    fixed, texts = len(sent[0][0]), ["\n".join(messages) for messages in sent]
+    shared = next(at for at, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1)
+    assert len(sent) == 3 and shared >= 0.9 * fixed > 500
